@@ -1,1 +1,1 @@
-"""Circuits of a model of one text: what heads do on made-up rows, and how they read each other."""
+"""Circuits of a model of one text: head types on synthetic sequences, and composition of heads."""

@@ -1,12 +1,12 @@
-"""What every head does on made-up rows: previous-token, duplicate, induction and successor heads.
+"""Head types on synthetic sequences: previous-token, duplicate-token, induction, successor heads.
 
-previous   from each token to the one before it
-duplicate  from a token's second occurrence to its first
-induction  from a token's second occurrence to what followed its first: where the row goes on
+previous   attends from each token to the one before it
+duplicate  attends from a token's second occurrence to its first
+induction  attends from a token's second occurrence to the token that followed its first
            (Olsson et al. 2022, "In-context Learning and Induction Heads")
-first      to the first token of the row, where heads rest that have nothing to look for
-successor  of a value that the head takes from Monday, Tuesday is what it writes most of among the
-           days (Gould et al. 2023, "Successor Heads"); so for digits, letters, months, where each
+first      attends to the first token of the sequence, where heads rest without a target
+successor  given the value of Monday, the head's output ranks Tuesday highest among the days
+           (Gould et al. 2023, "Successor Heads"); likewise for digits, letters and months, if each
            is one token
 """
 
@@ -34,18 +34,20 @@ Behaviour = Literal["induction", "previous", "duplicate", "first", "successor"]
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 Heads = Float[np.ndarray, "layer head"]
 CLEAR, SLIGHT = 0.4, 2.0
-"""A head is clearly one of a kind from this share on; slightly, from so many times what attending
-evenly, or guessing, would give. Either way, its score must be above chance."""
+"""A head clearly has a type from this share on; slightly, from this multiple of the uniform
+baseline (or of guessing). Either way, its score must be above chance.
+"""
 Strength = Literal["clear", "slight", "none", "untested"]
 
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """What the heads looked at on rows said twice: by behaviour, [layer, head], means over rows.
+    """Attention scores of the heads on repeated random tokens: by type, [layer, head], means over
+    rows.
 
-    `even` is what attending to all allowed tokens alike would give. `first_half` and `second_half`
-    are ln p of a token on average, `copied` the share of the second half that the model puts first;
-    NaN for a model that does not predict the next token.
+    `even` is the uniform baseline over all allowed tokens. `first_half` and `second_half` are the
+    mean ln p per token, `copied` is the share of the second half that the model ranks first; NaN
+    for a model that does not predict the next token.
     """
 
     sites: tuple[AttentionSite, ...]
@@ -58,20 +60,20 @@ class Looked:
     copied: float
 
     def best(self, behaviour: Behaviour) -> tuple[int, int]:
-        """Layer and head with the highest score, the first among equals."""
+        """Layer and head with the highest score; the first one on ties."""
         found = self.scores[behaviour]
         layer, head = np.unravel_index(np.nan_to_num(found, nan=-1).argmax(), found.shape)
         return int(layer), int(head)
 
     def strength(self, behaviour: Behaviour, chance: Chance | None) -> Strength:
-        """Whether the best head deserves the name; `chance` None: it was not asked."""
+        """Whether the best head deserves the name; "untested" without `chance`."""
         if chance is None:
             return "untested"
         score = float(self.scores[behaviour].max())
         return strength(behaviour, score, self.even[behaviour], chance)
 
     def clearest(self, chance: Chance | None) -> Behaviour:
-        """The first behaviour that some head has clearly, else slightly; else the first of all."""
+        """The first type that some head has clearly, else slightly; else the first type."""
         order = ("clear", "slight", "none", "untested")
         return min(self.scores, key=lambda name: order.index(self.strength(name, chance)))
 
@@ -79,14 +81,14 @@ class Looked:
 def strength(
     behaviour: Behaviour, score: float, even: float, chance: Chance
 ) -> Literal["clear", "slight", "none"]:
-    """Whether a head with this score, picked as the best of several, deserves the name."""
+    """Whether a head with this score, selected as the best of several, deserves the name."""
     if not chance.beaten(behaviour, score) or score < SLIGHT * even:
         return "none"
     return "clear" if score >= CLEAR else "slight"
 
 
 def behaviour(loaded: LoadedModel, edits: Edits = NO_EDITS) -> Looked:
-    """Every head on random tokens said twice, and on known series. Raises ValueError as `rows`."""
+    """Test every head on repeated random tokens and on series. Raises ValueError as `rows`."""
     found = looked(loaded, random_twice(loaded), edits)
     own = successors(loaded, found.sites)
     if own is not None:
@@ -95,7 +97,7 @@ def behaviour(loaded: LoadedModel, edits: Edits = NO_EDITS) -> Looked:
 
 
 def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> Looked:
-    """What the heads look at on these rows; without successors, which have rows of their own."""
+    """The attention scores on these rows; without successors, which use other rows."""
     sites = own_sites(loaded)
     kept = run(loaded.model, given.rows, {*(s.hook("pattern") for s in sites), LOGITS}, edits)
     patterns = np.stack([kept[site.hook("pattern")].numpy() for site in sites])
@@ -114,11 +116,11 @@ def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> Looked
 
 
 def places_of(given: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
-    """For each behaviour the queries, and the key that it is about for each of them."""
+    """For each type, the query positions and the key position to attend to for each of them."""
     n, start = given.n, given.start
     everywhere = np.arange(1, start + 2 * n)
     again = np.arange(start + n, start + 2 * n)
-    going_on = again[:-1] if n > 1 else again  # the last one's follower is the next row's beginning
+    going_on = again[:-1] if n > 1 else again  # the last token's follower starts the next row
     return {
         "induction": (going_on, going_on - n + 1),
         "previous": (everywhere, everywhere - 1),
@@ -136,7 +138,7 @@ def _mean(
 
 
 def _even(patterns: Float[np.ndarray, "layer row head query key"], queries: np.ndarray) -> float:
-    """1 by the number of keys that a query may look at, on average."""
+    """The mean of 1 / (number of keys that a query may attend to)."""
     allowed = (patterns[0, 0] > 0).any(0).sum(1)[queries]
     return float((1 / np.maximum(allowed, 1)).mean())
 
@@ -147,7 +149,7 @@ def _written(loaded: LoadedModel, given: Twice, logits: torch.Tensor) -> tuple[f
     n, start, tokens = given.n, given.start, given.tokens
     logprobs = logits[:, :-1].log_softmax(-1)
     chosen = logprobs.gather(-1, tokens[:, 1:, None])[..., 0].numpy()
-    at = slice(start + n, start + 2 * n - 1)  # what follows the first token said again
+    at = slice(start + n, start + 2 * n - 1)  # positions after the first repeated token
     top = logprobs[:, at].argmax(-1) == tokens[:, start + n + 1 : start + 2 * n]
     return (
         float(chosen[:, start : start + n - 1].mean()) if n > 1 else float("nan"),
@@ -157,10 +159,10 @@ def _written(loaded: LoadedModel, given: Twice, logits: torch.Tensor) -> tuple[f
 
 
 def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[Heads, float] | None:
-    """The share of a series' members after which a head, looking at them, writes most of the next.
+    """The share of series members after which a head, attending to them, ranks the next one first.
 
-    Written means: its value times W_O, read by the unembedding among the members alone. With it
-    comes what guessing would give. None without a series in the vocabulary, or without logits.
+    The head's output is its value times W_O, read by the unembedding among the members only. Also
+    returns the share by guessing. None without a series in the vocabulary, or without logits.
     """
     series = series_of(loaded)
     if not series or not loaded.config.lm_head:
@@ -175,7 +177,7 @@ def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[H
         read = out[list(members)]  # [member, d_model]
         for layer, value in enumerate(values):
             for head, o in enumerate(heads[layer]):
-                written = value[:, head // group] @ o.T @ read.T  # [looked at, member]
+                written = value[:, head // group] @ o.T @ read.T  # [attended, member]
                 hits[layer, head] += (written[:-1].argmax(1) == np.arange(1, len(members))).sum()
         asked += len(members) - 1
         guessed += (len(members) - 1) / len(members)
@@ -185,7 +187,7 @@ def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[H
 def _values(
     loaded: LoadedModel, sites: tuple[AttentionSite, ...], members: tuple[int, ...]
 ) -> list[Float[np.ndarray, "member kv_head d_head"]]:
-    """The values of each member where it is the only word of its row, by layer."""
+    """The values of each member as the only word of its row, by layer."""
     rows = [loaded.model.with_marks("tgt", [token]) for token in members]
     at = list(rows[0]).index(members[0])
     source = None

@@ -1,13 +1,13 @@
-"""An induction circuit whose every weight was put there by hand: what a clear one looks like.
+"""An induction circuit with hand-set weights: a clear reference case.
 
-Two layers of two heads, no nets; the second head of each layer is empty. The stream has four parts,
-and every direction in it means one thing: which token this is, where it stands, which token stood
-before it, and which one to write.
+Two layers of two heads, no feed-forward networks; the second head of each layer is empty. The
+stream has four parts with fixed meanings: the current token, its position, the token before it, and
+the token to predict.
 
-first head, layer 1   a query at position p asks for position p - 1; the value is the token there,
+first head, layer 1   a query at position p matches position p - 1; the value is the token there,
                       written to the part "before"
-first head, layer 2   a query asks with its token for a key whose "before" is that token; the value
-                      is the key's own token, written to the part "write", which the logits read
+first head, layer 2   a query's token matches keys whose "before" is that token; the value is the
+                      key's own token, written to the part "write", which the logits read
 """
 
 from pathlib import Path
@@ -24,15 +24,14 @@ from models.transformer import build_model
 LETTERS = tuple("abcdefghijkl")
 N_CTX = 2 * len(LETTERS) + 2
 SHARP = 3.0
-"""How large the entries of W_Q and W_K are: scores of a match are then so high that nearly all
-attention falls on it."""
+"""Scale of the entries of W_Q and W_K: large enough that a match gets nearly all the attention."""
 LOUD = 8.0
-"""How large the entries of the unembedding are."""
+"""Scale of the entries of the unembedding."""
 NAME = "by-hand"
 
 
 def by_hand() -> LoadedModel:
-    """The model with its tokenizer: a decoder alone that reads letters between blanks."""
+    """The model with its tokenizer: a decoder-only model that reads letters separated by blanks."""
     pieces = [BLANK + letter for letter in LETTERS]
     vocabulary = {piece: at for at, piece in enumerate((*SPECIAL_TOKENS, *pieces))}
     n = len(vocabulary)

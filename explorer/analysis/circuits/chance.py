@@ -1,11 +1,11 @@
-"""What the best of many heads reaches by chance: the same pick among copies with shuffled weights.
+"""The best score of many heads by chance: the same selection in copies with shuffled weights.
 
-The best of many heads is above the average head in any model. So its score is compared with the
-best score in copies whose matrices have their rows and their columns shuffled, each matrix by
-itself: the sizes of the weights stay, what training wrote into them is gone. The copies of a model
-with freshly drawn weights are draws like the model itself, so a pick that must beat all of them is
-wrong about such a model in 1 of COPIES + 1 cases at most (a permutation test; Phipson & Smyth 2010,
-"Permutation P-values Should Never Be Zero").
+In any model the best of many heads is above the average one. So its score is compared with the best
+score in copies whose matrices have their rows and columns shuffled, each matrix separately: this
+preserves the sizes of the weights and destroys what training wrote into them. Copies of a model
+with freshly drawn weights are draws like the model itself. So requiring the best head to beat all
+copies is wrong about such a model in at most 1 of COPIES + 1 cases (a permutation test; Phipson &
+Smyth 2010, "Permutation P-values Should Never Be Zero").
 """
 
 from collections.abc import Callable, Mapping
@@ -23,16 +23,17 @@ from models.transformer import Model, build_model
 
 COPIES, SEED = 19, 27
 RATE = 1 / (COPIES + 1)
-"""How often the best head of a model with random weights beats all copies, at most."""
+"""The rate, at most, at which the best head of a model with random weights beats all copies."""
 MARGIN = 1.5
-"""Standard deviations of the copies' scores by which all must be beaten: beating them would be
-enough for RATE on average, and should be so in any hundred models."""
+"""Margin over all copies, in standard deviations of their scores. Beating them gives RATE on
+average; with the margin, it should hold in any hundred models.
+"""
 Scores = Mapping[Any, Float[np.ndarray, "layer head"]]
 
 
 @dataclass(frozen=True, eq=False)
 class Chance:
-    """The best head's score in each copy, by what was measured."""
+    """The best head's score in each copy, by measured quantity."""
 
     best: dict[str, Float[np.ndarray, " copy"]]
 
@@ -41,7 +42,7 @@ class Chance:
         return float(self.best[name].max())
 
     def beaten(self, name: str, score: float) -> bool:
-        """Whether a score is above that of every copy, by MARGIN at least."""
+        """Whether a score exceeds every copy's by at least MARGIN."""
         return bool(score > self.most(name) + MARGIN * self.best[name].std())
 
 
@@ -50,11 +51,11 @@ def by_chance(
     measure: Callable[[LoadedModel], Scores],
     tell: Callable[[int, int], object] | None = None,
 ) -> Chance:
-    """The best scores that `measure` finds in the copies; `tell(done, total)` counts them."""
+    """The best scores that `measure` finds in the copies; calls `tell(done, total)` per copy."""
     copy, draw = _copy(loaded.model), torch.Generator().manual_seed(SEED)
     best: dict[str, list[float]] = {}
     for done in range(COPIES):
-        shuffle(copy, draw)  # once more: a shuffled shuffle is one like any other
+        shuffle(copy, draw)  # shuffling again gives another random copy
         for name, scores in measure(replace(loaded, model=copy)).items():
             best.setdefault(name, []).append(float(np.nanmax(scores)))
         if tell is not None:
@@ -63,7 +64,7 @@ def by_chance(
 
 
 def shuffle(model: Model, draw: torch.Generator) -> None:
-    """Shuffle the rows and the columns of every matrix of a model, in place."""
+    """Shuffle the rows and columns of every matrix of a model, in place."""
     for parameter in model.parameters():
         if parameter.ndim == 2:
             rows, columns = (torch.randperm(n, generator=draw) for n in parameter.shape)
@@ -71,9 +72,9 @@ def shuffle(model: Model, draw: torch.Generator) -> None:
 
 
 def _copy(model: Model) -> Model:
-    """A model of the same weights that shares none."""
+    """A copy of a model that shares no weights with it."""
     weight = next(model.parameters())
-    with seeded(SEED):  # it draws weights, which are replaced
+    with seeded(SEED):  # the randomly drawn weights are overwritten
         copy = build_model(model.config)
     copy = copy.to(weight.device, weight.dtype).requires_grad_(False).eval()
     copy.load_state_dict(model.state_dict())

@@ -1,15 +1,14 @@
-"""How much of what one head reads is what an earlier one wrote: by the weights alone.
+"""Composition scores: how much of a head's input comes from an earlier head, from weights alone.
 
-Elhage et al. 2021: with W_QK and W_OV as in `weights`, the later head's matrix M meets the earlier
-one's W_OV, and the score is ||M W_OV|| / (||M|| ||W_OV||), Frobenius norms:
+Elhage et al. 2021: with W_QK and W_OV as in `weights`, the later head's matrix M is multiplied by
+the earlier head's W_OV, and the score is ||M W_OV|| / (||M|| ||W_OV||), Frobenius norms:
 
 Q   M = W_QK'   the earlier head's output is in the query
 K   M = W_QK    in the key: what an induction head needs of a previous-token head
 V   M = W_OV    in the value
 
-Matrices that have nothing to do with each other do not give 0: random ones of the same shape are
-the baseline, and the strongest of all pairs must beat the strongest in copies of the model with
-shuffled weights (`chance`).
+Unrelated matrices do not give 0: random ones of the same shapes are the baseline, and the strongest
+of all pairs must beat the strongest one in copies of the model with shuffled weights (`chance`).
 """
 
 from collections.abc import Callable
@@ -29,16 +28,18 @@ WAYS: tuple[Way, ...] = get_args(Way)
 RANDOM_PAIRS, SEED = 64, 27
 MOST_HEADS = 512
 MOST_TESTED = 96
-"""Heads up to which the copies with shuffled weights are compared too."""
+"""Maximum number of heads for which copies with shuffled weights are compared too."""
 Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
 class Composition:
-    """`scores[way]` [later, earlier] by heads in the order of (layer, head); NaN where the second
-    is not of an earlier layer. `baseline` is the mean of random matrices of the same shapes, and
-    `spread` their standard deviation. `chance` is what the strongest pair of copies with shuffled
-    weights has, None above MOST_TESTED heads.
+    """`scores[way]` [later, earlier], with heads ordered by (layer, head); NaN if the second head
+    is not in an earlier layer.
+
+    `baseline` is the mean of random matrices of the same shapes, `spread` their standard deviation.
+    `chance` holds the strongest pair of each copy with shuffled weights, None above MOST_TESTED
+    heads.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -48,7 +49,7 @@ class Composition:
     chance: Chance | None = None
 
     def strongest(self, way: Way) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """The (later, earlier) heads that compose most; None for a model of one layer."""
+        """The (later, earlier) heads with the highest score; None for a model of one layer."""
         found = self.scores[way]
         if not np.isfinite(found).any():
             return None
@@ -56,15 +57,14 @@ class Composition:
         return self.heads[int(later)], self.heads[int(earlier)]
 
     def stands_out(self, way: Way) -> bool | None:
-        """Whether the strongest pair is above chance; None where that was not asked, or where there
-        is no pair."""
+        """Whether the strongest pair is above chance; None if untested, or if there is no pair."""
         if self.chance is None or way not in self.chance.best:
             return None
         return self.chance.beaten(way, float(np.nanmax(self.scores[way])))
 
 
 def composition(loaded: LoadedModel, tell: Tell | None = None) -> Composition:
-    """Every pair of a head and one of an earlier layer; `tell(done, total)` is told of heads.
+    """Score every pair of a head and an earlier-layer head; `tell(done, total)` is called per head.
 
     Raises ValueError for a model with more than MOST_HEADS heads.
     """
@@ -103,10 +103,10 @@ def _scores(
 def composed(
     later: HeadWeights, earlier: list[HeadWeights], way: Way
 ) -> Float[np.ndarray, " earlier"]:
-    """The score of one head with several earlier ones.
+    """The scores of one head with several earlier ones.
 
-    No product of size d_model x d_model is made: of A = a' b, with a and b of d_head rows, the norm
-    is the root of tr(a a' b b').
+    No d_model x d_model product is formed: for A = a' b, with a and b of d_head rows, the norm is
+    the square root of tr(a a' b b').
     """
     if way == "v":
         outer, inner = later.o.T, later.v  # W_OV = outer' inner
@@ -130,7 +130,7 @@ def _norm(
 
 
 def random_scores(d_model: int, d_head: int) -> Float[np.ndarray, " pair"]:
-    """The scores of heads whose matrices are random (normal), of these widths."""
+    """The scores of heads with random (normal) matrices of these widths."""
     draw = np.random.default_rng(SEED)
 
     def head() -> HeadWeights:

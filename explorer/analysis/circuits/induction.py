@@ -1,12 +1,12 @@
 """The induction circuit step by step, and the experiment that could refute it.
 
-Two heads of different layers do it (Elhage et al. 2021): the **first** copies into every token's
-stream which token stood before it; the **second** compares its own token with those copies, finds
-the place before which the same token stood, and writes what stands there. If that is so, the second
-must fail without the first. A trained model may have several first heads, so those that attend most
-to the token before are silenced one more at a time, beside as many others as controls; and every
-earlier head is silenced alone. Neither means anything for a second head that looks there no more
-than the best head of a model with shuffled weights (`chance`).
+Two heads of different layers form it (Elhage et al. 2021). The **first** copies into every token's
+stream the identity of the previous token. The **second** compares its own token with those copies,
+finds the position that was preceded by the same token, and writes the token there. If so, the
+second must fail without the first. A trained model may have several first heads, so the heads that
+attend most to the previous token are ablated cumulatively, compared with ablating as many others as
+controls; and every earlier head is ablated alone. Neither means anything if the second head's score
+is no higher than the best one in a model with shuffled weights (`chance`).
 """
 
 from collections.abc import Callable, Sequence
@@ -32,31 +32,33 @@ Tell = Callable[[int, int], object]
 Place = tuple[int, int]
 COUNTS, DRAWS = (1, 2, 3, 4, 6), 3
 RIVALS = 19
-"""Sets of earlier heads, as many as were silenced when half was lost, that must leave more: were
-heads that look back no more special than others, none would take half 1 time in 20 at most."""
+"""Other sets of earlier heads, of the size that removed half of the score; each must leave more than
+half. If previous-token heads were not special, this would happen at most 1 time in 20.
+"""
 MOST_ALONE = 48
-"""Earlier heads that are silenced alone: all of a small model; of a larger one those that attend
-most to the token before, and as many others drawn at random."""
+"""Earlier heads ablated alone: all in a small model; in a larger one, those that attend most to the
+previous token, and as many others drawn at random.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
-    """Which head finds, which heads copy, and what remains of the first without the others.
+    """The second head, the heads that copy for it, and its score without them.
 
-    A place is (layer, head). `second` looks most to where the row goes on, `intact` is its score
-    and `even` what attending evenly would give. `order` are the earlier heads, the one that attends
-    most to the token before first; empty where the second is in the first layer. `together[i]` is
-    the second's score with the first `counts[i]` of them silenced, `others[draw, i]` with as many
-    drawn among the rest. `rivals` are the scores with other sets of `n_off` earlier heads silenced,
-    drawn among all. `alone` [layer, head] is its score without that head only, and `lost` the
-    change of ln p of the second half's tokens, in nats; NaN where that was not tried.
+    A place is (layer, head). `second` has the highest induction score; `intact` is this score and
+    `even` the uniform baseline. `order` lists the earlier heads, highest previous-token score
+    first; it is empty if the second is in the first layer. `together[i]` is the second's score with
+    the first `counts[i]` of them ablated, `others[draw, i]` with as many drawn from the rest.
+    `rivals` are its scores with other sets of `n_off` earlier heads ablated, drawn from all.
+    `alone` [layer, head] is its score without that single head, and `lost` the change of ln p of
+    the second half's tokens, in nats; NaN if not tested.
 
-    `carried` is the pattern of the first of `order`, `before` the second's, and `after` the same
-    without the `n_off` first heads, each the mean over all rows. `wrote` is how often what the
-    second writes in the second half speaks most for the token that follows, among the row's tokens,
-    and `guess` what chance would give; NaN without logits. `chance` is what the best head does on
-    the same rows in copies with shuffled weights, `even_back` the share of the token before where
-    attention is even.
+    `carried` is the pattern of the first of `order`, `before` the second's, and `after` the
+    second's without the `n_off` first heads, each a mean over all rows. `wrote` is how often the
+    second's output in the second half ranks the next token highest among the row's tokens, and
+    `guess` the rate by chance; NaN without logits. `chance` is the best head's score on the same
+    rows in copies with shuffled weights, `even_back` the uniform baseline for attending to the
+    previous token.
     """
 
     given: Twice
@@ -81,8 +83,9 @@ class Circuit:
 
     @property
     def chosen(self) -> int:
-        """The index of the smallest count that takes half of what the second has over attending
-        evenly; the last one where none does. Raises ValueError without an earlier head."""
+        """The index of the smallest count that removes half of the second's score above the uniform
+        baseline; the last index if none does. Raises ValueError without an earlier head.
+        """
         if not self.counts:
             raise ValueError("no head stands before the second one")
         half = (self.intact + self.even) / 2
@@ -92,7 +95,7 @@ class Circuit:
 
     @property
     def n_off(self) -> int:
-        """How many heads that is; 0 without an earlier head."""
+        """The number of heads at `chosen`; 0 without an earlier head."""
         return self.counts[self.chosen] if self.counts else 0
 
     @property
@@ -105,18 +108,19 @@ class Circuit:
 
     @property
     def stands_out(self) -> bool:
-        """Whether the second looks to where the row goes on more than chance."""
+        """Whether the second's induction score is above chance."""
         return self.intact > self.even and self.chance.beaten("induction", self.intact)
 
     @property
     def rate(self) -> float:
-        """How often the rivals would leave more by chance, at most."""
+        """The rate, at most, at which all rivals would leave more by chance."""
         return 1 / (len(self.rivals) + 1)
 
     @property
     def depends(self) -> bool:
-        """Whether the second loses half of what it has over attending evenly without these heads,
-        and less than that without any other set of as many."""
+        """Whether the second loses half of its score above the uniform baseline without these
+        heads, and less than half without any other set of as many.
+        """
         if not self.counts or not self.stands_out:
             return False
         half = (self.intact + self.even) / 2
@@ -130,11 +134,10 @@ def circuit(
     chance: Chance | None = None,
     tell: Tell | None = None,
 ) -> Circuit:
-    """Find the second head and silence earlier ones; `tell(done, total)` is told of passes.
+    """Find the second head and ablate earlier ones; `tell(done, total)` is called per pass.
 
-    `found` is what `looked` says of the model as it is, `given` the rows to measure on, and
-    `chance` what the best head does there by chance, where that is known. Raises ValueError as
-    `rows`.
+    `found` is the result of `looked` for the unmodified model, `given` the rows to measure on, and
+    `chance` the best head's score there by chance, if known. Raises ValueError as `rows` does.
     """
     given = rows = random_twice(loaded) if given is None else given
     if chance is None:
@@ -198,7 +201,7 @@ def circuit(
 
 
 def _rivals(order: Sequence[Place], count: int) -> tuple[tuple[Place, ...], ...]:
-    """Other sets of as many heads as the first `count`: RIVALS of them, or all that there are."""
+    """Up to RIVALS other sets of as many heads as the first `count`."""
     own = frozenset(order[:count])
     if comb(len(order), count) <= RIVALS + 1:
         return tuple(each for each in combinations(order, count) if frozenset(each) != own)
@@ -212,7 +215,7 @@ def _rivals(order: Sequence[Place], count: int) -> tuple[tuple[Place, ...], ...]
 
 
 def silenced(loaded: LoadedModel, heads: Sequence[Place]) -> Edits:
-    """An edit: these heads of self-attention write nothing."""
+    """An edit that ablates these self-attention heads."""
     sites, edits = own_sites(loaded), NO_EDITS
     for layer in sorted({layer for layer, _ in heads}):
         own = [head for at, head in heads if at == layer]
@@ -227,7 +230,7 @@ def silenced(loaded: LoadedModel, heads: Sequence[Place]) -> Edits:
 
 
 def _to_try(order: Sequence[Place]) -> list[Place]:
-    """Which earlier heads are silenced alone."""
+    """The earlier heads to ablate alone."""
     if len(order) <= MOST_ALONE:
         return sorted(order)
     half = MOST_ALONE // 2
@@ -250,7 +253,7 @@ def _placed(
 def _pattern(
     loaded: LoadedModel, given: Twice, at: Place, off: Sequence[Place] = ()
 ) -> Float[np.ndarray, "query key"]:
-    """One head's pattern, the mean over all rows, with these heads silenced."""
+    """One head's pattern, averaged over all rows, with the heads in `off` ablated."""
     hook = own_sites(loaded)[at[0]].hook("pattern")
     kept = run(loaded.model, given.rows, {hook}, silenced(loaded, off))[hook]
     found: np.ndarray = kept[:, at[1]].mean(0).numpy()
@@ -258,8 +261,8 @@ def _pattern(
 
 
 def copied(loaded: LoadedModel, given: Twice, at: Place) -> tuple[float, float]:
-    """How often what a head writes, read by the unembedding, is largest for the token that follows
-    among the different tokens of the row; and what chance would give. NaN without logits.
+    """How often a head's output, read by the unembedding, ranks the next token highest among the
+    distinct tokens of the row; and the rate by chance. NaN without logits.
     """
     if not loaded.config.lm_head or loaded.model.predicts != "next":
         return float("nan"), float("nan")

@@ -1,7 +1,7 @@
-"""Rows that no text ever was: random tokens said twice, and the members of known series.
+"""Synthetic sequences: repeated random tokens, and the members of known series.
 
-On random tokens nothing can be known of a token but what stands in the row itself, so whatever
-helps with the second half was looked up in the first.
+Random tokens can only be predicted from the sequence itself, so whatever helps with the second half
+was looked up in the first.
 """
 
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ SERIES: tuple[tuple[str, ...], ...] = (
     tuple("一二三四五六七八九十"),
 )
 LEAST_SERIES = 4
-"""Members that must be one token each, one after another, for a series to be asked."""
+"""Minimum number of consecutive members that must be one token each for a series to be used."""
 
 
 @dataclass(frozen=True, eq=False)
 class Twice:
-    """Rows [row, pos] in which `n` tokens stand twice; the first of them is at `start`."""
+    """Rows [row, pos] that contain `n` tokens twice, the first of them at `start`."""
 
     rows: Rows
     n: int
@@ -40,17 +40,17 @@ class Twice:
 
     @property
     def tokens(self) -> Tensor:
-        """The rows' ids [row, pos], marks included."""
+        """The rows' ids [row, pos], special tokens included."""
         return self.rows.tgt
 
 
 def own_sites(loaded: LoadedModel) -> tuple[AttentionSite, ...]:
-    """Self-attention of the stream that the logits belong to, first layer first."""
+    """Self-attention of the sequence that the logits belong to, first layer first."""
     return tuple(s for s in loaded.sites if s.kind == "self" and s.query_stream == "tgt")
 
 
 def ordinary(loaded: LoadedModel) -> list[int]:
-    """The ids of all tokens that stand for text: no marks, no blanks, no bytes alone."""
+    """The ids of all tokens that represent text: no special tokens, blanks or single bytes."""
     tokenizer = loaded.tokenizer
     found = []
     for token in range(min(tokenizer.vocab_size, loaded.config.vocab_size)):
@@ -62,14 +62,14 @@ def ordinary(loaded: LoadedModel) -> list[int]:
 
 
 def half_for(loaded: LoadedModel) -> int:
-    """How many tokens can be said twice in one row of this model, HALF at most."""
+    """How many tokens can be repeated in one sequence of this model, at most HALF."""
     return min(HALF, (limit(loaded) - 2) // 2)
 
 
 def random_twice(
     loaded: LoadedModel, n_rows: int = N_ROWS, n: int | None = None, seed: int = SEED
 ) -> Twice:
-    """Rows of random ordinary tokens, each row's tokens all different where there are enough.
+    """Rows of repeated random ordinary tokens, distinct within a row if there are enough.
 
     A translator reads the same tokens, once, as its source. Raises ValueError for a vocabulary
     without ordinary tokens.
@@ -90,9 +90,9 @@ def random_twice(
 
 
 def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
-    """Each of these rows of ids said twice; all are of one length.
+    """Repeat each of these rows of ids.
 
-    Raises ValueError for rows of different lengths, and for empty ones.
+    Raises ValueError for rows of different lengths, and for empty rows.
     """
     n = len(halves[0])
     if not n or any(len(half) != n for half in halves):
@@ -106,9 +106,9 @@ def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
 
 
 def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:
-    """The longest run of every series of which each member is one token of this vocabulary.
+    """The longest run of each series whose members are single tokens of this vocabulary.
 
-    A member may stand behind a blank. A run shorter than LEAST_SERIES is left out.
+    A member may be preceded by a blank. Runs shorter than LEAST_SERIES are left out.
     """
     found = []
     for series in SERIES:

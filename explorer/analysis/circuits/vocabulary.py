@@ -1,10 +1,10 @@
-"""QK and OV of one head as maps over the vocabulary: which token looks for which, and what a token
-that is looked at makes the head write.
+"""QK and OV circuits of one head over the vocabulary: which token attends to which, and what the
+head writes when it attends to a token.
 
-Every token is taken as it is embedded, through the norm that the head reads by, without a position
-and without what earlier layers would add: exact for a head of the first layer where positions act
-in attention, and the direct path only for later ones. Both maps are vocabulary x vocabulary; they
-are computed some rows at a time, and only the largest cells are kept.
+Every token is represented by its embedding, after the norm that precedes the head, without a
+position and without the output of earlier layers. This is exact for a head of the first layer if
+positions act in attention, and only the direct path for later ones. Both maps are vocabulary x
+vocabulary; they are computed in chunks of rows, and only the largest cells are stored.
 """
 
 from collections.abc import Callable
@@ -24,22 +24,22 @@ Map = Literal["ov", "qk"]
 MAPS: tuple[Map, ...] = get_args(Map)
 TOP = 40
 CHUNK = 1 << 22
-"""Cells that are held at once: 16 MB."""
+"""Cells in memory at once: 16 MB."""
 MOST_TOKENS = 65_536
-"""Tokens of the vocabulary that are asked, the first ones."""
+"""Only the first MOST_TOKENS tokens of the vocabulary are used."""
 Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
 class VocabularyMap:
-    """The largest cells of a map, (row token, column token, value), the largest first.
+    """The largest cells of a map, (row token, column token, value), in descending order.
 
-    For `qk` a row is the query and a column the key, the value the score; for `ov` a row is the
-    token looked at and a column the token written, the value its logit but for the final norm's
-    scale. `own` is the share of tokens whose own column is the largest of their row (they look for
-    themselves, or are copied), `guess` what chance would give. `copying` is, for `ov`, the sum of
-    the map's eigenvalues by the sum of their sizes: 1 where it copies, -1 where it writes the
-    opposite (Elhage et al. 2021); NaN for `qk`.
+    For `qk` a row is the query, a column the key, and the value the score. For `ov` a row is the
+    attended token, a column the token written, and the value its logit up to the final norm's
+    scale. `own` is the share of tokens whose own column is the largest in their row (they attend to
+    themselves, or are copied), `guess` the rate by chance. `copying` is, for `ov`, the sum of the
+    map's eigenvalues divided by the sum of their absolute values: 1 if it copies, -1 if it writes
+    the opposite (Elhage et al. 2021); NaN for `qk`.
     """
 
     kind: Map
@@ -58,7 +58,7 @@ def vocabulary_map(
     kind: Map,
     tell: Tell | None = None,
 ) -> VocabularyMap:
-    """One map of one head; `tell(done, total)` is told of rows.
+    """Compute one map of one head; `tell(done, total)` is called with counts of rows.
 
     Raises ValueError for the `ov` of a model without logits.
     """
@@ -92,7 +92,7 @@ def vocabulary_map(
 
 
 def _read(loaded: LoadedModel, site: AttentionSite, tokens: Tensor) -> Tensor:
-    """What a head reads of each token [token, d_model] where the embedding is all there is."""
+    """A head's input for each token [token, d_model], computed from the embedding alone."""
     stack = loaded.model.stacks()[-1]
     with torch.inference_mode():
         x = loaded.part(stack.path("embed")).get_parameter("weight")[tokens].float()
@@ -139,7 +139,7 @@ def _ov(
 
 
 def _copying(left: Tensor, right: Tensor) -> float:
-    """The eigenvalues of left right' are those of right' left, of the size of a head."""
+    """The copying score; right' left (d_head wide) has the nonzero eigenvalues of left right'."""
     small = (right.T.double() @ left.double()).numpy()
     values = np.linalg.eigvals(small)
     size = float(np.abs(values).sum())

@@ -1,9 +1,9 @@
-"""The matrices of one head as they meet the stream: norms folded in, everything else left out.
+"""The matrices of one head acting on the residual stream, with norms folded in.
 
 Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits": a head's scores depend on
-W_Q and W_K only through W_QK = W_Q' W_K, and what it writes on W_V and W_O only through
-W_OV = W_O W_V. A norm before the sublayer is folded in as far as it is linear: LayerNorm's centring
-and the weights; its scale, which differs from token to token, changes no order and is left out.
+W_Q and W_K only through W_QK = W_Q' W_K, and its output depends on W_V and W_O only through W_OV =
+W_O W_V. Of a norm before the sublayer, the linear part is folded in: LayerNorm's centring and the
+weights. Its scale, which differs from token to token, changes no order and is left out.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ Matrix = Float[np.ndarray, "row column"]
 
 @dataclass(frozen=True, eq=False)
 class HeadWeights:
-    """`q`, `k`, `v` [d_head, d_model] read the stream, `o` [d_model, d_head] writes into it.
+    """`q`, `k`, `v` [d_head, d_model] read the stream, `o` [d_model, d_head] writes to it.
 
-    float64. Biases are no part of the circuits.
+    All are float64. Biases are not part of the circuits.
     """
 
     q: Float[np.ndarray, "d_head d_model"]
@@ -48,7 +48,7 @@ def head_weights(loaded: LoadedModel, site: AttentionSite, head: int) -> HeadWei
 
 
 class _Fold:
-    """A norm as the linear map that it is but for its scale; without a norm nothing changes."""
+    """A norm as a linear map, without its scale; the identity without a norm."""
 
     def __init__(self, norm: nn.Module | None) -> None:
         weight = getattr(norm, "weight", None)
@@ -56,7 +56,9 @@ class _Fold:
         self.centred = isinstance(norm, LayerNorm)
 
     def __call__(self, reading: Matrix) -> Matrix:
-        """A matrix [rows, d_model] that reads the normed stream, as one that reads the stream."""
+        """Convert a matrix [rows, d_model] that reads the normed stream into one that reads the
+        stream.
+        """
         if self.weight is None:
             return reading
         folded = reading * self.weight
@@ -70,7 +72,7 @@ def _reading_norm(loaded: LoadedModel, site: AttentionSite) -> _Fold:
 
 
 def unembedding(loaded: LoadedModel) -> Float[np.ndarray, "vocab d_model"]:
-    """What reads the logits off the stream, with the final norm folded in.
+    """The unembedding, with the final norm folded in.
 
     Raises ValueError for a model without logits.
     """
