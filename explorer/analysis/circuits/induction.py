@@ -32,8 +32,8 @@ Tell = Callable[[int, int], object]
 Place = tuple[int, int]
 COUNTS, DRAWS = (1, 2, 3, 4, 6), 3
 RIVALS = 19
-"""Other sets of earlier heads, of the size that removed half of the score; each must leave more than
-half. If previous-token heads were not special, this would happen at most 1 time in 20.
+"""Other sets of earlier heads, of the size that removed half of the score; each must leave more.
+If previous-token heads were not special, this would happen at most 1 time in 20.
 """
 MOST_ALONE = 48
 """Earlier heads ablated alone: all in a small model; in a larger one, those that attend most to the

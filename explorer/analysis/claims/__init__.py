@@ -1,7 +1,7 @@
 """Common claims about Transformers, each with the experiment that tests it.
 
-Every claim is a function that runs with the reader's model and sentence and returns numbers with
-a verdict that follows from them.
+A claim is a function that runs with the user's model and sentence and returns numbers and a verdict
+that follows from them.
 """
 
 from explorer.analysis.claims.attention import ATTENTION

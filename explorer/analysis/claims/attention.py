@@ -1,4 +1,4 @@
-"""Claims about attention itself: variance, saturation, fills, the reference code, one head."""
+"""Claims about attention: variance, saturation, fill values, reference code, a single head."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -57,17 +57,17 @@ Draw = Callable[[tuple[int, ...], torch.Generator], Tensor]
 
 
 def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Independent entries of variance 1."""
+    """Independent standard normal entries."""
     return torch.randn(shape, generator=generator)
 
 
 def variance(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, draw: Draw = _normal
 ) -> Finding:
-    """Var(q . k) of entries that `draw` gives; beside it that of q = k and of the reader's head.
+    """Var(q . k) of entries drawn by `draw`, compared with q = k and with the user's head.
 
-    The verdict is about the drawn entries, for which the claim's premises hold; a variance passes
-    within 10 %, five times the error of 8,000 samples. The others show what is without them.
+    The verdict is about the drawn entries, which satisfy the claim's premises; a variance passes
+    within 10 %, five times the error of 8,000 samples. The others show what happens otherwise.
     """
     generator = torch.Generator().manual_seed(0)
     rows = []
@@ -102,9 +102,10 @@ def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
 def saturation(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, width: int = 1024
 ) -> Finding:
-    """Undivided and divided by sqrt(d): random scores of `width` features, the reader's heads.
+    """Softmax with and without division by sqrt(d): random scores of `width` features, the user's
+    heads.
 
-    The gradient "vanishes" where scaling gives at least twice as much of it.
+    The gradient "vanishes" if scaling makes it at least twice as large.
     """
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(2, 400, 16, width, generator=generator)
@@ -152,10 +153,11 @@ def fills(
     progress: FractionDone,
     ways: Mapping[str, Pattern] = FILLS,
 ) -> Finding:
-    """How much weight is left on hidden keys: the reader's scores, very low ones, an empty row.
+    """The weight left on hidden keys: for the user's scores, very low scores, and an empty row.
 
-    Random scores stand in for a model without a causal mask. A fill is as good where it leaves what
-    infinity leaves (NaN is as good as NaN only); "false" is: not even on ordinary scores.
+    Random scores are used for a model without a causal mask. A fill value is as good as infinity if
+    it leaves the same weight (only NaN is as good as NaN); "false" means not even on ordinary
+    scores.
     """
     own = own_case(traced, decoder_self)
     ordinary, where = ("own_scores", "own") if own else ("random_scores", "random")
@@ -178,7 +180,7 @@ def fills(
             all(np.isclose(v, left["infinity"], atol=1e-6, equal_nan=True) for v in left.values())
         )
     verdict = judged(all(as_good), false=not as_good[0])
-    unusable = all(value != 0 for value in rows[-1].values)  # NaN is not 0 either
+    unusable = all(value != 0 for value in rows[-1].values)  # NaN != 0 holds too
     why = (verdict, where, "beyond", "rule") if unusable else (verdict, where, "beyond")
     return Finding(verdict, tuple(ways), tuple(rows), why=why, numbers=numbers)
 
@@ -186,7 +188,7 @@ def fills(
 def one_bias(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
-    """Attention as reference code writes it: every mask filled into one bias [query, key]."""
+    """Attention as in reference code: every mask is filled into one bias [query, key]."""
     bias = torch.zeros(q.shape[-2], k.shape[-2])
     if causal:
         if mask is not None:
@@ -200,7 +202,7 @@ def one_bias(
 
 
 def _self_site(traced: Trace) -> AttentionSite:
-    """The first self-attention of the stream that the logits belong to."""
+    """The first self-attention site of the sequence that the logits belong to."""
     own = (site for site in traced.sites if site.kind == "self" and site.query_stream == "tgt")
     return next(own)
 
@@ -212,13 +214,13 @@ REASONS = {
     ("mask_and_causal", "refused"): "both",
     ("mask_and_causal", "both_refuse"): "neither",
 }
-"""(case, outcome) -> the words that explain it."""
+"""(case, outcome) -> the name of the explanation."""
 
 
 def reference(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, way: Attend = one_bias
 ) -> Finding:
-    """The reference code beside the operator, with every kind of mask, on the reader's q, k, v."""
+    """The reference code against the operator, with every kind of mask, on the user's q, k, v."""
     site = _self_site(traced)
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
@@ -248,15 +250,15 @@ def reference(
 
 
 Outcome = Literal["numbers", "nan", "refused", "operator_refuses", "both_refuse"]
-"""What two implementations do with one input; "nan" and "refused" are `way` alone."""
+"""The outcome of two implementations for one input; "nan" and "refused" concern `way` only."""
 
 
 def _apart(
     way: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
 ) -> tuple[float, Outcome]:
-    """The largest difference from the operator, NaN unless both give numbers; and the outcome.
+    """The largest difference from the operator, NaN unless both return numbers; and the outcome.
 
-    What the operator accepts depends on the version of torch: from 2.14 on it refuses a mask
+    The operator's accepted inputs depend on the torch version: from 2.14 on it rejects a mask
     together with is_causal.
     """
     operator = nn.functional.scaled_dot_product_attention
@@ -272,7 +274,7 @@ def _apart(
 
 
 def _tried(run: Callable[[], Tensor]) -> Tensor | None:
-    """The result; None for an input that is refused."""
+    """The result; None if the input is rejected."""
     try:
         return run()
     except (RuntimeError, ValueError):
@@ -285,11 +287,11 @@ HEADS = (1, 4)
 def one_head(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """One head against four of the same total width, on a task for each and three seeds.
+    """One head against four of the same total width, on one task for each and three seeds.
 
-    "Far better" is by more than 0.1 of the places on average, with every seed of four heads above
-    every seed of one; not far better is a mean that is no higher than that. Else seeds overlap, and
-    the verdict is "depends".
+    "Far better" is a mean accuracy higher by more than 0.1, with every seed of four heads above
+    every seed of one head. If the mean is not higher by that much, it is not far better. Otherwise
+    the seeds overlap, and the verdict is "depends".
     """
     tasks = {"larger": larger_neighbour, "both": both_neighbours}
     arms = {

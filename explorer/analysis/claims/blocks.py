@@ -1,4 +1,4 @@
-"""Claims about norms and activations: placements, statistics of a batch, GELU."""
+"""Claims about norms and activations: placement, batch statistics, GELU."""
 
 import math
 from collections.abc import Callable
@@ -31,9 +31,9 @@ def original(
     progress: FractionDone,
     published: Callable[[Block], nn.Module] | None = None,
 ) -> Finding:
-    """Each placement beside torch's TransformerEncoderLayer of 2017, with the same weights.
+    """Each placement compared with torch's TransformerEncoderLayer of 2017, with the same weights.
 
-    `published(block)` gives the layer of 2017 with the block's weights; None: torch's.
+    `published(block)` returns the 2017 layer with the block's weights; None: torch's.
     """
     rows = []
     with seeded(0), torch.inference_mode():
@@ -80,12 +80,12 @@ def batch_norm(
     progress: FractionDone,
     norm: Callable[[int], nn.Module] = nn.BatchNorm1d,
 ) -> Finding:
-    """What the model's first attention block reads, normalised by `norm` and by LayerNorm.
+    """Normalize the input of the model's first attention block with `norm` and with LayerNorm.
 
-    All changes are those of the outputs of the reader's sentence, as root mean square over that of
-    the outputs. The other sentences in the batch are random tokens of the model's vocabulary.
-    "True": other sentences or their padding change more than a tenth, and a single token is refused
-    or changes, both in training and in use; "false": none of these. Raises InputProblem for a
+    All changes are of the output for the user's sentence, as a root mean square relative to the
+    output's. The other sentences in the batch are random tokens of the model's vocabulary. "True":
+    other sentences or their padding change it by more than a tenth, and a single token is rejected
+    or changed, in both training and eval mode; "false": none of these. Raises InputProblem for a
     sentence of one token, which has no statistics of its own.
     """
     sentences, padding = _stream_of_a_batch(loaded, traced)
@@ -101,7 +101,7 @@ def batch_norm(
     )
     beside, padded, modes, single, single_in_use = measured[0]
     unstable = max(beside, padded) > 0.1
-    refused = not single < 1e-3, not single_in_use < 1e-3  # NaN is below nothing
+    refused = not single < 1e-3, not single_in_use < 1e-3  # also True for NaN
     verdict = judged(unstable and all(refused), false=not unstable and not any(refused))
     numbers = {
         "beside": beside, "padded": padded, "modes": modes, "layer": max(measured[1][:3]),
@@ -116,7 +116,7 @@ STRAINS = (
 
 
 def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor], Tensor]:
-    """(the vectors [pos, d_model] of eight sentences, the reader's first; those of the padding)."""
+    """(the vectors [pos, d_model] of eight sentences, the user's first; the padding's vectors)."""
     site = traced.sites[0]
     rows = rows_of(traced).select([0] * 8)
     own = rows.src if site.query_stream == "src" else rows.tgt
@@ -138,13 +138,13 @@ def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor]
 
 
 def _under_strain(norm: nn.Module, sentences: list[Tensor], padding: Tensor) -> tuple[float, ...]:
-    """The changes of STRAINS; NaN where the norm refuses to compute."""
+    """The changes listed in STRAINS; NaN if the norm rejects the input."""
     own, n = sentences[0], len(sentences[0])
     norm.train()
     alone = norm(own)
     beside = norm(torch.cat(sentences))[:n]
     padded = norm(torch.cat([*sentences, padding]))[:n]
-    for step in range(200):  # the stored statistics forget nine tenths in 22 updates
+    for step in range(200):  # running statistics decay to a tenth in 22 updates
         norm(torch.cat([sentences[step % len(sentences)], sentences[(step + 3) % len(sentences)]]))
     single = _try(lambda: _moved(norm(own[:1]), alone[:1]))
     norm.eval()
@@ -159,7 +159,7 @@ def _under_strain(norm: nn.Module, sentences: list[Tensor], padding: Tensor) -> 
 def _try(measure: Callable[[], float]) -> float:
     try:
         return measure()
-    except ValueError:  # BatchNorm's refusal: one row has no variance
+    except ValueError:  # BatchNorm rejects a single row, which has no variance
         return math.nan
 
 
@@ -173,9 +173,9 @@ def gelu_tanh(
     progress: FractionDone,
     approximate: Callable[[Tensor], Tensor] = ACTIVATIONS["gelu_tanh"],
 ) -> Finding:
-    """The largest distance of the exact GELU and an approximation, and in steps of a float16.
+    """The largest difference between the exact GELU and an approximation, also in float16 steps.
 
-    "True" is less than a thousandth everywhere on -6 to 6; "false" not even for |x| up to 1.
+    "True": less than a thousandth everywhere on -6 to 6; "false": not even for |x| up to 1.
     """
     x = torch.linspace(-6, 6, 4801, dtype=torch.float64)
     exact = ACTIVATIONS["gelu"](x)

@@ -1,4 +1,4 @@
-"""What a claim is: a common statement, an experiment that runs live, and a verdict."""
+"""The parts of a claim: a common statement, an experiment that runs live, and a verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,15 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Group = Literal["attention", "counting", "cost", "positions", "blocks"]
 GROUPS: tuple[Group, ...] = get_args(Group)
 FractionDone = Callable[[float], None]
-"""Told how much of an experiment is done, 0 to 1."""
+"""Called with the fraction of an experiment done, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class ResultRow:
-    """Some numbers of an experiment, one for each of its columns.
+    """The numbers of an experiment, one for each of its columns.
 
-    `name` has its words at `claims.rows.<name>`, in which `of` fills {of}. NaN: the code refused,
-    or gave NaN itself.
+    The text of `name` is at `claims.rows.<name>`, in which `of` fills {of}. NaN: the code rejected
+    the input, or returned NaN.
     """
 
     name: str
@@ -32,9 +32,9 @@ class ResultRow:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What is drawn where a table alone would not show it; ys is [curve, x].
+    """A curve, for results that a table alone would not show; ys is [curve, x].
 
-    `names` are those of rows, or else of columns; `x_name` and `y_name` of columns. Their words are
+    `names` are names of rows, or else of columns; `x_name` and `y_name` of columns. Their texts are
     at `claims.rows.<name>` and `claims.columns.<name>`.
     """
 
@@ -48,11 +48,11 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """What an experiment found: the verdict follows from the numbers and is never written down.
+    """The result of an experiment: the verdict is computed from the numbers, never hard-coded.
 
-    `columns` have their words at `claims.columns.<name>`. `bars` names a column to be drawn, row
-    by row; `curve` is drawn instead where there is one. The explanation consists of the words at
-    `claims.<id>.<name>` for each name of `why`, in which `numbers` fill {their names}.
+    The texts of `columns` are at `claims.columns.<name>`. `bars` names a column to draw, row by
+    row; `curve`, if given, is drawn instead. The explanation is the texts at `claims.<id>.<name>`
+    for each name in `why`, in which `numbers` fill {their names}.
     """
 
     verdict: Verdict
@@ -66,10 +66,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim; its words are at `claims.<id>.claim`, its explanations where its Finding says.
+    """A claim; its text is at `claims.<id>.claim`, its explanations are named by its Finding.
 
-    `test` runs the experiment with the reader's model and sentence. `own` says that it uses them.
-    `slow`: it takes noticeably long and reports its progress.
+    `test` runs the experiment with the user's model and sentence. `own`: it uses them. `slow`: it
+    takes noticeably long and reports its progress.
     """
 
     id: str
@@ -80,19 +80,19 @@ class Claim:
 
 
 def judged(true: bool, false: bool = False) -> Verdict:
-    """The verdict: "false" where `false` holds, "true" where `true` does, else "depends"."""
+    """The verdict: "false" if `false`, else "true" if `true`, else "depends"."""
     return "false" if false else "true" if true else "depends"
 
 
 def part_of(progress: FractionDone, turn: int, turns: int) -> FractionDone:
-    """The progress of one of several equal turns, reported as that of the whole."""
+    """The progress of one of several equal parts, reported as progress of the whole."""
     return lambda done: progress((turn + done) / turns)
 
 
 def curve_of(
     rows: Sequence[ResultRow], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
 ) -> Curve:
-    """Rows with a number as `of`, drawn as one curve per column."""
+    """Rows whose `of` is a number, drawn as one curve per column."""
     return Curve(
         x=np.array([float(row.of) for row in rows]),
         ys=np.array([row.values for row in rows], float).T,

@@ -1,4 +1,4 @@
-"""Claims that compare two designs: small models trained alike, each with several seeds."""
+"""Claims that compare two designs: small models trained identically, each with several seeds."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -35,15 +35,15 @@ from models.config import ModelConfig
 from models.transformer import build_model
 
 CLOSE = 0.05
-"""Losses (nats) and shares that differ by less count as equal."""
+"""Losses (nats) and shares that differ by less than this count as equal."""
 
 
 def swiglu_equal(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """GELU 96 wide against SwiGLU 64 wide: 2 x 96 = 3 x 64, without biases; three seeds.
+    """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds.
 
-    "Beats" is a smaller loss with every seed than any of the other's.
+    "Beats" is a smaller loss with every seed than with any seed of the other.
     """
     configs = {
         "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
@@ -60,8 +60,8 @@ def rms_quality(
     """The same pre-norm model with either norm in its blocks, three seeds.
 
     "Hardly" is a difference of at most CLOSE between any seed of one and any of the other; "false"
-    is one of more than that between the means, with every seed of one beyond every seed of the
-    other. Where the seeds differ more among themselves, they cannot tell.
+    is a larger difference between the means, with every seed of one beyond every seed of the other.
+    Otherwise the variation among seeds is too large to decide.
     """
     configs = {
         "layernorm_net": symbol_config(**PRE),
@@ -82,7 +82,7 @@ SIZED = ("parameters", "loss_after", "range")
 def _losses_left(
     configs: Mapping[str, ModelConfig], learn: Learn, progress: FractionDone
 ) -> tuple[tuple[ResultRow, ...], list[list[float]], dict[str, float]]:
-    """(a row of SIZED for each config; the loss left with every seed; the numbers for words)."""
+    """(a row of SIZED for each config; the final loss per seed; the numbers for the text)."""
     arms = {name: Training(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()}
     rows, lefts = [], []
     numbers: dict[str, float] = {}
@@ -98,11 +98,11 @@ def _losses_left(
 def tying_quality(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """One matrix for embedding and output, or two: where the answer is the symbol itself, and where
-    it is another one.
+    """One matrix for embedding and output, or two: on a task whose answer is the symbol itself, and
+    on one whose answer is another symbol.
 
-    It costs something where the mean loss over the whole training is larger by more than CLOSE;
-    where not with every seed, the verdict is "depends".
+    Tying costs something if the mean loss over the whole training is larger by more than CLOSE; if
+    not with every seed, the verdict is "depends".
     """
     found = several(
         {
@@ -128,10 +128,10 @@ def tying_quality(
 def no_positions(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """Sinusoidal positions or none: on a task of order, and on one in which order means nothing.
+    """Sinusoidal positions or none: on a task that depends on order, and on one that does not.
 
-    "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; where it
-    is not so with every seed, the verdict is "depends".
+    "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; if not
+    with every seed, the verdict is "depends".
     """
     found = _placed({"order": two_back, "count": times_here}, "sinusoidal", "none", learn, progress)
     slower = [
@@ -145,10 +145,11 @@ def no_positions(
 def learned_positions(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """Learned positions against sinusoidal ones: a task of distance, and one of places.
+    """Learned against sinusoidal positions: on a task of distances, and on one of absolute
+    positions.
 
-    "More" is a mean share right that is larger by more than CLOSE; where it is not so with every
-    seed, the verdict is "depends".
+    "More" is a mean accuracy that is higher by more than CLOSE; if not with every seed, the verdict
+    is "depends".
     """
     tasks = {"distance": two_back, "place": shuffled}
     found = _placed(tasks, "sinusoidal", "learned", learn, progress)
@@ -170,7 +171,7 @@ LEARNT = ("loss_mean", "loss_range", "right", "right_range")
 def _placed(
     tasks: Mapping[str, SymbolTask], one: str, other: str, learn: Learn, progress: FractionDone
 ) -> dict[str, list[Learned]]:
-    """What two kinds of positions reach on each task, at "<task>_<kind>"."""
+    """The results of two kinds of positions on each task, at "<task>_<kind>"."""
     arms = {
         f"{name}_{kind}": Training(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
         for name, task in tasks.items()
@@ -180,12 +181,12 @@ def _placed(
 
 
 def _loses(these: list[Learned], those: list[Learned]) -> bool | None:
-    """Whether these have the larger mean loss, by more than CLOSE; None where seeds overlap."""
+    """Whether `these` have the larger mean loss, by more than CLOSE; None if seeds overlap."""
     return above([each.mean for each in these], [each.mean for each in those], CLOSE)
 
 
 def _rows(found: Mapping[str, list[Learned]]) -> tuple[ResultRow, ...]:
-    """A row of LEARNT for each training."""
+    """A row of LEARNT for each training run."""
     return tuple(
         ResultRow(
             name,
@@ -199,7 +200,7 @@ def _rows(found: Mapping[str, list[Learned]]) -> tuple[ResultRow, ...]:
 
 
 def _numbers(found: Mapping[str, list[Learned]]) -> dict[str, float]:
-    """The mean loss over all steps and seeds, for words."""
+    """The mean loss over all steps and seeds, for the text."""
     return {name: float(np.mean([each.mean for each in tries])) for name, tries in found.items()}
 
 
@@ -211,9 +212,10 @@ def norm_stabilises(
 ) -> Finding:
     """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
 
-    A placement stabilises when it learns, with every seed, at a rate at which the model without
-    norms learns with none, and also wherever that one does. "True" needs both placements to,
-    "false" that neither learns with more seeds than the model without norms at any rate.
+    A placement stabilizes training if it learns, with every seed, at a rate at which the model
+    without norms learns with none, and at every rate at which that model learns. "True" requires
+    this of both placements; "false" requires that neither learns with more seeds than the model
+    without norms at any rate.
     """
     designs = {
         "pre": (symbol_config(n_layers=4, **PRE), True),

@@ -43,9 +43,9 @@ Seconds = Callable[[Way], float]
 def interleaved(
     ways: Mapping[str, Way], seconds: Seconds, progress: FractionDone = lambda done: None
 ) -> dict[str, np.ndarray]:
-    """The milliseconds of each way in TIMED tries, [try].
+    """The milliseconds of each implementation in TIMED tries, [try].
 
-    All ways take their turn in every try, so that a slow spell of the machine falls on all of them.
+    Every try runs each of them in turn, so that a slow phase of the machine affects all equally.
     """
     times: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(TIMED):
@@ -60,7 +60,7 @@ def rms_speed(
 ) -> Finding:
     """Both norms, written out and as torch's own functions, on 4 x 256 tokens of width 1024.
 
-    "True": of both pairs LayerNorm takes 1.05 to 1.25 times as long, and longer in every try;
+    "True": in both pairs LayerNorm takes 1.05 to 1.25 times as long, and longer in every try;
     "false": in no try of either pair.
     """
     x, weight, bias = torch.randn(4, 256, 1024), torch.ones(1024), torch.zeros(1024)
@@ -98,8 +98,8 @@ def fused_speed(
 ) -> Finding:
     """Attention written out, torch's operator, and the operator on three axes instead of four.
 
-    It is faster where it is by more than 5 % in every try. "True" needs that of both calls at 512
-    and 1,024 tokens, and a larger gain at 1,024 than at 32; "false": of neither call at either.
+    "Faster" means by more than 5 % in every try. "True" requires it of both calls at 512 and 1,024
+    tokens, and a larger gain at 1,024 than at 32; "false": of neither call at either length.
     """
     rows, faster, gains = [], [], {}
     numbers: dict[str, float] = {}
@@ -119,7 +119,7 @@ def fused_speed(
             rows.append(ResultRow("tokens", tuple(values), of=str(length)))
     grows = all(numbers[f"{name}_1024"] > numbers[f"{name}_32"] for name in gains)
     verdict = judged(all(faster) and grows, false=not any(faster))
-    apart = gains["four_axes"].min() > gains["three_axes"].max()  # at the greatest length
+    apart = gains["four_axes"].min() > gains["three_axes"].max()  # at the largest length
     curve = curve_of(
         [ResultRow(row.name, row.values[:3], of=row.of) for row in rows],
         tuple(KERNELS), "tokens_axis", "milliseconds", log_y=True,
@@ -135,9 +135,10 @@ def free_heads(
     progress: FractionDone,
     of_heads: Callable[[int], tuple[int, int]] | None = None,
 ) -> Finding:
-    """Width 512 on 512 tokens with 1 to 8 heads: parameters, and the patterns' bytes.
+    """Width 512 and 512 tokens with 1 to 8 heads: the number of parameters, and the patterns'
+    bytes.
 
-    `of_heads(n_heads)` gives both; None: of the library's attention. "True" is: neither grows;
+    `of_heads(n_heads)` returns both; None: for the library's attention. "True": neither grows;
     "false": the parameters do.
     """
     rows = []
@@ -172,10 +173,10 @@ def parallel(
     progress: FractionDone,
     measure: Callable[..., Passes] = measure_passes,
 ) -> Finding:
-    """The reader's model over 64 tokens: at once, one by one, one by one with the cache.
+    """The user's model over 64 tokens: at once, one by one, and one by one with the cache.
 
-    Steps and tokens are counted as the model reads them, times are those of three tries.
-    "True" needs the same logits from all of them, from one step and from n.
+    Steps and tokens are counted as the model reads them; times are from three tries. "True"
+    requires the same logits from all of them, from one step and from n.
     """
     n_tokens = min(N_TOKENS, traced.config.n_ctx)
     tries = [
@@ -220,7 +221,7 @@ def quadratic(
 ) -> Finding:
     """Peak memory of attention with 4 heads of 32 features, written out and by torch's operator.
 
-    It grows with the square where four times the length takes more than eight times the memory.
+    It grows quadratically if four times the length takes more than eight times the memory.
     """
     rows = []
     with torch.inference_mode():
@@ -239,9 +240,9 @@ def quadratic(
 
 
 def peak_bytes(function: Callable[[], object]) -> int:
-    """The most that torch held at once of what a call allocated on the CPU, buffers of kernels too.
+    """The peak memory that torch allocated on the CPU during a call, kernel buffers included.
 
-    torch has one profiler in a process, so calls wait for each other.
+    torch has one profiler per process, so concurrent calls wait for each other.
     """
     with (
         _PROFILING.held(),
@@ -268,9 +269,9 @@ def _fused(one: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
 def fused_qkv(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, seconds: Seconds = best_time
 ) -> Finding:
-    """Three projections of width 512 against one of 1536 for 1, 32 and 512 tokens.
+    """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens.
 
-    Faster is by more than 5 % in every try.
+    "Faster" means by more than 5 % in every try.
     """
     rows, faster = [], []
     numbers: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""Claims about sizes: counted from the real modules, without storing a weight."""
+"""Claims about sizes: counted from the real modules, without allocating weights."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from models.transformer import build_model
 COLUMNS = ("counted", "said")
 
 LONE = StackSite("", "encoder", "src", n_layers=1)
-"""A stack of one block that is no model's: it names the block's hook points."""
+"""A stack of one block, not part of a model: it names the block's hook points."""
 
 
 Count = Callable[[nn.Module], int]
@@ -34,7 +34,7 @@ def _finding(
     more: tuple[str, ...] = (),
     numbers: Mapping[str, float] | None = None,
 ) -> Finding:
-    """True when every counted number is the one claimed; false when none is.
+    """True if every counted number equals the claimed one; false if none does.
 
     `more` are explanations for any verdict.
     """
@@ -47,7 +47,9 @@ def _finding(
 def mha_count(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
 ) -> Finding:
-    """Attention of width 64 with 1 to 16 heads, with biases, with shared keys; the reader's own."""
+    """Attention of width 64 with 1 to 16 heads, with biases, with shared keys; and the user's
+    model.
+    """
     sized = partial(symbol_config, d_model=64, bias=False)
     rows = []
     for n_heads in (1, 4, 16):
@@ -74,7 +76,7 @@ def mha_count(
 def ffn_table(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
 ) -> Finding:
-    """The feed-forward nets of width 4096, counted without biases, and one with them."""
+    """Feed-forward networks of width 4096, counted without biases, and one with them."""
     cases: tuple[tuple[str, FeedForwardKind, int, bool, int], ...] = (
         ("relu_11008", "relu", 11_008, False, 90_177_536),
         ("swiglu_11008", "swiglu", 11_008, False, 135_266_304),
@@ -90,11 +92,11 @@ def ffn_table(
 
 
 PUBLISHED = 6_738_415_616
-"""The parameters of Llama 7B as published."""
+"""The published number of parameters of Llama 7B."""
 
 
 def _llama(tied: bool) -> int:
-    """The parameters of Llama 7B, with a tied unembedding or without."""
+    """The number of parameters of Llama 7B, with a tied or untied unembedding."""
     return numbers_of(on_paper(lambda: build_model(llama(tied=tied))))
 
 
@@ -104,10 +106,10 @@ def tying(
     progress: FractionDone,
     count: Callable[[bool], int] = _llama,
 ) -> Finding:
-    """Llama 7B with and without a tied unembedding, and the reader's model in the same way.
+    """Llama 7B with and without a tied unembedding, and the user's model likewise.
 
-    `count(tied)` gives the parameters of the two. Where they differ by the number that is claimed,
-    it still has to be the tied one that was published.
+    `count(tied)` returns the parameters of either. Even if they differ by the claimed number, the
+    claim also requires that the published model is the tied one.
     """
     untied = count(False)
     progress(0.5)
@@ -149,13 +151,13 @@ def shape_flow(
     progress: FractionDone,
     run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = None,
 ) -> Finding:
-    """The tensors of one block 4096/32/11008 on 32 sentences of 2048 tokens, as it makes them."""
+    """The shapes in one block 4096/32/11008 for 32 sentences of 2048 tokens, as computed."""
     config = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
         norm_placement="pre", final_norm=True, ffn="swiglu", bias=False, positions="none",
     )  # fmt: skip
     shapes = (run or block_shapes)(config, (32, 2048, 4096))
-    half = 2  # bytes of a bfloat16
+    half = 2  # bytes per bfloat16
     scores = _size(shapes[LONE.block_hook(0, "scores", "attn")])
     gate = _size(shapes[LONE.block_hook(0, "gate", "ffn")])
     rows = [
@@ -189,7 +191,7 @@ def layer_shapes(
     count: Count = numbers_of,
     run: Callable[[ModelConfig, tuple[int, ...]], Shapes] = block_shapes,
 ) -> Finding:
-    """Encoder and decoder layers of 768/12/3072: what they hold and what comes out."""
+    """Encoder and decoder layers of 768/12/3072: their parameters and output shapes."""
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = (
         (Block, "encoder_layer", 7_087_872),
@@ -210,7 +212,7 @@ def layer_shapes(
 def totals(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
 ) -> Finding:
-    """Three whole designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
+    """Three complete designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
     block = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
         norm_placement="pre", final_norm=True, ffn="swiglu", bias=False,

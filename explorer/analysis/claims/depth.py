@@ -1,4 +1,4 @@
-"""Claims about depth: whether deep stacks train without warm-up, and what a norm does there."""
+"""Claims about depth: whether deep stacks train without warm-up, and the effect of a norm there."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,11 +41,12 @@ WIDTH, LENGTH = 32, 8
 def warmup(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """Deep post-norm at a large rate, with warm-up, at a small rate; deep pre-norm; three seeds.
+    """Deep post-norm at a large rate, with warm-up, and at a small rate; deep pre-norm; three
+    seeds.
 
-    The task is only to say each symbol again. "True" needs every seed: of post-norm at the large
-    and at the small rate none learns it without warm-up, all do with it, and all of pre-norm do
-    without. "False" is all of post-norm without warm-up, or none of pre-norm.
+    The task is only to repeat each symbol. "True" requires, with every seed, that post-norm fails
+    without warm-up at both the large and the small rate and learns with it, and that pre-norm
+    learns without. "False": post-norm always learns without warm-up, or pre-norm never does.
     """
     post = Training(symbol_config(n_layers=DEPTH), same, steps=80, rate=5e-3)
     arms = {
@@ -76,11 +77,11 @@ def warmup(
 
 Start = Callable[[NormPlacement, int, int], tuple[float, float, float]]
 EXPLODED = 100.0
-"""A gradient beyond this counts as exploded; that of the first of 24 pre-norm layers is about 1."""
+"""A gradient above this has exploded; in the first of 24 pre-norm layers it is about 1."""
 
 
 def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, float, float]:
-    """(rms of the stream after the last block, gradient norms of the first and last block), of a
+    """(rms of the stream after the last block, gradient norms of the first and last block), for a
     stack with its initial weights.
     """
     with torch.inference_mode(False), torch.enable_grad():
@@ -101,8 +102,8 @@ def deep_pre(
 ) -> Finding:
     """Fresh stacks of 24 and 192 layers: the size of the stream, the gradients at both ends.
 
-    A stack has exploded where a gradient is infinite, NaN or beyond EXPLODED. "True": 192 pre-norm
-    layers do with every seed; "false": with none.
+    A stack has exploded if a gradient is infinite, NaN or above EXPLODED. "True": 192 pre-norm
+    layers explode with every seed; "false": with none.
     """
     rows, exploded = [], {}
     cases: tuple[tuple[NormPlacement, int], ...] = (("pre", 24), ("pre", 192), ("sublayer", 192))

@@ -1,4 +1,4 @@
-"""Claims about positions: what sinusoids provide, where they fail, and models without any."""
+"""Claims about positions: what sinusoids provide, where they fail, and models without positions."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +47,7 @@ from models.transformer import Model
 
 FAR = 100
 STEPS, LONGER = 200, 800
-"""Steps of a training, and of the longer one that tells whether a share still grows."""
+"""Steps of a training run, and of the longer one that shows whether accuracy still grows."""
 TOY = "reverse"
 
 
@@ -57,10 +57,10 @@ def offset_only(
     progress: FractionDone,
     make: Callable[[int, int], np.ndarray] = table,
 ) -> Finding:
-    """Dot products of position vectors by their distance: of the sines, and of the reader's model.
+    """Dot products of position vectors by distance: for the sinusoids and for the user's model.
 
-    `make(n_positions, width)` gives the table that the claim is about, [pos, d_model]. A table
-    passes when the dot products of one distance differ by less than a thousandth of p . p.
+    `make(n_positions, width)` returns the table that the claim is about, [pos, d_model]. A table
+    passes if the dot products at one distance differ by less than a thousandth of p . p.
     """
     found = dot_by_distance(make(FAR + 1, 512))
     rows = [ResultRow("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
@@ -90,12 +90,12 @@ def offset_only(
 
 
 def _spread(found: DotByDistance) -> float:
-    """How much the dot products of one distance differ, at most."""
+    """The largest difference between dot products at one distance."""
     return float((found.highest - found.lowest).max())
 
 
 def _projected(loaded: LoadedModel, traced: Trace, added: np.ndarray) -> float:
-    """How much (W_q p_i) . (W_k p_j) of the first head differs at one signed distance, at most."""
+    """The largest difference of (W_q p_i) . (W_k p_j) of the first head at one signed distance."""
     module = module_of(loaded, traced.sites[0])
     with torch.inference_mode():
         p = torch.tensor(added)
@@ -113,8 +113,8 @@ def frequencies(
 ) -> Finding:
     """The wavelength of every dimension at a width of 512.
 
-    "True": no pair of dimensions turns faster than the one before, and the last slower than the
-    first. "False": the last turns no slower than the first.
+    "True": each pair of dimensions rotates no faster than the one before, and the last one slower
+    than the first. "False": the last rotates no slower than the first.
     """
     turns = turns_of(512)
     rows = tuple(
@@ -134,11 +134,12 @@ def extrapolation(
     progress: FractionDone,
     right: Callable[[int, int], float] | None = None,
 ) -> Finding:
-    """The toy that reverses rows of 2 to 10 letters, on rows of 2 to 16. Raises InputProblem.
+    """The toy that reverses rows of 2 to 10 letters, tested on rows of 2 to 16. Raises
+    InputProblem.
 
-    `right(length, seed)` gives the share without a mistake of the rows that the seed draws; None:
-    the toy's. Beyond its training the toy passes at a length where it keeps more than 0.9 of its
-    share at 10 letters, and fails below half of it, both with every seed.
+    `right(length, seed)` returns the exact match rate on the rows that the seed draws; None: the
+    toy's. Beyond its training lengths the toy passes at a length if it retains more than 0.9 of its
+    rate at 10 letters, and fails below half of it, both with every seed.
     """
     if right is None:
         toy = open_model(TOY)
@@ -165,7 +166,7 @@ def extrapolation(
 def _turned_round(
     model: Model, tokenizer: Tokenizer, length: int, seed: int, n_rows: int = 40
 ) -> float:
-    """The share of random rows of letters that are reversed without a mistake."""
+    """The share of random rows of letters that are reversed without an error."""
     generator = np.random.default_rng((length, seed))
     texts = [
         " ".join(generator.choice(list("abcdefghijklmnopqrst"), length)) for _ in range(n_rows)
@@ -185,13 +186,14 @@ def _turned_round(
 def causal_order(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """Shuffled words through the reader's first layer; small decoders with positions and without.
+    """Shuffled words through the user's first layer; small decoders with positions and without.
 
-    How far the layer's outputs are from moving along with the words says whether order reaches them
-    at all. The shares right after training on a task of order decide, all with every seed: "true"
-    is within 0.1 of a decoder with positions, "false" below the middle between that and a model
-    with neither, unless a longer training brings more: then, with every seed, it depends on the
-    steps. Where positions themselves do not help with every seed, nothing is decided.
+    Whether order reaches the layer's outputs at all is shown by how far they are from being
+    permuted in the same way as the words. The verdict depends on the accuracy after training on a
+    task of order, with every seed: "true" is within 0.1 of a decoder with positions; "false" is
+    below the midpoint between that and a model with neither. If longer training then raises it with
+    every seed, the verdict is that it depends on the steps. If positions do not help with every
+    seed, the test is undecided.
     """
     ordered = _orders(loaded, traced)
     rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
@@ -236,7 +238,7 @@ def causal_order(
 
 
 def _orders(loaded: LoadedModel, traced: Trace) -> dict[str, float]:
-    """The largest difference between shuffling a first layer's outputs and shuffling its words."""
+    """The largest difference between permuting a first layer's outputs and permuting its words."""
     stack = next(stack for stack in traced.stacks if stack.stream == "tgt")
     words = torch.tensor(traced.activations[stack.hook("embed")])[None]
     attention = module_of(loaded, traced.sites_of(stack.role)[0])
@@ -262,7 +264,7 @@ def _with_positions(traced: Trace, stack: StackSite, words: Tensor) -> Tensor | 
 
 
 def _shuffled(x: Tensor, words: Tensor, order: Tensor) -> Tensor:
-    """The words in another order; what was added to the positions is not moved."""
+    """The words in another order; the added positions stay in place."""
     return words[:, order] + (x - words)
 
 

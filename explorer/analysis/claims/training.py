@@ -1,6 +1,7 @@
-"""Small trainings for claims: models of a few blocks on rows of random symbols, with Adam.
+"""Small training runs for claims: models of a few blocks on rows of random symbols, with Adam.
 
-A claim describes its trainings and is given what they reach, so that a test can feed it any world.
+A claim describes its training runs and receives their results, so that a test can substitute any
+results.
 """
 
 import math
@@ -27,13 +28,13 @@ N_ROWS, N_ASKED = 16, 256
 SEEDS = (0, 1, 2)
 SymbolRows = Int[Tensor, "row pos"]
 SymbolTask = Callable[[SymbolRows], SymbolRows]
-"""What is to be said at each place of rows of symbols; -100 where nothing is asked."""
+"""The target at each position of rows of symbols; -100 if the position is ignored."""
 UNASKED = -100
 
 
 def symbol_config(**changes: Any) -> ModelConfig:
-    """An encoder of one layer of width 32 with 4 heads over ten symbols, with an output matrix of
-    its own and without dropout; changed as asked.
+    """A one-layer encoder of width 32 with 4 heads over ten symbols, with an untied output matrix
+    and without dropout; `changes` override this.
     """
     sizes: dict[str, Any] = {
         "family": "encoder-only", "vocab_size": SYMBOLS, "d_model": 32, "n_layers": 1,
@@ -43,15 +44,16 @@ def symbol_config(**changes: Any) -> ModelConfig:
 
 
 PRE: Mapping[str, Any] = {"norm_placement": "pre", "final_norm": True}
-"""The changes of a config that make it pre-norm."""
+"""The config changes that make a model pre-norm."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """A model of `config` learns `task` in `steps` steps of Adam on fresh random rows.
+    """A training run: a model of `config` learns `task` in `steps` steps of Adam on fresh random
+    rows.
 
-    The learning rate rises in proportion to the step during the first `warm` steps. Without
-    `normed`, every LayerNorm is taken out.
+    The learning rate rises linearly during the first `warm` steps. Without `normed`, every
+    LayerNorm is removed.
     """
 
     config: ModelConfig
@@ -64,7 +66,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Learned:
-    """What a training reached: the loss of each step (nats), the share right on fresh rows."""
+    """The result of a training run: the loss of each step (nats), the accuracy on fresh rows."""
 
     losses: tuple[float, ...]
     right: float
@@ -76,21 +78,21 @@ class Learned:
 
     @property
     def mean(self) -> float:
-        """The mean loss of all steps: the lower, the sooner it was learned."""
+        """The mean loss over all steps: the lower, the sooner the task was learned."""
         return float(np.mean(self.losses))
 
     @property
     def learned(self) -> bool:
-        """Whether the loss that is left lies at least 0.1 nats below that of guessing, ln 10."""
+        """Whether the final loss is at least 0.1 nats below that of guessing, ln 10."""
         return self.left < math.log(SYMBOLS) - 0.1
 
 
 Learn = Callable[[Training, int, FractionDone], Learned]
-"""(training, seed, progress) -> what it reached."""
+"""(training, seed, progress) -> the result."""
 
 
 def train(training: Training, seed: int, progress: FractionDone) -> Learned:
-    """Train a fresh model; `seed` decides its weights and its rows."""
+    """Train a fresh model; `seed` determines its weights and rows."""
     generator = torch.Generator().manual_seed(seed)
     losses = []
     with torch.inference_mode(False), torch.enable_grad():
@@ -113,7 +115,7 @@ def train(training: Training, seed: int, progress: FractionDone) -> Learned:
 def several(
     arms: Mapping[str, Training], learn: Learn, progress: FractionDone
 ) -> dict[str, list[Learned]]:
-    """What each of the trainings that are compared reaches with every seed."""
+    """The results of each of the compared training runs, with every seed."""
     found: dict[str, list[Learned]] = {name: [] for name in arms}
     turns = len(arms) * len(SEEDS)
     for turn, (name, training) in enumerate(arms.items()):
@@ -124,13 +126,13 @@ def several(
 
 
 def mean_and_range(tries: list[float]) -> tuple[float, float]:
-    """The mean of several tries, and the distance of the largest from the smallest."""
+    """The mean of several tries, and the largest minus the smallest."""
     return float(np.mean(tries)), float(np.ptp(tries))
 
 
 def above(these: list[float], those: list[float], by: float) -> bool | None:
-    """Whether these tries lie above those by more than `by` on average; None where they do, but not
-    every one of these above every one of those: seeds that overlap prove nothing.
+    """Whether `these` exceed `those` by more than `by` on average. None if they do, but not every
+    one of `these` exceeds every one of `those`: overlapping seeds prove nothing.
     """
     if float(np.mean(these) - np.mean(those)) <= by:
         return False
@@ -138,12 +140,12 @@ def above(these: list[float], those: list[float], by: float) -> bool | None:
 
 
 def of_seeds(verdict: Verdict, each: list[bool | None]) -> str:
-    """The name of the words for a verdict on several tasks: others where seeds overlap."""
+    """The name of the text for a verdict on several tasks; a different one if seeds overlap."""
     return "seeds" if verdict == "depends" and None in each else verdict
 
 
 def curves_of(found: Mapping[str, list[Learned]]) -> Curve:
-    """The loss of each step, the mean over the seeds, one curve for each training."""
+    """The loss of each step, averaged over the seeds, one curve per training run."""
     losses = np.array(
         [np.mean([each.losses for each in tries], axis=0) for tries in found.values()]
     )
@@ -151,7 +153,7 @@ def curves_of(found: Mapping[str, list[Learned]]) -> Curve:
 
 
 def share_right(model: Model, task: SymbolTask, seed: int = 1000) -> float:
-    """The share of the asked places of fresh random rows at which `model` is right."""
+    """The accuracy of `model` at the target positions of fresh random rows."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(SYMBOLS, (N_ASKED, LENGTH), generator=generator)
     with torch.inference_mode():
@@ -161,7 +163,7 @@ def share_right(model: Model, task: SymbolTask, seed: int = 1000) -> float:
 
 
 def fresh_model(config: ModelConfig, seed: int, normed: bool = True) -> Model:
-    """A model of the library under `seed`; without `normed`, the identity for every LayerNorm."""
+    """A model of the library with this `seed`; without `normed`, every LayerNorm is an identity."""
     with seeded(seed):
         model = build_model(config)
     if not normed:
@@ -174,7 +176,7 @@ def fresh_model(config: ModelConfig, seed: int, normed: bool = True) -> Model:
 
 
 def fresh_block(placement: NormPlacement, d_model: int) -> Block:
-    """A block of 4 heads with Xavier matrices and zero biases, as whole models begin with."""
+    """A block of 4 heads with Xavier matrices and zero biases, initialized as in whole models."""
     block = Block(symbol_config(d_model=d_model, d_ff=4 * d_model, norm_placement=placement))
     for each in block.modules():
         if isinstance(each, nn.Linear):
@@ -193,19 +195,19 @@ def same(rows: SymbolRows) -> SymbolRows:
 
 
 def two_back(rows: SymbolRows) -> SymbolRows:
-    """The symbol two places before: nothing but order tells which one it is."""
+    """The symbol two positions earlier, which only order can identify."""
     asked = torch.full_like(rows, UNASKED)
     asked[:, 2:] = rows[:, :-2]
     return asked
 
 
 def larger_neighbour(rows: SymbolRows) -> SymbolRows:
-    """The larger of the two neighbours: which side it stands on does not matter."""
+    """The larger of the two neighbours, whichever side it is on."""
     return _asked_inside(rows, torch.maximum(rows[:, :-2], rows[:, 2:]))
 
 
 def both_neighbours(rows: SymbolRows) -> SymbolRows:
-    """The pair of neighbours, in their order, as one of SYMBOLS ** 2 answers."""
+    """The ordered pair of neighbours, as one of SYMBOLS ** 2 classes."""
     return _asked_inside(rows, SYMBOLS * rows[:, :-2] + rows[:, 2:])
 
 
@@ -219,15 +221,15 @@ SHUFFLED = (7, 2, 10, 5, 0, 9, 3, 11, 6, 1, 8, 4)
 
 
 def shuffled(rows: SymbolRows) -> SymbolRows:
-    """The symbol at another place, always the same one for each place: no distance repeats."""
+    """The symbol at another position, fixed for each position; no distance repeats."""
     return rows[:, list(SHUFFLED)]
 
 
 def times_here(rows: SymbolRows) -> SymbolRows:
-    """How many symbols of the row are the same as this one, itself included, at most nine."""
+    """How often this symbol occurs in the row, itself included, at most nine."""
     return (rows[:, :, None] == rows[:, None]).sum(-1).clamp(max=SYMBOLS - 1)
 
 
 def next_symbol(rows: SymbolRows) -> SymbolRows:
-    """The symbol after this one in the order of symbols, the first after the last."""
+    """The next symbol in the order of symbols; the first follows the last."""
     return (rows + 1) % SYMBOLS

@@ -1,8 +1,7 @@
-"""Wrong code on purpose: common mistakes, each next to the correct code.
+"""Common bugs: wrong code on purpose, each example next to the correct code.
 
-Only the pages of the clinic and the workshop, the tests and the notebook's `certify`, which quotes
-it, import this package. Its functions are never part of a model's run unless a visitor plants them
-there.
+Only the pages Pitfalls and Exercises, the tests and the notebook's `certify`, which quotes it,
+import this package. Its functions never run as part of a model unless a user injects them.
 """
 
 from explorer.analysis.clinic.card import Demonstration, Figure, Picture, Pitfall
@@ -27,4 +26,4 @@ PITFALLS: tuple[Pitfall, ...] = (
     *TRAINING,
     *PLAIN_TRAINING,
 )
-"""Every fault, in the order of the page."""
+"""Every bug, in the order of the page."""

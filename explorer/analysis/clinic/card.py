@@ -1,4 +1,4 @@
-"""What a pitfall is: wrong code that runs, the correct code, and what tells them apart."""
+"""The parts of a pitfall: wrong code that runs, the correct code, and what tells them apart."""
 
 import ast
 import inspect
@@ -23,22 +23,23 @@ START, END, PAD = (SpecialToken(name) for name in ("<s>", "</s>", "<pad>"))
 """Labels in made-up rows."""
 
 Group = Literal["masks", "shapes", "fills", "padding", "model", "training"]
-"""In the order of the page; words at `clinic.groups.*`."""
+"""In the order of the page; texts at `clinic.groups.*`."""
 Needs = Literal["", "causal", "both_ways", "added", "end"]
-"""What a model must have for a bug to be injected: anything, causal self-attention, attention in
-which only padding is masked, positions added to the embeddings, an end mark. Words at
-`clinic.absent.*`."""
+"""What a model must have for a bug to be injected: nothing in particular, causal self-attention,
+attention in which only padding is masked, positions added to the embeddings, an end token. Texts at
+`clinic.absent.*`.
+"""
 Pattern = Callable[[Tensor, Tensor], Tensor]
 """(scores, keep), both [batch, head, query, key], keep Bool with True = may attend -> pattern."""
 Plant = Callable[[Subject, Rows], Edits]
-"""The fault as a visitor of every run over these rows: the wrong lines in place of ours."""
+"""The injected bug: edits that replace our lines by the wrong ones in every run over these rows."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One number, with the wrong lines and with the right ones; its words: `clinic.figures.*`.
+    """One number, with the wrong lines and with the right ones; its text is at `clinic.figures.*`.
 
-    `of` fills {of} in those words: which item, head, layer or width, where there are several.
+    `of` fills {of} in this text: the item, head, layer or width, if there are several.
     """
 
     name: str
@@ -53,10 +54,10 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """Two matrices [row, column] of equal shape, to be shown side by side.
+    """Two matrices [row, column] of equal shape, shown side by side.
 
-    Of a pattern it is the `head` in which the two differ most, and `hidden` are the cells that
-    must not be seen; both None for anything else.
+    For a pattern, `head` is the head in which the two differ most, and `hidden` marks the cells
+    that must not be visible; both are None otherwise.
     """
 
     wrong: np.ndarray
@@ -67,7 +68,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Tried:
-    """One case in which both ran: the error that each raised, "" for none."""
+    """One test case for both versions: the error that each raised, "" for none."""
 
     of: str
     wrong: str
@@ -76,13 +77,13 @@ class Tried:
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """What a pitfall does. `own`: measured on the reader's sentence, else on a small fixed case;
-    `fresh`: in small new modules, not in the reader's model.
+    """The effect of a pitfall. `own`: measured on the user's sentence, else on a small fixed case;
+    `fresh`: in small new modules, not in the user's model.
 
-    `wrong` and `right` are what a picture shows side by side, of equal shape where both exist: a
-    pattern [head, query, key], or a table [row, column], Bool where it says what is seen. `site` is
-    the attention site of a reader's own pattern; else `columns` may name columns. `tried` is where
-    the lines raise an error and where they do not, if that differs from case to case.
+    `wrong` and `right` are shown side by side, with equal shape if both exist: a pattern [head,
+    query, key], or a table [row, column], Bool if it shows visibility. `site` is the attention site
+    of a pattern from the user's sentence; otherwise `columns` may name columns. `tried` lists the
+    cases in which the lines raise an error and those in which they do not, if this varies.
     """
 
     figures: tuple[Figure, ...]
@@ -96,7 +97,7 @@ class Demonstration:
 
     @property
     def picture(self) -> Picture | None:
-        """The two matrices to be drawn; None where numbers alone say it."""
+        """The two matrices to draw; None if numbers are enough."""
         if self.wrong is None or self.right is None:
             return None
         if self.right.ndim == 2 and not np.isfinite(self.wrong).all():
@@ -111,13 +112,13 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Pitfall:
-    """A common mistake. Its words are at `clinic.<id>.*` in the text files.
+    """A common mistake. Its texts are at `clinic.<id>.*` in the text files.
 
-    `demonstrate(traced)` measures it on a Trace, or with None on a fixed case. `plant` puts it into
-    a model's own run; None where it does not live in a forward pass. `cached`: it shows only in
-    decoding with a cache. `batched`: it leaves the first sentence of a batch intact. `left`: it
-    shows only with padding on the left, so the rows are read with this many PADs there. A model
-    without what it `needs` cannot have it.
+    `demonstrate(traced)` measures it on a Trace, or with None on a fixed case. `plant` injects it
+    into a model's run; None if it is not in the forward pass. `cached`: it shows only when decoding
+    with a cache. `batched`: it leaves the first sentence of a batch intact. `left`: it shows only
+    with padding on the left, so rows are read with this many PADs there. A model without what it
+    `needs` cannot have this bug.
     """
 
     id: str
@@ -145,22 +146,22 @@ class Pitfall:
 
     @property
     def silent_key(self) -> str:
-        """The text key of why no error is raised."""
+        """The text key of the reason why no error is raised."""
         return f"clinic.{self.id}.silent"
 
     @property
     def right_key(self) -> str:
-        """The text key of what to write instead."""
+        """The text key of the correct code's description."""
         return f"clinic.{self.id}.right"
 
     @property
     def wrong_source(self) -> str:
-        """The wrong lines, as they run."""
+        """The wrong lines, as executed."""
         return lines_of(self.wrong)
 
     @property
     def right_source(self) -> str:
-        """The right lines, as they run."""
+        """The right lines, as executed."""
         return lines_of(self.right)
 
 
@@ -176,7 +177,7 @@ def lines_of(function: Callable[..., Any]) -> str:
     return "\n".join(lines).strip()
 
 
-# Which sites a fault is shown at and planted into.
+# The sites at which a bug is shown and injected.
 
 
 def decoder_self(site: AttentionSite) -> bool:
@@ -185,7 +186,7 @@ def decoder_self(site: AttentionSite) -> bool:
 
 
 def padding_only(site: AttentionSite) -> bool:
-    """Where padding is all that a mask hides: the encoder and cross-attention."""
+    """Attention in which only padding is masked: the encoder and cross-attention."""
     return not decoder_self(site)
 
 
@@ -194,7 +195,7 @@ def everywhere(site: AttentionSite) -> bool:
     return True
 
 
-# Cases to show a fault on.
+# Cases for demonstrating a bug.
 
 
 def fixed_scores(
@@ -206,12 +207,12 @@ def fixed_scores(
 
 
 def causal_keep(scores: Tensor) -> Bool[Tensor, "batch head query key"]:
-    """The causal mask at the full shape of the scores."""
+    """The causal mask, expanded to the shape of the scores."""
     return causal_mask(*scores.shape[-2:]).expand(scores.shape)
 
 
 def padded_keep(scores: Tensor, n_pads: int = 2) -> Bool[Tensor, "batch head query key"]:
-    """The mask that hides the last keys, as padding on the right, at the shape of the scores."""
+    """A mask that hides the last keys, as for padding on the right, in the shape of the scores."""
     valid = torch.ones(scores.shape[0], scores.shape[-1], dtype=torch.bool)
     valid[:, scores.shape[-1] - n_pads :] = False
     return padding_mask(valid).expand(scores.shape)
@@ -220,7 +221,7 @@ def padded_keep(scores: Tensor, n_pads: int = 2) -> Bool[Tensor, "batch head que
 def own_case(
     traced: Trace | None, where: Callable[[AttentionSite], bool]
 ) -> tuple[Tensor, Tensor] | None:
-    """Scores and mask [1, head, query, key] of a Trace's first such site; None if it has none."""
+    """Scores and mask [1, head, query, key] of a Trace's first matching site; None without one."""
     for site in traced.sites if traced else ():
         if where(site) and traced is not None:
             scores = torch.tensor(traced.activations[site.hook("scores")])[None]
@@ -229,17 +230,17 @@ def own_case(
 
 
 def own_site(traced: Trace | None, where: Callable[[AttentionSite], bool]) -> str:
-    """The name of the site that `own_case` takes; "" if there is none."""
+    """The name of the site that `own_case` uses; "" if there is none."""
     return next((site.name for site in traced.sites if where(site)), "") if traced else ""
 
 
 def hidden_mass(pattern: Tensor, keep: Tensor) -> float:
-    """The most weight that any row puts on keys that it must not see."""
+    """The largest weight that any row puts on hidden keys."""
     return float((pattern * ~keep).sum(-1).max())
 
 
 def row_sum_error(pattern: Tensor, keep: Tensor) -> float:
-    """How far the sum of a row that may see something is from 1, at most."""
+    """The largest deviation of a row sum from 1, over rows with a visible key."""
     return float(((pattern.sum(-1) - 1).abs() * keep.any(-1)).max())
 
 
@@ -249,13 +250,13 @@ def compared(
     where: Callable[[AttentionSite], bool],
     fixed: Callable[[Tensor], Tensor],
 ) -> Callable[[Trace | None], Demonstration]:
-    """A demonstration of two ways from scores to pattern, at the first site that is `where`.
+    """A demonstration that compares two ways from scores to pattern, at the first `where` site.
 
-    Without a Trace: on fixed scores, under the mask that `fixed` makes for them.
+    Without a Trace: on fixed scores, with the mask that `fixed` makes for them.
     """
 
     def demonstrate(traced: Trace | None = None) -> Demonstration:
-        """Both patterns of one case, and how much weight is where it must not be."""
+        """Both patterns of one case, and the weight on hidden keys."""
         own = own_case(traced, where)
         scores = fixed_scores()
         scores, keep = own or (scores, fixed(scores))

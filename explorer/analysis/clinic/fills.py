@@ -1,4 +1,4 @@
-"""Fill values of a mask: -1e4, -1e9, -inf, the lowest number of the type; and empty rows."""
+"""Fill values of a mask: -1e4, -1e9, -inf, the lowest value of the dtype; and fully masked rows."""
 
 import math
 
@@ -26,40 +26,40 @@ FILLS = (-1e4, -1e9, -math.inf)
 
 
 def hidden_with_ten_thousand(scores: Tensor, keep: Tensor) -> Tensor:
-    """-1e4 is a score like any other: a true score may lie below it."""
+    """-1e4 is an ordinary score: an actual score may be lower."""
     return scores.masked_fill(~keep, -1e4).softmax(-1)
 
 
 def ten_thousand_added(scores: Tensor, keep: Tensor) -> Tensor:
-    """-1e4 added to every hidden key; where all are hidden, softmax cancels it."""
+    """-1e4 added to every hidden key; in a fully masked row, softmax cancels it."""
     return (scores + (~keep).to(scores.dtype) * -1e4).softmax(-1)
 
 
 def hidden_with_a_billion(scores: Tensor, keep: Tensor) -> Tensor:
-    """-1e9: a row where all keys are hidden has equal scores, so equal weights."""
+    """-1e9: a fully masked row has equal scores, hence equal weights."""
     return scores.masked_fill(~keep, -1e9).softmax(-1)
 
 
 def hidden_with_infinity(scores: Tensor, keep: Tensor) -> Tensor:
-    """-inf: a row where all keys are hidden is 0 / 0."""
+    """-inf: a fully masked row is 0 / 0."""
     return scores.masked_fill(~keep, float("-inf")).softmax(-1)
 
 
 def a_billion_in_half_precision(scores: Tensor, keep: Tensor) -> Tensor:
-    """float16 ends at -65504, so -1e9 cannot be filled in."""
+    """The lowest float16 is -65504, so -1e9 cannot be used as a fill value."""
     return scores.half().masked_fill(~keep, -1e9).softmax(-1)
 
 
 def lowest_of_the_type(scores: Tensor, keep: Tensor) -> Tensor:
-    """The lowest number of the type, whichever it is."""
+    """The lowest value of the dtype, whichever it is."""
     half = scores.half()
     return half.masked_fill(~keep, torch.finfo(half.dtype).min).softmax(-1)
 
 
 def fill_table() -> np.ndarray:
-    """[fill, dtype]: -1e4, -1e9, -inf and the lowest number, as float32, bfloat16, float16 keep it.
+    """[fill, dtype]: -1e4, -1e9, -inf and the lowest value, in float32, bfloat16, float16.
 
-    NaN where `masked_fill` refuses the number.
+    NaN if `masked_fill` rejects the value.
     """
     rows = [[stored(fill, dtype) for dtype in DTYPES] for fill in FILLS]
     lowest = [stored(torch.finfo(dtype).min, dtype) for dtype in DTYPES]
@@ -67,12 +67,12 @@ def fill_table() -> np.ndarray:
 
 
 def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
-    """How many of 4 rows hold a NaN after each attention layer, when row 0 may see nothing."""
+    """How many of 4 rows contain a NaN after each attention layer, if row 0 is fully masked."""
     return int(_through_layers(layers, pattern_of)[0].isnan().any(-1).sum())
 
 
 def _through_layers(layers: int, pattern_of: Pattern) -> tuple[Tensor, Tensor]:
-    """x [pos, d] after the layers x + pattern v, and a weight matrix that all of them share."""
+    """x [pos, d] after layers x + pattern v, and the weight matrix that all of them share."""
     x, w = fixed_scores(1, 1, 4, 6)[0, 0], fixed_scores(1, 1, 6, 6, seed=1)[0, 0] / 3
     w.requires_grad_()
     keep = torch.ones(4, 4, dtype=torch.bool)
@@ -84,27 +84,27 @@ def _through_layers(layers: int, pattern_of: Pattern) -> tuple[Tensor, Tensor]:
 
 
 def _nan_gradients(pattern_of: Pattern) -> float:
-    """The share of NaN in the gradient of w, for a loss that leaves the empty row out."""
+    """The share of NaN in the gradient of w, for a loss that excludes the fully masked row."""
     x, w = _through_layers(1, pattern_of)
     (grad,) = torch.autograd.grad(x[1:].square().sum(), [w])
     return float(grad.isnan().double().mean())
 
 
 def _small_fill(traced: Trace | None = None) -> Demonstration:
-    """Scores below the fill, where the hidden key wins; the reader's lowest score beside them."""
+    """Scores below the fill value, where the hidden key wins; and the user's lowest score."""
     scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
     keep = torch.tensor([True, True, False])[None, None, None]
     bad, good = hidden_with_ten_thousand(scores, keep), masked_softmax(scores, keep)
     figures = [Figure("hidden_mass", hidden_mass(bad, keep), hidden_mass(good, keep))]
     own = own_case(traced, decoder_self)
-    if own is not None:  # how far the reader's sentence is from that danger
+    if own is not None:  # the user's lowest score, for comparison with the fill value
         lowest = float(own[0].min())
         figures.append(Figure("lowest_score", lowest, lowest))
     return Demonstration(tuple(figures), bad[0].numpy(), good[0].numpy())
 
 
 def _added_fill(traced: Trace | None = None) -> Demonstration:
-    """A row in which every key is hidden: adding the same number to all changes nothing."""
+    """A fully masked row: adding the same number to all scores changes nothing."""
     scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
     keep = torch.zeros(1, 1, 1, 3, dtype=torch.bool)
     bad, good = ten_thousand_added(scores, keep), masked_softmax(scores, keep)
@@ -116,12 +116,12 @@ def _added_fill(traced: Trace | None = None) -> Demonstration:
 
 
 def _empty_row_nan(traced: Trace | None = None) -> Demonstration:
-    """A row in which every key is hidden, filled with minus infinity."""
+    """A fully masked row, filled with minus infinity."""
     return _empty_row(hidden_with_infinity)
 
 
 def _empty_row_uniform(traced: Trace | None = None) -> Demonstration:
-    """A row in which every key is hidden, filled with minus a billion."""
+    """A fully masked row, filled with minus a billion."""
     return _empty_row(hidden_with_a_billion)
 
 
@@ -141,7 +141,7 @@ def _empty_row(wrong: Pattern) -> Demonstration:
 
 
 def _mass(pattern_of: Pattern) -> float:
-    """The weight on hidden keys in a row of fixed scores; NaN where the lines are refused."""
+    """The weight on hidden keys in a row of fixed scores; NaN if the lines raise an error."""
     scores = fixed_scores()
     keep = causal_keep(scores)
     try:
@@ -151,7 +151,7 @@ def _mass(pattern_of: Pattern) -> float:
 
 
 def _half(traced: Trace | None = None) -> Demonstration:
-    """What each type stores of some fills; the lowest number that it has is always stored."""
+    """The stored value of some fills per dtype; the dtype's lowest value can always be stored."""
     table = fill_table()
     lowest = table[-1]
     return Demonstration(

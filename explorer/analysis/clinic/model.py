@@ -1,4 +1,4 @@
-"""Faults inside a model that are not about masks: scale, positions, rotation, LayerNorm."""
+"""Bugs inside a model other than masks: scale, positions, rotation, LayerNorm."""
 
 import math
 from collections.abc import Callable
@@ -33,17 +33,17 @@ from models.transformer import Model
 
 
 def scaled_by_the_model(q: Tensor, k: Tensor, d_model: int) -> Tensor:
-    """Divided by the width of the model, over which nothing was summed."""
+    """Divided by the width of the model, although the sum runs over d_head."""
     return q @ k.transpose(-2, -1) / math.sqrt(d_model)
 
 
 def scaled_by_the_head(q: Tensor, k: Tensor, d_model: int) -> Tensor:
-    """Divided by the width of a head, over which the products were summed."""
+    """Divided by the width of a head, over which the products are summed."""
     return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
 
 
 def positions_by_the_batch(x: Tensor, table: Tensor) -> Tensor:
-    """x is [batch, pos, d_model]: shape[0] counts sentences, and a batch of one gets row 0."""
+    """x is [batch, pos, d_model]: shape[0] counts sentences, so a batch of one only gets row 0."""
     return x + table[: x.shape[0]]
 
 
@@ -53,14 +53,14 @@ def positions_by_the_length(x: Tensor, table: Tensor) -> Tensor:
 
 
 def rotated_by_head(x: Tensor) -> Tensor:
-    """x is [batch, head, pos, d_head] by now, but axis 1 is still taken for the positions."""
+    """x is already [batch, head, pos, d_head], but axis 1 is still used as the position axis."""
     by_axis_1 = x.transpose(1, 2)
     rotation = rotation_at(torch.arange(by_axis_1.shape[2]), x.shape[-1])
     return rotate(by_axis_1, rotation).transpose(1, 2)
 
 
 def rotated_by_position(x: Tensor) -> Tensor:
-    """Axis 2 holds the positions."""
+    """Axis 2 is the position axis."""
     return rotate(x, rotation_at(torch.arange(x.shape[2]), x.shape[-1]))
 
 
@@ -76,7 +76,7 @@ def norm_with_biased_variance(x: Tensor) -> Tensor:
 
 
 def backward_with_weight_outside(x: Tensor, weight: Tensor, grad_out: Tensor) -> Tensor:
-    """The weight multiplies the finished gradient: right only while all weights are equal."""
+    """The weight multiplies the finished gradient: right only if all weights are equal."""
     std = torch.sqrt(x.var(-1, keepdim=True, correction=0) + 1e-5)
     n = (x - x.mean(-1, keepdim=True)) / std
     g = grad_out
@@ -92,7 +92,7 @@ def backward_with_weight_inside(x: Tensor, weight: Tensor, grad_out: Tensor) -> 
 
 
 def _scale(traced: Trace | None = None) -> Demonstration:
-    """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the reader's scores."""
+    """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the user's scores."""
     where = decoder_self if traced and any(map(decoder_self, traced.sites)) else everywhere
     usual = traced and traced.config.score_divisor is None and traced.config.score_cap is None
     own = own_case(traced, where) if usual else None
@@ -101,7 +101,7 @@ def _scale(traced: Trace | None = None) -> Demonstration:
         site, d_model = traced.site(own_site(traced, where)), traced.config.d_model
         q, k = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k"))
         k = share_heads(q, k)
-        # A bias that positions give (ALiBi, T5) joins the scaled scores, and is not scaled itself.
+        # A positional bias (ALiBi, T5) is added after scaling and is not scaled itself.
         bias = torch.tensor(traced.activations.get(site.hook("bias"), 0.0))
         bad = scaled_by_the_model(q, k, d_model) + bias
         good = scaled_by_the_head(q, k, d_model) + bias
@@ -129,7 +129,7 @@ def _scale(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_scale(model: Subject, rows: Rows) -> Edits:
-    """Queries made smaller, as the products are scaled and a bias of the positions is not."""
+    """Scale down the queries: this scales the products, but not a positional bias."""
 
     def smaller(layer: Any) -> Callable[[Tensor], Tensor]:
         return lambda q: q * layer.divisor / math.sqrt(layer.w_q.in_features)
@@ -141,7 +141,7 @@ def _plant_scale(model: Subject, rows: Rows) -> Edits:
 
 
 def _batch_positions(traced: Trace | None = None) -> Demonstration:
-    """Ten positions of a table, or the vectors that the reader's model adds, if it adds any."""
+    """Ten positions of a table, or the vectors that the user's model adds, if it adds any."""
     stack = next((each for each in traced.stacks if each.stream == "tgt"), None) if traced else None
     added = traced.activations.get(stack.hook("pos_embed")) if traced and stack else None
     table = sinusoidal_table(10, 8) if added is None else torch.tensor(added)
@@ -160,7 +160,7 @@ def _batch_positions(traced: Trace | None = None) -> Demonstration:
 
 
 def _rotation(traced: Trace | None = None) -> Demonstration:
-    """As many heads as positions, where nothing complains."""
+    """As many heads as positions, so that no error is raised."""
     q, k = fixed_scores(1, 6, 6, 4), fixed_scores(1, 6, 6, 4, seed=1)
     plain, bad, good = (
         turn(q) @ turn(k).transpose(-2, -1) / 2
@@ -180,7 +180,7 @@ def _rotation(traced: Trace | None = None) -> Demonstration:
 
 
 def _variance(traced: Trace | None = None) -> Demonstration:
-    """The spread of a normalised row, by its width: 1 with the biased variance."""
+    """The standard deviation of a normalized row, by width: 1 with the biased variance."""
     widths = (2, 8, 64, 512)
     rows = [fixed_scores(1, 1, 1, width).double()[0, 0] for width in widths]
     spreads = [
@@ -201,14 +201,14 @@ def _variance(traced: Trace | None = None) -> Demonstration:
 def _backward_error(
     backward: Callable[[Tensor, Tensor, Tensor], Tensor], weight: Float[Tensor, " d"]
 ) -> float:
-    """The largest error of dx, next to the largest true dx."""
+    """The largest error of dx, relative to the largest true dx."""
     x, grad_out = (fixed_scores(1, 1, 3, len(weight), seed).double()[0, 0] for seed in (0, 1))
     true = layer_norm_backward(x, weight, 1e-5, grad_out)[0]
     return float((backward(x, weight, grad_out) - true).abs().max() / true.abs().max())
 
 
 def _backward(traced: Trace | None = None) -> Demonstration:
-    """The error of the gradient where all weights are equal, and where they are not."""
+    """The error of the gradient if all weights are equal, and if they are not."""
     equal = torch.ones(8, dtype=torch.float64)
     unequal = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
     return Demonstration(

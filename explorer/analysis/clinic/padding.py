@@ -1,4 +1,4 @@
-"""Which tokens are padding, where they are, and what a mask means once there is a cache."""
+"""Padding: which tokens are padding, where they are, and how masks work with a cache."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -28,7 +28,7 @@ from models.rows import Rows
 
 
 def cached_step_is_causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """`is_causal` counts the query from the first key on, not from the last."""
+    """`is_causal` aligns the first query with the first key instead of the last with the last."""
     return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
@@ -39,7 +39,7 @@ def cached_step_with_offset(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def _top_left(scores: Tensor, keep: Tensor) -> Tensor:
-    """What `is_causal` does to the pattern: its triangle begins at the top left."""
+    """The pattern under `is_causal`: the triangle starts at the top left."""
     n_query, n_key = scores.shape[-2:]
     return masked_softmax(scores, keep.any(-2, keepdim=True) & causal_mask(n_query, n_key))
 
@@ -50,26 +50,26 @@ def end_mark_taken_for_padding(tokens: Tensor, pad_id: int, eos_id: int) -> Tens
 
 
 def padding_by_its_own_id(tokens: Tensor, pad_id: int, eos_id: int) -> Tensor:
-    """True at real tokens; padding has an id that nothing else has."""
+    """True at real tokens; the padding id is used for nothing else."""
     return tokens != pad_id
 
 
 def causal_mask_in_its_place(tokens: Tensor, pad_id: int) -> Tensor:
-    """The second line was meant to join the two masks; it replaces the first."""
+    """The second line should combine the two masks, but replaces the first."""
     keep = padding_mask(tokens != pad_id)
     keep = causal_mask(tokens.shape[1])
     return keep.expand(len(tokens), 1, -1, -1)
 
 
 def causal_mask_joined(tokens: Tensor, pad_id: int) -> Tensor:
-    """Both masks: a key is seen where both allow it."""
+    """Both masks combined: a key is visible if both allow it."""
     keep = padding_mask(tokens != pad_id)
     keep = keep & causal_mask(tokens.shape[1])
     return keep.expand(len(tokens), 1, -1, -1)
 
 
 def positions_counted_over_padding(tokens: Tensor, valid: Tensor) -> Tensor:
-    """0, 1, 2, … from the left edge, padding or not."""
+    """0, 1, 2, … from the left edge, including padding."""
     return torch.arange(tokens.shape[1]).expand(tokens.shape)
 
 
@@ -79,7 +79,7 @@ def positions_of_real_tokens(tokens: Tensor, valid: Tensor) -> Tensor:
 
 
 def _is_causal(traced: Trace | None = None) -> Demonstration:
-    """One query over the keys of the reader's row, or over five."""
+    """One query over the keys of the user's sequence, or over five."""
     q, k, v = (fixed_scores(1, 2, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
     site = next((s for s in traced.sites if decoder_self(s)), None) if traced else None
     if traced is not None and site is not None:
@@ -87,7 +87,7 @@ def _is_causal(traced: Trace | None = None) -> Demonstration:
         q = q[:, :, -1:]  # the newest token only, as with a cache
         group = q.shape[1] // k.shape[1]
         k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-    keys = torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1)  # as values, they give the weights
+    keys = torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1)  # as values, they return the weights
     bad, good = cached_step_is_causal(q, k, keys), cached_step_with_offset(q, k, keys)
     change = cached_step_is_causal(q, k, v) - cached_step_with_offset(q, k, v)
     return Demonstration(
@@ -106,7 +106,7 @@ def _is_causal(traced: Trace | None = None) -> Demonstration:
 
 
 def _confused(traced: Trace | None = None) -> Demonstration:
-    """The reader's source with two PADs, or a fixed row, where end mark and PAD share an id."""
+    """The user's source with two PADs, or a fixed row, where the end token and PAD share an id."""
     pad_id, eos_id = 0, 2
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
     columns: tuple[str, ...] = ("a", "b", "c", END, PAD, PAD)
@@ -133,7 +133,7 @@ def _confused(traced: Trace | None = None) -> Demonstration:
 
 
 def _replaced(traced: Trace | None = None) -> Demonstration:
-    """Two PADs before the reader's row or after it: on which side do words see them?"""
+    """Two PADs before or after the user's sequence: on which side do words attend to them?"""
     n = int(traced.tgt_valid.sum()) if traced else 4
     words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
     causal = traced is not None and any(map(decoder_self, traced.sites))
@@ -156,7 +156,7 @@ def _replaced(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_replaced(model: Subject, rows: Rows) -> Edits:
-    """The causal mask alone wherever there is one."""
+    """The causal mask alone at every site that has one."""
 
     def alone(mask: Tensor) -> Tensor:
         n_query, n_key = mask.shape[-2:]
@@ -166,7 +166,7 @@ def _plant_replaced(model: Subject, rows: Rows) -> Edits:
 
 
 def _left_padding(traced: Trace | None = None) -> Demonstration:
-    """The positions of a row with two PADs before it, counted over all and over real ones."""
+    """The positions of a row after two PADs, counted over all tokens and over real ones."""
     n = int(traced.tgt_valid.sum()) if traced else 4
     words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
     valid = torch.tensor([[False, False, *[True] * n]])
@@ -183,7 +183,7 @@ def _left_padding(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_confusion(model: Subject, rows: Rows) -> Edits:
-    """The end mark hidden like padding, at every site; nothing without an end mark."""
+    """Mask the end token like padding, at every site; no effect without an end token."""
     if model.marks.end is None:
         return NO_EDITS
     return plant_mask(partial(_confused_mask, marks=model.marks))(model, rows)

@@ -1,4 +1,4 @@
-"""Faults of plain Python and of number types: unpacking, lists of one module, a tiny epsilon."""
+"""Bugs of plain Python and dtypes: unpacking, lists of one module, a tiny epsilon."""
 
 import copy
 import math
@@ -15,7 +15,7 @@ from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 
 WIDTH = 64
-"""Features of the reader's embeddings that are used at most."""
+"""Maximum number of embedding features used of the user's model."""
 STEPS = 30
 HALVES = (torch.float32, torch.bfloat16, torch.float16)
 Norm = Callable[[Tensor], Tensor]
@@ -29,7 +29,7 @@ def batch_unpacked(batch: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def batch_by_name(batch: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """What has names cannot be split by accident."""
+    """A dictionary cannot be unpacked by accident."""
     return batch["src"], batch["tgt"]
 
 
@@ -39,31 +39,31 @@ def one_module_three_times(d_model: int) -> Sequence[nn.Linear]:
 
 
 def one_module_copied(d_model: int) -> Sequence[nn.Linear]:
-    """Copies are modules of their own, but begin with the same numbers."""
+    """Copies are separate modules, but start with the same weights."""
     linear = nn.Linear(d_model, d_model, bias=False)
     return [copy.deepcopy(linear) for _ in range(3)]
 
 
 def three_modules(d_model: int) -> Sequence[nn.Linear]:
-    """Each is built, and drawn, by itself."""
+    """Each module is created, and initialized, separately."""
     return [nn.Linear(d_model, d_model, bias=False) for _ in range(3)]
 
 
 def norm_with_a_tiny_epsilon(x: Tensor) -> Tensor:
-    """1e-12 is lost beside rounding, and in float16 it is 0."""
+    """1e-12 is lost to rounding, and in float16 it is 0."""
     centred = x - x.mean(-1, keepdim=True)
     return centred / torch.sqrt(x.var(-1, keepdim=True, correction=0) + 1e-12)
 
 
 def norm_in_float32(x: Tensor) -> Tensor:
-    """Statistics in float32, an epsilon above its rounding, and back to the type of x."""
+    """Statistics in float32, an epsilon above its rounding error, and back to the dtype of x."""
     wide = x.float()
     centred = wide - wide.mean(-1, keepdim=True)
     return (centred / torch.sqrt(wide.var(-1, keepdim=True, correction=0) + 1e-5)).to(x.dtype)
 
 
 def error_of(run: Callable[[], object]) -> str:
-    """The error that a call raises, with its type; "" if it runs."""
+    """The error that a call raises, with its type; "" if it succeeds."""
     try:
         run()
     except (IndexError, RuntimeError, TypeError, ValueError) as error:
@@ -72,15 +72,15 @@ def error_of(run: Callable[[], object]) -> str:
 
 
 def _unpacked(traced: Trace | None = None) -> Demonstration:
-    """A loader that yields one tensor, for several sizes of the batch; and training on two rows.
+    """A loader that yields one tensor, for several batch sizes; and training on two rows.
 
-    The two rows are the reader's sentence and its words in reverse order, or a fixed row.
+    The two rows are the user's sentence and its words in reverse order, or a fixed row.
     """
     own = traced.tgt_tokens[: int(traced.tgt_valid.sum())] if traced else ()
     words = own if len(set(own)) > 1 else (5, 2, 7, 3, 9)  # one word leaves nothing to learn
     row = torch.unique(torch.tensor(words), return_inverse=True)[1]
     rows = torch.stack([row, row.flip(0)])
-    pairs = {"src": rows, "tgt": rows}  # to be copied
+    pairs = {"src": rows, "tgt": rows}  # the task is copying
     tried = []
     for n in range(1, 5):
         batch = row.expand(n, -1)
@@ -106,14 +106,15 @@ def _unpacked(traced: Trace | None = None) -> Demonstration:
 
 
 def _by_name(batch: Tensor) -> object:
-    """The right lines, given a tensor where they want names."""
+    """Call the right lines with a tensor instead of a dictionary."""
     return batch_by_name(batch)  # type: ignore[arg-type]
 
 
 def losses(src: Int[Tensor, "*batch pos"], tgt: Int[Tensor, "*batch pos"]) -> list[float]:
-    """Cross-entropy of a small net, an embedding and an output matrix, at each of `STEPS` steps.
+    """Cross-entropy of a small network, an embedding and an output matrix, at each of `STEPS`
+    steps.
 
-    Rows without a batch axis are accepted as well, as torch's modules do.
+    Rows without a batch axis are accepted too, as in torch's modules.
     """
     vocab = int(max(src.max(), tgt.max())) + 1
     with seeded(0):
@@ -130,7 +131,7 @@ def losses(src: Int[Tensor, "*batch pos"], tgt: Int[Tensor, "*batch pos"]) -> li
 
 
 def _embeddings(traced: Trace | None) -> Float[Tensor, "pos d"]:
-    """What enters the reader's first block, at most WIDTH features, normalised; or N(0, 1)."""
+    """The input of the user's first block, at most WIDTH features, normalized; or N(0, 1)."""
     if traced is None:
         return fixed_scores(1, 1, 6, 16)[0, 0]
     stack = next(each for each in traced.stacks if each.stream == "tgt")
@@ -141,7 +142,7 @@ def _embeddings(traced: Trace | None) -> Float[Tensor, "pos d"]:
 
 def _projections(build: Projections) -> Callable[[Trace | None], Demonstration]:
     def demonstrate(traced: Trace | None = None) -> Demonstration:
-        """The scores of fresh projections, and what they learn of a task: look to the left."""
+        """The scores of fresh projections, and what they learn on a task: attend to the left."""
         x = _embeddings(traced)
         found = [_measured(each, x) for each in (build, three_modules)]
         (bad, bad_scores), (good, good_scores) = found
@@ -174,9 +175,10 @@ def _measured(build: Projections, x: Tensor) -> tuple[dict[str, float], Tensor]:
 
 @cache
 def learned(build: Projections, steps: int = 150) -> tuple[float, float]:
-    """Loss and largest |s - s^T| after training one head to give each place its left neighbour.
+    """Loss and largest |s - s^T| after training one head to predict each position's left neighbour.
 
-    8 places, 8 words in random order, no mask; the first place has no neighbour and is left out.
+    8 positions, 8 words in random order, no mask; the first position has no left neighbour and is
+    excluded.
     """
     n, d = 8, 16
     generator = torch.Generator().manual_seed(0)
@@ -201,7 +203,7 @@ def learned(build: Projections, steps: int = 150) -> tuple[float, float]:
 
 
 def _tiny_epsilon(traced: Trace | None = None) -> Demonstration:
-    """A row of 0.1 in three types; and a PAD row of zeros behind the reader's words, in float16."""
+    """A row of 0.1 in three dtypes; and a PAD row of zeros after the user's words, in float16."""
     figures, tried = [], []
     for dtype in HALVES:
         row, name = torch.full((1, 512), 0.1, dtype=dtype), str(dtype).removeprefix("torch.")

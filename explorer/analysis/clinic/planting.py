@@ -1,4 +1,4 @@
-"""Planting a fault into a model's own run: a visitor puts wrong lines in place of ours."""
+"""Inject a bug into a model's run: edits replace our lines by the wrong ones."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,10 +13,10 @@ from models.transformer import Model
 
 
 def plant_pattern(wrong: Pattern, where: Callable[[AttentionSite], bool] = everywhere) -> Plant:
-    """Let `wrong` compute the pattern from the scores and mask that the model itself made."""
+    """Let `wrong` compute the pattern from the model's own scores and mask."""
 
     def plant(model: Subject, rows: Rows) -> Edits:
-        """Both at every site that is concerned."""
+        """Edits at every affected site: record scores and mask, replace the pattern."""
         functions: dict[str, Callable[[Tensor], Tensor]] = {}
         for site in filter(where, model.attention_sites()):
             functions |= _pattern_functions(site, wrong)
@@ -28,7 +28,7 @@ def plant_pattern(wrong: Pattern, where: Callable[[AttentionSite], bool] = every
 def _pattern_functions(
     site: AttentionSite, wrong: Pattern
 ) -> dict[str, Callable[[Tensor], Tensor]]:
-    seen: dict[str, Tensor] = {}  # of the pass under way: scores and mask come before the pattern
+    seen: dict[str, Tensor] = {}  # of the current pass: scores and mask precede the pattern
 
     def kept(name: str) -> Callable[[Tensor], Tensor]:
         def keep(tensor: Tensor) -> Tensor:
@@ -48,10 +48,10 @@ def _pattern_functions(
 
 
 def plant_mask(keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor]) -> Plant:
-    """Let `keep(site, rows, shape)` make every site's mask, broadcastable to `shape`."""
+    """Let `keep(site, rows, shape)` compute every site's mask, broadcastable to `shape`."""
 
     def plant(model: Subject, rows: Rows) -> Edits:
-        """The mask of every site, replaced."""
+        """Edits that replace the mask of every site."""
 
         def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
             return lambda mask: keep(site, rows, mask.shape).expand(mask.shape)
@@ -64,15 +64,15 @@ def plant_mask(keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor]) -> 
 def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
     """Let `wrong` choose which positions are added to the embeddings.
 
-    It gets the `valid` of a stream, Bool [batch, pos], and gives the positions [1 or batch, pos].
-    Stacks that add nothing for their positions (rotary, none) are left alone.
+    It receives a sequence's `valid`, Bool [batch, pos], and returns positions [1 or batch, pos].
+    Stacks that add no positions to the embeddings (rotary, none) are unchanged.
     """
 
     def plant(model: Subject, rows: Rows) -> Edits:
-        """What every stack adds for its positions, looked up at the wrong ones."""
+        """Edits that look up each stack's positions at the wrong indices."""
 
         def chosen(positions: Positions, valid: Tensor) -> Callable[[Tensor], Tensor]:
-            done = 0  # positions that earlier cached steps have read
+            done = 0  # positions read in earlier cached steps
 
             def looked_up(added: Tensor) -> Tensor:
                 nonlocal done

@@ -1,6 +1,6 @@
 """Masks inverted, applied in the wrong place or encoded wrongly: from scores to pattern.
 
-Every function takes scores and `keep`, both [batch, head, query, key], and gives the pattern.
+Every function takes scores and `keep`, both [batch, head, query, key], and returns the pattern.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def causal_turned_round(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def padding_turned_round(scores: Tensor, keep: Tensor) -> Tensor:
-    """A mask that is True at padding, given to code that hides where the mask is 0."""
+    """A mask that is True at padding, passed to code that hides keys where the mask is 0."""
     is_pad = ~keep
     return scores.masked_fill(is_pad == 0, -1e9).softmax(-1)
 
@@ -47,36 +47,36 @@ def mask_after_softmax(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def multiplied_by_zero(scores: Tensor, keep: Tensor) -> Tensor:
-    """Hidden scores become 0, which is a score like any other: e to the 0 is 1."""
+    """Hidden scores become 0, which is an ordinary score: e to the 0 is 1."""
     return (scores * keep).softmax(-1)
 
 
 def zeros_and_ones_added(scores: Tensor, keep: Tensor) -> Tensor:
-    """A keep-mask of 0.0 and 1.0 where an additive mask was wanted."""
+    """A keep-mask of 0.0 and 1.0 used as an additive mask."""
     return (scores + keep.to(scores.dtype)).softmax(-1)
 
 
 def diagonal_open_too_far(scores: Tensor, keep: Tensor) -> Tensor:
-    """triu(diagonal=2) hides from the second future token on: the next one is seen."""
+    """triu(diagonal=2) hides from the second future token on: the next one is visible."""
     n_query, n_key = scores.shape[-2:]
     hidden = torch.ones(n_query, n_key).triu(diagonal=n_key - n_query + 2).bool()
     return masked_softmax(scores, ~hidden & keep.any(-2, keepdim=True))
 
 
 def diagonal_closed(scores: Tensor, keep: Tensor) -> Tensor:
-    """triu(diagonal=0) hides the token itself: the first row is left with nothing."""
+    """triu(diagonal=0) hides the token itself: the first row is fully masked."""
     n_query, n_key = scores.shape[-2:]
     hidden = torch.ones(n_query, n_key).triu(diagonal=n_key - n_query).bool()
     return masked_softmax(scores, keep & ~hidden)
 
 
 def no_mask(scores: Tensor, keep: Tensor) -> Tensor:
-    """At inference nothing is hidden: `decoder(y, memory)` without its masks."""
+    """No mask at inference: `decoder(y, memory)` without its masks."""
     return scores.softmax(-1)
 
 
 def _unmasked(traced: Trace | None = None) -> Demonstration:
-    """The first row too: in training it had only itself."""
+    """Includes the first row, which could only attend to itself in training."""
     shown = compared(no_mask, masked_softmax, decoder_self, causal_keep)(traced)
     assert shown.wrong is not None
     assert shown.right is not None
@@ -93,10 +93,10 @@ def pattern_fault(
     batched: bool = False,
     needs: Needs = "",
 ) -> Pitfall:
-    """A fault on the way from scores to pattern, where `masked_softmax` is right.
+    """A bug between scores and pattern, where `masked_softmax` is correct.
 
-    `demonstrate` None compares the two under a causal mask; `where` says into which sites of a
-    model the fault is planted.
+    `demonstrate` None compares the two under a causal mask; `where` selects the sites at which the
+    bug is injected.
     """
     return Pitfall(
         id=id,

@@ -1,4 +1,4 @@
-"""Masks of the wrong shape: broadcasting and indexing find a meaning for nearly all of them."""
+"""Masks of the wrong shape: broadcasting and indexing accept nearly all of them."""
 
 import math
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from models.rows import Rows
 
 
 def mask_with_an_extra_axis(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
-    """`keep` is [1, 1, query, key] already, and is unsqueezed once more on its way."""
+    """`keep` is already [1, 1, query, key], and is unsqueezed once more."""
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     scores = scores.masked_fill(~keep.unsqueeze(1), -1e9)  # [1, batch, head, query, key]
     z = scores.softmax(-1) @ v
@@ -36,7 +36,7 @@ def mask_with_an_extra_axis(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Te
 
 
 def mask_with_its_axes(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
-    """The same lines with `keep` as it is, and a word about the shape."""
+    """The same lines with `keep` unchanged, and an assertion on the shape."""
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
     scores = scores.masked_fill(~keep, -1e9)  # [batch, head, query, key]
     assert scores.ndim == 4, f"scores became {tuple(scores.shape)}"
@@ -60,17 +60,17 @@ def first_head_only(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def padding_read_per_head(scores: Tensor, valid: Tensor) -> Tensor:
-    """valid [batch, key] becomes [batch, 1, key], and its batch axis meets the heads."""
+    """valid [batch, key] becomes [batch, 1, key], so its batch axis broadcasts over the heads."""
     return scores.masked_fill(~valid.unsqueeze(1), -1e9).softmax(-1)
 
 
 def padding_read_per_item(scores: Tensor, valid: Tensor) -> Tensor:
-    """valid [batch, key] becomes [batch, 1, 1, key]: one row of keys for each sentence."""
+    """valid [batch, key] becomes [batch, 1, 1, key]: one set of keys per sentence."""
     return scores.masked_fill(~valid[:, None, None, :], -1e9).softmax(-1)
 
 
 def one_row_per_head(scores: Tensor, keep: Tensor) -> Tensor:
-    """keep [query, key] becomes [query, 1, key], and its queries meet the heads."""
+    """keep [query, key] becomes [query, 1, key], so its queries broadcast over the heads."""
     return scores.masked_fill(~keep.unsqueeze(1), -1e9).softmax(-1)
 
 
@@ -80,7 +80,7 @@ def every_row_for_every_head(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def _reach(attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
-    """Bool [query, token]: whether another token there changes what comes out for the query."""
+    """Bool [query, token]: whether changing that token changes the output of the query."""
     plain = attend(q, k, v, keep)[0]
     columns = []
     for token in range(k.shape[2]):
@@ -92,7 +92,7 @@ def _reach(attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, keep:
 
 
 def _extra_axis(traced: Trace | None = None) -> Demonstration:
-    """Which tokens change the result of which query, in the reader's decoder or a fixed case."""
+    """Which tokens affect the output of which query, in the user's decoder or a fixed case."""
     q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))  # [batch, head, pos, d_head]
     site = next((s for s in traced.sites if decoder_self(s)), None) if traced else None
     if traced is not None and site is not None:
@@ -117,7 +117,7 @@ def _extra_axis(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_extra_axis(model: Subject, rows: Rows) -> Edits:
-    """Heads and positions swapped, as the mask with an axis too many leaves them."""
+    """Swap heads and positions, as the mask with the extra axis does."""
 
     def mixed(z: Tensor) -> Tensor:
         batch, n_heads, n_query, d_head = z.shape
@@ -128,7 +128,7 @@ def _plant_extra_axis(model: Subject, rows: Rows) -> Edits:
 
 
 def _two_items(traced: Trace | None = None) -> Demonstration:
-    """The reader's sentence twice in a batch: alone, it would be item 0, and right."""
+    """The user's sentence twice in a batch: alone, it would be item 0, and correct."""
     own = own_case(traced, decoder_self)
     scores = fixed_scores()
     scores, keep = own or (scores, causal_keep(scores))

@@ -1,4 +1,4 @@
-"""A fault planted into the reader's model, on the reader's sentence: before and after."""
+"""The effect of a bug injected into the user's model, for the user's sentence: before and after."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -27,12 +27,12 @@ from models.rows import Rows
 
 MAX_NEW_TOKENS = 40
 LEFT = (0, 1, 2, 4, 8, 16)
-"""The numbers of PADs on the left that are compared."""
+"""The numbers of left PADs that are compared."""
 
 
 @dataclass(frozen=True)
 class Padded:
-    """The loss with `n` PADs on the left, without a fault and with it, as in `Symptom`."""
+    """The loss with `n` PADs on the left, without the bug and with it, as in `Symptom`."""
 
     n: int
     before: float
@@ -41,16 +41,16 @@ class Padded:
 
 @dataclass(frozen=True, eq=False)
 class Symptom:
-    """What a fault does to one run. `before` is the model without it, `after` the model with it.
+    """The effect of a bug on one run. `before` is the model without it, `after` the model with it.
 
-    `logprobs` are of the written tokens under teacher forcing, natural log; `tokens` are those
-    that were written. `output` is what the model then writes by itself (greedy), and `words` both
-    outputs as one row, as `token_diff` has it. `patterns_after[site]` is [head, query, key].
-    `moved` is how far the last block's output moves, as a share of its size (both root mean
-    squares over all real tokens): all that can be compared in a model without logits.
-    NaN stays NaN: a fault may destroy every number, and then `output_after` is "". `left` is the
-    number of PADs on the left of every row, and `by_left` the loss of both for several of them;
-    0 and nothing where a fault needs none, or where the model has no room for any.
+    `logprobs` are of the generated tokens under teacher forcing, natural log; `tokens` are these
+    tokens. `output` is the free-running output (greedy), and `words` both outputs as one sequence,
+    as returned by `token_diff`. `patterns_after[site]` is [head, query, key]. `moved` is the change
+    of the last block's output relative to its size (both root mean squares over all real tokens):
+    the only measure for a model without logits. NaN stays NaN: a bug may turn every number into
+    NaN, and `output_after` is then "". `left` is the number of left PADs on every row, and
+    `by_left` the loss of both for several such numbers; 0 and empty if the bug needs none, or if
+    the model has no room for any.
     """
 
     tokens: tuple[str, ...]
@@ -67,8 +67,9 @@ class Symptom:
 
     @property
     def changed(self) -> bool:
-        """Whether anything changed that a reader could see: the words or their log-probabilities,
-        or, in a model without logits, its vectors."""
+        """Whether a user would see a change: in the words or their log-probabilities, or, in a
+        model without logits, in its vectors.
+        """
         if not len(self.logprobs_before) and not self.output_before:
             return not self.moved < 1e-4
         moved = np.abs(self.logprobs_after - self.logprobs_before).max(initial=0.0)
@@ -76,7 +77,7 @@ class Symptom:
 
     @property
     def loss_before(self) -> float:
-        """Mean negative log-probability of the written tokens."""
+        """Mean negative log-probability of the generated tokens."""
         return _loss(self.logprobs_before)
 
     @property
@@ -94,11 +95,11 @@ def symptom(
     pitfall: Pitfall,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> Symptom:
-    """Plant a fault into every run over the Trace's rows. The shared model is not changed.
+    """Inject a bug into every run over the Trace's rows. The shared model is not changed.
 
-    `progress` is told the tokens written and the most there can be. The Trace's own edits are left
-    out: the fault is compared with the model as it is. Raises ValueError for a pitfall that cannot
-    be planted, and for a Trace of another model.
+    `progress` is called with the tokens generated and their maximum. The Trace's own edits are
+    ignored: the bug is compared with the unmodified model. Raises ValueError for a pitfall that
+    cannot be injected, and for another model's Trace.
     """
     require_same_model(loaded, traced)
     if pitfall.plant is None:
@@ -137,12 +138,12 @@ def _tell(progress: Callable[[int, int], object], before: int, done: int) -> Non
 
 
 def room(loaded: LoadedModel, traced: Trace) -> int:
-    """How many PADs fit on the left of a Trace's rows, which may have some on the right."""
+    """How many PADs fit on the left of a Trace's rows, which may have right padding."""
     return max(0, limit(loaded) - max(len(traced.src_tokens), len(traced.tgt_tokens)))
 
 
 def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[Padded, ...]:
-    """The loss of the same words after more and more padding on the left."""
+    """The loss of the same words with increasing padding on the left."""
     written, found = written_tokens(traced), []
     for n in (each for each in LEFT if each <= room(loaded, traced)):
         rows = _rows(traced, pitfall, n)
@@ -152,13 +153,15 @@ def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[Padd
 
 
 def _rows(traced: Trace, pitfall: Pitfall, left: int) -> Rows:
-    """The Trace's sentence; twice, the last examined, where a fault leaves the first one intact."""
+    """The Trace's sentence; twice, with the last one examined, if the bug leaves the first one
+    intact.
+    """
     rows = padded_on_the_left(rows_of(traced), left, traced.marks.pad or 0)
     return rows.select([0, 0]) if pitfall.batched else rows
 
 
 def padded_on_the_left(rows: Rows, n: int, pad_id: int) -> Rows:
-    """Rows with `n` more PADs before each row of each stream."""
+    """Rows with `n` more PADs on the left of each row of each sequence."""
 
     def after(tensor: Tensor, value: int) -> Tensor:
         return torch.cat([tensor.new_full((len(tensor), n), value), tensor], 1)
@@ -176,8 +179,8 @@ def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
 def _forced(
     loaded: LoadedModel, rows: Rows, plant: Plant | None, left: int
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """Logits [tgt, vocab] and the last block's output [tgt, d_model], both without the padding on
-    the left, and patterns with it, of one teacher-forced pass over these rows.
+    """One teacher-forced pass over these rows: logits [tgt, vocab] and the last block's output
+    [tgt, d_model], both without the left padding, and patterns including it.
     """
     final = loaded.model.stacks()[-1].hook("resid_final")
     hooks = {site.hook("pattern"): site.name for site in loaded.sites}
@@ -194,7 +197,7 @@ def _output(
     left: int,
     tell: Callable[[int], object],
 ) -> list[int]:
-    """What the model writes by itself, greedily; a new visitor each step, as rows grow."""
+    """The model's greedy output; each step uses a new visitor, since the rows grow."""
     model, rows = loaded.model, _rows(traced, pitfall, left)
     if model.predicts != "next":
         return []

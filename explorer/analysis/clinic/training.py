@@ -1,4 +1,4 @@
-"""Faults of the lines around a model: labels, loss, gradients."""
+"""Bugs in the code around a model: labels, loss, gradients."""
 
 import math
 from collections.abc import Callable
@@ -24,34 +24,34 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def shifted_by_views(tokens: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
-    """Two views of one tensor: what is written into the labels is in the inputs too."""
+    """Two views of one tensor: writing to the labels also changes the inputs."""
     inputs, labels = tokens[:, :-1], tokens[:, 1:]
     labels[labels == pad_id] = IGNORED
     return inputs, labels
 
 
 def shifted_by_copies(tokens: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
-    """`where` makes a new tensor; the tokens stay as they were."""
+    """`where` creates a new tensor; the tokens are unchanged."""
     inputs, labels = tokens[:, :-1], tokens[:, 1:]
     labels = torch.where(labels == pad_id, IGNORED, labels)
     return inputs, labels
 
 
 def loss_of_probabilities(logits: Tensor, labels: Tensor) -> Tensor:
-    """`cross_entropy` has a softmax of its own, so this one is the second."""
+    """`cross_entropy` includes a softmax, so this one is applied twice."""
     probs = logits.softmax(-1)
     return nn.functional.cross_entropy(probs, labels)
 
 
 def loss_of_logits(logits: Tensor, labels: Tensor) -> Tensor:
-    """Logits go in as they are."""
+    """Logits are passed unchanged."""
     return nn.functional.cross_entropy(logits, labels)
 
 
 def steps_without_zero_grad(
     weight: Tensor, loss: Callable[[Tensor], Tensor], n: int
 ) -> list[float]:
-    """backward() adds to the gradient that is there already."""
+    """backward() adds to the existing gradient."""
     norms: list[float] = []
     for _ in range(n):
         torch.autograd.backward([loss(weight)])
@@ -61,7 +61,7 @@ def steps_without_zero_grad(
 
 
 def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: int) -> list[float]:
-    """What an optimiser's zero_grad() does, before every backward()."""
+    """The effect of an optimizer's zero_grad() before every backward()."""
     norms: list[float] = []
     for _ in range(n):
         weight.grad = None
@@ -72,7 +72,7 @@ def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: in
 
 
 def _label_view(traced: Trace | None = None) -> Demonstration:
-    """The decoder's input after its labels were written to, in the reader's row or a fixed one."""
+    """The decoder's input after writing to its labels, for the user's sequence or a fixed one."""
     pad_id, row = 0, [1, 5, 6, 2, 0, 0]
     columns: tuple[str, ...] = (START, "a", "b", END, PAD)
     own = traced is not None and None not in (traced.marks.pad, traced.marks.end)
@@ -98,7 +98,7 @@ def _label_view(traced: Trace | None = None) -> Demonstration:
 
 
 def _double_softmax(traced: Trace | None = None) -> Demonstration:
-    """200 words: a perfect prediction, and the gradient before anything was learned."""
+    """200 words: a perfect prediction, and the gradient before training."""
     vocab = 200
     labels = torch.tensor([7])
     perfect = torch.full((1, vocab), -1e4).index_fill(1, labels, 1e4)
