@@ -128,9 +128,7 @@ def _fitted(
     wanted: Float[np.ndarray, " cell"],
     start: Float[np.ndarray, " map"],
 ) -> Float[np.ndarray, " map"]:
-    """Non-negative least squares by coordinate descent; the result is as long as the features'
-    unit.
-    """
+    """Non-negative least squares by coordinate descent, scaled so that the fit has norm 1."""
     gram = features @ features.T
     gram += RIDGE * gram.trace() / len(gram) * np.eye(len(gram))
     aim, weights = features @ wanted, start.copy()

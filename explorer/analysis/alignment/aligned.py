@@ -48,9 +48,7 @@ class Alignment:
 
     @property
     def crossings(self) -> int:
-        """The number of crossing pairs of links: the order of the two words differs between the
-        texts.
-        """
+        """The number of pairs of links that cross, that is, whose words are in reverse order."""
         places = np.argwhere(self.links)
         ahead = (places[:, None, 0] < places[None, :, 0]) & (
             places[:, None, 1] > places[None, :, 1]

@@ -87,9 +87,7 @@ class _Reading:
         return stack.final_norm(stack.hook_resid_final(x))
 
     def _scores(self, x: Tensor) -> Float[Tensor, " batch"]:
-        """The mean log-probability of each sentence's scored tokens; logits are computed only
-        there.
-        """
+        """The mean log-probability of each sentence's scored tokens; computes logits only there."""
         logits = self.model.logits_of(x[self.scored.to(x.device)][None])[0]
         chosen = logits.gather(1, self.labels[:, None])[:, 0].double()
         found = torch.zeros(self.scored.shape, dtype=torch.float64)

@@ -191,9 +191,7 @@ class Making:
             return pack({name: file[name] for name in file.files}, self.loaded.sites)
 
     def _write(self, path: Path, save: Callable[[Path], object]) -> None:
-        """Write to a temporary file, then rename. Raises InputProblem `no_room` if the disk is
-        full.
-        """
+        """Write to a temporary file, then rename. Raises InputProblem `no_room` on a full disk."""
         part = path.with_name(f"{path.name}.{os.getpid()}{PART}")
         try:
             save(part)

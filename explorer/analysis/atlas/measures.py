@@ -325,9 +325,7 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
 
 @lru_cache(maxsize=32)
 def _offset_table(first: int, n_query: int, n_key: int) -> Tensor:
-    """[query x key, offset + 1] of queries from `first` on: distance one-hot, then the distance
-    itself.
-    """
+    """[query x key, offset + 1] of queries from `first` on: one-hot distance, then |distance|."""
     far = torch.arange(n_key) - torch.arange(first, first + n_query)[:, None]
     table = torch.zeros(n_query * n_key, OFFSETS + 1)
     table.scatter_(1, far.clamp(-REACH, REACH).flatten()[:, None] + REACH, 1.0)

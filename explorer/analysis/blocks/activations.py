@@ -19,9 +19,7 @@ EXACT = "gelu"
 
 
 def curves(x: Float[np.ndarray, " x"], what: What = "value") -> dict[str, Float[np.ndarray, " x"]]:
-    """Each activation of the library at `x`, float64: its value, its slope, or its value minus
-    GELU.
-    """
+    """Each activation of the library at `x`, float64: its value, slope, or value minus GELU."""
     found = {}
     for name, function in ACTIVATIONS.items():
         leaf = torch.from_numpy(np.asarray(x, np.float64)).requires_grad_()

@@ -102,8 +102,7 @@ def normalised(
 def moved_by_others(
     loaded: LoadedModel, sentences: Sequence[str]
 ) -> tuple[Float[np.ndarray, "norm pos"], Float[np.ndarray, "norm"]]:
-    """How far the first sentence's vectors move because of the other sentences in the batch, by
-    norm.
+    """How far the first sentence's vectors move because of the rest of the batch, by norm.
 
     |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Also
     returns the largest absolute change. Raises InputProblem and ValueError as `batch_of` does.
@@ -144,8 +143,7 @@ def eps_curves(
 
 @dataclass(frozen=True, eq=False)
 class Backward:
-    """The backward pass of a norm over a few numbers: the gradient of its input, computed three
-    ways.
+    """The backward pass of a norm: the gradient of its input, computed in three ways.
 
     `by_hand` is the library's formula, `autograd` differentiates the forward pass, and `wrong`
     multiplies by gamma after the Jacobian instead of before. All [feature], float64. RMSNorm has no

@@ -126,8 +126,7 @@ class Ledger:
             self._constant(bias)
 
     def turn(self, rotation: Rotation) -> None:
-        """Rotate the vectors by the angles of their positions (rotary positions); see
-        `positions.rotate`.
+        """Rotate the vectors by the angles of their positions (RoPE); see `positions.rotate`.
 
         `rotation` covers the ledger's positions, [1, 1, pos, pair].
         """

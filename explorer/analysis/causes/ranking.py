@@ -11,9 +11,7 @@ from explorer.analysis.causes.ledger import Writer
 
 @dataclass(frozen=True)
 class Group:
-    """A component, or (`writer` None) all the remaining ones; `members` are their indices among
-    all.
-    """
+    """A component, or (`writer` None) all the remaining ones; `members` are their indices."""
 
     writer: Writer | None
     members: tuple[int, ...]

@@ -99,8 +99,7 @@ def why(
     detail: Detail = "heads",
     told: Told | None = None,
 ) -> Why:
-    """Decompose the score of a cell of a head; with `against`, its difference from that key's
-    score.
+    """Decompose the score of a cell; with `against`, its difference from that key's score.
 
     Raises IndexError for a head, query or key out of range, ValueError for another model's Trace.
     """
@@ -213,9 +212,7 @@ class Removal:
 
     @property
     def left_out(self) -> float:
-        """The error of freezing in this result: the score with free norms minus the predicted
-        score.
-        """
+        """The error of freezing here: the score with free norms minus the predicted score."""
         return float(self.scores[3, self.key] - self.scores[1, self.key])
 
     @property
@@ -225,8 +222,7 @@ class Removal:
 
 
 def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: int) -> Removal:
-    """Remove a component from the query (all cells of its row change) or from the key (one cell
-    does).
+    """Remove a component from the query (its whole row changes) or the key (one cell changes).
 
     The effect is predicted by arithmetic alone, then measured with a visitor at `hook_q` or
     `hook_k`. Raises IndexError for a component out of range.

@@ -259,9 +259,7 @@ def _net(
     at: list[int],
     norms: Sequence[str],
 ) -> Ledger:
-    """The feed-forward network's output, including its own bias but not the bias of a norm after
-    it.
-    """
+    """The feed-forward network's output, with its own bias but not that of a norm after it."""
     written = traced.activations[sublayer.added][at].astype(np.float64)
     constant = np.zeros_like(written)
     if norms:

@@ -137,8 +137,7 @@ def _pair(two: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Pushes:
-    """The words that a head promotes and suppresses at one query, for the heaviest keys and in
-    total.
+    """The words that a head promotes and suppresses at one query, in total and by key.
 
     Row 0 is the head as a whole, row i the key `keys[i - 1]`. `pushed` and `held` are ids,
     strongest first; `up` and `down` are their logit changes relative to the vocabulary mean.

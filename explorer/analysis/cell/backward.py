@@ -28,9 +28,7 @@ LONG = 512
 
 @dataclass(frozen=True)
 class Scaled:
-    """How a model scales q k^T before adding any positional bias: divided, and capped if it has a
-    cap.
-    """
+    """How a model scales q k^T before any positional bias: divided, and capped if it has a cap."""
 
     divisor: float
     cap: float | None = None
@@ -173,10 +171,10 @@ def head_backward(
     head: int,
     goal: tuple[int, int] | None,
 ) -> HeadBackward:
-    """The backward pass of one head of a Trace. `goal` is a position and the token whose logit is
-    used.
+    """The backward pass of one head of a Trace.
 
-    `goal` None: no logit. Raises ValueError for another model's Trace.
+    `goal` is a position and the token whose logit is used; None: no logit. Raises
+    ValueError for another model's Trace.
     """
     q, k, v = (
         torch.tensor(traced.activations[site.hook(what)]).double() for what in ("q", "k", "v")

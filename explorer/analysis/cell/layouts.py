@@ -167,8 +167,7 @@ class Dropped:
 def dropped(
     traced: Trace, site: AttentionSite, head: int, query: int, p: float, seed: int = 0
 ) -> Dropped:
-    """The effect of dropout between softmax and values on one row. Raises ValueError for an invalid
-    p.
+    """The effect of dropout between softmax and values on one row. Raises ValueError for a bad p.
 
     The values are replaced by one-hot vectors, so that the model's own `attend` returns the weights
     it used.

@@ -97,12 +97,11 @@ def widths(loaded: LoadedModel, site: AttentionSite) -> tuple[int, ...]:
 def single(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, d_out: int
 ) -> Single:
-    """One head of width `d_out` whose weights are rows of the layer's, starting at this head's
-    first.
+    """One head of width `d_out` with consecutive rows of the layer's weights.
 
-    Rows wrap around after the layer's last one. With d_out = d_head this is the head itself, except
-    for what positions and norms do to queries, keys or scores, which a single head lacks. Raises
-    ValueError for a width that is not in `widths`.
+    The rows start at this head's first row and wrap around after the layer's last one. With
+    d_out = d_head this is the head itself, except for what positions and norms do to queries, keys
+    or scores, which a single head lacks. Raises ValueError for a width that is not in `widths`.
     """
     if d_out not in widths(loaded, site):
         raise ValueError(f"d_out is {d_out}: this layer can give {widths(loaded, site)}")

@@ -45,9 +45,7 @@ class Worst:
         self.where: Location | None = None
 
     def see(self, deviations: Tensor, place: Callable[..., Location]) -> None:
-        """Update with `deviations`; `place` is called with the index of the largest one (one per
-        axis).
-        """
+        """Update with `deviations`; calls `place` with the index of the largest, one per axis."""
         if deviations.numel() == 0:
             return
         clean = deviations.double().nan_to_num(nan=math.inf)

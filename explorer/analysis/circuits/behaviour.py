@@ -42,8 +42,7 @@ Strength = Literal["clear", "slight", "none", "untested"]
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """Attention scores of the heads on repeated random tokens: by type, [layer, head], means over
-    rows.
+    """Scores of the heads on repeated random tokens: by type, [layer, head], means over rows.
 
     `even` is the uniform baseline over all allowed tokens. `first_half` and `second_half` are the
     mean ln p per token, `copied` is the share of the second half that the model ranks first; NaN

@@ -56,9 +56,7 @@ class _Fold:
         self.centred = isinstance(norm, LayerNorm)
 
     def __call__(self, reading: Matrix) -> Matrix:
-        """Convert a matrix [rows, d_model] that reads the normed stream into one that reads the
-        stream.
-        """
+        """Fold the norm into a matrix [rows, d_model], so that it reads the stream itself."""
         if self.weight is None:
             return reading
         folded = reading * self.weight

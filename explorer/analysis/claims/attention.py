@@ -102,10 +102,10 @@ def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
 def saturation(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, width: int = 1024
 ) -> Finding:
-    """Softmax with and without division by sqrt(d): random scores of `width` features, the user's
-    heads.
+    """Softmax with and without division by sqrt(d): random scores, the user's heads.
 
-    The gradient "vanishes" if scaling makes it at least twice as large.
+    The random queries and keys have `width` features. The gradient "vanishes" if scaling makes
+    it at least twice as large.
     """
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(2, 400, 16, width, generator=generator)

@@ -145,8 +145,7 @@ def no_positions(
 def learned_positions(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """Learned against sinusoidal positions: on a task of distances, and on one of absolute
-    positions.
+    """Learned against sinusoidal positions: a task of distances, and one of absolute positions.
 
     "More" is a mean accuracy that is higher by more than CLOSE; if not with every seed, the verdict
     is "depends".

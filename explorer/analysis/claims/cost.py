@@ -135,8 +135,7 @@ def free_heads(
     progress: FractionDone,
     of_heads: Callable[[int], tuple[int, int]] | None = None,
 ) -> Finding:
-    """Width 512 and 512 tokens with 1 to 8 heads: the number of parameters, and the patterns'
-    bytes.
+    """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns.
 
     `of_heads(n_heads)` returns both; None: for the library's attention. "True": neither grows;
     "false": the parameters do.

@@ -47,9 +47,7 @@ def _finding(
 def mha_count(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
 ) -> Finding:
-    """Attention of width 64 with 1 to 16 heads, with biases, with shared keys; and the user's
-    model.
-    """
+    """Attention of width 64 with 1 to 16 heads, biases, shared keys; and the user's model."""
     sized = partial(symbol_config, d_model=64, bias=False)
     rows = []
     for n_heads in (1, 4, 16):

@@ -49,8 +49,7 @@ PRE: Mapping[str, Any] = {"norm_placement": "pre", "final_norm": True}
 
 @dataclass(frozen=True)
 class Training:
-    """A training run: a model of `config` learns `task` in `steps` steps of Adam on fresh random
-    rows.
+    """A model of `config` learns `task` in `steps` steps of Adam on fresh random rows.
 
     The learning rate rises linearly during the first `warm` steps. Without `normed`, every
     LayerNorm is removed.

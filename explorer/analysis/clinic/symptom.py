@@ -153,9 +153,7 @@ def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[Padd
 
 
 def _rows(traced: Trace, pitfall: Pitfall, left: int) -> Rows:
-    """The Trace's sentence; twice, with the last one examined, if the bug leaves the first one
-    intact.
-    """
+    """The Trace's sentence; twice, with the last examined, if the bug leaves the first intact."""
     rows = padded_on_the_left(rows_of(traced), left, traced.marks.pad or 0)
     return rows.select([0, 0]) if pitfall.batched else rows
 
