@@ -1,1 +1,1 @@
-"""Asking, keeping, queueing, stopping: what is computed for visitors, in one thread at a time."""
+"""Requests, cache, queue and cancellation: computations for users, one thread at a time."""

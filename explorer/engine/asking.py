@@ -1,4 +1,4 @@
-"""Asking what a pure function says, once for all visitors: at once, or step by step."""
+"""Requests to pure functions, computed once for all sessions, directly or step by step."""
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping
@@ -15,11 +15,11 @@ Tell = Callable[[int, int], Any]
 
 @dataclass(frozen=True, eq=False)
 class Request(Generic[Answer]):
-    """A function and what it is asked.
+    """A function with its arguments.
 
-    `key` says it shorter than `values()`, the arguments by name: of an opened model, or of all that
-    happened in a run, it has a name, and it is all that is kept of them. A generator function
-    `takes_long`: it yields (done, total) on the way to its answer, which it returns.
+    `values()` returns the arguments by name. `key` identifies them for the cache and refers to an
+    opened model or a Trace by name, so that a request does not hold them. A generator function
+    `takes_long`: it yields (done, total) and returns its answer.
     """
 
     function: Callable[..., Any]
@@ -28,25 +28,26 @@ class Request(Generic[Answer]):
 
     @property
     def takes_long(self) -> bool:
-        """Whether others should not wait for it, nor whoever asked without seeing how far it is."""
+        """Whether it runs step by step, with progress, so that other sessions need not wait."""
         return inspect.isgeneratorfunction(self.function)
 
     @property
     def address(self) -> tuple[Hashable, ...]:
-        """What the answer is kept under."""
+        """The cache key of the answer."""
         name = f"{self.function.__module__}.{self.function.__qualname__}"
         return (name, str(library.CHECKPOINTS), *self.key)
 
 
 def is_answered(request: Request[Any]) -> bool:
-    """Whether the answer is at hand."""
+    """Whether the answer is cached."""
     return request.address in caching.STORE
 
 
 def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
-    """What the function says, kept for everybody. Raises what the function raises.
+    """The result of the function, cached for all sessions. Raises any error of the function.
 
-    `tell(done, total)` hears how far it is; its answer False ends it with StoppedError.
+    `tell(done, total)` is called with the progress; if it returns False, the work ends, with
+    StoppedError if it has no partial result.
     """
     if not request.takes_long:
         return caching.STORE.get(request.address, lambda: request.function(**request.values()))
@@ -60,5 +61,5 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
         request.address,
         lambda progress=hear: walked(request.function(**request.values()), progress),
         hear,
-        worth=lambda answer: told[0],  # what was stopped may be a part
+        worth=lambda answer: told[0],  # a stopped result may be partial
     )

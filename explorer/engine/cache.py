@@ -1,6 +1,6 @@
-"""What several pages ask for, kept as `engine.caching` says; a page's own is in its `cached.py`.
+"""Cached results that several pages use; results of a single page are in its `cached.py`.
 
-Importing it also imports torch, so whoever starts the app early has the model code ready.
+This module imports torch, so the app imports it early, to have the model code ready.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ from models.hooks import Role
 
 @dataclass(frozen=True)
 class Run:
-    """One text read by one model, and what a visitor changed in it: what a Trace comes from.
+    """The arguments of a Trace: one text, one model, and the user's edits.
 
-    `target` None: the model writes by itself. `edits` as they were asked for, whether they fit or
-    not; `pads` is the number of PADs added. Equal runs give equal results.
+    `target` None: the model generates its own output. `edits` are as requested, including any that
+    do not apply; `pads` is the number of PADs added. Equal runs give equal results.
     """
 
     model: str
@@ -39,31 +39,32 @@ class Run:
 
     @property
     def plain(self) -> "Run":
-        """The same text in the model as it is: no edit, no padding."""
+        """The same run without edits and padding."""
         return replace(self, edits=(), pads=0)
 
 
 def models() -> tuple[str, ...]:
-    """The names on the shelf. Not cached: a checkpoint that was added shows up at once."""
+    """The names of the listed models. Not cached, so an added checkpoint shows up at once."""
     return library.list_models(library.CHECKPOINTS)
 
 
 @cached(is_model=True)
 def open_model(name: str) -> LoadedModel:
-    """One checkpoint of the shelf, opened once and shared by all sessions. Raises InputProblem.
+    """A listed model, opened once and shared by all sessions. Raises InputProblem.
 
-    Small models run on one torch thread: with two and a busy neighbour they are four times slower.
+    torch runs on one thread: with two, and another busy process, small models are four times
+    slower.
     """
     torch.set_num_threads(1)
     base, pair = split_languages(name)
-    if pair is not None:  # the same weights: they are kept once
+    if pair is not None:  # share the weights of all language pairs
         return open_model(base).speaking(*pair)
     return library.open_model(name, library.CHECKPOINTS)
 
 
 @cached
 def trace(run: Run) -> tracing.Trace:
-    """One run with everything that happened in it. Raises InputProblem."""
+    """One run with all its activations. Raises InputProblem."""
     loaded, read = open_model(run.model), partial(_read, run)
     draft: tuple[int, ...] = ()
     if run.edits and not run.target and loaded.config.reads_source:
@@ -72,7 +73,7 @@ def trace(run: Run) -> tracing.Trace:
 
 
 def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
-    """A part of a run that its trace does not keep. Raises InputProblem."""
+    """A part of a run that its Trace does not store. Raises InputProblem."""
 
     def again() -> Mapping[str, np.ndarray]:
         return read_again(open_model(run.model), trace(run), part)
@@ -84,8 +85,8 @@ def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
 def measures(
     run: Run, kind: Role, *, progress: Callable[[int, int], None] | None = None
 ) -> dict[HeadMeasure, NDArray[np.float64]]:
-    """What each head of one kind of attention does in a run; `progress(done, total)` by layers.
+    """Measures of each head of one kind of attention in a run.
 
-    Raises InputProblem.
+    `progress(done, total)` is called once per layer. Raises InputProblem.
     """
     return measure_maps(trace(run), kind, progress=progress)

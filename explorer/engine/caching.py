@@ -1,11 +1,11 @@
-"""Results kept for all sessions of this process, bounded in bytes: the one cache of the app.
+"""The app's cache: results shared by all sessions of this process, limited in bytes.
 
-`@cached` keeps what a pure function returned by the function, the folder of checkpoints and the
-arguments, which are compared as values: strings, numbers, frozen dataclasses, tuples of them. A
-result of another cached function may be an argument too; it is compared by identity.
+`@cached` stores the results of a pure function. The key is the function, the folder of checkpoints
+and the arguments, which are compared by value: strings, numbers, frozen dataclasses, and tuples of
+these. The result of another cached function may also be an argument; it is compared by identity.
 
-What is kept is handed to every session, so nobody may change it: arrays become read-only as they
-are kept, and results are frozen dataclasses.
+All sessions receive the same object, so it must not be modified: arrays are made read-only when
+stored, and results are frozen dataclasses.
 """
 
 import inspect
@@ -31,18 +31,18 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 USUAL_MEGABYTES = 300
-"""Room for some 80 sessions that each read one sentence (3.7 MB on average), or for three Traces of
-a model of 135 million parameters (75 MB each at 1,024 tokens), in addition to Python, torch,
-Streamlit and the models in use (750 MB). With 1,000, a server grew for 270 sessions."""
+"""Default budget: enough for about 80 sessions with one sentence each (3.7 MB on average), or for
+three Traces of a model with 135 million parameters (75 MB each at 1,024 tokens). Python, torch,
+Streamlit and the models in use need another 750 MB. With 1,000, a server grew for 270 sessions."""
 VARIABLE = "HEADLIGHT_CACHE_MB"
-"""The environment variable that sets another number of megabytes; 0 keeps none
-but the models in use."""
+"""The environment variable that sets the budget in megabytes; 0 caches only the
+models in use."""
 IN_USE = 2
-"""Models that are in use at once: two are compared, and one may draft for another."""
+"""Models in use at once: two are compared, or one drafts for another."""
 
 
 def budget() -> int:
-    """Bytes that may be kept. Raises ValueError where the environment names no such number."""
+    """The budget in bytes. Raises ValueError if the environment variable is not a whole number."""
     wanted = os.environ.get(VARIABLE, str(USUAL_MEGABYTES))
     if not (wanted.isascii() and wanted.isdigit()):
         raise ValueError(f"{VARIABLE} must be a whole number of megabytes, not {wanted!r}")
@@ -64,13 +64,13 @@ class _Making:
     made: _Entry | None = None
 
     def tell(self, progress: Callable[..., Any], *told: Any) -> Any:
-        """Pass on how far it is, and keep it for those who wait; a step at which others may go."""
+        """Report progress, store it for waiting threads, and let other threads compute."""
         self.told = told
         TURNS.rest()
         return progress(*told)
 
     def wait(self, progress: Callable[..., Any] | None) -> bool:
-        """Wait until it is over, telling `progress` as its maker is told; False: it said stop."""
+        """Wait for the result and forward the progress; False if `progress` returned False."""
         if progress is None:
             return self.over.wait()
         while not self.over.wait(0.1):
@@ -80,11 +80,10 @@ class _Making:
 
 
 class Store:
-    """At most `budget` bytes of results and idle models, the least recently used out first.
+    """An LRU cache of at most `budget` bytes of results and idle models.
 
-    The models used last, up to IN_USE, are in use, not idle: they do not count and do not go, or
-    those larger than the budget would be opened again at every click. A result larger than the
-    budget is not kept.
+    The IN_USE most recently used models do not count and are not evicted; otherwise a model larger
+    than the budget would be reopened at every click. A result larger than the budget is not cached.
     """
 
     def __init__(self, budget: int) -> None:
@@ -96,26 +95,26 @@ class Store:
 
     @property
     def n_bytes(self) -> int:
-        """What counts against the budget, in bytes."""
+        """The bytes that count towards the budget."""
         return int(self._kept.currsize) - sum(self._in_use.values())
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._kept
 
     def forget(self, key: Hashable) -> None:
-        """Drop it, so that the next request recomputes it."""
+        """Remove an entry, so that the next request recomputes it."""
         with self._turn:
             self._kept.pop(key, None)
             self._in_use.pop(key, None)
 
     def forget_about(self, name: str) -> None:
-        """Drop everything in whose key a model's name occurs, which nothing else is called."""
+        """Remove every entry whose key contains a model's name, which must be unique."""
         with self._turn:
             for key in [key for key in self._kept if name in repr(key)]:
                 self.forget(key)
 
     def put(self, key: Hashable, made: object, is_model: bool = False) -> None:
-        """Keep what was made elsewhere."""
+        """Store a result that was made elsewhere."""
         self._keep(key, _Entry(made, seal(made) + size_of(key)), is_model)
 
     def get(
@@ -126,12 +125,12 @@ class Store:
         worth: Callable[[Result], bool] = lambda made: True,
         is_model: bool = False,
     ) -> Result:
-        """What is kept under `key`, else what `make()` gives, kept if it is `worth` it.
+        """The entry for `key`, else the result of `make()`, which is stored if `worth(result)`.
 
-        Where there is a `progress`, `make` is given it under that name. Two threads that ask at
-        once compute once: the second waits for the first, and is told its progress. Only if the
-        first fails, is stopped or makes something that is not worth it, the second computes too;
-        so it does, on its own account, where its `progress` answers False.
+        If `progress` is given, it is passed to `make` as a keyword argument. Two threads with the
+        same request compute once: the second waits for the first and receives its progress. The
+        second computes itself only if the first fails, is stopped, or makes a result that is not
+        stored, or if the second thread's own `progress` returns False.
         """
         while True:
             with self._turn:
@@ -152,7 +151,7 @@ class Store:
                 found: Result = kept.value
                 return found
         try:
-            # Opening a model is mostly reading a file, in which it holds nobody up.
+            # Opening a model mostly reads a file; meanwhile others compute.
             with TURNS.away() if is_model else nullcontext():
                 made = make() if progress is None else make(progress=partial(mine.tell, progress))
             if worth(made):
@@ -175,7 +174,7 @@ class Store:
                 self._make_room()
 
     def _use(self, key: Hashable, model: _Entry) -> None:
-        """This model is in use; of more than IN_USE the one used before is idle, and counts."""
+        """Mark a model as in use; beyond IN_USE, the oldest becomes idle and counts."""
         self._in_use.pop(key, None)
         self._in_use[key] = model.n_bytes
         if len(self._in_use) > IN_USE:
@@ -184,26 +183,26 @@ class Store:
 
     def _make_room(self) -> None:
         for key in self._in_use:
-            self._kept.get(key)  # the newest of all, so that they do not go
+            self._kept.get(key)  # mark as most recently used, so that they are not evicted
         while self.n_bytes > self._budget:
             self._kept.popitem()
 
 
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, type(None), bool)
-"""What belongs to the program, whoever refers to it."""
+"""Types that belong to the program and are not counted."""
 
 
 def size_of(value: object) -> int:
-    """The bytes that `value` keeps alive: itself, what it holds, and what that holds.
+    """The bytes that `value` keeps alive, including everything that it refers to.
 
-    Memory is counted once however many arrays and tensors look at it, and whole even where they
-    look at a part: a view keeps all of what it was cut from.
+    Memory shared by several arrays and tensors is counted once. The base of a view is counted in
+    full, since the view keeps it alive.
     """
     return _walk(value, lambda array: None)
 
 
 def seal(value: object) -> int:
-    """Make every array in `value` read-only; the same number as `size_of`."""
+    """Make every array in `value` read-only; return the same number as `size_of`."""
     return _walk(value, lambda array: array.setflags(write=False))
 
 
@@ -220,12 +219,12 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
             visit(each)
             if isinstance(each.base, (np.ndarray, torch.Tensor, bytes, bytearray)):
                 waiting.append(each.base)
-            elif each.base is not None:  # memory of something that does not say its size
+            elif each.base is not None:  # a base of unknown size
                 total += each.nbytes
             if each.dtype == object:
                 waiting.extend(each.flat)
         elif isinstance(each, torch.Tensor) and each.layout != torch.strided:
-            total += each.nbytes  # in an order of its library's own, without a storage to look at
+            total += each.nbytes  # a layout without an accessible storage
         elif isinstance(each, torch.Tensor):
             storage = each.untyped_storage()
             place = ("storage", storage.data_ptr())
@@ -245,16 +244,16 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
 
 
 FOR_PARTS = 4
-"""One part in so many of the budget is for parts of runs that are read again."""
+"""1 / FOR_PARTS of the budget is for recomputed parts of runs."""
 PARTS = Store(budget() // FOR_PARTS)
-"""Parts of runs: whoever goes through all layers of a long text reads a gigabyte of them once, and
-would drive everything else out of STORE."""
+"""Parts of runs, separate from STORE: all layers of a long text take a gigabyte, are read once, and
+would evict everything else."""
 STORE = Store(budget() - budget() // FOR_PARTS)
-"""Everything else that is kept."""
+"""All other results."""
 
 
 class Cached(Generic[P, Result]):
-    """A pure function whose results are kept in STORE; see `cached`."""
+    """A pure function whose results are cached in STORE; see `cached`."""
 
     def __init__(
         self, function: Callable[P, Result], worth: Callable[[Result], bool], is_model: bool
@@ -270,15 +269,15 @@ class Cached(Generic[P, Result]):
         return STORE.get(key, make, progress, self._worth, self._is_model)
 
     def is_kept(self, *args: P.args, **kwargs: P.kwargs) -> bool:
-        """Whether a call would be answered at once."""
+        """Whether the result of a call is cached."""
         return self._key(*args, **kwargs)[0] in STORE
 
     def forget(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Drop the result, so that the next call recomputes it."""
+        """Remove the result, so that the next call recomputes it."""
         STORE.forget(self._key(*args, **kwargs)[0])
 
     def keep(self, result: Result, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Keep this as the result of a call."""
+        """Store `result` as the result of a call."""
         STORE.put(self._key(*args, **kwargs)[0], result, self._is_model)
 
     def _key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Hashable, Callable[..., Any] | None]:
@@ -306,12 +305,12 @@ def cached(
     worth: Callable[[Any], bool] = lambda made: True,
     is_model: bool = False,
 ) -> Any:
-    """Keep the results of a pure function, for all sessions, as far as STORE has room.
+    """Cache the results of a pure function for all sessions, within the budget of STORE.
 
-    Arguments must be hashable. One named `progress`, which must be given by that name and default
-    to None, is no part of what is asked for: it is called while the function works, and its
-    answer False means that nobody waits any more. Results that are not `worth` it are handed over
-    and not kept; `is_model` results are opened models, of which the one in use always stays.
+    Arguments must be hashable. `progress`, a keyword argument that must default to None, is not
+    part of the key: it is called during the computation, and returns False once the result is no
+    longer wanted. Results for which `worth(result)` is false are returned but not stored.
+    `is_model` marks opened models; models in use are never evicted.
     """
     if function is None:
         return lambda each: Cached(each, worth, is_model)

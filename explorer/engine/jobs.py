@@ -1,4 +1,4 @@
-"""Work that takes long and can be stopped: a thread of its own, beside whoever asked for it."""
+"""Long computations that run in their own thread and can be stopped."""
 
 import time
 from collections.abc import Callable, Generator, Hashable
@@ -10,19 +10,19 @@ from explorer.runs.generation import StepsDone
 
 Result = TypeVar("Result")
 Steps = Generator[tuple[int, int], bool | None, Result]
-"""Long work, step by step: what is done of what, and at last its result."""
+"""Long work, step by step: it yields (done, total) and returns its result."""
 ABSENCE = 15.0
-"""Seconds that work goes on for a visitor who is gone: a line may have broken off."""
+"""Seconds that work continues for a disconnected session, which may reconnect."""
 
 
 class StoppedError(Exception):
-    """Work that has no result, since the visitor stopped it or is gone."""
+    """The work has no result, since the user stopped it or disconnected."""
 
 
 class Job(Generic[Result]):
-    """One piece of work in a thread of its own; `work` is given the function to tell of steps.
+    """One computation in its own thread; `work` receives the function that reports steps.
 
-    `is_here` says whether the visitor who asked for it is still there.
+    `is_here` returns whether the session that requested it is still connected.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Job(Generic[Result]):
         try:
             with TURNS.turn(self._ticket):
                 self._result = work(self._tell)
-        except Exception as problem:  # raised again by `result`, in the thread of who asked
+        except Exception as problem:  # raised again by `result`, in the caller's thread
             self._problem = problem
         finally:
             self._over.set()
@@ -59,11 +59,11 @@ class Job(Generic[Result]):
 
     @property
     def ahead(self) -> int:
-        """How many computations go before this one now."""
+        """How many computations are ahead of this one in the queue."""
         return TURNS.ahead(self._ticket)
 
     def stop(self) -> None:
-        """Ask the work to end with what it has."""
+        """Ask the work to end with its partial result, if any."""
         self._wanted = False
 
     @property
@@ -72,14 +72,14 @@ class Job(Generic[Result]):
         return not self._wanted
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait so long at most (None: to the end), while others compute; whether it is over."""
-        if self._over.is_set():  # a turn that is given away takes a step of the others' to return
+        """Wait at most `seconds` (None: no limit) while others compute; whether it is over."""
+        if self._over.is_set():  # keep the turn: getting it back would take another thread's step
             return True
         with TURNS.away():
             return self._over.wait(seconds)
 
     def result(self) -> Result:
-        """What came out. Raises what the work raised."""
+        """The result. Raises the error of the work, if any."""
         self.wait(None)
         if self._problem is not None:
             raise self._problem
@@ -87,10 +87,7 @@ class Job(Generic[Result]):
 
 
 def whole(tell: StepsDone) -> Callable[[int, int], None]:
-    """The same, for work that is worth nothing unless it comes to its end.
-
-    Where nobody wants it any more it raises StoppedError.
-    """
+    """Wrap `tell` for work without partial results: raise StoppedError once it is stopped."""
 
     def step(done: int, total: int) -> None:
         if not tell(done, total):
@@ -100,11 +97,11 @@ def whole(tell: StepsDone) -> Callable[[int, int], None]:
 
 
 def walked(steps: Steps[Result], tell: Callable[[int, int], object] | None = None) -> Result:
-    """What a generator returns that yields (done, total) on its way; between two of its steps
-    others may go first.
+    """Run a generator that yields (done, total) and return its result; other threads may compute
+    between its steps.
 
-    Where `tell` answers False, the generator is sent False. One that has something to give by then
-    returns it; any other is closed, with StoppedError.
+    If `tell` returns False, the generator is sent False. It may then return a partial result;
+    otherwise it is closed, and StoppedError is raised.
     """
     wanted: bool | None = None
     while True:

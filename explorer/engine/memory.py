@@ -1,8 +1,8 @@
-"""What nobody holds any more goes back to the system.
+"""Return unused memory to the operating system.
 
-Python counts objects to decide when to look for those that hold one another, and one of them may be
-a run of a hundred megabytes. What is freed then stays with the C library, in an arena for each of
-the many threads that scripts run in. So the server looks at the size of its own process.
+Python triggers garbage collection by the number of objects, but a single object may be a run of a
+hundred megabytes. Freed memory then remains in the C library, in one arena for each of the many
+threads that run scripts. So the server monitors the size of its own process.
 """
 
 import ctypes
@@ -13,27 +13,27 @@ from pathlib import Path
 from threading import Event
 
 GROWN = 128 * 2**20
-"""Bytes by which the process grows before it is worth the time: some 50 ms, of all threads."""
+"""Growth in bytes that triggers a collection, which stops all threads for about 50 ms."""
 OFTEN = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 def resident() -> int:
-    """Bytes that this process has in memory; 0 where the system does not say."""
+    """Resident memory of this process in bytes; 0 if the system does not report it."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * PAGESIZE
     return 0
 
 
 def give_back() -> None:
-    """Look for all garbage, and let glibc return what is free; other C libraries do it alone."""
+    """Collect all garbage and make glibc return free memory; other C libraries do it themselves."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def look_after(over: Event) -> None:
-    """Give memory back whenever the process has grown by `GROWN`, until the server is `over`."""
+    """Return memory whenever the process has grown by `GROWN`, until the server is `over`."""
     least = resident()
     while not over.wait(OFTEN):
         now = resident()

@@ -1,12 +1,12 @@
-"""One thread of this process computes at a time; short work goes before long work.
+"""Scheduler: one thread of this process computes at a time; short work goes before long work.
 
-Threads that compute at once fight for Python's interpreter: each small torch call gives it away and
-waits to get it back. A script's run therefore takes a turn, and rests before every pass of a model
-(`runs.passes`) and at every step of what it computes, where those go first that have computed
-less (least attained service: Rai, Urvoy-Keller and Biersack 2003). So a click waits for the step
-that somebody's long computation has begun, and not for the computation. Nor for one step after
-another: where short work is away for a moment, long work begins no step until it has had time to
-come back (anticipatory scheduling: Iyer and Druschel 2001).
+Threads that compute concurrently compete for the GIL: each small torch call releases it and waits
+to reacquire it. Each script run therefore takes a turn. It yields before every forward pass
+(`runs.passes`) and at every step of a computation to threads that have computed less (least
+attained service: Rai, Urvoy-Keller and Biersack 2003). So a click waits only for the current step
+of another session's long computation. If short work yields for a moment, long work pauses before
+its next step, so that the short work can resume first (anticipatory scheduling: Iyer and Druschel
+2001).
 """
 
 import itertools
@@ -18,14 +18,14 @@ from contextlib import AbstractContextManager, contextmanager
 from explorer.runs.passes import letting
 
 SHORT = 0.3
-"""Seconds of computing up to which nobody is overtaken by those who came later."""
+"""Seconds of computing during which threads are served in order of arrival."""
 LONG = 2.0
-"""Seconds of computing from which on work waits while shorter work is away for a moment."""
+"""Seconds of computing after which work waits for shorter work that is away for a moment."""
 LULL = 0.06
-"""Seconds in which short work may come back before long work goes on: somewhat more than those that
-`painting` waits for, and than a page takes to wake up once its job is done."""
+"""Seconds that long work waits for short work to return: slightly longer than `painting` waits, and
+than a page takes to wake up after its job is done."""
 MOST_WAITED = 5.0
-"""Seconds that the end of a process waits for those who compute."""
+"""Seconds that shutdown waits for the thread that is computing."""
 
 
 class Ticket:
@@ -36,22 +36,22 @@ class Ticket:
         self.called = threading.Event()
 
     def wait(self) -> None:
-        """Until it is called, from when on its time counts."""
+        """Wait until it is called; its computing time starts then."""
         self.called.wait()
         self.since = time.perf_counter()
 
     def stop(self) -> None:
-        """Count the time since it was called."""
+        """Add the time since it was called to `used`."""
         self.used += time.perf_counter() - self.since
 
     @property
     def rank(self) -> tuple[float, int]:
-        """The smallest goes first: short work as it came, then what has computed least."""
+        """The smallest goes first: short work in order of arrival, then by least computing time."""
         return max(0.0, self.used - SHORT), self.number
 
 
 class Turns:
-    """A queue of threads, of which one at a time computes."""
+    """A queue of threads, one of which computes at a time."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -66,9 +66,9 @@ class Turns:
 
     @contextmanager
     def turn(self, ticket: Ticket | None = None) -> Iterator[None]:
-        """Compute inside, with a ticket drawn before, or a new one.
+        """Context in which this thread may compute, with the given ticket or a new one.
 
-        A thread that is in its turn already goes on with it.
+        A thread that already has its turn keeps it.
         """
         if self._mine() is not None:
             yield
@@ -83,11 +83,11 @@ class Turns:
             self._here.ticket = None
 
     def rest(self) -> None:
-        """Let those go first who have computed less. Does nothing outside a turn, or while away."""
+        """Yield to threads that have computed less. Does nothing outside a turn or while away."""
         ticket = self._mine()
-        if ticket is None or ticket is not self._holder:  # nobody else makes it so, or ends it
+        if ticket is None or ticket is not self._holder:  # only this thread changes this
             return
-        if not self._waiting:  # read without the guard: one step late is no harm
+        if not self._waiting:  # read without the lock: a delay of one step is harmless
             return
         with self._guard:
             ticket.stop()
@@ -98,7 +98,7 @@ class Turns:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Wait inside for something else, or read a file, while others compute."""
+        """Context for waiting or reading a file: other threads compute until it ends."""
         ticket = self._mine()
         if ticket is None or ticket is not self._holder:
             yield
@@ -110,7 +110,7 @@ class Turns:
             self._take(ticket)
 
     def end(self) -> None:
-        """Take the turn for good: whoever computes ends its step, and nobody begins another."""
+        """Take the turn permanently: the current step ends, and no other begins."""
         ticket = Ticket(-1)  # before all others
         with self._guard:
             self._waiting.append(ticket)
@@ -119,7 +119,7 @@ class Turns:
         ticket.called.wait(MOST_WAITED)
 
     def ahead(self, ticket: Ticket) -> int:
-        """How many threads compute before this one does; 0 while it computes itself."""
+        """How many threads compute before this one; 0 while it computes itself."""
         with self._guard:
             if ticket not in self._waiting:
                 return 0
@@ -150,13 +150,13 @@ class Turns:
                 self._call()
 
     def _go_on(self) -> None:
-        """Who waits goes on, unless somebody computes by now."""
+        """Call the next waiting thread, unless a thread is already computing."""
         with self._guard:
             if self._waiting and self._holder is None:
                 self._call()
 
     def _call(self) -> None:
-        """Hand the turn over. The guard is held."""
+        """Hand the turn over. The caller holds the lock."""
         following = min(self._waiting, key=lambda each: each.rank)
         self._waiting.remove(following)
         self._holder = following
@@ -169,21 +169,21 @@ TURNS = Turns()
 
 @contextmanager
 def computing() -> Iterator[None]:
-    """Compute inside in this thread's turn; over a function: whenever it is called."""
+    """Context in which this thread has its turn; as a decorator, during each call."""
     with TURNS.turn():
         yield
 
 
 def waiting() -> AbstractContextManager[None]:
-    """Wait inside for something else, or read a file, while others compute."""
+    """Context for waiting or reading a file: other threads compute until it ends."""
     return TURNS.away()
 
 
 def rest() -> None:
-    """Let those go first who have computed less, between two steps of what takes long."""
+    """Yield to threads that have computed less, between two steps of long work."""
     TURNS.rest()
 
 
 def end() -> None:
-    """At the end of the process: whoever computes ends its step, and nobody begins another."""
+    """At shutdown: the current step ends, and no other begins."""
     TURNS.end()

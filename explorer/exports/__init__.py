@@ -1,1 +1,1 @@
-"""What a visitor takes away: an archive, a snippet of code, a report."""
+"""Exports: archives, tables, SVGs, code snippets, reports."""

@@ -1,6 +1,6 @@
-"""A whole Trace as one .npz file, and back: every array, and a page of JSON that names them.
+"""Write a whole Trace to one .npz file (arrays and JSON metadata) and read it back.
 
-And one head as a table for a spreadsheet.
+Also tables for spreadsheets as CSV.
 """
 
 import csv
@@ -21,7 +21,7 @@ from models.config import ModelConfig
 from models.hooks import LOGITS, AttentionSite, StackSite
 from models.marks import Marks
 
-META = "trace.json"  # not a hook name: those have no file ending
+META = "trace.json"  # not a hook name: those have no file extension
 _PLAIN = ("model", "text", "output", "finished")
 _TUPLES = (
     "src_tokens",
@@ -35,15 +35,15 @@ _TUPLES = (
 _EDITS = ("edits", "ignored_edits")
 _ARRAYS = ("src_valid", "tgt_valid", "logits")
 MOST_BYTES = 1_000_000_000
-"""The largest archive that is read back, unpacked: a Trace takes 0.2 to 40 MB."""
+"""Size limit for reading an archive, uncompressed: a Trace takes 0.2 to 40 MB."""
 
 
 def to_npz(traced: Trace) -> bytes:
-    """The Trace as a compressed .npz, readable by `np.load` alone, without pickle.
+    """The Trace as a compressed .npz, readable by `np.load` without pickle.
 
     Arrays are stored under their hook names, `src_valid`, `tgt_valid` and `logits`; everything else
-    is JSON text under `trace.json`. Two exports of one Trace hold the same, but not the same bytes:
-    a zip says when it was written.
+    is JSON text under `trace.json`. Two exports of one Trace differ in bytes, since a zip contains
+    its time of creation.
     """
     meta = {name: getattr(traced, name) for name in (*_PLAIN, *_TUPLES)}
     meta |= {name: format_edits(getattr(traced, name)) for name in _EDITS}
@@ -53,7 +53,7 @@ def to_npz(traced: Trace) -> bytes:
     meta["marks"] = vars(traced.marks)
     meta["predicts"] = traced.predicts
     arrays = {name: getattr(traced, name) for name in _ARRAYS}
-    # Not under their hook name: archives have had the logits under `logits` from the first on.
+    # The logits have the name `logits` instead of their hook name, as in all earlier archives.
     arrays |= {name: array for name, array in traced.activations.items() if name != LOGITS}
     meta["logits_hook"] = LOGITS
     arrays[META] = np.array(json.dumps(meta, ensure_ascii=False))
@@ -63,10 +63,11 @@ def to_npz(traced: Trace) -> bytes:
 
 
 def from_npz(data: bytes) -> Trace:
-    """The Trace that `to_npz` wrote, its arrays read-only, as in one that was just made.
+    """Read a Trace that `to_npz` wrote; its arrays are read-only, as in a new Trace.
 
-    Nothing is unpickled, and nothing is unpacked that says it is larger than `MOST_BYTES`, or
-    whose array is not as large as it says. Raises ValueError for anything that is no such archive.
+    Nothing is unpickled. Before unpacking, archives are refused if their declared size exceeds
+    `MOST_BYTES` or an array is shorter than its header declares. Raises ValueError for anything
+    other than such an archive.
     """
     try:
         _check_sizes(data)
@@ -91,7 +92,7 @@ def from_npz(data: bytes) -> Trace:
         fields["marks"] = Marks(**marks, further_ends=ends)
         traced = Trace(activations=arrays, predicts=meta["predicts"], **fields)
         _check_lengths(traced)
-    # RuntimeError: an encrypted member, or a way of packing that is unknown here.
+    # RuntimeError: an encrypted member, or an unsupported compression method.
     except (
         KeyError,
         TypeError,
@@ -106,14 +107,14 @@ def from_npz(data: bytes) -> Trace:
 
 
 def _check_sizes(data: bytes) -> None:
-    """Raise ValueError before anything is unpacked that would take more memory than it should."""
+    """Raise ValueError, before unpacking, if the archive would take too much memory."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         total = sum(member.file_size for member in archive.infolist())
         if total > MOST_BYTES:
             raise ValueError(f"it unpacks to {total:,} bytes, and {MOST_BYTES:,} is the limit")
         for member in archive.infolist():
             with archive.open(member) as file:
-                if npy.read_magic(file) != (1, 0):  # what numpy writes for arrays like ours
+                if npy.read_magic(file) != (1, 0):  # the version that numpy writes for these arrays
                     raise ValueError(f"{member.filename} is in another version of .npy")
                 shape, _, dtype = npy.read_array_header_1_0(file)
             if math.prod(shape) * dtype.itemsize > member.file_size:
@@ -121,7 +122,7 @@ def _check_sizes(data: bytes) -> None:
 
 
 def _check_lengths(traced: Trace) -> None:
-    """Raise ValueError unless tokens, their validity and the logits are of one length."""
+    """Raise ValueError unless tokens, their validity and the logits have the same length."""
     for stream in ("src", "tgt"):
         tokens, names, valid = (
             getattr(traced, f"{stream}_{what}") for what in ("tokens", "str_tokens", "valid")
@@ -140,7 +141,7 @@ def to_csv(
 ) -> str:
     """One head as a table: keys across, queries down, blocked cells empty.
 
-    A token that a spreadsheet would run as a formula ("=1+1") gets an apostrophe before it.
+    A token that a spreadsheet would evaluate as a formula ("=1+1") is prefixed with an apostrophe.
     """
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\r\n")
@@ -154,7 +155,7 @@ def to_csv(
 
 
 def to_rows(names: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table with a line of names; what a spreadsheet would run gets an apostrophe before it."""
+    """A table with a header line; formulas are prefixed with an apostrophe, as in `to_csv`."""
     file = io.StringIO()
     table = csv.writer(file, lineterminator="\r\n")
     table.writerow(names)
@@ -168,7 +169,7 @@ def _plain(token: str) -> str:
 
 
 def axes_record(traced: Trace) -> dict[str, object]:
-    """What the axes of an array [head, query, key] of each site mean, as JSON."""
+    """The meaning of the axes [head, query, key] of each site's array, as values for JSON."""
     return {
         "model": traced.model,
         "text": traced.text,

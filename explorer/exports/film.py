@@ -1,6 +1,6 @@
-"""A Generation as the film takes it: its frames, the row that is written, and all steps' attention.
+"""Convert a Generation for the decoding animation: frames, final tokens, attention of all steps.
 
-The page draws it in the app, `explorer.film` in a notebook.
+The Decoding page draws it in the app, `explorer.film` in a notebook.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from models.hooks import AttentionSite
 
 How = Literal["greedy", "beam", "sample"]
 Say = Callable[..., str]
-"""Words by their key and values, in the reader's language."""
+"""Text by its key and values, in the user's language."""
 
 
 def stacked(generation: Generation, sites: Sequence[AttentionSite]) -> np.ndarray:
-    """The rows of all steps at some sites: [layer, head, step, key], 0 behind a row's end."""
+    """Attention of all steps at `sites`: [layer, head, step, key], padded with 0."""
     n_key = max(generation.steps[-1].rows[site.name].shape[-1] for site in sites)
     rows = np.zeros((len(sites), sites[0].n_heads, len(generation.steps), n_key), np.float32)
     for layer, site in enumerate(sites):
@@ -32,9 +32,9 @@ def stacked(generation: Generation, sites: Sequence[AttentionSite]) -> np.ndarra
 def whole_row(
     generation: Generation, predicts: str | None
 ) -> tuple[tuple[str, ...], list[int] | None]:
-    """The row after the last step, and which place each step is about (None: the next one).
+    """The tokens after the last step, and the position that each step predicts (None: the next).
 
-    Of a model that fills in (`predicts` "same"): the text when it is whole, and the mask.
+    For a masked language model (`predicts` "same"): the completed text, and then the mask token.
     """
     last = generation.steps[-1]
     if predicts != "same":
@@ -46,14 +46,14 @@ def whole_row(
 
 
 def frames_of(generation: Generation, how: How, say: Say) -> list[Frame]:
-    """What each step shows beside its attention."""
+    """What each step shows in addition to its attention."""
     return [_frame(step, how, say) for step in generation.steps]
 
 
 def _frame(step: GenerationStep, how: How, say: Say) -> Frame:
     candidates = step.candidates
     own = tuple(float(np.exp(each.logprob)) for each in candidates)
-    # A beam and greedy cut nothing off: they rank by the model's own probabilities.
+    # Beam search and greedy decoding rank by the model's probabilities and truncate nothing.
     cuts = how == "sample" and not step.forced
     chosen = next(i for i, each in enumerate(candidates) if each.token == step.chosen)
     return Frame(
@@ -68,7 +68,7 @@ def _frame(step: GenerationStep, how: How, say: Say) -> Frame:
 
 
 def _why(step: GenerationStep, own: Sequence[float], chosen: int, how: How, say: Say) -> str:
-    """Which token was chosen, how probable it was, and why it was taken, as plain text."""
+    """Which token was chosen, its probability, and why, as plain text."""
     rank = 1 + sum(p > own[chosen] for p in own)
     best = step.candidates[int(np.argmax(own))]
     name: str = how

@@ -1,4 +1,4 @@
-"""Masks without a browser: the matrices of one layer as an SVG, each rule with its own hatching."""
+"""Mask matrices of one layer as an SVG without a browser; each rule has its own hatching."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _CELL, _FONT, _GAP, _TITLE, _LINE = 16.0, 11.0, 32.0, 30.0, 22.0
 
 @dataclass(frozen=True)
 class MaskPicture:
-    """One matrix: `blocked_by` [query, key] is 0 where the query may attend to the key, else the
+    """One matrix: `blocked_by` [query, key] is 0 if the query may attend to the key, else the
     1-based number of the rule that blocks it."""
 
     title: str
@@ -41,11 +41,11 @@ class MaskPicture:
 def masks_svg(
     matrices: Sequence[MaskPicture], *, title: str, rules: Sequence[str], words: Words
 ) -> str:
-    """The matrices side by side, with a legend of the rules that block something in them.
+    """The matrices side by side, with a legend of the rules that occur in them.
 
-    `rules` are the words of the rules by their number less one; `words` names an open cell
-    ("open"). In the light colours, also in the dark theme. Raises ValueError naming sizes that
-    disagree, or a rule without words or hatching.
+    `rules[n - 1]` is the name of rule n; `words["open"]` is the name of an open cell. The colours
+    are light in the dark theme too. Raises ValueError, with the sizes, if sizes disagree or a rule
+    has no name or hatching.
     """
     most = min(len(rules), len(HATCHES))
     for each in matrices:

@@ -1,4 +1,4 @@
-"""One page to keep, self-contained: what was read, what came out, and pictures of the heads."""
+"""A self-contained page for download: the text, the output, and pictures of the heads."""
 
 from collections.abc import Sequence
 from html import escape
@@ -9,13 +9,13 @@ from explorer.text import family, t
 
 
 def picture_words(traced: Trace, lang: str) -> dict[str, str]:
-    """The words of `site_svg`; a model of one text has no target, so its stream is "text"."""
+    """The words for `site_svg`; without an encoder, the sequence is called "text", not "target"."""
     words = family("export", lang=lang)
     return words if traced.src_tokens else {**words, "tgt": t("streams.text", lang=lang)}
 
 
 def trace_page(traced: Trace, svgs: Sequence[str], lang: str) -> str:
-    """The page of a trace: its sentence, what the model wrote, and SVGs from `site_svg`."""
+    """The page of a trace: its sentence, the model's output, and SVGs from `site_svg`."""
     facts = [(t("export.sentence", lang=lang), traced.text)]
     if traced.output:
         facts.append((t("export.translation", lang=lang), traced.output))
@@ -27,7 +27,7 @@ def page_html(
     svgs: Sequence[str], *, title: str, facts: Sequence[tuple[str, str]], lang: str
 ) -> str:
     """One self-contained page: a title, facts (name, value), and SVGs from `site_svg`."""
-    # Each picture brings its own hatching under one id; they are alike, so the first serves all.
+    # The hatching has the same id in every SVG; the definitions are equal, so the first is used.
     rows = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
     figures = "\n".join(f"<figure>\n{svg}</figure>" for svg in svgs)
     return f"""<!doctype html>

@@ -1,8 +1,8 @@
-"""Pictures without a browser: one SVG per attention site, and one of how two heads differ.
+"""Heatmaps as SVG without a browser: one per attention site, and the difference of two patterns.
 
-Vector cells with token labels, drawn by hand into text: nothing is fetched, nothing is run, and
-every text that came from a user is escaped. Cells of one colour are one path, runs of them one
-rectangle of it, so 8 heads of 128 tokens stay under a megabyte.
+The SVG is written as text: it loads nothing and has no scripts, and text from users is escaped.
+Cells of one colour form one path, with one rectangle per run of cells, so 8 heads of 128 tokens
+stay under a megabyte.
 """
 
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ from explorer.figures.matrix import Matrix
 from explorer.figures.theme import FONT, LIGHT, Palette, Stream, bare, clipped, is_special, show
 
 LEVELS = 65
-"""Shades of a scale, an odd number, so that one is its middle; weights that differ by less than
-1.6 % may look the same."""
+"""Shades of a scale, odd so that one is the middle; weights that differ by less than 1.6 % may look
+the same."""
 LEAST = 0.01
-"""A smaller largest change is not stretched over the whole scale: noise is no effect."""
+"""The smallest limit of a difference scale, so that noise is not stretched over the scale."""
 _GAP, _TITLE, _LEGEND = 32.0, 30.0, 34.0
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What the colours of cells say: the stops between both ends, the share (0 to 1) that the
-    ground shows, and the words beside it in the legend."""
+    """A colour scale: its stops, the position (0 to 1) of the background colour, and the label in
+    the legend."""
 
     stops: tuple[str, ...]
     ground: float
@@ -48,8 +48,8 @@ def site_svg(
     """All heads of one site as an SVG: queries down, keys across, one scale from 0 to 100 %.
 
     `patterns` and `mask` are [head, query, key]; a cell whose mask is False is hatched, whatever
-    its weight. `names` are written above the heads, which are numbered otherwise. Raises ValueError
-    naming the sizes when they disagree.
+    its weight. `names` are the titles of the heads, by default their numbers. Raises ValueError,
+    with the sizes, if they disagree.
     """
     if names is None:
         names = [f"{words['head']} {head + 1}" for head in range(len(patterns))]
@@ -67,7 +67,7 @@ def _titles(streams: tuple[Stream, Stream], words: Words) -> tuple[str, str]:
 
 
 def matrix_svg(matrix: Matrix, *, title: str, blocked: str) -> str:
-    """A heatmap as an SVG, in the light colours; `blocked` is the word for a hatched cell."""
+    """A heatmap as an SVG, in light colours; `blocked` is the label of hatched cells."""
     scale = matrix.scale
     shares = (matrix.values - scale.low) / (scale.high - scale.low)
     ticks = " … ".join(dict.fromkeys(label for _, label in (scale.ticks[0], scale.ticks[-1])))
@@ -102,10 +102,10 @@ def difference_svg(
     name: str,
     words: Words,
 ) -> str:
-    """after - before of one pattern [query, key] as an SVG, around a neutral zero.
+    """after - before of one pattern [query, key] as an SVG, with a diverging scale around 0.
 
-    The largest change, of at least LEAST, is at the ends of the scale. Raises ValueError naming the
-    sizes when they disagree.
+    The scale ends at the largest change, but at least at LEAST. Raises ValueError, with the sizes,
+    if they disagree.
     """
     check_shape("after", after, before.shape)
     change = np.asarray(after, np.float64) - np.asarray(before, np.float64)
@@ -130,7 +130,7 @@ def _sheet(
     scale: Scale,
     blocked: str,
 ) -> str:
-    """Matrices [head, query, key] of shares of a scale, each under its name."""
+    """Draw matrices [head, query, key] of positions (0 to 1) on a scale, each with its name."""
     query_tokens, key_tokens = tokens
     n_heads, n_query, n_key = len(shares), len(query_tokens), len(key_tokens)
     check_shape("patterns", shares, (n_heads, n_query, n_key))
@@ -178,9 +178,9 @@ def _sheet(
 
 
 def longest(tokens: Sequence[str], *, whole: bool = False) -> float:
-    """Width of the widest label in units of the font size; a Chinese character is wide.
+    """Width of the widest label in units of the font size; a Chinese character counts as 1.
 
-    Labels of tokens are cut where they are long; `whole` measures all of a title.
+    Long token labels are truncated; `whole` measures the full text, for titles.
     """
     shown = tokens if whole else [_shown(token) for token in tokens]
     widths = (sum(0.6 if c < "\u1100" else 1.0 for c in bare(each)) for each in shown)
@@ -198,7 +198,7 @@ def axes(
     left: float,
     top: float,
 ) -> list[str]:
-    """The titles of the two axes, in the colours of their streams."""
+    """The titles of the two axes, in the colours of their sequences."""
     return [
         f'<text transform="translate(10 {top:g}) rotate(-90)" text-anchor="end" font-size="11" '
         f'fill="{colours.stream(streams[0])}">{escape(titles[0])}</text>',
@@ -216,7 +216,7 @@ def labels(
     cell: float,
     font: float,
 ) -> list[str]:
-    """The tokens beside the rows and, aslant, above the columns."""
+    """The tokens left of the rows and, rotated, above the columns."""
     drawn = []
     for index, token in enumerate(query_tokens):
         y = top + (index + 0.5) * cell + font * 0.35
@@ -238,7 +238,7 @@ def _ink(token: str, colours: Palette) -> str:
 
 
 def _cells(shares: Floats, mask: Bools, scale: Scale, colours: Palette) -> list[str]:
-    """Paths in units of cells, one per shade, after a ground of one."""
+    """A background rectangle and one path per shade, in units of cells."""
     n_query, n_key = shares.shape
     level = np.rint(np.clip(shares, 0, 1) * (LEVELS - 1)).astype(int)
     level[~mask] = -1
@@ -260,7 +260,7 @@ def _cells(shares: Floats, mask: Bools, scale: Scale, colours: Palette) -> list[
 
 
 def _shade(share: float, scale: Scale) -> str:
-    """A colour of a scale, between its stops."""
+    """The colour at a position of a scale, interpolated between its stops."""
     stops = [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in scale.stops]
     at = np.linspace(0, 1, len(stops))
     channels = [round(float(np.interp(share, at, [stop[i] for stop in stops]))) for i in range(3)]

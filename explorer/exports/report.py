@@ -1,4 +1,4 @@
-"""A certificate for a terminal and for programs: what was promised, what was found, and where."""
+"""A certificate as text for a terminal and as a record for programs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,9 @@ from explorer.text import t
 def report_lines(
     certificate: Certificate, model: str, sentence: str, lang: str, edits: Sequence[Edit] = ()
 ) -> Iterator[str]:
-    """The report, line by line, in a language: findings, recovered masks, the verdict.
+    """The report, line by line, in `lang`: findings, recovered masks, the verdict.
 
-    `edits` are what the model was tested with, named as in links.
+    `edits` are the edits that the model was tested with; the report writes them as in links.
     """
     yield t("certify.title", lang=lang, model=model)
     yield t("certify.sentence", lang=lang, text=sentence)
@@ -47,9 +47,9 @@ def report_lines(
 def report_record(
     certificate: Certificate, model: str, sentence: str, edits: Sequence[Edit] = ()
 ) -> dict[str, Any]:
-    """The same report for programs: strings, whole numbers, lists; no NaN, which JSON lacks.
+    """The same report as values for JSON, without NaN.
 
-    A `deviation` of None is infinite: the numbers were NaN, or the model raised an `error`.
+    A `deviation` of None is infinite: the results were NaN, or the model raised an `error`.
     Positions count from 0.
     """
     return {
@@ -64,7 +64,7 @@ def report_record(
 
 
 def finding_record(finding: Finding) -> dict[str, Any]:
-    """One promise for programs, as in `report_record`."""
+    """One property as values for JSON, as in `report_record`."""
     return {
         "name": finding.name,
         "passed": finding.passed,
@@ -76,13 +76,13 @@ def finding_record(finding: Finding) -> dict[str, Any]:
 
 
 def matrix_lines(cells: np.ndarray) -> Iterator[str]:
-    """A Bool [query, key] matrix drawn with two marks, one line a query."""
+    """A Bool [query, key] matrix drawn with ■ and ·, one line per query."""
     for row in cells:
         yield "  " + "".join("■" if cell else "·" for cell in row)
 
 
 def place_words(place: Location, lang: str) -> str:
-    """Where a deviation was, in words; positions are counted from 1."""
+    """The location of a deviation as text; positions are counted from 1."""
     words = [place.name]
     for axis in ("head", "query", "key"):
         index = getattr(place, axis)
@@ -94,7 +94,7 @@ def place_words(place: Location, lang: str) -> str:
 
 
 def finding_lines(finding: Finding, lang: str) -> Iterator[str]:
-    """One promise: whether it is kept, by how much, where, and what a broken one means."""
+    """One property: whether it holds, its deviation, the location, and what a violation means."""
     mark = t("certify.kept" if finding.passed else "certify.broken", lang=lang)
     yield f"[{mark}] {t(finding.title_key, lang=lang)}"
     if finding.error:

@@ -1,7 +1,7 @@
 """The code of a view: a few lines of Python that reproduce the numbers on the screen.
 
-They use public names only and need nothing but the project itself. What a user typed is written
-into them as a Python literal, never as code.
+They use public names only and require only this project. User input is inserted as a Python
+literal, never as code.
 """
 
 from pathlib import Path
@@ -25,12 +25,12 @@ def snippet(
     """Python that reproduces the selected head's numbers; `result` is what the view shows.
 
     pattern           the head's weights [query, key]
-    rollout, flow     the layers below and up to the site together, [query, key]
+    rollout, flow     all layers up to and including the site, combined, [query, key]
 
-    `target` is what was given to `trace`, not what came out: None where the model translated.
-    `folder` is that of a model that is not shipped; a relative one must be completed by hand.
-    Raises KeyError for a site, IndexError for a head that is not there, ValueError for the flow of
-    cross-attention, which has none.
+    `target` is the argument of `trace`, not the output: None if the model generated its own.
+    `folder` is the folder of a model that is not shipped; a relative path must be completed by
+    hand. Raises KeyError for an unknown site, IndexError for a head out of range, and ValueError
+    for the flow of cross-attention, which is not defined.
     """
     of_site = traced.site(site)
     if view == "flow" and of_site.kind == "cross":

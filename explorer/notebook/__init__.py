@@ -1,1 +1,1 @@
-"""What a notebook or a script uses; `import explorer` offers its names."""
+"""The public Python API for notebooks and scripts; `import explorer` exposes its names."""

@@ -1,4 +1,4 @@
-"""`python -m explorer.notebook.api`: docs/api.md, made from the docstrings of the public names."""
+"""`python -m explorer.notebook.api` writes docs/api.md from the docstrings of the public names."""
 
 import inspect
 import re
@@ -64,7 +64,7 @@ def _entry(name: str, thing: Any) -> str:
 
 def _signature(thing: Any) -> str:
     signature = str(inspect.signature(thing)).replace("(self, ", "(").replace("(self)", "()")
-    # Names of types without their modules, as one would write them.
+    # Drop module names from types.
     return re.sub(r"\b(?:[a-z_]\w*\.)+(?=[A-Z])", "", signature).replace("collections.abc.", "")
 
 

@@ -1,6 +1,6 @@
-"""Running anybody's Transformer on ids, padded and changed, to see what may not change.
+"""Run any Transformer on padded and modified ids and check which logits stay the same.
 
-The callable is a black box: ids in, logits out. Rows are Int64 [batch, pos] on one device.
+The callable is a black box: ids in, logits out. Ids are Int64 [batch, pos] on one device.
 """
 
 import traceback
@@ -30,12 +30,12 @@ Row = Sequence[int] | Tensor
 
 
 class UntestableError(ValueError):
-    """The callable keeps every promise, since nothing depends on what it reads."""
+    """The logits do not depend on the ids, so every property would hold trivially."""
 
 
 @dataclass(frozen=True)
 class Padded:
-    """A batch: `src` (None for a model of one text) and `tgt`, with the padding left of each."""
+    """A batch: `src` (None without an encoder) and `tgt`, and how many PADs precede each."""
 
     src: Tensor | None
     tgt: Tensor
@@ -44,12 +44,12 @@ class Padded:
 
     @property
     def given(self) -> tuple[Tensor, ...]:
-        """What the callable is called with."""
+        """The positional arguments for the callable."""
         return (self.tgt,) if self.src is None else (self.src, self.tgt)
 
 
 class Behaviour:
-    """One callable and one sentence. Raises ValueError for what cannot be tested."""
+    """One callable and one sentence. Raises ValueError if they cannot be tested."""
 
     def __init__(self, forward: Forward, src: Row | None, tgt: Row, pad_id: int | None) -> None:
         self.forward, self.pad_id = forward, pad_id
@@ -59,7 +59,7 @@ class Behaviour:
         whole = self.batch([(self.src, self.tgt)])
         try:
             made = self._made(whole)
-        except Exception as error:  # of somebody else's code: whatever it is, it can be said
+        except Exception as error:  # user code may raise anything: report it
             raise ValueError(_refused(error, whole)) from error
         self.plain = self._checked(made, whole)
         again = self.run(self.batch([(self.src, self.tgt)]))
@@ -72,7 +72,7 @@ class Behaviour:
                 "model.eval(), or fix the randomness"
             )
 
-    # Making rows.
+    # Building batches.
 
     def batch(
         self,
@@ -80,13 +80,13 @@ class Behaviour:
         left: bool = False,
         pads: int = 0,
     ) -> Padded:
-        """The sentences padded to one width and `pads` more; source and target differ in width."""
+        """The sentences padded to one width plus `pads`; source and target differ in width."""
         tgt, tgt_left = self._rows([tgt for _, tgt in sentences], left, pads)
         sources = [src for src, _ in sentences if src is not None]
         if not sources:
             return Padded(None, tgt, 0, tgt_left)
         src, src_left = self._rows(sources, left, pads)
-        # Which attention is which shows by its shape, and nn.MultiheadAttention may add two keys.
+        # Attention kinds are told apart by shape, and nn.MultiheadAttention may add two keys.
         more = 0
         while pads and abs(src.shape[1] + more - tgt.shape[1]) <= 2:
             more += 1
@@ -103,7 +103,7 @@ class Behaviour:
         return torch.tensor(whole, device=self.device), len(fill[0]) if left else 0
 
     def other(self, token: int) -> int:
-        """Another id of the target, or of the vocabulary where the target has only one."""
+        """Another id from the target, or from the vocabulary if the target has only one."""
         for each in self.tgt:
             if each != token:
                 return each
@@ -113,7 +113,7 @@ class Behaviour:
     # Running.
 
     def run(self, rows: Padded) -> Tensor:
-        """The logits [batch, tgt, vocab]. Raises ValueError for another shape."""
+        """The logits [batch, tgt, vocab]. Raises ValueError for any other shape."""
         return self._checked(self._made(rows), rows)
 
     def _made(self, rows: Padded) -> Any:
@@ -139,14 +139,14 @@ class Behaviour:
         return logits
 
     def moved(self, after: Tensor, before: Tensor) -> Tensor:
-        """[..., pos, vocab] twice -> [..., pos]: the largest change, next to the spread."""
-        same = after == before  # infinite ones too
+        """Largest logit change relative to the spread: two [..., pos, vocab] -> [..., pos]."""
+        same = after == before  # includes equal infinities
         return (after - before).masked_fill(same, 0.0).abs().amax(-1) / self.scale
 
-    # Promises about logits.
+    # Properties of the logits.
 
     def future(self) -> Worst:
-        """Change each target token in turn: no logits before it may move."""
+        """Change each target token in turn: logits at earlier positions must not change."""
         n, worst = len(self.tgt), Worst()
         rows = [list(self.tgt) for _ in range(n + 1)]
         for key in range(n):
@@ -163,7 +163,7 @@ class Behaviour:
         return worst
 
     def prefix(self) -> Worst:
-        """A prefix of the target alone: the same logits as in one pass over all of it."""
+        """A prefix of the target must give the same logits as one pass over the whole target."""
         worst = Worst()
         for length in range(1, len(self.tgt)):
             found = self.run(self.batch([(self.src, self.tgt[:length])]))
@@ -171,7 +171,7 @@ class Behaviour:
         return worst
 
     def padding(self, left: bool) -> Worst:
-        """Three times the sentence with padding: each has the logits of the sentence alone."""
+        """Three padded copies of the sentence must each give the logits of the sentence alone."""
         worst = Worst()
         rows = self.batch([(self.src, self.tgt)] * 3, left, N_PADS)
         for found in self.run(rows):
@@ -180,10 +180,10 @@ class Behaviour:
         return worst
 
     def fused_path_is_nan(self) -> bool:
-        """Whether padding on the left gives NaN only by torch's fused inference path.
+        """Whether left padding gives NaN only on torch's fused inference path.
 
-        There a row that may see nothing, as a PAD before the text under a causal mask, is NaN, and
-        from the next layer on so is everything.
+        There a query without visible keys, such as a PAD before the text under a causal mask, is
+        NaN, and so is everything from the next layer on.
         """
         rows = self.batch([(self.src, self.tgt)] * 3, True, N_PADS)
         found = []
@@ -194,7 +194,7 @@ class Behaviour:
         return found == [False, True]
 
     def in_a_batch(self) -> Worst:
-        """Between a shorter and a longer sentence, or two as long where nothing is padded."""
+        """Batch the sentence with a shorter and a longer one; without padding, all equally long."""
         worst = Worst()
         shorter, longer = (0, 0) if self.pad_id is None else (-1, N_PADS)
         rows = self.batch([self._turned(shorter), (self.src, self.tgt), self._turned(longer)])
@@ -215,17 +215,17 @@ class Behaviour:
         return worst.deviation > self.tolerance
 
     def predicts_its_input(self) -> bool:
-        """Whether the likeliest next token is the one just read, at nearly every position."""
+        """Whether the model predicts its own input token at nearly every position (90 %)."""
         read = torch.tensor(self.tgt, device=self.device)
         same = self.plain[0].argmax(-1) == read
         return len(read) > 2 and float(same.double().mean()) >= 0.9
 
     def with_cache(self, step: Step | None) -> Worst:
-        """In steps with a cache: the same logits as in one pass.
+        """Steps with a key/value cache must give the same logits as one pass.
 
-        One token per step; half of the text at once, as generation begins, then one token per step
-        or the rest at once; and all at once. Of a longer step, the logits of its last position
-        alone will do.
+        Tested: one token per step; half of the text at once (a prefill), then one token per step
+        or the rest at once; and all at once. A step of several tokens may return the logits of its
+        last position only.
         """
         assert step is not None
         worst, n = Worst(), len(self.tgt)
@@ -261,9 +261,9 @@ class Behaviour:
         return None if self.src is None else turned(self.src), turned(self.tgt)
 
     def pad_content(self) -> Worst | None:
-        """Give the padding other embeddings, right and left: no real logits may move.
+        """Change the embeddings of right or left padding: the real logits must not change.
 
-        None where no embedding of the ids was seen (`F.embedding`, as `nn.Embedding` calls it).
+        None if no lookup of the ids was seen (`F.embedding`, which `nn.Embedding` calls).
         """
         worst, seen = Worst(), False
         for left in (False, True):
@@ -287,7 +287,7 @@ class Behaviour:
 
 
 def own_step(forward: Forward, src: Row | None) -> Step | None:
-    """The cached step of a module whose forward names its cache as Hugging Face's do; else None."""
+    """A cached step for a module with Hugging Face's cache arguments in `forward`; else None."""
     if src is not None or not isinstance(forward, nn.Module):
         return None
     if not {"past_key_values", "use_cache"} <= set(signature(forward.forward).parameters):
@@ -296,7 +296,7 @@ def own_step(forward: Forward, src: Row | None) -> Step | None:
 
 
 def _cache(made: Any) -> Any:
-    """What a step returned beside its logits."""
+    """The cache that a step returned with its logits."""
     cache = getattr(made, "past_key_values", None)
     if cache is None and isinstance(made, tuple | list) and len(made) > 1:
         cache = made[1]
@@ -306,7 +306,7 @@ def _cache(made: Any) -> Any:
 
 
 class _Plain(TorchFunctionMode):
-    """Changes nothing, but while it is active torch leaves its fused inference path aside."""
+    """A mode that changes nothing, but makes torch avoid its fused inference path."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -315,7 +315,7 @@ class _Plain(TorchFunctionMode):
 
 
 class _OtherPads(TorchFunctionMode):
-    """Looks padding up as other tokens, wherever ids are embedded; the ids themselves stay."""
+    """Embeds padding as other tokens in every lookup; the ids do not change."""
 
     def __init__(self, pad_id: int | None, rows: Padded) -> None:
         super().__init__()
@@ -337,7 +337,7 @@ class _OtherPads(TorchFunctionMode):
                 if ids.shape == known.shape and torch.equal(ids, known):
                     self.seen = True
                     pads = (ids == self._pad_id)[..., None]
-                    # A row of its own for every position, as large as words are.
+                    # A different vector for every position, as large as those of words.
                     others = weight.detach().flip(0)[
                         ids.new_tensor(range(ids.numel())) % len(weight)
                     ]
@@ -372,7 +372,7 @@ def _device(forward: Forward, *rows: Any) -> torch.device:
 
 
 def _refused(error: Exception, rows: Padded) -> str:
-    """What was asked of somebody's callable that raised an error, and where it did."""
+    """The message for a callable that raised: its arguments, the error, and the line."""
     names = ("tgt",) if rows.src is None else ("src", "tgt")
     asked = " and ".join(
         f"{name} ids {list(ids.shape)} from {int(ids.min())} to {int(ids.max())}"

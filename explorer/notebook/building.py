@@ -1,4 +1,4 @@
-"""`FILE.py:FUNCTION` on the command line: what it builds is certified."""
+"""`FILE.py:FUNCTION` on the command line: certify the model that the function builds."""
 
 import importlib.util
 import sys
@@ -11,17 +11,17 @@ from explorer.notebook.certify import Certified, certify
 
 
 def is_code(spec: str) -> bool:
-    """Whether what is to be certified is Python code, as against a model."""
+    """Whether `spec` names Python code, not a model."""
     return spec.endswith(".py") or ".py:" in spec
 
 
 def certify_built(spec: str) -> Certified:
     """Run a function of a Python file without arguments, and certify what it returns.
 
-    That is (forward, src, tgt), perhaps with a pad_id behind, or a dict of arguments of `certify`.
-    The file runs as `python FILE` would, with its own folder to import from.
-    Raises ValueError for a spec of another form, no such file or function, another result, and for
-    what the file itself raises, with its place.
+    The function returns (forward, src, tgt), (forward, src, tgt, pad_id), or a dict of arguments
+    of `certify`. As with `python FILE`, the file can import from its own folder.
+    Raises ValueError for a malformed spec, a missing file or function, or any other result. Errors
+    raised by the file itself become ValueErrors that name the line.
     """
     name, colon, function = spec.rpartition(":")
     if not colon or not name or not function.isidentifier():
@@ -34,7 +34,7 @@ def certify_built(spec: str) -> Certified:
         return certify(**_built(path, function))
     except (ValueError, OSError):
         raise
-    except Exception as error:  # of somebody else's code: whatever it is, it can be said
+    except Exception as error:  # user code may raise anything: report it
         here, trail = path.resolve(), traceback.extract_tb(error.__traceback__)
         lines = [at.lineno for at in trail if Path(at.filename).resolve() == here]
         where = f"{name}, line {lines[-1]}" if lines else name
@@ -44,7 +44,7 @@ def certify_built(spec: str) -> Certified:
 
 
 def _built(path: Path, function: str) -> Mapping[str, Any]:
-    """The arguments of `certify` that the function of this file returns."""
+    """The arguments for `certify` that a function of this file returns."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path} is not a Python file")

@@ -1,12 +1,11 @@
-"""Attention that is written by hand, without a softmax that could be recognised.
+"""Detect hand-written attention that does not call softmax.
 
-Whatever it is called and whichever function makes weights of its scores, it multiplies two
-activations, one of them transposed (queries by keys), bends the result cell by cell, and multiplies
-that by a third one (values). A product with a parameter or a buffer is a linear layer, a product of
-products without anything nonlinear between them a chain of matrices, and a softmax that ends in a
-loss or in a sum of experts is no factor of a product: none of these is taken for attention. Not
-found are scores that are not a product (additive attention), values that are multiplied cell by
-cell and summed, and what passes through an autograd function of one's own.
+Such code multiplies two activations, one of them transposed (queries by keys), applies an
+elementwise nonlinearity or softmax variant, and multiplies the result by a third activation
+(values). Not taken for attention: a product with a parameter or buffer (a linear layer), products
+without a nonlinearity between them (a chain of matrices), and a softmax that ends in a loss or a
+sum of experts (not a factor of a product). Not found: additive attention, values that are
+multiplied elementwise and summed, and computations inside a custom autograd function.
 """
 
 import re
@@ -40,19 +39,19 @@ _BENT = set(
 
 
 class ByHand:
-    """Products of activations, followed cell by cell until they are multiplied again.
+    """Tracks products of activations through elementwise operations until the next product.
 
-    Tensors are held weakly, so following them takes no memory.
+    Tensors are referenced weakly, so tracking does not extend their lifetime.
     """
 
     def __init__(self) -> None:
         self._constants: dict[int, weakref.ref[Tensor]] = {}
-        # A product by the id of the tensor that it has become: the tensor, whether anything
-        # nonlinear was done to it, and what it was before dropout, where it went through one.
+        # Products by the id of their current tensor: the tensor, whether a nonlinearity was
+        # applied, and the tensor before dropout, if any.
         self._scores: dict[int, tuple[weakref.ref[Tensor], bool, Tensor | None]] = {}
 
     def begin(self, module: nn.Module) -> None:
-        """The outermost module starts: its parameters and buffers are no activations."""
+        """The outermost module starts: register its parameters and buffers as constants."""
         for constant in (*module.parameters(), *module.buffers()):
             self._constants[id(constant)] = weakref.ref(constant)
 
@@ -61,7 +60,7 @@ class ByHand:
         self._scores.clear()
 
     def weights(self, func: Callable[..., Any], args: Any) -> Tensor | None:
-        """The weights by which values are multiplied in this call; None where there are none."""
+        """The attention weights that this call multiplies by values; None if there are none."""
         operands = _operands(func, args)
         if len(operands) != 2 or any(map(self._is_constant, operands)):
             return None
@@ -72,7 +71,7 @@ class ByHand:
         return None
 
     def follow(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> None:
-        """Remember what a call made of what is followed."""
+        """Track the result of a call on tracked tensors."""
         tensors = _tensors([*args, *kwargs.values()])
         if tensors and all(map(self._is_constant, tensors)):
             self._constants[id(result)] = weakref.ref(result)
@@ -108,16 +107,16 @@ class ByHand:
 
 
 def _operands(func: Callable[..., Any], args: Any) -> list[Tensor]:
-    """The factors of a product; none where the call is another one."""
+    """The factors of a product; an empty list for any other call."""
     if func in (torch.baddbmm, Tensor.baddbmm):
         return _tensors(args[1:3])
     return _tensors(args) if func in PRODUCTS else []
 
 
 def _over_features(args: Any, operands: list[Tensor]) -> bool:
-    """Whether a product compares rows with rows: one factor is transposed, as keys are.
+    """Whether a product contracts the features of both factors: one is transposed, as keys are.
 
-    So the neighbours of a graph, summed by a product with its matrix, are no scores.
+    This excludes graph aggregation, which multiplies features by an adjacency matrix.
     """
     if isinstance(args[0], str):
         first, second = args[0].replace(" ", "").split("->")[0].split(",")
@@ -126,7 +125,7 @@ def _over_features(args: Any, operands: list[Tensor]) -> bool:
 
 
 def _tensors(values: Iterable[Any]) -> list[Tensor]:
-    """The tensors among some arguments, and in lists of them."""
+    """The tensors among the arguments, including those in lists and tuples."""
     found: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):

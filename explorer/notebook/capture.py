@@ -1,4 +1,4 @@
-"""See the attention of any torch module while it runs, without changing the module or its results.
+"""Record the attention of any torch module while it runs, without changing its results.
 
 Attention is recognised wherever it is computed:
 
@@ -6,17 +6,17 @@ Attention is recognised wherever it is computed:
   (`kernels`);
 - `nn.MultiheadAttention`, and so `nn.Transformer*`: from the arguments of the function it calls
   (`multi_head`);
-- plain code: `softmax` over the last axis whose result, perhaps after dropout or a mask, is
-  multiplied by values; or anything else that makes rows that sum to 1 of a product of activations.
-  Code that hides this, but returns its patterns (`output_attentions`), is seen by what it returns.
-  A product of activations whose rows do not (sigmoids, say) is named, but not shown (`by_hand`).
+- plain code: `softmax` over the last axis whose result, optionally after dropout or a mask, is
+  multiplied by values; or any other function that turns a product of activations into rows that
+  sum to 1. Opaque code that returns its patterns (`output_attentions`) is read from its output.
+  A product whose rows do not sum to 1 (sigmoids, for example) is named, but not shown (`by_hand`).
 
-A pattern that is computed a second time is shown only if it gives the result of the call. Otherwise
-the module is named in `unseen`, as is any call that cannot be looked into.
+A recomputed pattern is shown only if it reproduces the result of the call. Otherwise the module is
+named in `unseen`, as is any call that cannot be inspected.
 
-Three modules of torch take a fused path if nothing watches them (`torch.overrides`). While such a
-module runs its own code, nothing does: the mode is on only while another module runs. So the path
-is the one that runs without a capture, and no global switch is touched.
+Three torch modules take a fused path if no mode of `torch.overrides` is active. Capture switches
+its mode off while such a module runs its own code, and on while any other module runs. So the model
+takes the same path as without capture, and no global setting is changed.
 """
 
 import sys
@@ -51,11 +51,12 @@ _SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
 
 
 class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
-    """`with capture() as seen: model(batch)` records every attention of this thread.
+    """`with capture() as seen: model(batch)` records every attention call of this thread.
 
-    Results, gradients and random numbers are those without it. Captures may be nested (both record)
-    and used in several threads at once (each records its own). After an error nothing remains, and
-    what was seen before it is kept. While a capture is active, compiled modules run in eager mode.
+    Results, gradients and random numbers do not change. Captures may be nested (both record) and
+    used in several threads at once (each records its own thread). After an error all hooks are
+    removed, and calls recorded before it remain available. While a capture is active, compiled
+    modules run in eager mode.
     """
 
     def __enter__(self) -> Captured:
@@ -80,10 +81,10 @@ _here = threading.local()
 
 
 class _Eager:
-    """While any capture is active, compiled modules run as they were written, and so are seen.
+    """Runs compiled modules in eager mode while any capture is active, so that they are recorded.
 
-    torch keeps one such setting for the whole process, so the first capture switches and the last
-    puts it back. Nothing can be compiled where the compiler was never imported.
+    The setting is process-wide: the first capture sets it and the last one restores it. Nothing can
+    be compiled if the compiler was never imported.
     """
 
     _lock, _active = threading.Lock(), 0
@@ -110,7 +111,7 @@ P = ParamSpec("P")
 
 
 def _unheard(function: Callable[P, None]) -> Callable[P, None]:
-    """The function, whose calls of torch no other mode hears."""
+    """Decorator: no torch function mode sees the torch calls of this function."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -127,8 +128,8 @@ class _Watch(TorchFunctionMode):
         self._n_seen = 0
         self._thread = threading.get_ident()
         self._running: list[Running] = []
-        # What came out of a softmax, by the id of the tensor, which is kept so that no other
-        # tensor gets that id; the pattern that it stands for; and the scores that went in.
+        # By id, each result of a softmax: the tensor (referenced, so that its id is not reused),
+        # its pattern, and the scores.
         self._weights: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
         self._by_hand = ByHand()
 
@@ -153,7 +154,7 @@ class _Watch(TorchFunctionMode):
         return self in active_modes()
 
     def _switch(self, on: bool) -> None:
-        """Be the innermost mode, or none."""
+        """Become the innermost mode, or leave the stack of modes."""
         if on == self._on:
             return
         others = [mode for mode in active_modes() if mode is not self]
@@ -208,7 +209,7 @@ class _Watch(TorchFunctionMode):
             self._miss(call.name)
 
     def _layer(self, call: Running, args: Any, kwargs: Any, output: Any) -> None:
-        """A layer that took its fused path runs again by the plain one, which is watched."""
+        """Rerun a layer that took its fused path on the plain path, and record that."""
         outer = self._running[-2] if len(self._running) > 1 else None
         listeners, n_seen, found = self.listeners, self._n_seen, None
         try:
@@ -238,7 +239,7 @@ class _Watch(TorchFunctionMode):
                 seen.unseen.append(name)
 
     def _found(self, found: Attention | None, name: str = "") -> None:
-        """Record what a kernel did; None: it cannot be shown as it ran."""
+        """Record the attention of a kernel; None: it could not be reproduced."""
         if found is None:
             self._miss(f"{self._name or 'outside a module'}{name}")
         else:
@@ -258,7 +259,7 @@ class _Watch(TorchFunctionMode):
         for seen in self.listeners:
             seen.calls.append(found)
 
-    # What is called.
+    # Intercepted calls.
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -276,10 +277,10 @@ class _Watch(TorchFunctionMode):
         return result
 
     def _look(self, at: Callable[..., None], *what: Any) -> None:
-        """Looking never ends a run: what cannot be looked at is named."""
+        """Inspect without ever raising: a call that cannot be inspected is listed in `unseen`."""
         try:
             at(*what)
-        except Exception as error:  # of a tensor of any class, by anybody
+        except Exception as error:  # third-party tensor classes may raise anything
             self._miss(f"{self._name or 'outside a module'} ({type(error).__name__})")
 
     def _called(self, kernel: Any, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -287,7 +288,7 @@ class _Watch(TorchFunctionMode):
             found = kernel(func, args, kwargs, result)
             self._found(found, "" if kernel is multi_head else f" ({func.__name__})")
 
-    # Plain code: what comes out of a softmax, followed until it is multiplied by values.
+    # Plain code: track the result of a softmax until it is multiplied by values.
 
     @_unheard
     def _multiplied(self, func: Callable[..., Any], args: Any) -> None:
@@ -298,7 +299,7 @@ class _Watch(TorchFunctionMode):
                     self._weighted(weights)
 
     def _product(self, args: Any) -> bool:
-        """Whether a factor came out of a softmax; it is recorded."""
+        """Record the factors that came from a softmax; return whether there were any."""
         # All operands of einsum, else the first: weights @ values.
         tensors = args[1:] if isinstance(args[0], str) else args[:1]
         found = [tensor for tensor in tensors if id(tensor) in self._weights]
@@ -309,7 +310,7 @@ class _Watch(TorchFunctionMode):
         return bool(found)
 
     def _weighted(self, weights: Tensor) -> None:
-        """Weights that were made by hand: recorded if they are a pattern, else named."""
+        """Record hand-made weights if they are a pattern, else list the module in `unseen`."""
         if not opaque(weights) and _sums_to_one(weights):
             self._record(Attention(self._name, four_axes(weights)))
         elif self._running:
@@ -345,14 +346,14 @@ class _Watch(TorchFunctionMode):
             known = self._weights.get(id(source))
             if known is None or result.shape[-2:] != source.shape[-2:]:
                 continue
-            # Dropout: the pattern before it. Another view: that with an axis of heads.
+            # After dropout, use the pattern before it; of several views, the one with a head axis.
             other = func not in DROPOUT and (result.ndim == 4 or source.ndim == 3)
             self._weights[id(result)] = result, result if other else known[1], known[2]
             return
 
 
 def _looks_like_attention(module: nn.Module) -> bool:
-    """Named as attention, or opaque to what is watched here."""
+    """Whether a module is named like attention, or is compiled or scripted and thus opaque."""
     if isinstance(module, torch.jit.ScriptModule) or type(module).__name__ == "OptimizedModule":
         return True
     name = type(module).__name__.lower()
@@ -360,7 +361,7 @@ def _looks_like_attention(module: nn.Module) -> bool:
 
 
 def _returned(output: Any) -> Iterator[Tensor]:
-    """Patterns [batch, head, query, key] among what a module returned beside its main output."""
+    """Patterns [batch, head, query, key] among the outputs of a module."""
     if isinstance(output, Mapping):
         parts = list(output.values())
     elif isinstance(output, tuple | list):

@@ -1,4 +1,4 @@
-"""What `capture` saw: the calls of attention, which show themselves and give their numbers."""
+"""The attention calls that `capture` recorded, with their display in a notebook and exports."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """One call of attention, in the order of calls.
+    """One attention call.
 
-    `name` is the path of the module in which it happened (its class name for the outermost one).
-    `pattern` is float32 [batch, head, query, key], before dropout. `mask` is Bool and broadcastable
-    to it, True = may attend; None where none was applied. In plain code a mask shows by the scores
-    of -5,000 or less that go into the softmax. `fill` is the largest number that stands for
-    "hidden" in scores, or in a mask that is added to them; None where there is none. `query` and
-    `key` are [batch, head, pos, d_head]; None for plain code. All are detached and lie on the
-    module's device.
+    `name` is the path of the calling module (its class name for the outermost one). `pattern` is
+    float32 [batch, head, query, key], before dropout. `mask` is Bool and broadcastable to it,
+    True = may attend; None if no mask was applied. In plain code the mask is inferred from scores
+    of -5,000 or less before the softmax. `fill` is the largest number that masks a score (set in
+    the scores or added to them); None if there is none. `query` and `key` are
+    [batch, head, pos, d_head]; None for plain code. All tensors are detached and on the module's
+    device.
     """
 
     name: str
@@ -37,9 +37,10 @@ class Attention:
 
 
 class Captured:
-    """What was seen: `calls` in order; `unseen` names what may be attention but showed no pattern.
+    """Result of `capture`: `calls` in order, and `unseen`, the modules and functions that may
+    compute attention but whose pattern could not be recorded.
 
-    `patterns`, `masks`, `queries` and `keys` list the same field of every call.
+    `patterns`, `masks`, `queries` and `keys` list one field of every call.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,10 @@ class Captured:
         return iter(self.calls)
 
     def __getitem__(self, name: str | int) -> Attention:
-        """A call by number, or the first one of a module's path. Raises KeyError, IndexError."""
+        """A call by index, or the first call of a module by its path.
+
+        Raises IndexError or KeyError if there is none.
+        """
         if isinstance(name, int):
             return self.calls[name]
         for call in self.calls:
@@ -83,25 +87,29 @@ class Captured:
         return [call.key for call in self.calls]
 
     def numpy(self) -> dict[str, np.ndarray]:
-        """The patterns of the first sequence by kind, [call, head, query, key], as `show` has them.
+        """The patterns of the first sequence by kind, [call, head, query, key], as in `show`.
 
-        Raises ValueError where nothing was seen.
+        Raises ValueError if no attention was recorded.
         """
         return self._picture().numpy()
 
     def dataframe(self) -> "DataFrame":
-        """One row a cell of these. Raises ValueError as `numpy`, ImportError without pandas."""
+        """One row per cell of these patterns.
+
+        Raises ValueError if no attention was recorded, ImportError without pandas.
+        """
         return self._picture().dataframe()
 
     def save(self, path: str | Path) -> Path:
-        """Write `show(self)` as .html, .svg or .csv; `show` itself takes tokens and a sequence.
+        """Write `show(self)` as .html, .svg or .csv; call `show` to set tokens or the sequence.
 
-        Raises ValueError for another ending or where nothing was seen, OSError.
+        Raises ValueError for any other file extension or if no attention was recorded, and OSError
+        if the file cannot be written.
         """
         return self._picture().save(path)
 
     def _picture(self) -> "Picture":
-        import explorer  # whose `show` knows this class
+        import explorer  # its `show` accepts this class
 
         picture: Picture = explorer.show(self)
         return picture

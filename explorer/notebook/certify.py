@@ -1,4 +1,4 @@
-"""`certify`: are the masks of anybody's Transformer right? A test of its behaviour alone."""
+"""`certify`: test the masks of any Transformer by its behaviour alone."""
 
 import json
 import math
@@ -48,9 +48,9 @@ PROMISES = (
     "open_cells",
 )
 SHARE = 1e-4
-"""The weight that hidden keys may get, and by how much a row may miss 1: rounding stays below.
+"""Tolerance for the weight on hidden keys and for row sums, above rounding error.
 
-In half precision it is the tolerance of the logits."""
+In half precision the tolerance of the logits is used instead."""
 
 Why = Literal[
     "both_ways", "no_pad", "no_embedding", "no_capture", "no_cache", "not_asked", "no_site"
@@ -60,12 +60,13 @@ Note = Literal["fused_nan", "finite_fill", "own_input"]
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """What `certify` found: `findings` in order, and `left_out`, the promises not tested, and why.
+    """Result of `certify`.
 
-    Each finding has `name`, `passed`, `deviation`, `tolerance`, `where` and `error`. `masks` are
-    those recovered by capture, by module path, Bool [head, query, key] over the sentence with
-    padding on its right. `causes` name what usually gives this pattern of findings, `notes` further
-    facts. Printed, it is the report; `report("zh")` is the Chinese one.
+    `findings` are in order; each has `name`, `passed`, `deviation`, `tolerance`, `where` and
+    `error`. `left_out` maps each untested property to the reason. `masks` holds the masks
+    recovered by capture, by module path, Bool [head, query, key] for the sentence padded on the
+    right. `causes` are the likely causes of these findings, `notes` further facts. Printing it
+    shows the report; `report("zh")` is the Chinese one.
     """
 
     findings: tuple[Finding, ...]
@@ -76,7 +77,7 @@ class Certified:
 
     @property
     def passed(self) -> bool:
-        """Whether every promise that was tested is kept."""
+        """Whether every tested property holds."""
         return not self.broken
 
     @property
@@ -85,7 +86,7 @@ class Certified:
         return tuple(finding for finding in self.findings if not finding.passed)
 
     def record(self) -> dict[str, Any]:
-        """The same for programs: strings, numbers and lists; a `deviation` of None is infinite."""
+        """The result as plain strings, numbers and lists; a `deviation` of None is infinite."""
         findings = [finding_record(finding) for finding in self.findings]
         facts = {
             "left_out": self.left_out,
@@ -95,7 +96,7 @@ class Certified:
         return {"passed": self.passed, "findings": findings, **facts}
 
     def report(self, lang: str = "en") -> str:
-        """Each property with place and size, the likely causes, and the lines of those in code."""
+        """Each property with its location and deviation, the likely causes, and their code."""
         return "\n".join(self._lines(lang))
 
     def _lines(self, lang: str) -> Iterator[str]:
@@ -125,8 +126,8 @@ class Certified:
         return dict(self.masks)
 
     def dataframe(self) -> "DataFrame":
-        """One row a promise that was tested. Raises ImportError without pandas."""
-        import pandas as pd  # only here: nothing else needs it
+        """One row per tested property. Raises ImportError without pandas."""
+        import pandas as pd  # optional dependency
 
         found = [finding_record(replace(each, where=None)) for each in self.findings]
         places = ["" if each.where is None else each.where.name for each in self.findings]
@@ -135,7 +136,8 @@ class Certified:
     def save(self, path: str | Path, lang: str = "en") -> Path:
         """Write the report as a page (.html) or as text (.txt), or the record (.json).
 
-        Returns the path. Raises ValueError for another ending, OSError where it cannot be written.
+        Returns the path. Raises ValueError for any other file extension, OSError if the file cannot
+        be written.
         """
         path = Path(path)
         ending = path.suffix.lower()
@@ -170,34 +172,35 @@ def certify(
 ) -> Certified:
     """Test the masks of any Transformer by its behaviour.
 
-    `forward(src, tgt)` gives logits [batch, tgt, vocab] for ids [batch, pos], Int64, and makes its
-    masks itself, from the ids; for a model of one text `src` is None and it is called with `tgt`
-    alone. An object with `.logits`, or a tuple that begins with them, serves too. `src` and `tgt`
-    are one sentence each, without padding; `pad_id` None says that the model knows no padding.
-    `causal` False is for a model that reads its text both ways. `without` names promises that are
-    not to be tested.
+    `forward(src, tgt)` takes ids [batch, pos], Int64, computes its masks from them, and returns
+    logits [batch, tgt, vocab], an object with `.logits`, or a tuple that begins with the logits.
+    If `src` is None (a model without an encoder), it is called as `forward(tgt)`. `src` and `tgt`
+    are one sentence each, without padding. `pad_id` None means that the model has no padding token.
+    Set `causal` to False for a bidirectional model. `without` names properties to skip.
 
     `cached` is one step with a key/value cache: `cached(tgt, cache)`, or `cached(src, tgt, cache)`,
-    gives (logits, cache) for the next tokens [batch, pos]; the cache is whatever it returned
-    before, and None at the start. An object with `.logits` and `.past_key_values` serves too, and a
-    module of one text whose forward takes `past_key_values` and `use_cache` needs no `cached`.
+    returns (logits, cache) for the next tokens [batch, pos]. The cache is None at the start, then
+    the object that the previous step returned. The step may also return an object with `.logits`
+    and `.past_key_values`. A module without `src` whose `forward` takes `past_key_values` and
+    `use_cache` does not need `cached`.
 
     Tested: `future_leak`, `prefix`, `pad_content`, `padding_right`, `padding_left`,
-    `padding_batch` and `cache`; with `capture` also what the attention shows that can be seen:
-    `future_mass`, `pad_mass`, `cross_mask`, `row_sums`, `open_cells`, and the recovered masks. A
-    model that hides more on purpose, such as one with a window, is tested `without` "open_cells".
+    `padding_batch` and `cache`. With `capture`, also properties of the attention that can be
+    recorded: `future_mass`, `pad_mass`, `cross_mask`, `row_sums`, `open_cells`, and the recovered
+    masks. If a model blocks more on purpose, such as one with a sliding window, test it
+    `without=["open_cells"]`.
 
-    torch's fused inference path is left aside: there a row that may see nothing is NaN, whatever
-    the masks. Where that would show, `notes` says so; and where a mask hides by a number such as
-    -1e4 or -1e9, which is right only as long as every row may see something and no score is as low.
+    torch's fused inference path is not used: there a query without visible keys is NaN, whatever
+    the masks. `notes` says if that would occur. It also says if a mask uses a finite number such as
+    -1e4 or -1e9, which is correct only if every query has a visible key and no score is that low.
 
-    In a test, `explorer.testing.assert_masks` takes the same arguments; in the shell it is
+    In a test, call `explorer.testing.assert_masks` with the same arguments; in a shell, run
     `headlight certify my_model.py:build`.
 
-    Raises ValueError for ids that hold padding, for logits of another shape, for a model whose
-    numbers change from run to run (dropout) or do not depend on the ids, and for an unknown name in
-    `without`. What `forward` raises on padded or longer rows is a finding; on the sentence itself
-    it is a ValueError that says what was asked of it.
+    Raises ValueError if the ids contain padding, the logits have another shape, the logits change
+    from run to run (dropout) or do not depend on the ids, or `without` contains an unknown name. An
+    error in `forward` for padded or longer sequences is a finding; for the sentence itself it is a
+    ValueError that names the arguments.
     """
     if unknown := set(without) - set(PROMISES):
         raise ValueError(f"without: {', '.join(sorted(unknown))}; expected {', '.join(PROMISES)}")
@@ -255,7 +258,7 @@ def certify(
 
 
 class _Seen:
-    """What capture shows of the padded sentence: the promises about the weights themselves."""
+    """Properties of the attention weights, as captured on the padded sentence."""
 
     CHECKS = ("future_mass", "pad_mass", "cross_mask", "row_sums", "open_cells")
 
@@ -266,12 +269,15 @@ class _Seen:
 
     @property
     def has_finite_fill(self) -> bool:
-        """Whether some mask hides by a number, rather than by minus infinity."""
+        """Whether any mask uses a finite number instead of minus infinity."""
         fills = [call.fill for _, seen in self._runs for call in seen if call.fill is not None]
         return any(math.isfinite(fill) for fill in fills)
 
     def check(self, name: str) -> Worst | None:
-        """One promise, at every attention whose shape says what it attends to; None without one."""
+        """Check one property at every attention whose shape identifies its queries and keys.
+
+        None if there is no such attention.
+        """
         if not self._runs:
             self._run()
         worst, sites = Worst(), 0
@@ -293,7 +299,7 @@ class _Seen:
         return worst if sites else None
 
     def evidence(self, rows_see_each_other: bool) -> Evidence:
-        """What the weights that should be 0 have in common; `check` was called before."""
+        """What the weights that should be 0 have in common. Call `check` first."""
         unseen = any(seen.unseen for _, seen in self._runs)
         ahead, pads = [], []
         for rows, seen in self._runs:
@@ -338,7 +344,7 @@ class _Seen:
     def _off(
         self, name: str, kind: tuple[str, str], rows: Padded, pattern: Tensor, mask: Tensor | None
     ) -> Tensor | None:
-        """By how much each [batch, head, query(, key)] breaks a promise; None: it is not made."""
+        """Deviation of each [batch, head, query(, key)]; None if the property does not apply."""
         query_real, key_real = (self._real(rows, stream) for stream in kind)
         causal = self.causal and kind == ("tgt", "tgt")
         future = torch.ones(pattern.shape[-2:], device=pattern.device).triu(1).bool()
@@ -371,13 +377,13 @@ class _Seen:
 
 
 def _next_only(hidden: Tensor) -> bool:
-    """Whether weight lies on the token after each query alone."""
+    """Whether only the token after each query has weight."""
     beyond = hidden.triu(2) + hidden.tril()
     return float(beyond.nan_to_num().max()) <= SHARE
 
 
 def _equal(hidden: Tensor) -> bool:
-    """Whether the hidden keys of each query have one weight."""
+    """Whether the hidden keys of each query have equal weights."""
     several = (~hidden.isnan()).sum(-1) > 1
     high = hidden.nan_to_num(nan=-math.inf).amax(-1)[several]
     low = hidden.nan_to_num(nan=math.inf).amin(-1)[several]
@@ -385,13 +391,13 @@ def _equal(hidden: Tensor) -> bool:
 
 
 def _some_heads(hidden: Tensor) -> bool:
-    """Whether some heads have no weight there."""
+    """Whether some, but not all, heads have no weight on hidden keys."""
     most = hidden.nan_to_num().amax((0, 2, 3))
     return bool((most > SHARE).any()) and bool((most <= SHARE).any())
 
 
 def _kind(pattern: Tensor, rows: Padded) -> tuple[str, str] | None:
-    """The streams of queries and keys, by their lengths; None for a shape that says neither."""
+    """The sequences ("src", "tgt") of queries and keys, by length; None if none matches."""
     lengths = {rows.tgt.shape[1]: "tgt"}
     if rows.src is not None:
         lengths |= {rows.src.shape[1]: "src"}
@@ -403,5 +409,5 @@ def _kind(pattern: Tensor, rows: Padded) -> tuple[str, str] | None:
 
 
 def _visible(pattern: Tensor, mask: Tensor | None) -> Tensor:
-    """Bool [batch, head, query, key]: the mask as applied, else where there is weight."""
+    """Bool [batch, head, query, key]: the applied mask, or without one, the nonzero weights."""
     return (pattern != 0) if mask is None else mask.expand(pattern.shape)

@@ -1,4 +1,4 @@
-"""What usually causes a pattern of findings: which properties break, which hold, and where."""
+"""Likely causes of a set of findings, by which properties break, which hold, and where."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ Cause = Literal[
     "outside_padding", "pads_unseen", "empty_row_nan", "left_positions", "length",
     "diagonal_closed", "hides_too_much", "is_causal_cache", "error", "unknown",
 ]  # fmt: skip
-"""Words at `notebook.causes.*`; those that are the id of a pitfall are shown by it."""
+"""Texts are at `notebook.causes.*`; a cause that is the id of a common bug is illustrated by it."""
 
 _SHOWN_BY = {"ahead_unseen": "no_mask"}
 _BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
@@ -23,12 +23,12 @@ _PADDING = {"pad_content", "padding_right", "padding_left", "padding_batch"}
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known besides the findings.
+    """Facts in addition to the findings.
 
-    `rows`: a row of a batch changes the results of another one, without padding. `unseen`: some
-    attention showed no pattern. Of the weight on later tokens: `next_only`, it lies on the next
-    token alone; `equal`, it is the same for all hidden keys of a query; `some_heads`, some heads
-    have none; `some_heads_pads` is the same of the weight on padding.
+    `rows`: a sequence of a batch changes the results of another one, without padding. `unseen`:
+    the pattern of some attention could not be recorded. Weight on later tokens: `next_only`, only
+    the next token has weight; `equal`, all hidden keys of a query have the same weight;
+    `some_heads`, some heads have none. `some_heads_pads`: some heads have no weight on padding.
     """
 
     rows: bool = False
@@ -40,12 +40,12 @@ class Evidence:
 
 
 def pitfall_of(cause: Cause) -> Pitfall | None:
-    """The pitfall that shows a cause in code."""
+    """The common bug that shows a cause in code; None if there is none."""
     return _BY_ID.get(_SHOWN_BY.get(cause, cause))
 
 
 def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ...]:
-    """The causes that explain what broke, one for each part; () where nothing did."""
+    """The likely causes, one for each part of `_PARTS`; () if every finding passed."""
     broken = {each.name for each in findings if not each.passed and not each.error}
     kept = {each.name for each in findings if each.passed}
     endless = {each.name for each in findings if each.deviation == float("inf")} & broken
@@ -66,7 +66,7 @@ def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ..
 
 
 def _kind(name: str) -> str:
-    """The path of a module without the number of its layer."""
+    """The path of a module without layer numbers."""
     return re.sub(r"\d+", "#", name)
 
 
@@ -75,14 +75,14 @@ class _Case:
     broken: Collection[str]
     kept: Collection[str]
     endless: Collection[str]  # NaN or infinite
-    places: Mapping[str, str]  # the kind of module in which each was broken most
+    places: Mapping[str, str]  # the kind of module with the largest deviation
     evidence: Evidence
 
     def breaks(self, *names: str) -> bool:
         return all(name in self.broken for name in names)
 
     def inverted(self, *masses: str) -> bool:
-        """Whether visible keys get no weight in the same kind of module in which hidden ones do."""
+        """Whether one kind of module gives weight to hidden keys and none to visible ones."""
         closed = self.places.get("open_cells") if "open_cells" in self.broken else None
         return any(each in self.broken and self.places.get(each) == closed for each in masses)
 
@@ -92,13 +92,13 @@ class _Case:
 
     @property
     def sees_pads(self) -> bool:
-        """Padding has weight, and not because the causal mask went missing along with its mask."""
+        """Whether padding has weight, but not because all masks are missing."""
         own = "pad_mass" in self.broken and "future_mass" not in self.broken
         return own or "cross_mask" in self.broken
 
     @property
     def drops_weight(self) -> bool:
-        """Rows do not sum to 1, and nothing hidden has weight."""
+        """Whether rows do not sum to 1, and no hidden key has weight."""
         return "row_sums" in self.broken and not (
             {"future_mass", "pad_mass", "cross_mask"} & set(self.broken)
         )
@@ -108,7 +108,7 @@ Holds = Callable[[_Case], bool]
 
 _AHEAD: Mapping[Cause, Holds] = {
     "inverted_causal": lambda case: case.inverted("future_mass"),
-    # A single sentence is right: `prefix` runs one at a time.
+    # A batch of one is correct: `prefix` runs one sentence at a time.
     "first_item": lambda case: case.breaks("future_mass") and "prefix" in case.kept,
     "diagonal_open": lambda case: case.breaks("future_mass") and case.evidence.next_only,
     "first_head": lambda case: case.breaks("future_mass") and case.evidence.some_heads,
@@ -154,6 +154,6 @@ _CLOSED: Mapping[Cause, Holds] = {
 }
 
 _PARTS = (_AHEAD, _PADS, _CLOSED)
-"""Look-ahead, padding, and cells that are closed: of each, the first cause that holds."""
+"""Look-ahead, padding, and blocked cells: the first matching cause of each is reported."""
 
 assert {cause for part in _PARTS for cause in part} <= set(get_args(Cause))

@@ -1,4 +1,4 @@
-"""The modules of torch that choose a fused path: which they are, and how to see what it did."""
+"""torch modules that may take a fused path: detect them and recover their attention."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -14,15 +14,15 @@ from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.kernels import active_modes, largest, same
 
 FUSED = ("attention", "attn", "_transformer_encoder_layer_fwd")
-"""In the names of operators that hide a pattern."""
+"""Parts of the names of fused operators, whose pattern is hidden."""
 
 _DECIDING = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 
 
 @dataclass(eq=False)
 class Running:
-    """A module that is running. `first` is the number of calls seen before it, `was_on` whether
-    the capture watched its caller.
+    """A module that is running. `first` is the number of calls recorded before it, `was_on` whether
+    the capture was active in its caller.
     """
 
     module: nn.Module
@@ -30,16 +30,16 @@ class Running:
     names: Mapping[int, str]
     first: int
     was_on: bool
-    dark: bool  # unwatched, since it may choose a fused path
+    dark: bool  # capture is off, since it may take a fused path
     args: Any
-    hides: bool = False  # multiplied weights that are no pattern
+    hides: bool = False  # multiplied weights that are not a pattern
     has_parts: bool = False  # another module ran inside it
 
 
 def may_fuse(module: nn.Module, watch: TorchFunctionMode) -> bool:
     """Whether a module may take a fused path if no mode but `watch` is active.
 
-    One that is trained, or whose parameters need gradients, takes the plain one in any case.
+    A module in training mode, or whose parameters need gradients, always takes the plain path.
     """
     kind = next((each for each in _DECIDING if isinstance(module, each)), None)
     if kind is None or type(module).forward is not kind.forward or "forward" in vars(module):
@@ -55,11 +55,11 @@ def may_fuse(module: nn.Module, watch: TorchFunctionMode) -> bool:
 def layer_again(
     call: Running, outer: Running | None, args: Any, kwargs: Any, output: Tensor
 ) -> Iterator[Callable[[], tuple[Tensor, Tensor]]]:
-    """Runs of an `nn.TransformerEncoderLayer` by its plain path, to be watched; each returns what
-    it gave and what the fused path gave, [batch, pos, d_model], 0 at padding that it left out.
+    """Candidate reruns of an `nn.TransformerEncoderLayer` on its plain path. Each returns its own
+    output and that of the fused path, [batch, pos, d_model], 0 at padding that was skipped.
 
-    The fused path reads the mask and not the hint `is_causal`, and every number in the mask but 0
-    as blocked; so a mask that adds numbers is tried that way too. A nested tensor, which
+    The fused path ignores the hint `is_causal` and treats every nonzero number in the mask as
+    blocked, so an additive mask is also tried as a Bool mask. A nested tensor, which
     `nn.TransformerEncoder` makes of a padded batch, is padded again.
     """
     layer: Any = call.module
@@ -86,9 +86,9 @@ def layer_again(
 
 
 def agreeing(trial: Captured, made: tuple[Tensor, Tensor]) -> Attention | None:
-    """The attention of a run that gave what ran; None where it gave something else.
+    """The attention of a rerun that reproduced the original output; None if it did not.
 
-    A row that may attend to nothing is NaN on the fused path alone.
+    A query without visible keys is NaN on the fused path only.
     """
     found, expected = made
     if len(trial) != 1:

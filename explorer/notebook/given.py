@@ -1,4 +1,4 @@
-"""Attention as people have it, as [layer, head, query, key] float32, with what is odd about it."""
+"""Convert the user's attention to [layer, head, query, key] float32, with notes on anomalies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from explorer.numbers import whole_percent
 from explorer.text import t
 
 SUM_TOLERANCE = 1e-2
-"""By how much a row may miss 1 without a note: rows of bfloat16 miss it by up to this."""
+"""Tolerance for row sums without a note: the rounding error of bfloat16."""
 
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """`weights` [layer, head, query, key] with the two rows of tokens, and notes in words.
+    """`weights` [layer, head, query, key] with query and key tokens, and notes as sentences.
 
-    `mask` [layer, head, query, key] is True where attention may go; None where nothing is blocked.
-    `whys` [layer, head, query, key] says in words what blocked a cell.
+    `mask` [layer, head, query, key] is True for cells that may be attended to; None if nothing is
+    blocked. `whys` [layer, head, query, key] is the reason why a cell is blocked, as text.
     """
 
     title: str
@@ -34,9 +34,9 @@ class Patterns:
 
 
 def as_array(given: Any) -> np.ndarray:
-    """A tensor (of any device and precision, with or without gradients), array or nested list.
+    """Convert a tensor (any device, dtype, with or without gradients), array or nested list.
 
-    Raises ValueError for what is not numbers of one shape.
+    Raises ValueError for anything other than real numbers of one shape.
     """
     if hasattr(given, "detach"):
         if given.is_meta:
@@ -46,7 +46,7 @@ def as_array(given: Any) -> np.ndarray:
             given = given if given.layout == torch.strided else given.to_dense()
             given = given.float() if given.dtype.is_floating_point else given
             return np.asarray(given.as_subclass(torch.Tensor).numpy())
-        except (RuntimeError, TypeError) as error:  # of a class without numbers of its own
+        except (RuntimeError, TypeError) as error:  # subclass without storage
             raise ValueError(f"a {type(given).__name__} cannot be read: {error}") from None
     if isinstance(given, list | tuple) and any(hasattr(part, "detach") for part in given):
         given = [as_array(part) for part in given]
@@ -60,11 +60,12 @@ def as_array(given: Any) -> np.ndarray:
 
 
 def layers_of(given: Any, batch: int, lang: str) -> tuple[np.ndarray, list[str]]:
-    """[layer, head, query, key] of what is an array or one array a layer, and notes.
+    """Convert an array, or one array per layer, to [layer, head, query, key], and return notes.
 
-    A list has one [head, query, key], or one [batch, head, query, key], for every layer, as the
-    `attentions` of Hugging Face's models. An array is [layer, head, query, key], with a batch
-    [layer, batch, head, query, key], or leaves out leading axes. Raises ValueError, IndexError.
+    A list has one [head, query, key], or one [batch, head, query, key], per layer, like the
+    `attentions` of Hugging Face models. An array is [layer, head, query, key], with a batch
+    [layer, batch, head, query, key], or omits leading axes. Raises ValueError for another shape or
+    for masks, IndexError if `batch` is out of range.
     """
     notes = []
     if isinstance(given, list | tuple) and given and np.ndim(as_array(given[0])) >= 3:
@@ -96,7 +97,7 @@ def layers_of(given: Any, batch: int, lang: str) -> tuple[np.ndarray, list[str]]
 
 
 def checked(weights: np.ndarray, lang: str) -> tuple[np.ndarray, list[str]]:
-    """Weights that can be drawn, and notes on what is odd. Raises ValueError for scores."""
+    """Weights that can be drawn, and notes on anomalies. Raises ValueError for scores."""
     notes = []
     broken = ~np.isfinite(weights)
     if broken.any():
@@ -125,7 +126,10 @@ def checked(weights: np.ndarray, lang: str) -> tuple[np.ndarray, list[str]]:
 
 
 def tokens_for(given: Sequence[str] | None, length: int, axis: str) -> tuple[str, ...]:
-    """Tokens of an axis, or numbers from 1. Raises ValueError for a list of another length."""
+    """Tokens of an axis, or by default numbers from 1.
+
+    Raises ValueError for a string or a list of another length.
+    """
     if given is None:
         return tuple(str(index + 1) for index in range(length))
     if isinstance(given, str):

@@ -1,8 +1,8 @@
-"""Patterns of the attention functions of torch, accepted only if they give what came out.
+"""Recompute the patterns of torch's attention functions and verify them against the results.
 
-A pattern is computed a second time, from the arguments of a call. What those mean depends on the
-version of torch, the kernel and the class of the mask, so each pattern is multiplied by the values
-and compared with the result of the call. A call that no pattern explains has none.
+A pattern is recomputed from the arguments of a call. Their meaning depends on the version of torch,
+the kernel and the class of the mask, so each candidate pattern is multiplied by the values and
+compared with the result of the call. If no candidate reproduces it, the call has no pattern.
 """
 
 import math
@@ -24,10 +24,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from explorer.notebook.captured import Attention
 
 BLOCKING = -5e3
-"""What is added to a score and is no larger counts as a mask: -1e4, -inf, the smallest float."""
+"""Numbers up to this, added to a score, count as a mask: -1e4, -inf, the lowest float."""
 
 _LIMITS = {torch.float64: 1e-6, torch.float32: 1e-3}
-"""How far results may differ, relative to the largest number; 4e-2 in half precision."""
+"""Tolerance for results, relative to the largest number; 4e-2 in half precision."""
 
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
@@ -47,7 +47,7 @@ def set_modes(modes: Sequence[TorchFunctionMode]) -> None:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Compute without gradients and autocast, and unseen by every mode that is active."""
+    """Compute without gradients and autocast, with all active modes suspended."""
     modes = active_modes()
     set_modes([])
     try:
@@ -62,7 +62,7 @@ def aside() -> Iterator[None]:
 
 
 def opaque(*values: Any) -> bool:
-    """Whether some tensor has no numbers of its own: nested, meta, or inside torch.func."""
+    """Whether the values of any tensor cannot be read: nested, meta, or inside torch.func."""
     tensors = [value for value in values if isinstance(value, Tensor)]
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     with torch._C.DisableTorchFunctionSubclass():  # in torch 2.6 a CausalBias refuses these
@@ -70,18 +70,18 @@ def opaque(*values: Any) -> bool:
 
 
 def allowed(mask: Tensor) -> Tensor:
-    """A mask of torch as Bool, True = may attend; of an added one, what is above `BLOCKING`."""
+    """A torch mask as Bool, True = may attend; an additive mask allows values above `BLOCKING`."""
     return mask.detach() if mask.dtype == torch.bool else mask.detach() > BLOCKING
 
 
 def fill_of(scores: Tensor, keep: Tensor) -> float | None:
-    """The largest number among what is hidden."""
+    """The largest score among the hidden cells; None if there are none."""
     hidden = scores.expand(keep.shape)[~keep]
     return float(hidden.max()) if hidden.numel() else None
 
 
 def four_axes(tensor: Tensor) -> Tensor:
-    """[query, key], [batch, query, key] or more axes as [batch, head, query, key]."""
+    """Reshape [query, key], [batch, query, key] or more axes to [batch, head, query, key]."""
     if tensor.ndim == 2:
         return tensor[None, None]
     if tensor.ndim == 3:
@@ -90,10 +90,10 @@ def four_axes(tensor: Tensor) -> Tensor:
 
 
 def same(found: Tensor, result: Tensor, scale: float) -> bool:
-    """Whether two results agree up to rounding; NaN only in the same places."""
+    """Whether two results agree up to rounding, with NaN at the same positions."""
     if found.shape != result.shape or not torch.equal(found.isnan(), result.isnan()):
         return False
-    apart = (found - result).nan_to_num(nan=0.0)  # equal infinities differ by NaN
+    apart = (found - result).nan_to_num(nan=0.0)  # inf - inf is NaN
     limit = _LIMITS.get(result.dtype, 4e-2) if result.device.type == "cpu" else 4e-2
     return not apart.numel() or float(apart.abs().max()) <= limit * max(scale, 1e-30)
 
@@ -105,7 +105,7 @@ def largest(tensor: Tensor) -> float:
 
 
 def softmax_of(scores: Tensor) -> Iterator[Tensor]:
-    """The patterns that scores can mean: an empty row is 0 in some kernels and NaN in others."""
+    """Candidate patterns of scores: fully masked queries are 0 in some kernels, NaN in others."""
     pattern, empty = scores.softmax(-1), torch.isneginf(scores).all(-1, keepdim=True)
     yield pattern.masked_fill(empty, 0.0)
     if bool(empty.any()):
@@ -113,10 +113,10 @@ def softmax_of(scores: Tensor) -> Iterator[Tensor]:
 
 
 def dot_product(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Attention | None:
-    """A call of `F.scaled_dot_product_attention`; None if it cannot be shown as it ran.
+    """The attention of a call of `F.scaled_dot_product_attention`; None if not reproducible.
 
-    A mask of a class of its own is not read: the function itself is called again, with one-hot
-    vectors as values. With dropout the result is random, and the arguments are believed.
+    A mask of a custom class is not interpreted: the function is called again with one-hot vectors
+    as values. With dropout the result is random, so the arguments are trusted without a check.
     """
     given = dict(zip(_SDPA, args, strict=False)) | kwargs
     if opaque(*given.values()) or not isinstance(result, Tensor):
@@ -131,16 +131,16 @@ def dot_product(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -
 
 
 Reading = tuple[Tensor, Tensor | None, float | None]
-"""A pattern, its mask and what stands in it for "hidden"."""
+"""A pattern, its mask and the fill value of the mask."""
 
 
 def _wide(tensor: Tensor) -> Tensor:
-    """In float32 or float64."""
+    """Convert to float32, or float64 if it already is."""
     return tensor.detach().to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _shared(given: Mapping[str, Any], name: str) -> Tensor:
-    """Keys or values for each query head."""
+    """Keys or values, repeated for each query head under grouped-query attention."""
     tensor = _wide(given[name])
     if not given.get("enable_gqa"):
         return tensor
@@ -173,15 +173,15 @@ def _with_markers(func: Any, given: Mapping[str, Any]) -> Iterator[Reading]:
         changed = {**given, "query": query, "dropout_p": 0.0}
         return by_markers(lambda value: func(**{**changed, "value": value}), given["value"])
 
-    # Scores of 0 leave a weight of 0 only where a mask hides the key.
+    # With all scores 0, only masked keys have a weight of 0.
     visible = run(torch.zeros_like(given["query"])) > 0
     yield run(given["query"]), None if bool(visible.all()) else visible, None
 
 
 def by_markers(attend: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
-    """The pattern of a function of the values, found by one-hot vectors in their place.
+    """The pattern of a function of the values, recovered by passing one-hot vectors as values.
 
-    They keep the shape of `value`, on which the choice of a kernel depends.
+    They have the shape of `value`, on which the choice of a kernel depends.
     """
     n_key, width = value.shape[-2:]
     marks = torch.eye(n_key, n_key + width, dtype=value.dtype, device=value.device)
@@ -207,10 +207,11 @@ def _attention(
 
 
 def flex(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Attention | None:
-    """A call of the operator of `flex_attention`: its `score_mod` is evaluated with one-hot vectors
-    as values, the mask from its `block_mask`. None if it cannot be shown as it ran.
+    """The attention of a call of `flex_attention`; None if it cannot be reproduced.
+
+    The pattern is recovered with one-hot vectors as values, the mask from `block_mask`.
     """
-    from torch.nn.attention.flex_attention import create_mask  # whose import compiles nothing
+    from torch.nn.attention.flex_attention import create_mask  # this import compiles nothing
 
     names = ("query", "key", "value", "score_mod", "block_mask", "scale", "kernel_options")
     given = dict(zip((*names, "buffers", "mask_buffers"), args, strict=False)) | kwargs
@@ -241,4 +242,4 @@ FUNCTIONS: dict[str, Callable[..., Attention | None]] = {
     F.scaled_dot_product_attention.__name__: dot_product,
     "flex_attention": flex,
 }
-"""By name, since one function goes by several: F's, torch.ops.aten's."""
+"""By name, since one function exists as several objects: in F and in torch.ops.aten."""

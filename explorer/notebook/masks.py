@@ -1,4 +1,4 @@
-"""Masks in the forms people use, read as Bool with True = may attend, with notes on the reading."""
+"""Convert masks of any common form to Bool, True = may attend, with notes on the conversion."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,12 +19,12 @@ EXPECTED = (
 
 
 def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
-    """A mask as Bool, True = may attend, in its own shape; and notes on how it was read.
+    """A mask as Bool, True = may attend, in its own shape, and notes on how it was interpreted.
 
-    The kind of the numbers decides alone: Bool; 0 and 1 of any dtype; anything else is added to
-    the scores (a float mask of zeros too), and blocks by numbers of -5,000 or less. Raises
-    ValueError for numbers that block nothing (weights, say) and for NaN. torch's own classes of
-    masks, `CausalBias` and `BlockMask`, are evaluated.
+    Only the values decide: Bool; 0 and 1 of any dtype; anything else is an additive mask (also a
+    float mask of zeros), where values of -5,000 or less block. torch's mask classes `CausalBias`
+    and `BlockMask` are evaluated. Raises ValueError for an empty mask, for values that block
+    nothing (weights, for example) and for NaN.
     """
     given = _materialised(given)
     array = as_array(given)
@@ -69,7 +69,7 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
 
 
 def _materialised(given: Any) -> Any:
-    """A mask that torch keeps as a rule, written out; anything else as it is."""
+    """Expand torch's rule-based masks to tensors; return anything else unchanged."""
     if isinstance(given, CausalBias):
         offset = 0
         if given.variant == CausalVariant.LOWER_RIGHT:
@@ -87,7 +87,7 @@ def _materialised(given: Any) -> Any:
 
 
 def _is_float(given: Any) -> bool:
-    """Whether numbers are floats, before `as_array` makes them so."""
+    """Whether the values are floats before `as_array` converts them."""
     while isinstance(given, list | tuple) and given and hasattr(given[0], "detach"):
         given = given[0]
     if hasattr(given, "detach"):
@@ -96,7 +96,7 @@ def _is_float(given: Any) -> bool:
 
 
 def looks_inverted(allowed: np.ndarray) -> bool:
-    """Whether every query that may attend at all sees only keys after it, [..., query, key]."""
+    """Whether every query with visible keys sees only later ones, [..., query, key]."""
     if allowed.ndim < 2 or allowed.shape[-1] != allowed.shape[-2]:
         return False
     return bool(allowed.any()) and not np.tril(allowed).any()
@@ -105,9 +105,9 @@ def looks_inverted(allowed: np.ndarray) -> bool:
 def for_queries(
     allowed: np.ndarray, n_query: int | None, lang: str
 ) -> tuple[np.ndarray, list[str]]:
-    """A mask [..., key] or [..., 1, key], as padding masks are, with a row for each query.
+    """Broadcast a padding mask [..., key] or [..., 1, key] to [..., query, key].
 
-    `n_query` None: the number of queries is not known, and the row stays one.
+    If `n_query` is None (unknown), the query axis keeps length 1.
     """
     rows = allowed[None] if allowed.ndim == 1 else allowed
     if n_query is None or rows.shape[-2] != 1 or n_query == 1:
@@ -120,9 +120,9 @@ def for_queries(
 def n_queries(
     allowed: np.ndarray, tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
 ) -> int | None:
-    """How many queries a mask with one row serves: as many as there are `tokens`.
+    """The number of queries to broadcast a padding mask to: the number of `tokens`.
 
-    Raises ValueError for rows that may be those of a batch.
+    Raises ValueError if the mask may be a batch [batch, key].
     """
     if tokens is None or isinstance(tokens, str):
         return None

@@ -1,4 +1,4 @@
-"""`mask`, `film` and `positions`: the other views that stand alone."""
+"""`mask`, `film` and `positions`: standalone views."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -48,19 +48,18 @@ def mask(
     title: str | None = None,
     lang: str = "en",
 ) -> Picture:
-    """Masks as matrices, queries down and keys across, with the reason of every blocked cell.
+    """Masks as matrices, queries down and keys across, with the reason for every blocked cell.
 
-    `what` is a model (name, folder, opened) with a text, a Trace, or a mask of your own: [query,
-    key], with axes before these of which `layer` and `head` choose. Of a model, one matrix per kind
-    of attention is shown, for its `layer` and `head`, with `pads` padding tokens appended.
+    `what` is a model (name, folder or opened) with a text, a Trace, or your own mask [query, key];
+    `layer` and `head` select from leading axes. A model shows one matrix per kind of attention, for
+    its `layer` and `head`, with `pads` padding tokens appended.
 
     Your own mask may be Bool (True = may attend), 0 and 1 of any dtype (1 = may attend), or numbers
     added to the scores (0 = may attend, -inf or another number of -5,000 or less = blocked). The
-    picture says how numbers were read, and if the mask looks inverted. A padding mask [key] or
-    [1, 1, 1, key] serves as many queries as there are `tokens`. `why` [query, key] may give a
-    reason in words for each blocked cell, six different ones at most.
-    Raises ValueError for numbers that block nothing, and for shapes and token lists that do not
-    fit.
+    picture notes how numbers were interpreted, and if the mask looks inverted. A padding mask [key]
+    or [1, 1, 1, key] is broadcast to the number of `tokens`. `why` [query, key] may give a reason
+    as text for each blocked cell, at most six different ones.
+    Raises ValueError for numbers that block nothing, and if shapes and token lists do not match.
     """
     if isinstance(what, str | Path | LoadedModel):
         if not isinstance(tokens, str):
@@ -122,7 +121,7 @@ def mask(
 
 
 def _part(title: str, allowed: np.ndarray, queries: Any, keys: Any, **streams: Any) -> Patterns:
-    """A mask as a pattern in which nothing has weight, for tables and SVGs."""
+    """A mask as a pattern of zero weights, for tables and SVGs."""
     shape = (1, 1, *allowed.shape)
     return Patterns(
         title, np.zeros(shape, np.float32), queries, keys, allowed.reshape(shape), **streams
@@ -189,13 +188,13 @@ def film(
     title: str | None = None,
     lang: str = "en",
 ) -> Picture:
-    """A decoding step by step, to be played: the tokens, their candidates, where each looked.
+    """Decoding, step by step, as an animation: tokens, candidates and attention of each step.
 
-    `strategy` is "greedy", "beam" (4 hypotheses), "sample", or one of `models.strategies` with
-    numbers of your own; `begin` is how the output must begin. Arrays: "self" and, of a translator,
-    "cross" [layer, head, step, key]. The table has one row a candidate of each step.
-    Raises ValueError for a strategy of another name, a text or a model that cannot be used, and for
-    a model that writes nothing.
+    `strategy` is "greedy", "beam" (4 hypotheses), "sample", or one of `models.strategies` with your
+    own parameters. `begin` is a forced prefix of the output. Arrays: "self" and, for a translator,
+    "cross", each [layer, head, step, key]. The table has one row per step and candidate.
+    Raises ValueError for an unknown strategy, for a text or model that cannot be used, and if no
+    token is generated.
     """
     loaded = opened(model)
     how, chosen = _strategy(strategy)
@@ -271,12 +270,12 @@ def positions(
     title: str | None = None,
     lang: str = "en",
 ) -> Picture:
-    """What a model adds to its embeddings for each position, and how alike two positions are.
+    """The position vectors that a model adds to its embeddings, and their dot products.
 
-    Arrays, for every stream ("src", "tgt"): "… table" [pos, d_model] and "… dot" [pos, pos], the
-    dot products of every two rows. A model that adds nothing (rotary, relative) has no arrays, and
-    the picture says so. Raises ValueError for fewer positions than 1 or more than 2,048, or for a
-    model that cannot be used.
+    Arrays, for every sequence ("src", "tgt"): "… table" [pos, d_model] and "… dot" [pos, pos], the
+    dot products of all pairs of positions. A model that adds none (rotary or relative positions)
+    has no arrays, and the picture says so. Raises ValueError if `n_positions` is not from 1 to
+    2,048, or if the model cannot be used.
     """
     loaded = opened(model)
     if not isinstance(n_positions, int) or not 1 <= n_positions <= MOST_POSITIONS:
@@ -324,7 +323,7 @@ def positions(
     head = title or t("notebook.positions", lang=lang, model=named)
 
     def svg() -> str:
-        """How alike positions are: cosines, those below 0 as 0."""
+        """Cosine similarity of positions, clipped at 0."""
         parts = []
         for name, array in arrays.items():
             if name.endswith("dot"):

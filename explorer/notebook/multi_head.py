@@ -1,4 +1,4 @@
-"""Calls of `F.multi_head_attention_forward`: patterns, queries, keys and masks of its arguments."""
+"""Recover patterns, queries, keys and masks from calls of `F.multi_head_attention_forward`."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ from explorer.notebook.kernels import allowed, aside, largest, opaque, same, sof
 
 
 def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | None:
-    """A call that gave `result`; None if no reading of its masks explains what came out.
+    """The attention of a call; None if no interpretation of its masks reproduces `result`.
 
-    Sequences come first in its arguments, [pos, batch, d_model], or without a batch. `bias_k`,
-    `static_k` and `add_zero_attn` add keys. torch means True = blocked, an Attention True = may
-    attend. With dropout the result is random, and the first reading is believed.
+    Arguments are [pos, batch, d_model], or [pos, d_model] without a batch. `bias_k`, `static_k` and
+    `add_zero_attn` add keys. torch uses True = blocked, `Attention` True = may attend. With dropout
+    the result is random, so the first interpretation is used without a check.
     """
     bound = signature(F.multi_head_attention_forward).bind(*args, **kwargs)
     bound.apply_defaults()
@@ -38,7 +38,7 @@ def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | No
 
 
 def _heads(given: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values, [batch, head, pos, d_head], as they are multiplied."""
+    """Projected queries, keys and values, [batch, head, pos, d_head]."""
     query, key, value = (given[name].detach() for name in ("query", "key", "value"))
     if query.ndim == 2:
         query, key, value = query[:, None], key[:, None], value[:, None]
@@ -70,10 +70,10 @@ def _heads(given: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
 def _masks(
     given: Mapping[str, Any], q: Tensor, k: Tensor
 ) -> Iterator[tuple[Tensor | None, Tensor | None]]:
-    """What torch may have added to the scores, and the same as True = may attend.
+    """Candidates for the additive mask that torch used, each also as Bool, True = may attend.
 
-    Its plain path reads `is_causal` in place of the mask if neither padding nor weights are asked
-    for; its fused path reads the mask, and every number in it but 0 as blocked.
+    torch's plain path uses `is_causal` instead of the mask if there is no padding mask and no
+    weights are requested; its fused path treats every nonzero number in the mask as blocked.
     """
     hinted = given["is_causal"] and given["key_padding_mask"] is None
     if hinted and not given["need_weights"]:
@@ -112,14 +112,14 @@ def _merged(
 
 
 def _joined(z: Tensor, given: Mapping[str, Any]) -> Tensor:
-    """The heads joined and mapped out: [query, batch, d_model]."""
+    """Concatenate the heads and apply the output projection: [query, batch, d_model]."""
     weight, bias = given["out_proj_weight"], given["out_proj_bias"]
     joined = z.permute(2, 0, 1, 3).flatten(2).to(weight.dtype)
     return F.linear(joined, weight, bias)
 
 
 class _Caught(TorchFunctionMode):
-    """Keeps the arguments of `F.multi_head_attention_forward`, which is not run."""
+    """Records the arguments of `F.multi_head_attention_forward` without running it."""
 
     arguments: tuple[Any, Any] | None = None
 
@@ -131,7 +131,7 @@ class _Caught(TorchFunctionMode):
 
 
 def of_module(module: nn.MultiheadAttention, args: Any, kwargs: Any, result: Any) -> Any:
-    """The Attention of a module that returned `result`, by whichever path; None as `multi_head`."""
+    """The attention of a module that returned `result` on either path; None as in `multi_head`."""
     out = result[0]
     if opaque(out, *args, *kwargs.values()):
         return None

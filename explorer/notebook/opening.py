@@ -1,4 +1,4 @@
-"""Models as the public functions take them, and refusals in words."""
+"""Open models for the public functions, and turn input problems into ValueErrors."""
 
 import os
 from collections.abc import Callable
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def worded(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, with what it refuses of a user's text or model as a ValueError in words."""
+    """Decorator: raise each InputProblem as a ValueError with its message in `lang`."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -37,13 +37,13 @@ def worded(function: Callable[P, R]) -> Callable[P, R]:
 
 @worded
 def open_model(model: str | Path) -> LoadedModel:
-    """A model, ready to be run: by the name of a shipped or listed one, or by its folder.
+    """Open a model by the name of a shipped or listed one, or by its folder.
 
-    A folder holds `config.json`, `model.safetensors` and `tokenizer.json`, of this project or of a
-    family of another library that is known here; nothing is downloaded and nothing is unpickled.
-    The result has `.model` (a torch module), `.tokenizer`, `.config` and `.name`, and may be given
-    to every function that takes a model. Raises ValueError for a model that is not there or cannot
-    be read.
+    A folder holds `config.json`, `model.safetensors` and `tokenizer.json`, in Headlight's format or
+    in that of a supported family of another library. Nothing is downloaded and nothing is
+    unpickled. The result has `.model` (a torch module), `.tokenizer`, `.config` and `.name`, and
+    every function that takes a model accepts it. Raises ValueError if the model does not exist or
+    cannot be read.
     """
     return opened(model)
 
@@ -57,20 +57,20 @@ def trace(
     edits: str = "",
     pads: int = 0,
 ) -> Trace:
-    """Everything that one run of a model does with one text, as read-only numpy arrays.
+    """Run a model on one text and record all activations as read-only numpy arrays.
 
-    A translator first translates greedily, or reads `target` instead; a model of one text reads
-    `target` after the text. `edits` are changes as in the app's links ("causal-off"), `pads` the
-    number of padding tokens to append. The Trace has `pattern(site)` and `mask(site)` [head, query,
-    key], `logits` [pos, vocab], and `activations` by hook name, without a batch axis; its `sites`
-    name the attention sublayers. `ablate` and `attribute` take one.
-    Raises ValueError for a text, a model or edits that cannot be used.
+    A translator uses `target` as its translation, by default its own greedy one; a model without an
+    encoder reads `target` after the text. `edits` are changes as in the app's links ("causal-off"),
+    `pads` is the number of padding tokens to append. The Trace has `pattern(site)` and `mask(site)`
+    [head, query, key], `logits` [pos, vocab], and `activations` by hook name, without a batch axis;
+    its `sites` name the attention sublayers. Pass it to `ablate` and `attribute`.
+    Raises ValueError for a text, model or edits that cannot be used.
     """
     return run_trace(opened(model), text, target, parse_edits(edits), pads)
 
 
 def opened(model: str | Path | LoadedModel) -> LoadedModel:
-    """As `open_model`; one that is open already is returned. Raises InputProblem."""
+    """Like `open_model`, but an opened model is returned as is. Raises InputProblem."""
     if isinstance(model, LoadedModel):
         return model
     if isinstance(model, str) and model.partition("@")[0] in list_models():

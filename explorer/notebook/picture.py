@@ -1,4 +1,4 @@
-"""What `show`, `mask`, `film` and `positions` return: a picture that shows and saves itself."""
+"""`Picture`, the result of `show`, `mask`, `film` and `positions`: display, export and numbers."""
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Table = Mapping[str, Sequence[Any] | np.ndarray]
 
-# In a notebook the page is the content of a frame. It takes over the notebook's light or dark
-# theme, which need not be the system's, follows when that is switched, and tells the frame how high
-# it is. In a frame of another origin (a notebook that isolates its outputs) it scrolls instead.
+# In a notebook the page is shown in a frame. It follows the notebook's light or dark theme (which
+# may differ from the system's) and sets the frame's height. In a frame of another origin (a
+# notebook that isolates its outputs) it scrolls instead.
 _IN_A_FRAME = """<script>
 (() => {
   let frame = null;
@@ -54,17 +54,17 @@ for _name, _colours in (("LIGHT", LIGHT), ("DARK", DARK)):
     _IN_A_FRAME = _IN_A_FRAME.replace(f"INK_{_name}", _colours.ink)
     _IN_A_FRAME = _IN_A_FRAME.replace(f"PAPER_{_name}", _colours.paper)
 
-# What a reader sees where frames are taken out: in a notebook that is not trusted, or on a site
-# that shows notebooks without running anything. Beside a frame a style sheet hides it.
+# Hides the static picture next to a frame. Where frames are removed, in an untrusted notebook or
+# on a static notebook viewer, that picture is shown instead.
 _HIDDEN = "<style>iframe + .headlight-still { display: none }</style>"
 
 
 class Picture:
-    """A picture that shows itself in a notebook, saves itself, and gives its numbers.
+    """A picture that displays itself in a notebook and can be exported.
 
-    `html()` is a whole page that needs no network and no server, `save("x.html")` writes it (or the
-    SVG or a CSV, for a name that ends so); `svg()` is the same for print; `numpy()` gives the
-    arrays by name, and `dataframe()` one row a cell, which alone needs pandas.
+    `html()` is a standalone page that needs no network and no server; `svg()` is a version for
+    print. `save` writes the page, the SVG or a CSV, by the file extension. `numpy()` gives the
+    arrays by name, and `dataframe()` one row per cell (this needs pandas).
     """
 
     def __init__(
@@ -87,29 +87,29 @@ class Picture:
         return page(self.title, self._blocks(0), self.lang, no_script=asked)
 
     def blocks(self, grain: int = 0) -> Sequence[Block]:
-        """What the picture consists of, for a page of several.
+        """The blocks of the picture, to place it on a page with others.
 
-        With a `grain` from 1 to 64 its weights are rounded, the more the larger it is, so that they
-        take less room; the picture says so where it tells one of them.
+        A `grain` from 1 to 64 rounds the weights to save space, more for larger values; the
+        picture then marks the weights that it displays as rounded.
         """
         return self._blocks(grain)
 
     def html(self) -> str:
-        """The picture as one HTML page, which loads nothing."""
+        """The picture as one self-contained HTML page."""
         return self._page
 
     def save(self, path: str | Path) -> Path:
-        """Write the page, or by the name's ending the SVG (.svg) or the numbers (.csv).
+        """Write the page (.html), the SVG (.svg) or the numbers (.csv), by the file extension.
 
-        Returns the path. A PNG is kept by the button above a picture.
-        Raises ValueError for another ending, OSError where it cannot be written.
+        Returns the path. Save a PNG with the button above the picture.
+        Raises ValueError for any other file extension, OSError if the file cannot be written.
         """
         path = Path(path)
         makers = {".html": self.html, ".htm": self.html, ".svg": self.svg, ".csv": self._csv}
         make = makers.get(path.suffix.lower())
         if make is None:
             raise ValueError(f"{path.name}: a picture is saved as .html, .svg or .csv")
-        # What spreadsheets need to read UTF-8.
+        # Spreadsheets need a byte order mark to detect UTF-8.
         encoding = "utf-8-sig" if make == self._csv else "utf-8"
         path.write_text(make(), encoding=encoding, newline="")
         return path
@@ -128,7 +128,7 @@ class Picture:
 
     def dataframe(self) -> "pd.DataFrame":
         """All numbers with their tokens as a pandas table. Raises ImportError without pandas."""
-        import pandas as pd  # only here: nothing else needs it
+        import pandas as pd  # optional dependency
 
         return pd.DataFrame(self._table())
 

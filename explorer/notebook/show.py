@@ -1,4 +1,4 @@
-"""`show`: attention, wherever it comes from, in the linked view of all heads."""
+"""`show`: attention from any source, in the linked view of all heads."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -40,9 +40,9 @@ def attention(
     title: str | None = None,
     lang: str = "en",
 ) -> Picture:
-    """All heads in one linked view, of what `explorer.render.notebook.show` takes but exhibits.
+    """All heads in one linked view; takes the arguments of `show`, except for exhibits.
 
-    Raises ValueError, IndexError and InputProblem as that says.
+    Raises ValueError and IndexError as documented in `explorer.render.notebook.show`.
     """
     if isinstance(what, str | Path | LoadedModel):
         if not isinstance(tokens, str):
@@ -147,7 +147,7 @@ def _of_capture(
         mask = None
         if any(each is not None for each in masks):
             mask = np.stack([_one_of(each, batch, weights.shape[1:]) for each in masks])
-        # Self-attention has one row of tokens: in an encoder that of the keys of cross-attention.
+        # Self-attention uses one token list; in an encoder, that of the cross-attention keys.
         cross = n_query != n_key or _CROSS.search(kind) is not None
         first, last = (lists[:1], lists[-1:]) if cross else (lists, lists)
         if not cross and "encoder" in kind.lower():
@@ -196,7 +196,7 @@ def _picture(title: str, parts: Sequence[Patterns], said: Sequence[str], lang: s
 
 
 def _first_head(part: Patterns) -> Patterns:
-    """The head that is open at the start."""
+    """The part with its first head only, which is open at the start."""
     mask = None if part.mask is None else part.mask[:1, :1]
     return replace(part, weights=part.weights[:1, :1], mask=mask)
 
@@ -224,7 +224,7 @@ def _packed(part: Patterns, grain: int, lang: str) -> bytes:
 
 
 def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
-    """Titles and streams of a view's axes."""
+    """Titles and sequences ("src", "tgt") of a view's axes."""
     titles = {}
     for axis, stream in (("query", part.query_stream), ("key", part.key_stream)):
         titles[f"{axis}_stream"] = stream
@@ -236,7 +236,7 @@ def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
 
 
 def cells_table(parts: Sequence[Patterns]) -> Table:
-    """One row a cell: view, layer, head, query, key (all from 1), their tokens, weight, allowed."""
+    """One row per cell: view, layer, head, query, key (from 1), their tokens, weight, allowed."""
     columns: dict[str, list[Any]] = {}
 
     def add(values: Mapping[str, Any]) -> None:
@@ -287,7 +287,7 @@ def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
 
 
 def below(svgs: Sequence[str]) -> str:
-    """SVGs of `site_svg`, one below the other, as one."""
+    """Stack SVGs of `site_svg` vertically in one SVG."""
     if len(svgs) == 1:
         return svgs[0]
     width, height, placed = 0.0, 0.0, []

@@ -1,4 +1,4 @@
-"""A folder of static pages about some sentences: no server, no network, one page a sentence."""
+"""Export sentences as a folder of static pages, one per sentence: no server, no network."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -29,10 +29,10 @@ from explorer.text import problem as worded
 PLOTLY = "plotly.min.js"
 VIEWS = "headlight.js"
 MOST_BYTES = 1_000_000
-"""What the pages of a sentence take in all languages together."""
+"""Size limit for the pages of one sentence in all languages together."""
 
 GRAINS = (1, 2, 4, 8, 16, 32, 64)
-"""How much the weights of heads that are not open at first are rounded, so that pages fit."""
+"""Rounding steps for the weights of heads that are closed at first, tried until the pages fit."""
 
 PADS = 2
 MOST_NAME = 40
@@ -44,14 +44,15 @@ def write_site(
     folder: Path,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Write the pages into `folder` (made where it is missing) and return those of sentences.
+    """Write the pages into `folder` (created if missing) and return the paths of sentence pages.
 
-    Of each sentence, in every language of the app: all heads, the masks as they are and with a rule
-    switched off, the film of what is written, and the mask tests, all within `MOST_BYTES`: weights
-    are rounded as far as that needs, and the pages say how far. Once: the positions, an index that
-    links all of them, and the scripts that they share. `tell` hears what was written, and in words
-    which sentence the model cannot use; that one is left out. Raises InputProblem where it can use
-    none, OSError where nothing can be written.
+    For each sentence, in every language of the app: all heads, the masks as they are and with one
+    rule switched off, the decoding animation, and the mask tests. To stay within `MOST_BYTES`,
+    weights are rounded as much as necessary, and the pages give the rounding. Written once: the
+    positions, an index of all pages, and the shared scripts.
+
+    `tell` is called with each written file, and with the reason if a sentence cannot be used and is
+    skipped. Raises InputProblem if no sentence can be used, OSError if the files cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     kept: list[tuple[str, str]] = []
@@ -76,7 +77,7 @@ def write_site(
 
 
 def _files(loaded: LoadedModel, traced: Trace, tested: Certificate, name: str) -> dict[str, str]:
-    """The pages of one sentence and the script with their matrices, by the names of their files."""
+    """The pages of one sentence and the script with their matrices, by file name."""
     blocks = {lang: list(_blocks(loaded, traced, tested, lang)) for lang in LANGUAGES}
     for grain in GRAINS:
         beside = Beside(VIEWS, f"{name}.js")
@@ -101,7 +102,7 @@ def _files(loaded: LoadedModel, traced: Trace, tested: Certificate, name: str) -
 
 
 def _slug(sentence: str) -> str:
-    """The first words of a sentence as part of a file's name; letters of every script stay."""
+    """The first words of a sentence for a file name; letters of all scripts are allowed."""
     return re.sub(r"\W+", "-", sentence).strip("-_")[:MOST_NAME].rstrip("-_")
 
 
@@ -139,7 +140,7 @@ def _blocks(
         yield Title(t("decoding.title", lang=lang))
         try:
             yield film(loaded, traced.text, lang=lang)
-        except ValueError as full:  # the text leaves no room for a further token
+        except ValueError as full:  # the text fills the context
             yield Text(str(full))
     yield Title(t("certificate.title", lang=lang))
     yield Text("\n".join(report_lines(tested, loaded.name, traced.text, lang)))
@@ -150,7 +151,7 @@ def _plain(words: str) -> str:
 
 
 def _write_shared(loaded: LoadedModel, kept: Sequence[tuple[str, str]], folder: Path) -> None:
-    """The index and the positions, in every language, and the scripts of all views and charts."""
+    """Write the index and the positions in every language, and the shared scripts."""
     views = views_script(["film", "heads_view", "mask_matrix"])
     (folder / VIEWS).write_text(views, encoding="utf-8")
     if positions(loaded).numpy():  # else no chart is drawn

@@ -1,4 +1,4 @@
-"""`table`: any result as a pandas table, one row a number or finding."""
+"""`table`: any result as a pandas table, one row per number or finding."""
 
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 def table(what: Any, of: Literal["patterns", "logits"] = "patterns") -> "pd.DataFrame":
     """Any result as a pandas table. Layers, heads and positions count from 1.
 
-    - a Trace, a capture, or a picture: one row a cell, with tokens, weight, and whether it may be
-      attended to; of a Trace, `of="logits"` gives one row a position and entry of the vocabulary;
-    - what `ablate` found: one row a head and token, `delta` its log p(head off) - log p in nats;
-    - what `attribute` found: one row a cell, with weight, contribution and gradient;
-    - what `certify` found: one row a promise.
+    - a Trace, a capture, or a picture: one row per cell, with tokens, weight, and whether it may be
+      attended to; for a Trace, `of="logits"` gives one row per position and vocabulary entry;
+    - the result of `ablate`: one row per head and token, `delta` = log p(head off) - log p in nats;
+    - the result of `attribute`: one row per cell, with weight, contribution and gradient;
+    - the result of `certify`: one row per tested property.
 
     Raises TypeError for anything else, ImportError without pandas.
     """
-    import pandas as pd  # only here and in `dataframe`: nothing else needs it
+    import pandas as pd  # optional dependency
 
     if isinstance(what, Trace) and of == "logits":
         return pd.DataFrame(_logits(what))
@@ -74,7 +74,7 @@ def _attribution(found: Attribution) -> Table:
 
 
 def _joined(arrays: dict[AttentionSite, np.ndarray], axes: tuple[str, ...]) -> dict[str, Any]:
-    """The places of every number of every site."""
+    """The site and index columns for every number of every site."""
     columns: dict[str, list[Any]] = {}
     for site, array in arrays.items():
         places = np.indices(array.shape).reshape(array.ndim, -1) + 1

@@ -1,4 +1,4 @@
-"""Blocks as one page of HTML that needs no server and no network, in which pictures respond."""
+"""Render blocks as one interactive HTML page that needs no server and no network."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from explorer.figures.heatmap import plotted
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """For whom blocks are drawn: the view that they are of, what begins the names of pictures that
-    are kept, and how each kind of block is drawn; the kinds that are missing are left out.
+    """What blocks are rendered with: their view, the prefix for names of saved pictures, and the
+    function that draws each kind of block; kinds without a function are omitted.
     """
 
     view: View
@@ -28,12 +28,12 @@ Drawn = Mapping[type, Callable[[Any, Reader], Iterable[standalone.Block]]]
 
 
 def page(title: str, blocks: Iterable[b.Block], view: View, file: str = "headlight") -> str:
-    """The page; `file` begins the names of the pictures that a reader keeps from it."""
+    """The page; `file` is the prefix for names of pictures saved from it."""
     return standalone.page(title, list(kept(blocks, Reader(view, file, DRAWN))), view.lang)
 
 
 def kept(blocks: Iterable[b.Block], to: Reader) -> Iterator[standalone.Block]:
-    """What of the blocks is for reading, as `standalone.page` takes it: no control, all numbers."""
+    """The blocks for `standalone.page`: without controls, with all numbers."""
     for block in blocks:
         draw = to.drawn.get(type(block))
         if draw is not None:
@@ -41,7 +41,7 @@ def kept(blocks: Iterable[b.Block], to: Reader) -> Iterator[standalone.Block]:
 
 
 def cells(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
-    """A table of plain words."""
+    """An HTML table of plain text."""
 
     def line(kind: str, row: Iterable[object]) -> str:
         inside = "".join(f"<{kind}>{escape(plain(str(cell)))}</{kind}>" for cell in row)
@@ -119,7 +119,7 @@ def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
 
 
 def said_of(view: View) -> Iterator[standalone.Text]:
-    """What was read, and what came out."""
+    """The text and, if there is one, the model's output."""
     yield standalone.Text(view.text)
     if view.trace.output:
         yield standalone.Text(view.trace.output)
@@ -138,7 +138,7 @@ def _changes(block: b.Changes, to: Reader) -> Iterator[standalone.Block]:
 
 
 def name_of(address: str) -> str:
-    """The part of a file's name that says which picture of a page it is."""
+    """The part of a file name that identifies a picture of a page."""
     return address.split(".", 1)[-1].replace(".", "-")
 
 

@@ -1,4 +1,4 @@
-"""An exhibit, or a part of a page, as a picture in a notebook."""
+"""`show`, and exhibits or parts of a page as pictures in a notebook."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,28 +37,29 @@ def show(
     lang: str = "en",
     **chosen: Any,
 ) -> Picture:
-    """All heads in one linked view: hover, lock, open, zoom, scales, keyboard.
+    """All heads in one linked view, with hovering, locking, zoom, scales and keyboard control.
 
     `what` is one of
 
-    - a shipped model's name, a model's folder, or what `open_model` returned; `tokens` is then the
-      text, and `target` a translation to be read instead of the model's own;
+    - the name of a shipped model, a model's folder, or the result of `open_model`; `tokens` is then
+      the text, and `target` a translation to use instead of the model's own;
     - a Trace;
     - attention weights [layer, head, query, key] as array, tensor or list, on any device and in any
-      precision, with `tokens` of the queries and `key_tokens` (the same, where None, for as many
-      keys as queries). Leading axes may be left out. With a batch it is [layer, batch, head, query,
-      key], or a list of [batch, head, query, key], one a layer, and `batch` chooses the sequence.
-      `mask`, of any kind that `mask` reads, is broadcastable to the weights;
-    - what `capture` saw, of the sequence `batch`. Attention of the same kind is one view, its
-      calls the layers. A list of tokens belongs to the axes that have its length;
+      precision, with the `tokens` of the queries and `key_tokens` (by default the same, if there
+      are as many keys as queries). Leading axes may be omitted. A batch is [layer, batch, head,
+      query, key], or a list with one [batch, head, query, key] per layer; `batch` selects the
+      sequence. `mask` takes any form that `hl.mask` accepts and must be broadcastable to the
+      weights;
+    - the result of `capture`, for the sequence `batch`. Attention calls of the same kind form one
+      view, with the calls as layers. A token list is used for the axes of its length;
     - the name of an exhibit, with a model and a text: `show("masks.fills", "en-zh", text)`. A page
-      of exhibits ("masks") shows all those of its `part`. Choices are given by the names that they
-      have in the app's links, `way="twice"` say; `layer` and `head` count from 0.
+      of exhibits ("masks") shows all exhibits of its `part`. Choices have the same names as in the
+      app's links, for example `way="twice"`; `layer` and `head` count from 0.
 
     Rows that do not sum to 1 are drawn, with a note. `lang` is "en" or "zh".
-    Raises ValueError for weights outside 0 to 1 (scores, say), for shapes or token lists that do
-    not fit, for a capture that saw nothing and for a text or model that cannot be used; IndexError
-    for a sequence that is not in the batch.
+    Raises ValueError for weights outside 0 to 1 (scores, for example), for shapes or token lists
+    that do not match, for an empty capture, and for a text or model that cannot be used; IndexError
+    if `batch` is out of range.
     """
     rows: Any = (tokens, key_tokens)
     given: dict[str, Any] = {"target": target, "title": title, "lang": lang}
@@ -91,9 +92,9 @@ def exhibit(
 ) -> Picture:
     """The exhibit SUBJECT.NAME, or all exhibits of a page's part, on one text.
 
-    `chosen` are choices by the names that a link has for them, with their own values: `layer` and
-    `head` count from 0, `edits` are as in links. Raises InputProblem as the app does, ValueError
-    for a choice that there is not and for a value that it cannot have.
+    `chosen` are choices by their names in links: `layer` and `head` count from 0, `edits` are
+    written as in links. Raises InputProblem if the text or model cannot be used, and ValueError for
+    an unknown choice or a value that it does not allow.
     """
     view = build(_state(address, loaded, text, lang, chosen), dark=False)
     subject, _, one = address.partition(".")
@@ -125,7 +126,7 @@ def _state(
 
 
 def _kept(loaded: LoadedModel) -> str:
-    """The name under which the engine opens this model: another one where a listed model has it."""
+    """Cache this model for the engine; return its name, numbered if another model has it."""
     for number in count(1):
         name = loaded.name if number == 1 else f"{loaded.name} ({number})"
         listed = name.partition("@")[0] in list_models()

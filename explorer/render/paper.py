@@ -1,4 +1,4 @@
-"""Blocks as a report on paper: still pictures, the formula and every number open."""
+"""Render blocks as a report for print: static pictures, with formulas and numbers expanded."""
 
 from collections.abc import Iterable, Iterator
 from html import escape
@@ -14,14 +14,14 @@ from explorer.render.html import Reader
 
 
 def report(title: str, blocks: Iterable[b.Block], view: View, file: str = "headlight") -> str:
-    """The report as a page of HTML to be printed; what was read and what came out stands first."""
+    """The report as an HTML page for print; it begins with the text and the output."""
     said = list(html.said_of(view))
     drawn = list(html.kept(blocks, Reader(view, file, DRAWN)))
     return standalone.page(title, [*said, *drawn], view.lang)
 
 
 def stills(blocks: Iterable[b.Block], view: View) -> Iterator[str]:
-    """The pictures that have a still form, as SVG; a chart of Plotly has none without a browser."""
+    """The pictures that have a static form, as SVG; Plotly charts need a browser and have none."""
     for block in blocks:
         if isinstance(block, b.Columns) and block.still is not None:
             yield block.still()
