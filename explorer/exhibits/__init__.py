@@ -1,1 +1,1 @@
-"""What is shown, one question and its picture a file, and what every exhibit is shown with."""
+"""Exhibits, one question and its picture per file, and what all exhibits share."""

@@ -1,8 +1,8 @@
-"""What an exhibit shows, as data: pictures, words and controls that nobody has drawn yet.
+"""What an exhibit shows, as data: pictures, text and controls, independent of how they are drawn.
 
-Words are Markdown in the reader's language. A `name` or `key` is the address of a block within the
-app (`masks.sides`): its widget, its place on the page and its file are called so. Whoever draws
-blocks leaves out the controls where nobody can use them.
+Text is Markdown in the user's language. A `name` or `key` is the address of a block within the app
+(`masks.sides`) and names its widget, its place on the page and its file. Static renderers omit
+controls.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ Columned = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Change:
-    """What a control does: the choices that it makes in the newest state, by their names.
+    """What a control does: the choices that it sets in the current state, by name.
 
     `visit` goes on to a page with them; `elsewhere` forgets what pointed into the kind of attention
     that is left (`links.Links.elsewhere`).
@@ -31,13 +31,13 @@ class Change:
 
 
 def choose(*, visit: str = "", elsewhere: bool = False, **choices: Any) -> Change:
-    """The change that makes these choices, whatever is chosen by then."""
+    """A change that sets these choices, whatever the state is."""
     return Change(lambda state: choices, visit, elsewhere)
 
 
 @dataclass(frozen=True)
 class Title:
-    """The heading of what follows; a `large` one begins a section of the page."""
+    """A heading; a `large` one begins a section of the page."""
 
     words: str
     large: bool = False
@@ -52,14 +52,14 @@ class Prose:
 
 @dataclass(frozen=True)
 class Note:
-    """A quiet line."""
+    """A caption."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class Hint:
-    """Something worth knowing, set off; `icon` is the name of a Material icon."""
+    """A highlighted hint; `icon` is the name of a Material icon."""
 
     words: str
     icon: str = "lightbulb"
@@ -67,7 +67,7 @@ class Hint:
 
 @dataclass(frozen=True)
 class Sentence:
-    """The one sentence beside a picture that says its number."""
+    """The sentence next to a picture that gives its main number."""
 
     name: str
     words: str
@@ -75,7 +75,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Text as it is: a message of torch, a line of code."""
+    """Verbatim text: an error message of torch, a line of code."""
 
     text: str
     language: str | None = None
@@ -83,9 +83,9 @@ class Verbatim:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A Plotly figure: `draw(dark=…)` makes it, `alt` says in words what it shows.
+    """A Plotly figure: `draw(dark=…)` makes it, `alt` is its text alternative.
 
-    `waits`: in a visitor's first run it leaves its place empty until the picture above is drawn.
+    `waits`: in a session's first run its place stays empty until the picture above it is drawn.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Chart:
 
 @dataclass(frozen=True, eq=False)
 class Heatmaps:
-    """Heatmaps of one kind side by side, each under the words for it."""
+    """Heatmaps of one kind side by side, each with its title."""
 
     name: str
     panels: Sequence[tuple[str, Matrix]]
@@ -106,8 +106,8 @@ class Heatmaps:
 class Canvas:
     """A view of `explorer.components` by its name; `pack(file)` makes its payload.
 
-    `on` says what follows from each message of the view (`picked`, `painted`, …); what the browser
-    sends may be anything, and None follows from what is no use.
+    `on` maps each message of the view (`picked`, `painted`, …) to a function that returns the
+    Change. Messages are untrusted browser input; for invalid ones it returns None.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Formula:
-    """LaTeX, its words as `text.formula` takes them, and what the symbols are."""
+    """LaTeX, its words as for `text.formula`, and the legend of its symbols."""
 
     lines: Sequence[str]
     explained: str
@@ -135,24 +135,24 @@ class Formula:
 
 @dataclass(frozen=True)
 class Code:
-    """What computed the picture, in the order of its calls, as real objects (`code.source`)."""
+    """The functions and classes that computed the picture, in order of calls (`code.source`)."""
 
     objects: Sequence[object]
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """The numbers of the picture; `columns` makes the table by the names of its columns."""
+    """The numbers of the picture; `columns` returns the table by column name."""
 
     columns: Callable[[], Columned]
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Blocks side by side as far as there is room, in the widths that they need.
+    """Blocks side by side, as wide as they need, wrapped if there is no room.
 
-    `middle`: on a common middle line, else on a common lower edge. `waits`: it stands here, and is
-    sent behind the block below it.
+    `middle`: aligned at the middle, else at the bottom. `waits`: its place is here, but it is sent
+    after the block below it.
     """
 
     blocks: Sequence["Block"]
@@ -165,7 +165,7 @@ class Row:
 class Columns:
     """Columns of blocks of equal width, or of these `widths`.
 
-    `still`, an SVG, takes their place on paper and is a file to keep, under `words`.
+    `still`, an SVG, replaces them in print and is offered as a download, labelled `words`.
     """
 
     columns: Sequence[Sequence["Block"]]
@@ -185,7 +185,7 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Blocks behind a button."""
+    """Blocks hidden behind a button."""
 
     label: str
     blocks: Sequence["Block"]
@@ -193,28 +193,28 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Hero:
-    """What the page is about: in front of a class it stands above all controls."""
+    """What the page is about; in presentation mode it is above all controls."""
 
     blocks: Sequence["Block"]
 
 
 @dataclass(frozen=True)
 class SentenceLine:
-    """What was read, and what came out."""
+    """The text and the model's output."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What the visitor changed in the model, in words, with a button that takes all of it back."""
+    """The user's changes to the model as text, with a button that reverts all of them."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A sentence on which a lesson shows better than on this one, where any is known.
+    """An offer of a sentence that shows a lesson better than the current one, if one is known.
 
-    The words are at `lessons.LESSON`.
+    The texts are at `lessons.LESSON`.
     """
 
     lesson: str
@@ -222,14 +222,14 @@ class Offer:
 
 @dataclass(frozen=True)
 class Undo:
-    """Buttons that take back the last change of the model, and bring it back; words at `prefix`."""
+    """Buttons to undo and redo the last change of the model; texts at `prefix`."""
 
     prefix: str
 
 
 @dataclass(frozen=True, eq=False)
 class Pick:
-    """One of a few, as buttons or in a `menu`; `said` names an option.
+    """A choice among a few options, as buttons or in a `menu`; `said` names an option.
 
     Picking one chooses it as `field`, or does what `change` says.
     """
@@ -265,7 +265,7 @@ class Slider:
 
 @dataclass(frozen=True, eq=False)
 class Toggle:
-    """Something that is on or off."""
+    """A switch."""
 
     key: str
     label: str
@@ -276,7 +276,7 @@ class Toggle:
 
 @dataclass(frozen=True, eq=False)
 class Button:
-    """Does something once."""
+    """A button."""
 
     key: str
     label: str

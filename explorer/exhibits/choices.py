@@ -1,7 +1,7 @@
-"""One choice of a visitor: its usual value, and how a link writes and reads it.
+"""A choice of the user: its default, and how a link writes and reads it.
 
-Choices are the fields of frozen dataclasses: `url.State` for what all pages share, one class in
-the folder of each page for what only that page asks. A new control is one field there.
+Choices are the fields of frozen dataclasses: `links.State` for those that all pages share, and one
+class in the folder of each page for its own. To add a control, add one field.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ Value = TypeVar("Value")
 
 
 class RefusedError(ValueError):
-    """One value of a link cannot be used."""
+    """A value in a link cannot be used."""
 
 
 @dataclass(frozen=True)
 class Offered:
-    """Reads one of the words that pages list under `name` in a class variable of their choices."""
+    """Reads one of the options that pages list in the class variable `name` of their choices."""
 
     name: str
 
@@ -42,22 +42,22 @@ def choice(
     *,
     of_site: bool = False,
 ) -> Value:
-    """A field of a dataclass of choices; see `Form`. A link leaves the default out, and None."""
+    """A field of a dataclass of choices; see `Form`. Links omit the default and None."""
     return field(default=default, metadata={"form": Form(read, write, of_site)})
 
 
 def unlinked(default: Value) -> Value:
-    """A field that is chosen as others are, and stands in no link: a tool in one's hand."""
+    """A field that is not part of links, such as the selected tool."""
     return field(default=default, metadata={"form": Form(None, str, False)})
 
 
 def link_name(name: str) -> str:
-    """How links call this choice: `with_` is "with", which Python keeps for itself."""
+    """The name of this choice in links: `with_` becomes "with", a reserved word in Python."""
     return name.removesuffix("_")
 
 
 def form_of(each: Field[Any]) -> Form | None:
-    """How a link says this field; None for a field that is in no link."""
+    """How a link writes this field; None for a field that is not part of links."""
     form: Form | None = each.metadata.get("form")
     return form
 
@@ -74,7 +74,7 @@ def one_of(words: tuple[Any, ...]) -> Callable[[str], Any]:
 
 
 def whole(low: int, high: int, shift: int = 0) -> Callable[[str], int]:
-    """Read a whole number from `low` to `high`, and take `shift` from it."""
+    """Read an integer from `low` to `high`, and subtract `shift` from it."""
 
     def read(text: str) -> int:
         plain = text.isascii() and text.isdigit() and len(text) < 10
@@ -86,12 +86,12 @@ def whole(low: int, high: int, shift: int = 0) -> Callable[[str], int]:
 
 
 def from_one(high: int) -> Callable[[str], int]:
-    """Read an index that links count from 1, as the screen does; `plus_one` writes it."""
+    """Read an index, which links count from 1; `plus_one` writes it."""
     return whole(1, high, shift=1)
 
 
 def plus_one(index: int) -> str:
-    """What `from_one` reads."""
+    """Write an index for `from_one`."""
     return str(index + 1)
 
 
@@ -101,15 +101,15 @@ def switch(text: str) -> bool:
 
 
 def as_digit(on: bool) -> str:
-    """What `switch` reads."""
+    """Write a flag for `switch`."""
     return str(int(on))
 
 
 def tokens(text: str) -> tuple[int, ...]:
-    """Read ids between dots, `17.4.9`; `dotted` writes them."""
+    """Read ids separated by dots, `17.4.9`; `dotted` writes them."""
     return tuple(whole(0, 999_999)(each) for each in text.split(".") if text)
 
 
 def dotted(numbers: tuple[int, ...]) -> str:
-    """Numbers between dots."""
+    """Write numbers separated by dots."""
     return ".".join(map(str, numbers))

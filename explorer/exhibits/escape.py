@@ -1,4 +1,4 @@
-"""User text inside Markdown, harmless: what somebody typed is shown, never obeyed."""
+"""Escape user text for Markdown, so that it is displayed and never interpreted."""
 
 import html
 import re
@@ -13,10 +13,10 @@ def escape(text: str, whole: bool = True) -> str:
     """`text` as Markdown that reads exactly as typed, on one line.
 
     Every ASCII punctuation mark becomes a character reference, which CommonMark never takes for
-    markup (nor do Streamlit's `:red[…]`, `$…$` and `<…>`). A word joiner behind each colon keeps
-    `:name:` from being replaced by an emoji after parsing. Control characters, and those that turn
-    the writing direction of the text around them, are named visibly. What is not `whole` is part
-    of a longer text, which is isolated where it is put together.
+    markup (nor do Streamlit's `:red[…]`, `$…$` and `<…>`). A word joiner after each colon prevents
+    `:name:` from being replaced by an emoji after parsing. Control characters and bidirectional
+    overrides are shown by name. Text that is not `whole` is part of a longer text, which is
+    isolated when it is assembled.
     """
     draw = show if whole else visible
     return _ACTIVE.sub(_reference, draw(" ".join(text.split()))) if text.strip() else ""
@@ -28,7 +28,7 @@ def _reference(match: re.Match[str]) -> str:
 
 
 def plain(markdown: str) -> str:
-    """The words of Markdown as the app writes it: without its emphasis, colours and icons."""
+    """The plain text of the app's Markdown: without emphasis, colours and icons."""
     words = re.sub(r":material/\w+:\s?", "", markdown)
     words = re.sub(r":[a-z]+(?:-background)?\[(.*?)\]", r"\1", words)
     words = re.sub(r"\*\*|~~|`|\$", "", words)

@@ -1,16 +1,17 @@
-"""The one unit of everything that is shown: a question about a run, and the picture of its answer.
+"""The unit of everything that is shown: a question about a run, and a picture of the answer.
 
 A file `explorer/exhibits/SUBJECT/NAME.py` ends in `EXHIBIT = Exhibit(compute, show)`:
 
-- `compute(…)` answers the question. Its parameters say by their names what it depends on: the run
-  (`RUN`), the place looked at (`view.PLACE`), and choices of the visitor, which are fields of the
-  subject's `choices.py`, of `shared` or of `links.State`. The answer is frozen, of numpy arrays,
-  and knows neither pictures nor language. It is kept for everybody under what the parameters were.
-  If it takes more than a moment, `compute` is a generator: it yields (done, total) on the way,
-  which the app shows with a button to stop, and returns the answer.
-- `show(answer, view)` yields blocks in the order in which they stand, words by their keys.
+- `compute(…)` answers the question. The names of its parameters declare its inputs: the run
+  (`RUN`), the selected place (`view.PLACE`), and the user's choices, which are fields of the
+  subject's `choices.py`, of `shared` or of `links.State`. The answer is a frozen dataclass of numpy
+  arrays, without pictures or text. It is cached for all sessions by the values of the parameters.
+  If it takes more than a moment, `compute` is a generator: it yields (done, total), which the app
+  shows with a Stop button, and returns the answer.
+- `show(answer, view)` yields blocks in page order; text is given by key.
 
-The app, a notebook, an exported page and a sheet of paper draw the same blocks (`explorer.render`).
+The app, a notebook, an exported page and a report for print render the same blocks
+(`explorer.render`).
 """
 
 import inspect
@@ -39,10 +40,10 @@ RUN: dict[str, tuple[Callable[[View], Hashable], Callable[[View], Any]]] = {
     "text": (lambda view: view.text, lambda view: view.text),
     "shelf": (lambda view: cache.models(), lambda view: cache.models()),
 }
-"""What a question may be asked of, besides choices: what stands for it in the cache, and itself.
+"""Inputs of `compute` besides choices, by parameter name: (cache key, value) functions of a view.
 
-The opened model; the run as it is, without edits and padding, and without edits alone; the edits
-that fit the run; the text; the names of all models.
+The opened model; the run as it is, without edits and padding, and without edits only; the edits
+that apply to the run; the text; the names of all models.
 """
 
 
@@ -50,11 +51,11 @@ that fit the run; the text; the names of all models.
 class Exhibit(Generic[Answer]):
     """One question and its picture.
 
-    `compute` None: there is nothing to compute, and `show` is given None. `choices` is the class of
-    the subject's own choices, `needs` what the open model must have. `answers`: where one of these
-    (names as `compute` may have) was just changed, the picture is what was asked for, and is
-    painted before what stands above it. `working` is the key of the words that say what is done
-    while a long computation goes on.
+    `compute` None: there is nothing to compute, and `show` is called with None. `choices` is the
+    class of the subject's own choices, `needs` the capability that the open model must have.
+    `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
+    is drawn before the blocks above it. `working` is the key of the text shown during a long
+    computation.
     """
 
     compute: Callable[..., Answer] | None
@@ -70,7 +71,7 @@ class Exhibit(Generic[Answer]):
         return self.show.__module__.removeprefix("explorer.exhibits.")
 
     def request(self, view: View) -> Request[Answer] | None:
-        """What is asked of the engine for this view; None where there is nothing to compute."""
+        """The request to the engine for this view; None if there is nothing to compute."""
         if self.compute is None:
             return None
         names = inspect.signature(self.compute).parameters
@@ -82,25 +83,25 @@ class Exhibit(Generic[Answer]):
         )
 
     def answer(self, view: View) -> Answer:
-        """What is computed for this view, kept for everybody. Raises what `compute` raises."""
+        """The answer for this view, cached for all sessions. Raises any error of `compute`."""
         request = self.request(view)
         return None if request is None else ask(request)  # type: ignore[return-value]
 
     def chosen(self, names: Iterable[str], view: View) -> dict[str, Any]:
-        """What is chosen or looked at under these names."""
+        """The values of these names, as arguments of `compute`."""
         return {name: view.chosen(name, self.choices) for name in names}
 
 
 def choices_of(subject: str) -> Any:
     """The class of a subject's own choices, which has the `parts` of its page.
 
-    Raises ImportError for what is no subject.
+    Raises ImportError for an unknown subject.
     """
     module = import_module(f"explorer.exhibits.{subject}.choices")
     return next(value for value in vars(module).values() if hasattr(value, "parts"))
 
 
 def exhibit_of(name: str) -> Exhibit[Any]:
-    """The exhibit at an address. Raises ImportError where there is none."""
+    """The exhibit at an address. Raises ImportError if there is none."""
     found: Exhibit[Any] = import_module(f"explorer.exhibits.{name}").EXHIBIT
     return found

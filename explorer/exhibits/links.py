@@ -1,8 +1,8 @@
-"""State <-> link: everything that decides a picture is in the address, so a copied link is enough.
+"""State <-> link: a link contains everything that determines a picture.
 
-Layers and heads count from 1 in a link, as they do on the screen. What a link says wrongly is
-dropped and reported; the rest of the link still holds. The grammar is flat: a choice is known by
-its name alone, whichever page it belongs to, so no two pages may use one name.
+Layers and heads count from 1 in a link, as they do on the screen. Invalid values are dropped and
+reported; the rest of the link still applies. The grammar is flat: names of choices must be unique
+across all pages.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from models.hooks import ROLES, Role
 
 MOST_PADS = 8
 FREE = -1
-"""The row of a visitor who wants none lit."""
+"""`row` if no query is to be highlighted."""
 
 Choices = TypeVar("Choices")
 
@@ -46,11 +46,11 @@ def _edits(text: str) -> tuple[Edit, ...]:
 
 @dataclass(frozen=True)
 class State:
-    """What the visitor chose. None means: not chosen, so the page picks something telling.
+    """The user's choices. None means not chosen: the page picks an informative value.
 
-    `target` None: the model translates by itself. `beside` holds further sentences, one a line,
+    `target` None: the model translates by itself. `beside` holds further sentences, one per line,
     that are compared and share a batch with `text`. `site` is a kind of attention; `layer`,
-    `head`, `row`, `key` and `step` count from 0. `row` is the query whose row is read (FREE: none),
+    `head`, `row`, `key` and `step` count from 0. `row` is the highlighted query (FREE: none),
     `key` the key whose cell is opened, `step` the decoding step. `owned` are the choices of all
     other classes, as far as they are not the usual ones; ask `of`.
     """
@@ -78,7 +78,7 @@ class State:
 
 
 class Links:
-    """The grammar of links: what all pages share, and each page's own choices.
+    """The grammar of links: the choices shared by all pages and those of each page.
 
     Raises ValueError where two classes use one name.
     """
@@ -119,17 +119,17 @@ class Links:
         owned = []
         for page in self._pages:
             made: Any = replace(state.of(page), **by_owner.get(page, {}))
-            if made != page():  # usual choices are left out, so equal states compare equal
+            if made != page():  # omit defaults, so that equal states compare equal
                 owned.append(made)
         return replace(state, **shared, owned=tuple(owned))
 
     def chosen(self, state: State, name: str) -> Any:
-        """The choice of this name, whichever page owns it. Raises KeyError."""
+        """The value of the choice of this name, on any page. Raises KeyError if there is none."""
         owner = self._owner[name]
         return getattr(state if owner is State else state.of(owner), name)
 
     def elsewhere(self, state: State) -> State:
-        """`state` without what points into the kind of attention that is left."""
+        """`state` without the choices that point into the kind of attention that is left."""
         pointing = (name for name, form in self._forms.items() if form.of_site)
         return self.change(state, **{name: self.chosen(State(), name) for name in pointing})
 
@@ -150,7 +150,7 @@ class Links:
         return self.change(State(), **chosen), tuple(refused)
 
     def write(self, state: State) -> dict[str, str]:
-        """The state as the parameters of a link; what is usual is left out, except the language."""
+        """The state as the parameters of a link, without defaults, except for the language."""
         params = {}
         for name, owner in self._owner.items():
             value = self.chosen(state, name) if name in self._read else None

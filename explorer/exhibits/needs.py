@@ -1,4 +1,4 @@
-"""What an exhibit may need of the open model; why it is missing is said at `needs.NAME`."""
+"""Capabilities that an exhibit may require of the model; messages are at `needs.NAME`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Controls that several exhibits have: the place looked at, and one of a few."""
+"""Controls shared by several exhibits: the selected place, and a choice among options."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def pick_place(view: View, page: str) -> tuple[Pick | Box, ...]:
 
 
 def _number(view: View, page: str, name: str, options: Sequence[int], now: int) -> Pick:
-    """A menu of numbers, counted from 1; the other one stays where it is looked at."""
+    """A menu of numbers, counted from 1; the other number does not change."""
 
     def change(number: int) -> Change:
         place: dict[str, Any] = {"layer": view.layer, "head": view.head, name: number}
@@ -38,7 +38,7 @@ def _number(view: View, page: str, name: str, options: Sequence[int], now: int) 
 
 
 def pick_one(view: View, page: str, field: str, options: Sequence[str], now: str) -> Pick:
-    """One of a few words, each at `PAGE.FIELD_OPTION`, under the label at `PAGE.FIELD`."""
+    """A choice among options, with texts at `PAGE.FIELD_OPTION` and the label at `PAGE.FIELD`."""
 
     def said(option: str) -> str:
         return view.t(f"{page}.{field}_{option}")

@@ -1,4 +1,4 @@
-"""Which mask blocked which cell: the masks that the model applied, explained by the known rules."""
+"""Which rule blocks which cell: explains the masks that the model applied."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from explorer.runs.trace import Trace
 Cells = Bool[np.ndarray, "head query key"]
 Blocker = Literal["", "pad_key", "pad_query", "causal", "window", "block", "edit", "other"]
 BLOCKERS: tuple[Blocker, ...] = get_args(Blocker)
-"""What can block a cell; "" is an open one. "other": a mask that no rule here explains, which no
-model of ours applies."""
+"""What can block a cell; "" is an open cell, "other" a mask that no rule explains (in none of the
+shipped models)."""
 RULES: tuple[Blocker, ...] = BLOCKERS[1:-1]
-"""The blockers that a matrix of masks tells apart by hatching."""
+"""The blockers that have their own hatching in a mask matrix."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Reasons:
 
     @property
     def blocked(self) -> Cells:
-        """Every blocked cell: just those where the model's own mask was False."""
+        """All blocked cells: those where the model's mask is False."""
         rules = self.pad_key | self.pad_query | self.causal | self.window | self.block
         return rules | self.edit | self.other
 
@@ -47,9 +47,9 @@ class Reasons:
 def reasons(trace: Trace, site: str) -> Reasons:
     """Explain the mask that a site applied; the model's own mask decides what is blocked.
 
-    Each rule in force is asked alone, through `models.masks`, what it blocks. A cell that no rule
-    blocks was shut by an edit; one that the model left open is blocked by nothing, whatever the
-    rules would have said. Raises KeyError for a site that is not there.
+    Each active rule is evaluated separately with `models.masks`. A blocked cell that no rule
+    blocks was closed by an edit; a cell that the model left open has no blockers, whatever the
+    rules give. Raises KeyError for an unknown site.
     """
     shape = trace.mask(site).shape
     applied = _once(trace.mask(site))
@@ -88,15 +88,15 @@ def reasons(trace: Trace, site: str) -> Reasons:
 
 
 def _once(cells: np.ndarray) -> np.ndarray:
-    """The first head alone where the same memory stands for all of them."""
+    """The first head only, if all heads share its memory."""
     return cells[:1] if cells.strides[0] == 0 else cells
 
 
 def blocker_codes(trace: Trace, site: str) -> np.ndarray:
-    """Per cell what blocked it, as its place in `BLOCKERS`: uint8 [head, query, key], 0 for open.
+    """The blocker of each cell as index into `BLOCKERS`: uint8 [head, query, key], 0 for open.
 
-    Where several rules block one cell, padding goes before causality, and that before the window
-    and the block; `reasons` has them all.
+    If several rules block a cell, padding has priority over causality, and causality over the
+    window and the block; `reasons` has all of them.
     """
     why = reasons(trace, site)
     codes = np.zeros(_once(why.causal).shape, np.uint8)
@@ -106,14 +106,14 @@ def blocker_codes(trace: Trace, site: str) -> np.ndarray:
 
 
 def blocked_by(trace: Trace, site: str) -> np.ndarray:
-    """Per cell the name of what blocked it, one of `BLOCKERS`: str [head, query, key]."""
+    """The name of the blocker of each cell, one of `BLOCKERS`: str [head, query, key]."""
     codes = blocker_codes(trace, site)
     return np.broadcast_to(np.array(BLOCKERS)[_once(codes)], codes.shape)
 
 
 def _edited(trace: Trace, site: str, opened: bool) -> Cells:
     """The cells of a site whose last edit opened (shut) them."""
-    last = np.zeros(trace.mask(site).shape, dtype=np.int8)  # 0: none, 1: opened, -1: shut
+    last = np.zeros(trace.mask(site).shape, dtype=np.int8)  # 0: none, 1: opened, -1: closed
     for edit in trace.edits:
         if isinstance(edit, CellEdit) and covers(edit, trace.site(site)):
             heads = slice(None) if edit.head is None else edit.head
@@ -122,15 +122,15 @@ def _edited(trace: Trace, site: str, opened: bool) -> Cells:
 
 
 def rule_numbers(trace: Trace, site: str) -> np.ndarray:
-    """Per cell 0 where it is open, else the number in `RULES`, from 1: uint8 [head, query, key].
+    """For each cell 0 if it is open, else its 1-based number in `RULES`: uint8 [head, query, key].
 
-    A mask that no rule explains counts as the last one.
+    A mask that no rule explains has the last number.
     """
     codes = blocker_codes(trace, site)
     return np.broadcast_to(np.minimum(_once(codes), len(RULES)).astype(np.uint8), codes.shape)
 
 
 def empty_rows(trace: Trace, site: str) -> Bool[np.ndarray, "head query"]:
-    """Rows of real queries that may attend to nothing: their pattern is all zeros."""
+    """Real queries without visible keys: their pattern is all zeros."""
     valid = trace.src_valid if trace.site(site).query_stream == "src" else trace.tgt_valid
     return ~trace.mask(site).any(-1) & valid

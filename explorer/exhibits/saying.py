@@ -1,4 +1,4 @@
-"""Tokens, places, axes and changes of a view in its reader's words."""
+"""Tokens, places, axes and changes of a view as text in the user's language."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,13 +22,13 @@ def quoted(view: View, token: str) -> str:
 
 
 def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
-    """A token of a row in quotation marks; with its position below where it occurs twice."""
+    """A token in quotation marks; with its position as subscript if it occurs twice."""
     position = str(index).translate(SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""
     return quoted(view, tokens[index]) + position
 
 
 def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
-    """The names of `reasons` in the visitor's language, cell by cell."""
+    """The names of blockers in the user's language, cell by cell."""
     words = np.full(names.shape, "", dtype=object)
     for name in filter(None, BLOCKERS):
         words[names == name] = view.t(f"blockers.{name}")
@@ -37,7 +37,7 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
 
 
 def place_titles(view: View) -> dict[str, Any]:
-    """Names and streams of the axes of the view's site, as figures and components take them."""
+    """Titles and sequences of the axes of the view's site, as arguments for figures."""
     return site_titles(view, view.site)
 
 
@@ -52,12 +52,12 @@ def site_titles(view: View, site: AttentionSite) -> dict[str, Any]:
 
 
 def axis_title(view: View, role: str, stream: str) -> str:
-    """ "query · target" and the like, in the visitor's language."""
+    """An axis title such as "query · target", in the user's language."""
     return view.t(f"streams.{role}", stream=view.stream(stream))
 
 
 def name_edit(view: View, edit: Edit) -> str:
-    """One edit in words, as Markdown."""
+    """The name of an edit, as Markdown."""
     match edit:
         case MaskSwitch(part, on):
             state = "switch_on" if on else "switch_off"
@@ -78,7 +78,7 @@ def name_edit(view: View, edit: Edit) -> str:
 
 
 def marked_words(words: Sequence[tuple[str, str]]) -> str:
-    """Tokens of a comparison as Markdown: what is gone struck out, what is new set off."""
+    """Tokens of a comparison as Markdown: removed ones struck out, new ones highlighted."""
     parts = []
     for index, (token, status) in enumerate(words):
         inside = token.startswith("·")

@@ -1,4 +1,4 @@
-"""The sentence that was read, and what came out."""
+"""The input sentence and the model's output."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Choices kept in the link that are no single page's: how the app is drawn, which part is open."""
+"""Choices in the link that several pages share: how the app is drawn, which part is open."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ THEMES = ("light", "dark")
 
 @dataclass(frozen=True)
 class ScreenChoices:
-    """`beamer`: drawn large, for a class; `theme` "" is the visitor's own."""
+    """`beamer`: presentation mode; `theme` "" is the user's own."""
 
     beamer: bool = choice(False, switch, as_digit)
     theme: str = choice("", one_of(THEMES))
@@ -17,11 +17,11 @@ class ScreenChoices:
 
 @dataclass(frozen=True)
 class PartChoices:
-    """What several pages offer, each in words of its own.
+    """Choices that several pages offer, each with its own texts.
 
     `part` is one of the `parts` of a page's choices, `picture` (what its picture shows) one of
-    their `pictures`, `stream` a token stream, `kv_heads` how many heads of keys and values a layout
-    of the cache is shown for (None: the model's own).
+    their `pictures`, `stream` a sequence ("src", "tgt"), and `kv_heads` the number of key/value
+    heads for which the cache layout is shown (None: the model's own).
     """
 
     part: str = choice("", Offered("parts"))

@@ -1,4 +1,4 @@
-"""One frozen View: everything that a page looks at, made from what the visitor chose."""
+"""One frozen View: everything that a page shows, derived from the user's choices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -30,17 +30,17 @@ PLACE: dict[str, Callable[["View"], Any]] = {
     "kinds": lambda view: view.kinds,
     "others": lambda view: view.others,
 }
-"""What is looked at, which exists in the run whatever was chosen: by name, from a view."""
+"""The selected place, valid for the run whatever was chosen: values of a view by name."""
 MOST_OTHERS = 7
-"""Further sentences in one batch; more would not fit the page."""
+"""The most further sentences in one batch, limited by the width of the page."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is chosen (`state`), the model and its run (`trace`), and the place looked at.
+    """The choices (`state`), the model and its run (`trace`), and the selected place.
 
-    `site`, `head` and `row` always exist in this run, whatever the link asked for; `notes` are
-    the refusals that this took. Indices count from 0.
+    `site`, `head` and `row` always exist in this run, whatever the link requested; `notes` are the
+    problems with requested values that do not exist. Indices count from 0.
     """
 
     state: State
@@ -61,12 +61,12 @@ class View:
 
     @property
     def target(self) -> str | None:
-        """The visitor's own translation, or None where the model translates."""
+        """The user's own translation, or None if the model translates."""
         return self.state.target
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The sentences beside this one, at most `MOST_OTHERS`."""
+        """The further sentences, at most `MOST_OTHERS`."""
         lines = (line.strip() for line in self.state.beside.splitlines())
         return tuple(line for line in lines if line)[:MOST_OTHERS]
 
@@ -82,12 +82,12 @@ class View:
 
     @property
     def step(self) -> int:
-        """The decoding step, not yet limited to the steps there are."""
+        """The requested decoding step, which may exceed the number of steps."""
         return self.state.step or 0
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        """The edits asked for; `trace.edits` are those that fit."""
+        """The requested edits; `trace.edits` are those that apply."""
         return self.state.edits
 
     def choices(self, kind: type[Choices]) -> Choices:
@@ -95,9 +95,9 @@ class View:
         return self.state.of(kind)
 
     def chosen(self, name: str, own: type | None = None) -> Any:
-        """What is looked at or chosen under this name, `own` being the choices of one subject.
+        """The selected place or choice of this name; `own` is the class of a subject's choices.
 
-        Raises AttributeError for a name that nothing has.
+        Raises AttributeError for an unknown name.
         """
         if name in PLACE:
             return PLACE[name](self)
@@ -106,13 +106,13 @@ class View:
         return getattr(self.state if of is None else self.state.of(of), name)
 
     def one_of(self, name: str, options: Sequence[Option]) -> Option:
-        """What is chosen under a name that several subjects share; the first for none of these."""
+        """The choice of a name that subjects share; the first option if it is none of `options`."""
         now = self.chosen(name)
         return next((option for option in options if option == now), options[0])
 
     @property
     def run(self) -> Run:
-        """What made the trace, and what everything else about it is asked for with."""
+        """The arguments of the Trace, and the cache key for everything derived from it."""
         return Run(self.loaded.name, self.text, self.target, self.edits, self.pads)
 
     @property
@@ -125,30 +125,29 @@ class View:
         return self.trace.sites_of(kind)
 
     def before(self) -> Trace:
-        """The same sentence in the model as it is: no edit, no padding."""
+        """The same sentence in the unchanged model, without edits and padding."""
         return cache.trace(self.run.plain)
 
     def t(self, key: str, /, **values: object) -> str:
-        """The words at `key` in the visitor's language.
+        """The text at `key` in the user's language.
 
-        A model that fills in masked tokens, and one without an output layer, have words of their
-        own where those of models that write one token after another would be wrong: the tables
-        `filling` and `silent` mirror their keys.
+        Masked language models and models without an LM head have their own texts where those for
+        generating models would be wrong, under the same keys in the tables `filling` and `silent`.
         """
         own = {"same": f"filling.{key}", None: f"silent.{key}"}.get(self.trace.predicts, key)
         return text.t(own if text.has(own, lang=self.lang) else key, lang=self.lang, **values)
 
     def formula(self, latex: str) -> str:
-        """LaTeX with its words in the visitor's language."""
+        """LaTeX with its words in the user's language."""
         return text.formula(latex, lang=self.lang)
 
     @property
     def divisor(self) -> str:
-        """What this model divides q · k by, as it is written: √64."""
+        """The divisor of q · k in this model, as text: √64."""
         return root(self.loaded.config.divisor)
 
     def scaled(self, products: str) -> str:
-        """LaTeX: products of queries and keys, divided and capped as this model does it."""
+        """LaTeX: products of queries and keys, scaled and soft-capped as in this model."""
         config, found = self.loaded.config, products
         if config.score_divisor is None:
             found = rf"\frac{{{products}}}{{\sqrt{{d_\mathrm{{head}}}}}}"
@@ -162,15 +161,15 @@ class View:
 
     @property
     def own_role(self) -> Role:
-        """The role of self-attention in the stream that the logits belong to."""
+        """The role of self-attention in the sequence that the logits belong to."""
         return next(stack.role for stack in self.trace.stacks if stack.stream == "tgt")
 
     def stream(self, stream: str) -> str:
-        """A stream in words: source and target, or the one text of a model without an encoder."""
+        """The name of a sequence: source or target, or the text of a model without an encoder."""
         return self.t(f"streams.{stream if self.trace.src_tokens else 'text'}")
 
     def words(self, prefix: str) -> dict[str, str]:
-        """All words directly under `prefix`, by their last name: what figures take."""
+        """All texts directly under `prefix`, by the last part of their keys, for figures."""
         found = text.family(prefix, lang=self.lang)
         if self.trace.predicts == "same" and text.has_family(f"filling.{prefix}", lang=self.lang):
             return found | text.family(f"filling.{prefix}", lang=self.lang)
@@ -178,9 +177,9 @@ class View:
 
 
 def build(state: State, dark: bool, usual_pads: int = 0) -> View:
-    """Run what is chosen, with `usual_pads` PADs where no number of them was chosen.
+    """Run the model with the choices, with `usual_pads` PADs if no number was chosen.
 
-    Raises InputProblem when text, model or edits cannot be used.
+    Raises InputProblem if text, model or edits cannot be used.
     """
     names = cache.models()
     loaded = cache.open_model(state.model or default_model(names))
@@ -191,7 +190,7 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     kinds = [kind for kind in ROLES if trace.sites_of(kind)]
     kind = state.site if state.site in kinds else kinds[-1]
     sites = trace.sites_of(kind)
-    # Chosen in the run without changes, so that a switch never moves what is looked at.
+    # Select the place in the run without edits, so that a switch never changes the selection.
     changed = state.head is None and (state.edits or pads)
     run = Run(loaded.name, sentence, state.target, *(() if changed else (state.edits, pads)))
     site, head = _place(state, run, sites, notes)
@@ -202,7 +201,7 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
 
 
 def default_model(names: tuple[str, ...], lang: str = LANGUAGES[0]) -> str:
-    """What a first visit in this language opens: the first model in its order of use.
+    """The model of a first visit in this language: the first of its preferred models.
 
     A link that names no model means the one of the first language.
     """
@@ -215,13 +214,13 @@ def first_sentence(model: str) -> str:
 
 
 def examples_of(model: str) -> dict[str, tuple[str, ...]]:
-    """Example sentences for a model, by what they show: with gaps for one that fills them in.
+    """Example sentences for a model, by topic; with gaps for a masked language model.
 
-    Those that are too long for it are left out, unless all are: then its page says so.
+    Sentences that are too long are omitted, unless all are: then the page reports it.
     """
     try:
         return _readable(model)
-    except InputProblem:  # the page says what is wrong with it
+    except InputProblem:  # the page reports it
         return text.examples(model)
 
 
@@ -247,13 +246,13 @@ def _fits(loaded: LoadedModel, sentence: str) -> bool:
 def _place(
     state: State, run: Run, sites: tuple[AttentionSite, ...], notes: list[InputProblem]
 ) -> tuple[AttentionSite, int]:
-    """The site and head that were asked for; where none was, the most telling one."""
+    """The requested site and head, by default the most informative ones."""
     layer = _checked("layer", state.layer, len(sites), notes)
     head = _checked("head", state.head, sites[0].n_heads, notes)
     choice = sites if layer is None else (sites[layer],)
     if head is not None:
         return choice[0], head
-    if not cache.trace(run).patterns_kept:  # so long a text takes a pass through all layers to tell
+    if not cache.trace(run).patterns_kept:  # for long texts this would take another pass
         return choice[0], 0
     information = cache.measures(run, sites[0].role)["information"]
     information = information if layer is None else information[layer : layer + 1]
@@ -270,11 +269,11 @@ def _checked(name: str, index: int | None, size: int, notes: list[InputProblem])
 
 
 def default_row(trace: Trace, site: AttentionSite) -> int:
-    """The query that is read first: the first word, behind a start mark where there is one."""
+    """The default query: the first word, after the start token if there is one."""
     n_rows = len(trace.query_tokens(site.name))
     return min(1 if site.query_stream == "tgt" else 0, n_rows - 1)
 
 
 def without_text(state: State) -> State:
-    """The same choices on the first visit's sentence: what is shown when nothing worked yet."""
+    """The same choices with the sentence of a first visit, for use if nothing has worked yet."""
     return replace(state, text=None, target=None, edits=(), pads=None)

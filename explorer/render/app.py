@@ -1,4 +1,4 @@
-"""A page of the app: its exhibits one below the other, each block drawn by Streamlit.
+"""Render a page of the app: its exhibits in sequence, with blocks drawn by Streamlit.
 
 Nothing here knows an exhibit. What a control does is a `Change`; whatever the browser sent is read
 before anything is drawn, since a widget calls back at the beginning of the run that it causes.
@@ -35,8 +35,8 @@ _VISIT = "render.visit"
 
 @dataclass
 class Sheet:
-    """What is drawn of one part of a page; what stands in its small print and in its exports is
-    collected on the way.
+    """The state of drawing one part of a page; collects its blocks for the formulas, code, numbers
+    and exports below.
     """
 
     view: View
@@ -61,7 +61,7 @@ def draw_page(view: View, page: str, parts: Parts) -> None:
 
 @fragment
 def _below(view: View, page: str, parts: Parts) -> None:
-    """All that a change on the page draws again, with the newest choices."""
+    """The fragment that is redrawn after a change on the page, with the current choices."""
     visited = st.session_state.pop(_VISIT, None)
     if visited is not None:
         session.visit(visited)
@@ -82,7 +82,7 @@ def _part(sheet: Sheet, parts: Parts) -> None:
     exhibits = [exhibit_of(name) for name in parts[part]]
     drawn = {each: partial(_exhibit, sheet, each) for each in exhibits}
     sheet.blocks = {each.name: [] for each in exhibits}
-    # One whose place is new is what a click asked for, and stands perhaps below the screen.
+    # Draw first an exhibit whose inputs have just changed: it may be below the screen.
     first = [drawn[each] for each in exhibits if each.answers and _is_new(sheet, each)]
     painting.in_order([*drawn.values()], first=first[0] if first else None)
     for each in exhibits:
@@ -113,7 +113,7 @@ def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
 
 
 def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None:
-    """Show how far it is; once the answer is there, what is shown of it."""
+    """Show the progress of a computation, then the exhibit."""
 
     def work(tell: Callable[[int, int], bool]) -> tuple[Any]:
         return (ask(request, tell),)
@@ -135,7 +135,7 @@ def _noted(noted: list[b.Block], blocks: Iterable[b.Block]) -> Iterator[b.Block]
 
 
 def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
-    """Draw blocks one below the other, each as soon as it is there."""
+    """Draw blocks in sequence, each as soon as it is available."""
     waiting: list[tuple[Any, b.Row]] = []
     for block in blocks:
         if isinstance(block, b.Row) and block.waits:
@@ -164,7 +164,7 @@ def _small_print(sheet: Sheet) -> None:
 
 
 def _exports(sheet: Sheet) -> None:
-    """What can be kept: the page, a report, and each picture that has a form for paper."""
+    """The downloads: the page, a report, and every picture that has a static form."""
     view, page = sheet.view, sheet.page
     title, file = share.page_title(view, page), share.file_name(view, page)
     said = [plain(each.words) for each in _inside(sheet.drawn) if isinstance(each, b.Sentence)]
@@ -190,7 +190,7 @@ def _exports(sheet: Sheet) -> None:
 
 
 def _inside(blocks: Iterable[b.Block]) -> Iterator[b.Block]:
-    """All blocks, those in groups too."""
+    """All blocks, including those inside groups."""
     for block in blocks:
         yield block
         if isinstance(block, b.Columns):
@@ -204,7 +204,7 @@ def _inside(blocks: Iterable[b.Block]) -> Iterator[b.Block]:
 
 
 def _make(change: b.Change) -> None:
-    """Make the choices of a change; a new page is visited by the run that follows."""
+    """Apply a change to the choices; a new page is opened by the next run."""
     chosen = dict(change.choices(session.state()))
     if change.visit:
         st.session_state[_VISIT] = change.visit

@@ -1,1 +1,1 @@
-"""Which rule blocked which cell, and what changed masks do to the same tokens."""
+"""Exhibits of the Masks page: which rule blocks which cell, and the effect of changed masks."""

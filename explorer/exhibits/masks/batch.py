@@ -21,18 +21,18 @@ from models.hooks import LOGITS
 from models.rows import Rows
 
 NOTICED = 5e-5
-"""A change of a weight from which it is more than the rounding of float32."""
+"""The smallest change of a weight that counts as more than float32 rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
     """One sentence of a batch, under the same edits alone and in it.
 
-    `src_str_tokens` and `tgt_str_tokens` are its rows in the batch, padding included; the target
-    row is the translation that was made alone, behind its start mark (the text itself, and no
-    source, for a model of one text, whose `alone` and `together` are ""; else the translations).
-    `weight_moved` is the largest change of any attention weight between real tokens, and
-    `logprob_moved` that of ln p of any token of the vocabulary after a real one.
+    `src_str_tokens` and `tgt_str_tokens` are its sequences in the batch, including padding. The
+    target is the start token and the translation of the sentence alone. A model without an encoder
+    has no source; its target is the text itself, and `alone` and `together` are "" instead of the
+    translations. `weight_moved` is the largest change of any attention weight between real tokens,
+    `logprob_moved` the largest change of ln p of any vocabulary entry after a real token.
     """
 
     text: str
@@ -71,8 +71,8 @@ def batch(
         }
         rewritten = tokens
         if loaded.config.reads_source:
-            # A sentence is written with the padding that the batch gave its source. Sentences that
-            # have ended leave a batch, so each is written by itself, from its row of the batch.
+            # Generate each sentence by itself, with the source padding that it has in the batch:
+            # finished sentences leave a decoding batch.
             rewritten, _ = translate(loaded, given, edits, n_pads["src"])
         members.append(
             Member(
@@ -96,7 +96,7 @@ def batch(
 def _alone(
     loaded: LoadedModel, text: str, edits: Sequence[Edit]
 ) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
-    """Of one sentence: the row of its logits, its source, and its translation's tokens."""
+    """For one sentence: the token ids whose logits are read, its source, and its translation."""
     if not loaded.config.reads_source:
         return given_tokens(loaded, text), (), []
     given = given_tokens(loaded, text)
@@ -105,7 +105,7 @@ def _alone(
 
 
 def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, Tensor]:
-    """One pass over all rows: every pattern [batch, head, query, key], and the logits."""
+    """One forward pass of the batch: all patterns [batch, head, query, key], and the logits."""
     wanted = {LOGITS, *(site.hook("pattern") for site in loaded.sites)}
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     return run(loaded.model, rows, wanted, changes)
@@ -119,7 +119,7 @@ def _weights_moved(
 
 
 def _moved(alone: Tensor, in_batch: Tensor) -> float:
-    """The largest difference, where `in_batch` is wider by padding at the end of its axes."""
+    """The largest difference; padding at the end of the axes of `in_batch` is ignored."""
     for axis, size in enumerate(alone.shape):
         in_batch = in_batch.narrow(axis, 0, size)
     return float((alone - in_batch).abs().max()) if alone.numel() else 0.0  # no logits

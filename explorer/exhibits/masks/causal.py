@@ -31,12 +31,12 @@ from explorer.runs.trace import Trace
 from models.hooks import Role
 
 PROSE = 640
-"""Pixels beside a button; on a phone the words take the whole line, and the button the next."""
+"""Width of text next to a button, in pixels; on a phone the button wraps to the next line."""
 
 
 @dataclass(frozen=True)
 class Ahead:
-    """What one kind of self-attention gives to later tokens.
+    """Weight that one kind of self-attention gives to later tokens.
 
     `share` is the mean weight, 0 to 1, that a real token gives to the real tokens after it, over
     all layers and heads and all tokens but the last, which has none after it; `layer` and `head`
@@ -55,7 +55,7 @@ class Ahead:
 def ahead(trace: Trace, role: Role) -> Ahead | None:
     """Measure a run in its self-attention of this role.
 
-    None where there are fewer than two real tokens, so that none can be later.
+    None if there are fewer than two real tokens.
     """
     sites = trace.sites_of(role)
     real = int((trace.tgt_valid if sites[0].query_stream == "tgt" else trace.src_valid).sum())
@@ -118,7 +118,7 @@ _OFF = Change(_switched_off)
 def _looking_ahead(
     view: View, found: Ahead, before: np.ndarray, now: np.ndarray
 ) -> Iterator[Block]:
-    """The head that looks ahead most, as it was and as it is; why the output need not change."""
+    """The head that looks ahead most, before and after; why the output may not change."""
     place = {"layer": found.layer + 1, "head": found.head + 1}
     words = view.t("masks.ahead", share=percent(found.share), most=percent(found.most), **place)
     yield Sentence("ahead", words)

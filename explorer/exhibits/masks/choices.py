@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Masks page."""
+"""The user's choices on the Masks page."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
@@ -15,18 +15,19 @@ WAYS: tuple[Way, ...] = get_args(Way)
 TOOLS, SCOPES = ("look", "brush"), ("everywhere", "layer", "head")
 
 MOST_LOWERED = 60_000
-"""A little less than float16 can hold (65,504)."""
+"""Slightly less than the largest float16 (65,504)."""
 
 
 @dataclass(frozen=True)
 class MasksChoices:
-    """`parts` are those of the page, each with the exhibits that stand there; `pictures` is what
-    the comparison of patterns can show. The first of each is what it opens with.
+    """`parts` are the parts of the page with their exhibits, `pictures` the views of the comparison
+    of patterns; the first of each is the default.
 
-    `rendering` is how the mask is written and `reader` the code that it is handed to; `way` is how
-    a fill is applied, and `lowered` what is taken from all scores beforehand. `tool` is what a
-    click on a matrix does, `scope` to which heads, `mask_cell` the cell that is looked at (role,
-    query, key), `next_step` how many written words the next one is asked after.
+    `rendering` is the convention in which the mask is written and `reader` the code that it is
+    passed to. `way` is how a fill is applied, and `lowered` is subtracted from all scores first.
+    `tool` is the effect of a click on a matrix, `scope` the heads that it applies to, `mask_cell`
+    the selected cell (role, query, key), and `next_step` the number of generated words after which
+    the next one is predicted.
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {

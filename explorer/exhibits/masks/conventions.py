@@ -1,4 +1,4 @@
-"""One mask as different libraries write it, and what happens when one is given to another's code.
+"""One mask in the conventions of different libraries, and the effect of mixing them up.
 
 The renderings and the readers are those that tutorials and torch use; each pair of them is run on
 the scores of a head, so what a wrong pair does is measured, not remembered.
@@ -62,7 +62,7 @@ LEVEL_OF: dict[Outcome, Level] = {
     "refused": "loud",
 }
 ROUNDING = 1e-5
-"""Weights closer than this differ by the rounding of float32."""
+"""Differences between weights up to this are float32 rounding."""
 
 
 # The causal mask of n tokens, as it is written.
@@ -84,12 +84,12 @@ def causal_blocked(n: int) -> Bool[Tensor, "query key"]:
 
 
 def causal_infinite(n: int) -> Float[Tensor, "query key"]:
-    """0 = may attend, -inf = blocked: to be added."""
+    """0 = may attend, -inf = blocked; additive."""
     return torch.triu(torch.full((n, n), float("-inf")), diagonal=1)
 
 
 def causal_billion(n: int) -> Float[Tensor, "query key"]:
-    """0 = may attend, -1e9 = blocked: to be added."""
+    """0 = may attend, -1e9 = blocked; additive."""
     return torch.triu(torch.full((n, n), -1e9), diagonal=1)
 
 
@@ -121,12 +121,12 @@ WRITTEN: dict[RenderingName, Rendering] = {
 
 
 def equals_zero(scores: Tensor, mask: Tensor) -> Tensor:
-    """Hides where the mask is 0."""
+    """Blocks cells whose mask is 0."""
     return scores.masked_fill(mask == 0, -1e9).softmax(-1)
 
 
 def true_hides(scores: Tensor, mask: Tensor) -> Tensor:
-    """Hides where the mask is True."""
+    """Blocks cells whose mask is True."""
     return scores.masked_fill(mask, float("-inf")).softmax(-1)
 
 
@@ -169,7 +169,7 @@ READ_BY: dict[ReaderName, Callable[[Tensor, Tensor], Tensor]] = {
 
 @dataclass(frozen=True, eq=False)
 class Handed:
-    """One rendering given to one reader.
+    """The result of passing one rendering to one reader.
 
     `hidden` is the most weight (0 to 1) that a row puts on blocked keys, `nan_rows` how many rows
     that may attend to something are NaN, `difference` the largest distance of any weight from the
@@ -205,7 +205,7 @@ class Conventions:
     causal: bool
 
     def of(self, rendering: RenderingName, reader: ReaderName) -> Handed:
-        """What came of one pair."""
+        """The result of one pair."""
         return self.handed[RENDERINGS.index(rendering) * len(READERS) + READERS.index(reader)]
 
     @property
@@ -216,12 +216,12 @@ class Conventions:
         )
 
     def count(self, *outcomes: Outcome) -> int:
-        """How many pairs ended so."""
+        """How many pairs have one of these outcomes."""
         return sum(each.outcome in outcomes for each in self.handed)
 
 
 def conventions(trace: Trace, site: AttentionSite, head: int) -> Conventions:
-    """Every rendering of a head's mask given to every reader, on the head's own scores."""
+    """Pass every rendering of a head's mask to every reader, with the head's own scores."""
     scores = torch.tensor(trace.activations[site.hook("scores")][head])
     return compared(scores, torch.tensor(trace.mask(site.name)[head]))
 
@@ -260,7 +260,7 @@ def _handed(
 ) -> Handed:
     try:
         pattern = READ_BY[reader](scores, mask)
-    except (RuntimeError, AssertionError) as error:  # what torch refuses a mask's type with
+    except (RuntimeError, AssertionError) as error:  # torch rejects the dtype of the mask
         return Handed(rendering, reader, "refused", refused=str(error).splitlines()[0])
     lost = pattern.isnan().any(-1)
     something = keep.any(-1)
@@ -279,7 +279,7 @@ def _handed(
 
 
 def _outcome(pattern: Tensor, right: Tensor, scores: Tensor, keep: Tensor, told: Tensor) -> Outcome:
-    """What became of the rows that may attend to something; `told` are those without NaN."""
+    """The outcome for queries with visible keys; `told` are those without NaN."""
     if not told.any():
         return "nan" if keep.any() else "right"
     mine, whole = pattern[told], bool((told == keep.any(-1)).all())
@@ -322,7 +322,7 @@ def show(found: Conventions, view: View) -> Iterator[Block]:
 
 
 def _rendering(view: View, found: Conventions, name: RenderingName) -> Box:
-    """The same mask, written in one way."""
+    """The mask in one convention."""
     title = view.t(f"masks.rendering_{name}")
     draw = partial(written_mask, found.keep, _said(found.renderings[name]))
     note = Note(view.t(f"masks.rendering_{name}_by"))
@@ -336,7 +336,7 @@ def _alike(view: View, found: Conventions) -> str:
 
 
 def _said(mask: np.ndarray) -> np.ndarray:
-    """The values of a mask as they are printed: T and F, 0 and 1, −∞, −1e9."""
+    """The values of a mask as text: T and F, 0 and 1, −∞, −1e9."""
     if mask.dtype == np.bool_:
         return np.where(mask, "T", "F")
     names = {1.0: "1", 0.0: "0", -np.inf: "−∞", -1e9: "−1e9"}
@@ -362,7 +362,7 @@ def _short(view: View, handed: Handed) -> str:
 
 
 def _pair(view: View, found: Conventions, handed: Handed) -> Iterator[Block]:
-    """What comes out beside what should, or the message of the refusal."""
+    """The actual next to the correct pattern, or torch's error message."""
     words = {
         "rendering": view.t(f"masks.rendering_{handed.rendering}"),
         "reader": view.t(f"masks.reader_{handed.reader}"),
@@ -379,7 +379,7 @@ def _pair(view: View, found: Conventions, handed: Handed) -> Iterator[Block]:
 
 
 def _compared(view: View, found: Conventions, name: str, pattern: np.ndarray) -> tuple[Block, ...]:
-    """A pattern, with what it puts on blocked keys, under its title."""
+    """A pattern with its title and its weight on blocked keys."""
     title = view.t(f"masks.handed_{name}_title")
     draw = partial(
         suspect,

@@ -1,4 +1,4 @@
-"""What changed masks and PADs did to one head: its weights before and after, its scores."""
+"""The effect of changed masks and PADs on one head: its weights before and after, its scores."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ class Blockers:
 
 
 def compute(before: Trace, trace: Trace, site: AttentionSite, head: int) -> Blockers:
-    """Of the head that is looked at."""
+    """The blockers of the selected head in both runs."""
     return Blockers(*(blocker_codes(each, site.name)[head] for each in (before, trace)))
 
 
 def show(found: Blockers, view: View) -> Iterator[Block]:
-    """The head in the form that is chosen, below the menus for both."""
+    """The selected head in the selected view, below the menus for both."""
     shown = view.one_of("picture", MasksChoices.pictures)
     pick = Pick(
         "masks.picture",
@@ -49,7 +49,7 @@ def show(found: Blockers, view: View) -> Iterator[Block]:
 
 
 def _sides(found: Blockers, view: View) -> Iterator[Block]:
-    """Both runs side by side, below what they wrote."""
+    """Both runs side by side, below their outputs."""
     before = view.before()
     if view.sites_of("cross"):
         real = before.tgt_str_tokens[1 : int(before.tgt_valid.sum())]
@@ -74,7 +74,7 @@ def _sides(found: Blockers, view: View) -> Iterator[Block]:
 
 
 def _scores(found: Blockers, view: View) -> Iterator[Block]:
-    """What the softmax is given: the scores of the changed run, before and after the mask."""
+    """The scores of the changed run, before and after the mask."""
     site, head = view.site, view.head
     values = view.trace.activations[site.hook("scores")][head]
     top = float(np.abs(values[np.isfinite(values)]).max(initial=1e-6))
@@ -99,7 +99,7 @@ def _scores(found: Blockers, view: View) -> Iterator[Block]:
 
 
 def _difference(found: Blockers, view: View) -> Iterator[Block]:
-    """After less before, as far as both runs have the same tokens."""
+    """After - before, for the leading tokens that both runs share."""
     site, before = view.site.name, view.before()
     moved = largest.EXHIBIT.answer(view).sites[site]
     if not moved.n_query or not moved.n_key:

@@ -1,4 +1,4 @@
-"""The value that stands for "blocked", in every type of number: what leaks, overflows or is NaN."""
+"""Fill values for blocked scores in every dtype: which leak, overflow or give NaN."""
 
 import math
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ VALUES: dict[Fill, str] = {
 }
 """The fills as they are written; the rule "zeroed" has words."""
 COARSE = 0.01
-"""A rounding error of a weight from which a type is too coarse for these scores."""
+"""The rounding error of a weight above which a dtype is too coarse for these scores."""
 LEVEL_OF: dict[Empty, Level] = {
     "nan": "loud",
     "uniform": "silent",
@@ -57,7 +57,7 @@ LEVEL_OF: dict[Empty, Level] = {
     "zero": "good",
 }
 LEAK = 1e-6
-"""The weight on blocked keys from which a fill no longer hides them."""
+"""The weight on blocked keys above which a fill leaks."""
 CLOSE = 0.01
 """Weights of a fully masked row closer than this to those without a mask count as the same: a sum
 of score and fill has few digits left for the score."""
@@ -65,13 +65,12 @@ of score and fill has few digits left for the score."""
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """One fill in one type of number.
+    """One fill in one dtype.
 
-    `stored` is the value as the type keeps it, NaN where torch refuses it (then nothing else is
-    known). `hidden` is the most weight (0 to 1) that a row puts on blocked keys, over rows that
-    have an open one; `lost` is how many of those rows are NaN; `rounding` how far their open
-    weights are from those in float64 at most. `empty` says what a fully masked row became, and
-    `row` [key] are its weights.
+    `stored` is the value in that dtype, NaN if torch rejects it (then the other fields are not
+    set). For queries with an open key: `hidden` is the largest weight (0 to 1) on blocked keys,
+    `lost` the number of NaN rows, `rounding` the largest difference of open weights from float64.
+    For a fully masked query: `empty` is the kind of result, and `row` [key] are its weights.
     """
 
     fill: Fill
@@ -85,28 +84,28 @@ class Filled:
 
     @property
     def refused(self) -> bool:
-        """Whether torch does not let this value into this type."""
+        """Whether torch rejects this value in this dtype."""
         return math.isnan(self.stored)
 
     @property
     def hides(self) -> bool:
-        """Whether rows with an open key are right: no NaN, and nothing on blocked keys."""
+        """Whether queries with an open key are correct: no NaN, no weight on blocked keys."""
         return not self.refused and not self.lost and self.hidden < LEAK
 
 
 def value_of(fill: Fill, dtype: torch.dtype) -> float:
-    """The number that a fill stands for; that of "zeroed" is the lowest one too."""
+    """The numeric value of a fill; for "zeroed" it is the lowest number."""
     lowest = torch.finfo(dtype).min
     return {"ten_thousand": -1e4, "billion": -1e9, "infinity": -math.inf}.get(fill, lowest)
 
 
 def hidden_by(scores: Tensor, keep: Tensor, fill: Fill, way: Way) -> Tensor:
-    """The pattern [query, key] that a fill leaves; `keep` True = may attend.
+    """The pattern [query, key] that results from a fill; `keep` True = may attend.
 
-    "filled" puts it in place of a blocked score, "added" adds it, "twice" adds it for each of two
-    masks, causal and padding say, that block the same cells. "zeroed" is this library's own rule:
-    the lowest number first, and after the softmax an exact 0.
-    Raises RuntimeError where the type cannot hold the value.
+    "filled" replaces blocked scores, "added" adds the fill to them, "twice" adds it once for each
+    of two masks that block the same cells, such as causal and padding. "zeroed" is this library's
+    own rule: the lowest number before the softmax, and an exact 0 after it.
+    Raises RuntimeError if the dtype cannot represent the value.
     """
     if fill == "zeroed":
         return masked_softmax(scores, keep)
@@ -162,7 +161,7 @@ def _filled(exact: Tensor, keep: Tensor, query: int, fill: Fill, name: str, way:
 
 
 def _of_empty(row: Tensor, scores: Tensor) -> Empty:
-    """What a fully masked row became."""
+    """The kind of result of a fully masked query."""
     if row.isnan().any():
         return "nan"
     if not row.any():
@@ -176,7 +175,7 @@ def _of_empty(row: Tensor, scores: Tensor) -> Empty:
 def compute(
     trace: Trace, site: AttentionSite, head: int, row: int, way: Way, lowered: int
 ) -> tuple[Filled, ...]:
-    """Every fill on the scores of the head that is looked at."""
+    """Every fill on the scores of the selected head."""
     scores = trace.activations[site.hook("scores")][head]
     return fills(scores, trace.mask(site.name)[head], row, way, float(lowered))
 
@@ -239,7 +238,7 @@ def _name(view: View, fill: Fill) -> str:
 
 
 def _open(view: View, each: Filled) -> tuple[Level, str]:
-    """A row that has something to attend to."""
+    """The verdict for queries with an open key."""
     if each.refused:
         return "loud", view.t("masks.fill_refused")
     if each.lost:
@@ -257,7 +256,7 @@ def _points(error: float) -> str:
 
 
 def _empty(view: View, each: Filled) -> tuple[Level, str]:
-    """A row in which everything is blocked."""
+    """The verdict for a fully masked query."""
     if each.refused or each.row is None:
         return "loud", view.t("masks.fill_refused")
     share = percent(float(np.nan_to_num(each.row).max()))

@@ -1,4 +1,4 @@
-"""What changed masks do under teacher forcing: the same written words, read again."""
+"""The effect of changed masks under teacher forcing, on the words generated before."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -42,10 +42,10 @@ class Next:
 
 @dataclass(frozen=True, eq=False)
 class Forced:
-    """The tokens that were written without edits, and how probable each is with them.
+    """The tokens generated without edits, and their probabilities with them.
 
-    `losses_…` are -ln p of each token, [written]. `after[i]` are the likeliest tokens behind the
-    first i of them: the best before and after the edits, the most probable after them first.
+    `losses_…` are -ln p of each token, [written]. `after[i]` are the most probable tokens after the
+    first i: the best before and after the edits, sorted by probability with the edits.
     """
 
     tokens: tuple[str, ...]
@@ -64,7 +64,7 @@ class Forced:
 
 
 def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
-    """Read the words of a Trace (made without edits) once more under `edits`.
+    """Read the words of a Trace (made without edits) again with `edits`.
 
     Raises ValueError for a Trace of another model.
     """
@@ -100,7 +100,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Forced | None:
-    """The words that the unchanged model wrote, read under the changes; None without any."""
+    """The unchanged model's output, read with the edits; None without edits."""
     return forced(loaded, unedited, edits) if edits else None
 
 
@@ -136,7 +136,7 @@ def _said(found: Forced, view: View) -> str:
 
 
 def _looks_ahead(trace: Trace) -> bool:
-    """Whether a decoder's row may attend to a real token after it."""
+    """Whether a decoder query may attend to a later real token."""
     n_real = int(trace.tgt_valid.sum())
     return any(
         np.triu(trace.mask(site.name)[..., :n_real, :n_real], 1).any()
@@ -145,7 +145,7 @@ def _looks_ahead(trace: Trace) -> bool:
 
 
 def _after(view: View, found: Forced) -> tuple[Block, ...]:
-    """The likeliest next tokens behind a beginning of the reader's choice."""
+    """The most probable next tokens after a prefix that the user selects."""
     steps = range(len(found.tokens))
     step = min(view.choices(MasksChoices).next_step, len(found.tokens) - 1)
     rows = [
@@ -167,7 +167,7 @@ def _after(view: View, found: Forced) -> tuple[Block, ...]:
 
 
 def _place(view: View, found: Forced, step: int) -> str:
-    """Where a prediction is made: behind a beginning, or at one token of a text read both ways."""
+    """The place of a prediction: after a prefix, or at one token of a bidirectional model."""
     if view.trace.predicts == "same":
         return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
     return "<s> " + " ".join(found.tokens[:step])

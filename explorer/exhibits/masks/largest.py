@@ -1,4 +1,4 @@
-"""The largest change of any weight that the visitor's changes made, as one sentence."""
+"""The largest change of any weight caused by the user's edits, as one sentence."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from explorer.numbers import number
 from explorer.runs.trace import Trace
 
 ROUNDING = 5e-5
-"""A change of a weight up to which it is the rounding of float32: what padding changes in the
-sharpest of the shipped models (twin-deep-branch, 2e-5)."""
+"""Changes of a weight up to this are float32 rounding: padding alone causes up to 2e-5 in the
+shipped models (twin-deep-branch)."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SiteChange:
 
 @dataclass(frozen=True)
 class RunChange:
-    """How far a run is from the same text in the model as it is.
+    """Differences between a run and the same text in the unchanged model.
 
     `words` are the tokens of both outputs as `analysis.heads.compare` has them.
     """

@@ -1,4 +1,4 @@
-"""The masks of the layer looked at: to point at, to choose a cell in, and to paint on."""
+"""The masks of the selected layer as matrices in which cells can be selected and painted."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -71,13 +71,13 @@ class HeadMask:
 
     @property
     def rules(self) -> np.ndarray:
-        """What blocks each cell as `rule_numbers` has it."""
+        """What blocks each cell, as numbers like those of `rule_numbers`."""
         return np.minimum(self.codes, len(RULES))
 
 
 def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ...]:
-    """One mask a kind of attention: in the layer of `site`, or in the last one where a stack has
-    fewer; of its own kind that of `head`, else of the first head.
+    """One mask per kind of attention, in the layer of `site` or the last layer if a stack has
+    fewer: of `head` for the kind of `site`, else of the first head.
     """
     found = []
     for role in ROLES:
@@ -153,7 +153,7 @@ def _picked(mask: HeadMask, sent: Any) -> Change | None:
 
 
 def _painted(view: View, mask: HeadMask, sent: Any) -> Change | None:
-    """A stroke becomes edits: only cells that are not yet as the stroke wants them."""
+    """Convert a stroke to edits of the cells that it changes."""
     stroke = stroke_of(sent, mask.codes.shape)
     if stroke is None:
         return None
@@ -172,7 +172,7 @@ def _paint(where: str, head: int | None, cells: list[tuple[int, int]], is_open: 
 
 
 def _chosen(found: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, int, int]]:
-    """The cell last clicked, while it exists in this run."""
+    """The cell clicked last, if it exists in this run."""
     chosen = view.choices(MasksChoices).mask_cell
     for mask in found:
         if chosen is not None and chosen[0] == mask.site.role:
@@ -182,7 +182,7 @@ def _chosen(found: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, i
 
 
 def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
-    """What decides one cell, and a button that decides otherwise, in every layer of its kind."""
+    """What decides one cell, and a button that inverts it in all layers of its kind."""
     site, code = mask.site, int(mask.codes[query, key])
     tokens = {
         "query": saying.quoted_at(view, view.trace.query_tokens(site.name), query),
@@ -214,7 +214,7 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
 
 
 def _empty(view: View, mask: HeadMask) -> Hint:
-    """A row that may attend to nothing: what this app does with it, and what others would."""
+    """A hint about queries without visible keys: how this app and other code treat them."""
     query = saying.quoted_at(view, view.trace.query_tokens(mask.site.name), mask.empty)
     words = {"query": query, "kind": view.t(f"kinds.{mask.site.role}"), "count": mask.n_empty}
     return Hint(view.t("masks.empty_row", **words), "block")
@@ -259,7 +259,7 @@ def _svg(found: Sequence[HeadMask], view: View) -> str:
 
 
 def _code(view: View) -> list[object]:
-    """The masks that were made for this sentence: the model's own, and those of changed rules."""
+    """The functions that made the masks for this sentence: the model's and those of edits."""
     edits = view.trace.edits
     sizes = sizes_in_force(edits)
     rules = any(isinstance(edit, MaskSwitch | MaskSize) for edit in edits)

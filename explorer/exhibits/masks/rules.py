@@ -20,11 +20,11 @@ from explorer.runs.interventions import rules_in_force, sizes_in_force
 from models.hooks import Role
 
 _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix": "decoder"}
-"""The kind of attention that a rule is about, where it is about one alone."""
+"""The kind of attention that a rule applies to, for rules of a single kind."""
 
 
 def show(answer: None, view: View) -> Iterator[Block]:
-    """One row of switches, and below it what is changed, in words: these are sent first."""
+    """One row of switches, and below it the changes as text; both are sent first."""
     in_force = rules_in_force(view.edits)
     pads = Slider(
         "masks.pads",
@@ -52,7 +52,7 @@ def show(answer: None, view: View) -> Iterator[Block]:
 
 
 def _concerns(view: View, part: MaskPart | SizePart) -> bool:
-    """Whether this model has any attention that a rule is about."""
+    """Whether this model has attention that a rule applies to."""
     return part not in _CONCERNS or bool(view.sites_of(_CONCERNS[part]))
 
 
@@ -80,7 +80,7 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Iterator[Block]:
 
 
 def _switch(part: MaskPart) -> Callable[[bool], Change]:
-    """Only what differs from the usual masks is an edit, so a link says what was changed."""
+    """The change of a switch; only a deviation from the default masks is stored as an edit."""
 
     def change(on: bool) -> Change:
         return _replaced(part, () if on == USUAL_MASKS[part] else (MaskSwitch(part, on),))
@@ -93,7 +93,7 @@ def _resize(part: SizePart) -> Callable[[int], Change]:
 
 
 def _replaced(part: str, edits: tuple[Edit, ...]) -> Change:
-    """The rules come before the painted cells, which are applied on top of them."""
+    """Replace the edits of a rule; rules precede painted cells, which are applied on top."""
 
     def is_rule(edit: Edit) -> bool:
         return isinstance(edit, MaskSwitch | MaskSize)

@@ -1,4 +1,4 @@
-"""What a missing mask is worth in training, and what it costs: two models that differ in it."""
+"""The effect of training without the causal mask: two models that differ only in it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ NO_CAUSAL: tuple[Edit, ...] = (MaskSwitch("causal", False),)
 RIGHT, CHEAT = "twin-right", "twin-no-causal"
 """Shipped twins: the same data, seed and steps, with and without the causal mask."""
 LONGEST = 22
-"""Characters of the longest sentence that they were trained on, as their recipes say."""
+"""Characters of the longest sentence that they were trained on, from their recipes."""
 
 
 @dataclass(frozen=True)
 class Twin:
-    """One twin on one sentence: mean loss per token (nats) while it reads given words, and what
-    it writes by itself, both under the masks that it learned with."""
+    """One twin on one sentence: mean loss per token (nats) on given words, and its own output, both
+    with the masks that it was trained with."""
 
     name: str
     loss: float
@@ -36,7 +36,7 @@ class Twin:
 def twins(
     right: LoadedModel, cheat: LoadedModel, text: str, words: str | None = None
 ) -> tuple[Twin, Twin]:
-    """Both twins read `words` (None: what the right one writes) and then write for themselves.
+    """Both twins read `words` (None: the output of the correct twin) and then generate freely.
 
     Raises InputProblem as `trace`.
     """
@@ -70,7 +70,7 @@ def compute(
 
 
 def show(found: tuple[Twin, Twin] | None, view: View) -> Iterator[Block]:
-    """Both twins' losses on given words and what they write, and the way to the one that copies."""
+    """Both twins' losses on given words and their outputs, with a link to the twin that copies."""
     if found is None:
         return
     right, cheat = found

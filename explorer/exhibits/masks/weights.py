@@ -1,4 +1,4 @@
-"""The weights of one head as a heatmap in which each blocked cell says what blocks it."""
+"""The weights of one head as a heatmap that gives the reason for every blocked cell."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""What the steps of the path find in a run."""
+"""The facts about a run that the steps of the guided tour use."""

@@ -1,4 +1,4 @@
-"""Chapter 2 of the path: masks."""
+"""Chapter 2 of the guided tour: masks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ PADS = 3
 
 
 def own_role(trace: Trace) -> Role:
-    """The kind of self-attention in the stream that the logits belong to."""
+    """The kind of self-attention in the sequence that the logits belong to."""
     return next(stack.role for stack in trace.stacks if stack.stream == "tgt")
 
 
@@ -38,7 +38,7 @@ def _n_real(trace: Trace) -> int:
 
 
 def _lacking(loaded: LoadedModel, trace: Trace) -> Missing | None:
-    """Why the steps about the causal mask cannot be taken with this run; None where they can."""
+    """Why the steps about the causal mask do not work with this run; None if they do."""
     if not loaded.config.is_causal or trace.predicts != "next":
         return Missing("no_causal")
     site = trace.sites_of(own_role(trace))[0]
@@ -51,14 +51,14 @@ def _lacking(loaded: LoadedModel, trace: Trace) -> Missing | None:
 
 
 def _middle(trace: Trace) -> int:
-    """A query with tokens on both sides of it."""
+    """A query with tokens on both sides."""
     return round(varied(trace, 1, _n_real(trace) - 3)) if _n_real(trace) > 4 else 1
 
 
 @dataclass(frozen=True, eq=False)
 class Open:
-    """A row as it is and without the causal mask, weights [key]; `next` is the token after it, and
-    `ahead` what the row gives to later tokens once it may."""
+    """The weights [key] of a query with and without the causal mask; `ahead` is the weight that it
+    gives to later tokens without the mask."""
 
     row: Row
     masked: np.ndarray
@@ -67,12 +67,12 @@ class Open:
 
     @property
     def next(self) -> int:
-        """The place of the token that this row has to predict."""
+        """The position of the token that this query must predict."""
         return self.row.query + 1
 
 
 def purpose(loaded: LoadedModel, trace: Trace) -> Open | Missing:
-    """Read the same tokens without the causal mask: the head whose row then looks ahead most."""
+    """Read the same tokens unmasked: the head whose middle query then looks ahead most."""
     lacking = _lacking(loaded, trace)
     if lacking is not None:
         return lacking
@@ -93,7 +93,7 @@ def purpose(loaded: LoadedModel, trace: Trace) -> Open | Missing:
 
 @dataclass(frozen=True)
 class Seen:
-    """A row of the causal mask: how many keys it may attend to, of how many."""
+    """How many of `n` keys a query of causal attention may attend to (`seen`)."""
 
     row: Row
     n: int
@@ -131,10 +131,10 @@ def blocked(loaded: LoadedModel, trace: Trace) -> Blocked | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Unmasked:
-    """A row of causal self-attention whose scores are put through softmax in a wrong order.
+    """A query of causal self-attention with a wrong order of mask and softmax.
 
-    `right` [key] are its weights; `raw` those of all its scores, as if none were blocked; `zeroed`
-    those where the blocked scores are 0 instead of minus infinity.
+    `right` [key] are its weights, `raw` its weights without a mask, and `zeroed` its weights if the
+    blocked scores are 0 instead of minus infinity.
     """
 
     row: Row
@@ -145,12 +145,12 @@ class Unmasked:
 
     @property
     def left(self) -> float:
-        """What a row adds up to whose blocked weights are set to 0 after the softmax."""
+        """The sum of the weights if blocked ones are set to 0 after the softmax."""
         return float(self.raw[self.allowed].sum())
 
     @property
     def leaked(self) -> float:
-        """What blocked keys get where their scores are 0."""
+        """The weight on blocked keys if their scores are 0."""
         return float(self.zeroed[~self.allowed].sum())
 
 
@@ -166,12 +166,12 @@ def _unmasked(trace: Trace, row: Row) -> Unmasked:
 
 
 def after(loaded: LoadedModel, trace: Trace) -> Unmasked | Missing:
-    """The row of which about a wanted share is left when the mask comes after the softmax."""
+    """The query whose row sum is closest to a target if the mask follows the softmax."""
     return _lacking(loaded, trace) or _near(trace, lambda each: each.left, (0.3, 0.7))
 
 
 def zero(loaded: LoadedModel, trace: Trace) -> Unmasked | Missing:
-    """The row of which about a wanted share leaks where blocked scores are multiplied by 0."""
+    """The query whose leak is closest to a target if blocked scores are multiplied by 0."""
     return _lacking(loaded, trace) or _near(trace, lambda each: each.leaked, (0.2, 0.6))
 
 
@@ -193,7 +193,7 @@ def _near(
 
 @dataclass(frozen=True, eq=False)
 class Padded:
-    """The mask of a row's head once PADs follow the text: its cells, [query, key]."""
+    """The mask of one head with PADs after the text, [query, key]."""
 
     row: Row
     traced: Trace
@@ -204,7 +204,7 @@ class Padded:
 
 
 def padding(loaded: LoadedModel, trace: Trace) -> Padded | Missing:
-    """The same text with PADs behind it: the encoder's mask, or that of the one text."""
+    """The same text followed by PADs: the mask of the encoder, or of a decoder-only model."""
     if loaded.marks.pad is None:
         return Missing("no_pad")
     traced = tracing.trace(loaded, trace.text, None, (), PADS)
@@ -217,19 +217,19 @@ def padding(loaded: LoadedModel, trace: Trace) -> Padded | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """What every fill makes of a row whose keys are all blocked, in float32 and float16."""
+    """The result of every fill for a fully masked query, in float32 and float16."""
 
     row: Row
     weights: np.ndarray
     found: tuple[Filled, ...]
 
     def of(self, fill: str, dtype: str) -> Filled:
-        """One of them."""
+        """The result for one fill and dtype."""
         return next(each for each in self.found if (each.fill, each.dtype) == (fill, dtype))
 
 
 def filling(loaded: LoadedModel, trace: Trace) -> Filling | Missing:
-    """Fill a row of the first head of self-attention with every value that tutorials use."""
+    """Apply every common fill value to a query of the first self-attention head."""
     site = trace.sites_of(own_role(trace))[0]
     n = len(trace.query_tokens(site.name))
     if n < 3:
