@@ -1,1 +1,1 @@
-"""Timings: `make bench`. The same work by Headlight and by a public alternative, in one run."""
+"""Benchmarks (`make bench`): Headlight and a public alternative do the same work in one run."""

@@ -1,4 +1,4 @@
-"""The answers of the page Causes on a sentence of 13 tokens, each computed anew."""
+"""The computations of the page Causes for a sentence of 13 tokens, without the cache."""
 
 import sys
 
@@ -15,7 +15,7 @@ TEXT = "She reads a book every morning before she goes out."
 
 
 def run(model: str = "en-zh") -> list[str]:
-    """Lines of milliseconds, without opening the model and without the run itself."""
+    """Lines of milliseconds, excluding opening the model and the run itself."""
     loaded = open_model(model)
     traced = trace(loaded, TEXT)
     site, position = traced.sites[-1], 1

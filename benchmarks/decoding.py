@@ -53,7 +53,7 @@ CASES = [
 def run(only_shape: str = "", only_case: str = "") -> Iterator[str]:
     """Lines of tokens per second: the median of rounds in which all sides take turns.
 
-    Of the shapes and cases whose names begin with what is given, so of all of them without.
+    Only shapes and cases whose names begin with the arguments are run; by default all.
     """
     yield f"torch threads: {torch.get_num_threads()}; {N_SRC} tokens given, {N_NEW} written"
     peer: Peer | None = None
@@ -104,7 +104,7 @@ def _row(
                 seconds[side].append(took)
     median = {side: statistics.median(values) for side, values in seconds.items()}
     words = [f"{side} {N_NEW / value:6.1f} tokens/s" for side, value in median.items()]
-    # Rounds are compared one by one: what the machine does besides, both sides feel in a round.
+    # Compare round by round: other load on the machine affects both sides of a round.
     cost = statistics.median(
         with_ / without
         for with_, without in zip(seconds["ours, patterns"], seconds["ours"], strict=True)
@@ -124,8 +124,8 @@ def _row(
 def _seconds(
     model: Model, tokens: torch.Tensor, strategy: Strategy, cached: bool, captured: bool
 ) -> float:
-    """One decoding of N_NEW tokens; `captured` keeps every pattern of every step."""
-    # A model with random weights hardly ever ends a sentence; here it never does, on either side.
+    """Seconds to decode N_NEW tokens; `captured` records every pattern of every step."""
+    # Random weights hardly ever predict the end token; disable it on both sides.
     end = model.marks.end
     never = Edits({LOGITS: lambda logits: logits.index_fill_(-1, torch.tensor(end), -1e9)})
     patterns = {site.hook("pattern") for site in model.attention_sites()}

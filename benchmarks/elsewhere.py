@@ -1,4 +1,4 @@
-"""The same answers as `transformers.generate`: beams and rules on tiny random models.
+"""Compare decoding with `transformers.generate`: beams and rules on tiny random models.
 
 `--write` makes the golden file that the tests compare with; without it, the file is compared.
 Run as `python -m benchmarks.elsewhere` in the environment of `make parity`.
@@ -52,7 +52,7 @@ def asked() -> list[tuple[str, int, dict[str, Any]]]:
 
 
 def theirs(model: Any, source: list[int], settings: dict[str, Any]) -> tuple[list[int], float]:
-    """What `transformers` writes, without what was given, and the score of a beam."""
+    """The tokens that `transformers` generates, without the prompt, and the score of a beam."""
     given = torch.tensor([source])
     out = model.generate(
         given,

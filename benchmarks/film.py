@@ -1,9 +1,9 @@
-"""The moving picture of the README: Start at work on its first sentence, in real Chromium.
+"""Record the animation of the README: the page Start with its first sentence, in Chromium.
 
     python -m benchmarks.film docs/start.gif
 
 It plays the whole picture once, opens a head, and switches the causal mask off. Every frame is a
-screenshot at a time that is set, so the film does not depend on the speed of the machine.
+screenshot at a simulated time, so the film does not depend on the speed of the machine.
 """
 
 import argparse
@@ -23,15 +23,15 @@ from tests.browser.app import chromium, running_app
 WIDTH, HEIGHT = 1440, 900
 CLIP = {"x": 0, "y": 72, "width": 1440, "height": 690}
 SHOWN = 960
-"""Pixels of the film's width; it is taken larger, so that letters are smooth."""
+"""Width of the film in pixels; screenshots are larger, so that text is smooth."""
 RATE = 12
 """Frames per second."""
 PLAYED = 9.0
-"""Seconds for the whole picture, which takes longer in the app."""
+"""Seconds for the whole animation, which takes longer in the app."""
 OPENED = 3.6
 """Seconds for a head: scores, mask, softmax, output."""
 STILL = 1.4
-"""Seconds for which each result stays."""
+"""Seconds for which each result is shown."""
 TEXT = "She reads a book every morning."
 
 
@@ -47,7 +47,7 @@ def frames(page: Page) -> Iterator[tuple[Image.Image, float]]:
         yield shot(page), 1 / RATE
     yield shot(page), STILL
     open_head(page)
-    # Chromium's own clock is held, so that motion advances by one frame each time.
+    # Chromium's clock is paused, so that each step advances by one frame.
     for _ in range(round(OPENED * RATE)):
         page.clock.run_for(round(1000 / RATE))
         yield shot(page), 1 / RATE
@@ -61,11 +61,11 @@ def frames(page: Page) -> Iterator[tuple[Image.Image, float]]:
 
 
 def open_head(page: Page) -> None:
-    """Open the decoder's last head, with time held at its beginning."""
+    """Open the decoder's last head, with time paused at the start of its animation."""
     page.clock.install()
     place = (t("start.block", lang="en", number=3), t("start.kinds.decoder", lang="en"))
     page.get_by_role("button", name=", ".join(place)).press("Enter")
-    for _ in range(400):  # the clock is held, and Streamlit's own timers with it
+    for _ in range(400):  # Streamlit's timers are paused too
         page.clock.run_for(1)
         page.wait_for_timeout(50)
         if page.locator(".hl .open").count():
@@ -81,15 +81,15 @@ def settle(page: Page) -> None:
 
 
 def shot(page: Page) -> Image.Image:
-    """The sentence and the picture, in the film's size."""
+    """A screenshot of the sentence and the picture, in the film's size."""
     picture = Image.open(io.BytesIO(page.screenshot(clip=CLIP))).convert("RGB")
     return picture.resize((SHOWN, round(SHOWN * picture.height / picture.width)), Image.LANCZOS)
 
 
 def colours() -> list[int]:
-    """Up to 256 colours of the light palette: its ramps, and each colour on paper, ever fainter.
+    """Up to 256 colours of the light palette: its ramps, and fading tints of each colour.
 
-    Chosen from the frames themselves, rare colours such as the target's would be lost.
+    A palette computed from the frames would lose rare colours such as the target's.
     """
     named = (LIGHT.ink, LIGHT.muted, LIGHT.source, LIGHT.target, LIGHT.accent, LIGHT.line)
     others = (LIGHT.query, LIGHT.key, LIGHT.value, LIGHT.hatch, "#f8f7fc", "#000000")
@@ -108,12 +108,12 @@ def colours() -> list[int]:
 
 
 def mixed(low: tuple[int, ...], high: tuple[int, ...], share: float) -> tuple[int, ...]:
-    """A colour between two, `share` of the way."""
+    """Interpolate between two colours, at `share`."""
     return tuple(round(a + (b - a) * share) for a, b in zip(low, high, strict=True))
 
 
 def save(file: Path, taken: list[tuple[Image.Image, float]]) -> None:
-    """One palette for all frames, so that unchanged parts cost nothing."""
+    """Save with one palette for all frames, so that unchanged regions take no space."""
     pictures, seconds = zip(*taken, strict=True)
     palette = Image.new("P", (1, 1))
     palette.putpalette(colours())
@@ -123,7 +123,7 @@ def save(file: Path, taken: list[tuple[Image.Image, float]]) -> None:
 
 
 def main() -> None:
-    """Make the film and say how large it is."""
+    """Record the film and print its size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path)
     file: Path = parser.parse_args().file

@@ -25,13 +25,13 @@ SEEN = (
 })"""
     + f"({PICTURE!r})"
 )
-"""Looks in every frame whether the picture has content, and notes, in milliseconds from the
-start of navigation, when the frame after that begins: then it is on the screen. (Asked from outside
-instead, the page answers only once its charts are drawn too.)"""
+"""Checks in every frame whether the picture has content, and records when the next frame begins, in
+milliseconds from the start of navigation: then it is on the screen. (A query from outside would be
+answered only after the charts are drawn too.)"""
 
 
 def run() -> list[str]:
-    """Seconds to the server's first answer, to the first picture, and to a second visitor's."""
+    """Seconds to the server's first response, the first picture, and that of a second session."""
     with chromium() as browser:
         started = time.perf_counter()
         with running_app() as address:

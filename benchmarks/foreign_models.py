@@ -227,4 +227,4 @@ MODELS: dict[str, tuple[str, Small]] = {
 }
 
 EXTRA = {"mt5": {"lm_head.weight": (61, 24)}}
-"""Tensors that files of some models have, and newly saved ones do not."""
+"""Tensors that some published files contain and newly saved models do not."""

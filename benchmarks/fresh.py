@@ -2,10 +2,10 @@
 
     python -m benchmarks.fresh [--python python3.12] [--picture FILE] [--test]
 
-Into a temporary folder, as a user whose home is empty: the clone as the README has it, `make run`
-until a browser shows the first picture, the same app again in a network namespace that has nothing
-but this machine itself (Linux, `unshare`), and with `--test` also `make test`. What is kept of the
-environment is the way to the package index (PIP_* and proxies).
+In a temporary folder, as a user with an empty home: clone as in the README, `make run` until a
+browser shows the first picture, then the same app in a network namespace with loopback only (Linux,
+`unshare`), and with `--test` also `make test`. Of the environment, only the settings of the package
+index (PIP_* and proxies) are preserved.
 """
 
 import argparse
@@ -30,13 +30,13 @@ KEPT = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_pr
 
 
 def environment(home: Path) -> dict[str, str]:
-    """What a new user has: an empty home, a path, and the way to the package index."""
+    """A new user's environment: an empty home, PATH, and access to the package index."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
     return kept | {"HOME": str(home), "PATH": os.defpath + ":/usr/local/bin", "LANG": "C.UTF-8"}
 
 
 def megabytes(folder: Path) -> float:
-    """What the files of a folder weigh."""
+    """The size of all files in a folder, in MB."""
     return sum(file.lstat().st_size for file in folder.rglob("*") if not file.is_dir()) / 1e6
 
 
@@ -44,7 +44,7 @@ def megabytes(folder: Path) -> float:
 def started(command: list[str], clone: Path, home: Path) -> Iterator[tuple[float, str]]:
     """A command that serves the app: seconds until it answers, and its address.
 
-    Raises RuntimeError with its last words if it ends, or does not answer in MOST_WAITED seconds.
+    Raises RuntimeError with its last output if it exits or does not answer in MOST_WAITED seconds.
     """
     port = free_port()
     env = environment(home) | {
@@ -69,7 +69,7 @@ def started(command: list[str], clone: Path, home: Path) -> Iterator[tuple[float
 
 
 def seen(address: str, picture: Path | None) -> float:
-    """Seconds from opening the page to its first picture; a screenshot where one is asked for."""
+    """Seconds from opening the page to its first picture; saves a screenshot to `picture`."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         opened = time.perf_counter()
@@ -82,7 +82,7 @@ def seen(address: str, picture: Path | None) -> float:
 
 
 def offline(clone: Path, home: Path) -> str:
-    """The app without a network, in a namespace of its own: one line that says what came of it."""
+    """Run the app without a network, in its own namespace; one line with the result."""
     if shutil.which(OFFLINE[0]) is None:
         return "not measured: this system has no `unshare`"
     inside = f"ip link set lo up && exec {sys.executable} -m benchmarks.fresh --in {clone} {home}"
@@ -93,7 +93,7 @@ def offline(clone: Path, home: Path) -> str:
 
 
 def serve(clone: Path) -> list[str]:
-    """The app of a clone whose environment has been made."""
+    """The command that serves the app of an installed clone."""
     return [str(clone / ".venv/bin/streamlit"), "run", "app.py"]
 
 

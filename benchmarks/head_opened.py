@@ -1,4 +1,4 @@
-"""A head of a large model is clicked: how soon it shows large, and how soon its exact digits do.
+"""Opening a head of a large model: time to its enlarged view and to its exact numbers.
 
 `python -m benchmarks.head_opened --models DIR NAME`: the model NAME of a folder of models, read in
 the app on one torch thread, with a text of some 64 tokens.
@@ -38,7 +38,7 @@ CLICK = """async (view, place) => {
 
 
 def clicks(page: Page) -> tuple[list[float], list[float]]:
-    """Seconds to the picture and to the exact one, of heads all over the grid."""
+    """Seconds to the picture and to the exact picture, for heads across the grid."""
     view = page.locator(".hl").filter(has=page.locator("button.head")).first
     drawn, exact = [], []
     for turn in range(N_CLICKS):

@@ -1,9 +1,9 @@
-"""What a visitor waits for, from the press of a key or button until the new picture is painted.
+"""Interaction latency, from the press of a key or button until the new picture is painted.
 
     python -m benchmarks.interaction [PART …]
 
-In a real Chromium, beside a server of its own on the same machine: medians and the slowest of
-`N_CLICKS`. What a click asks for was not computed before, unless the line says "again".
+In Chromium, with a server on the same machine: the median and the slowest of `N_CLICKS`. No result
+is cached before the click, unless the line says "again".
 """
 
 import argparse
@@ -24,7 +24,7 @@ THINGS = (
     "houses", "letters", "men", "rivers", "roads", "schools", "shops", "students", "trains",
     "trees",
 )  # fmt: skip
-"""With each of these, the model translates another way once its causal mask is off."""
+"""Sentences whose translation changes when the causal mask is off."""
 WATCH = """() => {
     const watched = window.watched = { pressed: null, done: null };
     for (const kind of ["pointerup", "keydown"]) {
@@ -80,13 +80,13 @@ SENTENCE = ".st-key-sentence"
 
 @dataclass(frozen=True)
 class Desk:
-    """A browser's page on a running app."""
+    """A browser page with a running app."""
 
     page: Page
     address: str
 
     def open(self, place: str, **state: str) -> None:
-        """Go to a page of the app and wait until it stands still."""
+        """Open a page of the app and wait until it is idle."""
         link = {"lang": "en", "text": f"I like {THINGS[0]} because you are kind.", **state}
         self.page.goto(f"{self.address}/{place}?{urlencode(link)}")
         self.page.locator("[data-testid=stMain] canvas, .js-plotly-plot").first.wait_for()
@@ -94,7 +94,7 @@ class Desk:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until no script runs, and as long again as a reader looks at least."""
+        """Wait until no script runs, and then for the minimum reading time."""
         self.page.wait_for_function(
             "() => document.querySelector('[data-testid=stApp]')"
             ".getAttribute('data-test-script-state') === 'notRunning'"
@@ -102,7 +102,7 @@ class Desk:
         self.page.wait_for_timeout(400)
 
     def read(self, sentence: str) -> None:
-        """Have another sentence read."""
+        """Enter another sentence."""
         box = self.page.get_by_role("textbox", name=t("sidebar.sentence", lang="en"))
         box.fill(sentence)
         box.press("Control+Enter")
@@ -113,7 +113,7 @@ class Desk:
         self.settle()
 
     def clock(self, press: Callable[[], object], *changes: str) -> list[float]:
-        """Seconds from a press until each of these expressions has another value, painted."""
+        """Seconds from a press until the new value of each of these expressions is painted."""
         self.page.evaluate(
             """changes => {
                 watched.pressed = null;
@@ -133,7 +133,7 @@ class Desk:
 
 
 def text_of(selector: str) -> str:
-    """What stands in all that this selector finds, as an expression for `Desk.clock`."""
+    """The text of all elements of this selector, as an expression for `Desk.clock`."""
     return f"text({selector!r})"
 
 
@@ -149,7 +149,7 @@ def drawn(selector: str) -> str:
 
 
 def switches(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """The causal mask off, on sentences that were never read without it; and on and off again."""
+    """The causal mask off, for sentences never run without it; then on and off again."""
     desk.open("masks")
     switch = desk.page.get_by_text(t("edits.causal", lang="en"), exact=True).first
     first, again = [], []
@@ -162,7 +162,7 @@ def switches(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 
 def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """Single cells of the decoder's matrix, one after the other, with the brush."""
+    """Paint single cells of the decoder's matrix in turn."""
     desk.open("masks", pads="0", site="decoder", layer="1", head="1")
     desk.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
     desk.settle()
@@ -192,7 +192,7 @@ def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 
 def heads_off(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """One head after the other switched off, and left so: each time a run that is new."""
+    """Ablate heads cumulatively, so that each click needs a new run."""
     desk.open("heads")
     off = []
     for turn in range(N_CLICKS):
@@ -226,20 +226,20 @@ def opened(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 
 def films(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """The film of a decoding, step by step."""
+    """The decoding animation, step by step."""
     desk.open("decoding", text="I like the old house near the river and the small garden.")
     live = []
     for turn in range(N_CLICKS):
         place = "next" if turn // 8 % 2 == 0 else "back"
         button = desk.page.locator(f"[data-at={place}]").first
         live += desk.clock(button.click, text_of(".player .count"))
-        desk.page.wait_for_timeout(600)  # it tells the server where it has come to rest
+        desk.page.wait_for_timeout(600)  # it reports its final step to the server
         desk.settle()
     yield "a step of the film", live
 
 
 def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """Another layer, from the menu of layers, where the server computes the picture."""
+    """Select another layer in the menu, where the server computes the picture."""
     for place, seen, name in (
         ("masks", drawn("canvas[data-at^=cells]"), "patterns"),
         ("cell", text_of("[data-testid=stMetric]"), "numbers"),
@@ -258,7 +258,7 @@ def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 
 def hovers(desk: Desk, tokens: int) -> list[float]:
-    """Seconds that a pointer's move over the large map takes until every thumbnail is lit."""
+    """Seconds from a pointer move over the large map until every thumbnail is highlighted."""
     desk.page.goto(f"{desk.address}?tokens={tokens}")
     canvas = desk.page.locator(".hl canvas.sheet").first
     canvas.wait_for()
@@ -278,7 +278,7 @@ PARTS: dict[str, Callable[[Desk], Iterator[tuple[str, list[float]]]]] = {
 
 
 def run(parts: tuple[str, ...] = (*PARTS, "hover")) -> Iterator[str]:
-    """A line for each kind of click: its median and its slowest."""
+    """One line per kind of click: the median and the slowest."""
     with chromium() as browser:
         window = browser.new_context(
             viewport={"width": 1440, "height": 1000},

@@ -1,4 +1,4 @@
-"""Opening the default model, beside torch's own module of the same shape filled from a file."""
+"""Opening the default model, compared with loading a torch module of the same shape."""
 
 import tempfile
 from pathlib import Path
@@ -23,7 +23,7 @@ class Plain(nn.Module):
 
 
 def run() -> list[str]:
-    """Median seconds of both, weights stored as float16 and computed in float32."""
+    """Median seconds of both, with weights stored as float16 and converted to float32."""
     config = load_checkpoint(CHECKPOINTS / "en-zh").config
     shape = (config.vocab_size, config.d_model, config.n_heads, config.n_layers, config.d_ff)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,12 +1,12 @@
-"""Looking: what capturing every pattern costs, on a short sentence and on long ones.
+"""Capture: the cost of recording every pattern, for a short sentence and for long ones.
 
-The shipped translator reads 24 tokens; the shape of GPT-2 small, with random weights, up to 1,024:
-by this library as the app opens a model, unseen and with every pattern kept, by plain torch in a
-loop by hand, with its fused kernel and with one that keeps its patterns, and by `transformers` with
-eager attention in an environment of its own (see `peers.py`).
+The shipped translator reads 24 tokens; a model of the shape of GPT-2 small, with random weights,
+reads up to 1,024. Compared are this library, without hooks and with every pattern recorded; a plain
+torch loop, with the fused kernel and with explicit patterns; and `transformers` with eager
+attention, in its own environment (see `peers.py`).
 
-`python -m benchmarks.looking 1024` runs that length alone; `python -m benchmarks.looking 1024
-memory` measures what each side takes, in a process of its own.
+`python -m benchmarks.looking 1024` runs only that length; `python -m benchmarks.looking 1024
+memory` measures the memory of each side, in its own process.
 """
 
 import copy
@@ -37,7 +37,7 @@ LENGTHS = {32: 15, 128: 9, 512: 5, 1024: 3}
 
 
 def run() -> Iterator[str]:
-    """Lines of milliseconds: forward passes, looked at and not."""
+    """Lines of milliseconds: forward passes with and without recording."""
     model = load_checkpoint(CHECKPOINTS / "en-zh").model
     speed_up(model)
     src = torch.randint(4, model.config.vocab_size, (1, 24))
@@ -62,7 +62,7 @@ def run() -> Iterator[str]:
 def seen(
     model: Model, given: Rows, what: str | None, patterns: torch.dtype | None = None
 ) -> dict[str, Tensor]:
-    """One pass that keeps the hook points whose names end so, patterns in that dtype."""
+    """One pass that records the hook points with these suffixes, patterns in that dtype."""
     if what is None:
         model.read(given)
         return {}
@@ -74,7 +74,7 @@ def seen(
 
 @torch.inference_mode()
 def by_hand(model: DecoderOnly, tokens: Tensor, fused: bool) -> list[Tensor]:
-    """The same pass as anybody writes it out; the patterns that it keeps, none with `fused`."""
+    """The same pass in plain torch; returns its patterns, none with `fused`."""
     n, kept = tokens.shape[1], list[Tensor]()
     blocked = torch.ones(n, n, dtype=torch.bool).triu(1)
     x = model.embed(tokens) + model.positions.weight[:n]
@@ -114,7 +114,7 @@ def sides_of(length: int) -> tuple[Tensor, dict[str, Callable[[], object]]]:
     plain = build_model(config).eval()
     model = copy.deepcopy(plain)
     assert isinstance(plain, DecoderOnly)
-    speed_up(model)  # as the app opens a model of this size, too large to be held packed as well
+    speed_up(model)  # as the app opens a model of this size, too large for packed copies
     tokens = torch.randint(4, config.vocab_size, (1, length))
     given = Rows(tokens)
     sides: dict[str, Callable[[], object]] = {
@@ -127,8 +127,8 @@ def sides_of(length: int) -> tuple[Tensor, dict[str, Callable[[], object]]]:
 
 
 def memory(length: int) -> Iterator[str]:
-    """Lines of one length: the MB by which a fresh process grows, while the patterns are held and
-    at the most (logits and what attention needs on its way included)."""
+    """Lines of one length: growth of a fresh process in MB, while the patterns are held and at the
+    peak (including logits and intermediate results)."""
     tokens, sides = sides_of(length)
     with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
         grown = {name: pool.apply(_grown, (length, name)) for name in sides}
@@ -153,8 +153,8 @@ def _grown(length: int, name: str) -> dict[str, float]:
 
 
 def beside_the_fused_kernel(length: int) -> Iterator[str]:
-    """Lines of one length: milliseconds, and how many times as long as the fused kernel takes, in
-    plain torch, and as our own model that nobody looks at."""
+    """Lines of one length: milliseconds, and the ratio to the fused kernel in plain torch and to
+    our model without hooks."""
     tokens, sides = sides_of(length)
     peer: Peer | None = None
     try:

@@ -1,11 +1,11 @@
-"""Memory of the server while many different long texts are read, in one session and in many.
+"""Server memory for many different long texts, in one session and in many.
 
     python -m benchmarks.memory [--texts 500] [--sessions 100]
     HEADLIGHT_MODELS=FOLDER python -m benchmarks.memory --model NAME --words 900 --pages heads
 
-One session asks for texts of some 110 tokens with translations of its own, over all pages; then
-sessions are opened, read one such text each, and are closed. What a server keeps must come to a
-plateau: the budget of its cache (HEADLIGHT_CACHE_MB) besides what it takes anyway.
+One session requests texts of about 110 tokens with given translations, on all pages; then sessions
+are opened, read one such text each, and are closed. The server's memory must reach a plateau: its
+base plus the budget of its cache (HEADLIGHT_CACHE_MB).
 """
 
 import argparse
@@ -37,7 +37,7 @@ def texts(seed: int, asked: argparse.Namespace) -> dict[str, str]:
 
 
 async def one_session(url: str, seeds: range, pids: list[int], asked: argparse.Namespace) -> None:
-    """All texts in one session, one page after the other; prints the memory now and then."""
+    """All texts in one session, one page after the other; prints the memory periodically."""
     pages, every = asked.pages.split(","), max(1, asked.texts // 10)
     async with connected(url) as socket:
         for at, seed in enumerate(seeds):
@@ -47,7 +47,7 @@ async def one_session(url: str, seeds: range, pids: list[int], asked: argparse.N
 
 
 async def many_sessions(url: str, seeds: range, pids: list[int], asked: argparse.Namespace) -> None:
-    """A session for each text, closed once its page was drawn."""
+    """One session per text, closed after its page is drawn."""
     pages, every = asked.pages.split(","), max(1, asked.sessions // 5)
     for at, seed in enumerate(seeds):
         async with connected(url) as socket:
@@ -57,7 +57,7 @@ async def many_sessions(url: str, seeds: range, pids: list[int], asked: argparse
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--sessions", type=int, default=100)

@@ -1,4 +1,4 @@
-"""A saved picture (`hl.show`) of 12 x 12 heads x 128 tokens: its size, and how soon it shows."""
+"""A saved picture (`hl.show`) of 12 x 12 heads x 128 tokens: file size and time to display."""
 
 import tempfile
 from pathlib import Path
@@ -11,9 +11,9 @@ from benchmarks.timing import quantiles_row
 from tests.browser.app import chromium
 
 N_OPENED = 9
-# "On screen" is when the first frame is presented in which every sheet of thumbnails in sight is
-# painted. A callback for a frame runs before the frame is painted, so the mark that it adds is
-# presented with it, and Element Timing tells when.
+# "On screen" is the presentation of the first frame in which all visible sheets of thumbnails are
+# painted. A frame callback runs before painting, so the marker that it adds is presented in the
+# same frame, at a time that Element Timing reports.
 WATCH = """
 const painted = new WeakSet();
 const draw = CanvasRenderingContext2D.prototype.drawImage;

@@ -1,11 +1,11 @@
-"""What a new sentence costs on the server, in a model of one's own or in a shipped one.
+"""Server time for a new sentence, with the user's own model or a shipped one.
 
-`python -m benchmarks.own_model FOLDER` opens the model and asks the page Heads, as Streamlit runs
-it, for new sentences of 64 tokens and for other layers of the last one. Beside them stands the
-model's own forward pass over the same tokens. `--tokens N` is another length.
+`python -m benchmarks.own_model FOLDER` opens the model and requests the page Heads, as Streamlit
+runs it, for new sentences of 64 tokens and for other layers of the last one. It also prints the
+time of the model's forward pass over the same tokens. `--tokens N` sets another length.
 
-`--kept N` asks for so many texts alone and prints after each what the cache counts as kept, and by
-how much the process has grown since the model was open.
+`--kept N` only requests N texts, and prints after each the size of the cache and the growth of the
+process since the model was opened.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def _page() -> None:
 
 
 def main() -> None:
-    """Print the medians of five turns, one thread."""
+    """Print the medians of five rounds on one thread."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokens", type=int, default=64)
@@ -53,7 +53,7 @@ def main() -> None:
     words = (WORDS.split() * 100)[: args.tokens + 20]
 
     def text(turn: int) -> str:
-        """So many tokens, in another order each time."""
+        """A text of the requested number of tokens, in a different order each time."""
         turned = words[turn:] + words[:turn]
         while len(given_tokens(loaded, " ".join(turned))) > args.tokens:
             turned.pop()
@@ -94,13 +94,12 @@ def main() -> None:
 
 
 def _kept() -> float:
-    """MB that the cache counts."""
+    """The size of the cache in MB."""
     return sum(store.n_bytes for store in (caching.STORE, caching.PARTS)) / 1e6
 
 
 def _visit(model: str, text: str) -> None:
-    """One AppTest. It would never forget the downloads on offer, and all that they are made of,
-    which a server does with each run of the page: so none is offered."""
+    """One AppTest without downloads: unlike a server, AppTest never releases them or their data."""
     at = AppTest.from_function(_page, default_timeout=600)
     at.query_params["model"], at.query_params["text"] = model, text
     with patch.object(MediaFileManager, "add_deferred", lambda *_, **__: "none"):
@@ -110,7 +109,7 @@ def _visit(model: str, text: str) -> None:
 
 
 def _show_kept(model: str, texts: list[str]) -> None:
-    """Each text in a visit of its own."""
+    """Read each text in its own session, and print the memory after each."""
     _visit(model, "Hi")  # the model is open, and everything imported
     before = resident()
     print(f"the process with the model: {before:.0f} MB")

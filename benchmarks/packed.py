@@ -1,7 +1,7 @@
-"""Matrices packed by oneDNN beside the plain ones of torch's BLAS, and what depends on them.
+"""Matrices packed by oneDNN compared with plain ones (torch's BLAS), and code that uses them.
 
-`python -m benchmarks.packed` prints milliseconds of products of many rows, what a process grows by
-over texts of 200 lengths, and what "Which heads matter" takes for one sentence.
+`python -m benchmarks.packed` prints milliseconds of products of many rows, the growth of a process
+over texts of 200 lengths, and the time of "Which heads matter" for one sentence.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def _packed(weight: Tensor) -> Packed:
 
 @torch.inference_mode()
 def _grown(multiply: Callable[[Tensor, Packed, None], Tensor]) -> float:
-    """MB by which the process grows."""
+    """The growth of the process in MB."""
     matrices = [_packed(torch.randn(out, into)) for into, out in SHAPES]
     before = resident()
     for length in LENGTHS:

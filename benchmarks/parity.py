@@ -1,12 +1,11 @@
-"""The same numbers as `transformers`: tiny models of every family that can be opened, compared.
+"""Compare numbers with `transformers`, with tiny models of every supported family.
 
-`make parity` builds each with `transformers` (eager attention, float32; norms and biases scattered,
-since fresh ones are 1 and 0 and hide faults), saves it as people save models, opens the folder here
-and compares the logits, every layer's stream and every pattern, at all positions; then the last
-layer with padding on either side, and read token by token with a cache; and what both write
-greedily. It needs an
-environment of its own, which the Makefile makes. `--write` writes the golden files that the tests
-compare with.
+`make parity` builds each model with `transformers` (eager attention, float32), with random norms
+and biases, since the initial 1 and 0 hide bugs. It saves the model, opens the folder here and
+compares the logits, the residual stream of every layer and every pattern, at all positions. It then
+compares the last layer with padding on either side and token by token with a cache, and the greedy
+outputs. The Makefile creates the environment for it. `--write` writes the golden files that the
+tests compare with.
 """
 
 import argparse
@@ -79,7 +78,7 @@ def texts(name: str) -> dict[str, torch.Tensor]:
 
 
 def layers(model: Any) -> dict[str, list[torch.nn.Module]]:
-    """The blocks of a model of `transformers`, by what we call their stack."""
+    """The blocks of a `transformers` model, by our name of their stack."""
     found: dict[str, list[torch.nn.Module]] = {}
     for name, module in model.named_modules():
         if isinstance(module, torch.nn.ModuleList) and name.rpartition(".")[2] in (
@@ -141,7 +140,7 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
 
 def off(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The largest difference, over the largest value."""
+    """The largest difference, relative to the largest value."""
     assert ours.shape == theirs.shape
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
@@ -176,18 +175,18 @@ def padded_and_cached(
 
 
 def written(model: Any, ids: dict[str, torch.Tensor]) -> list[int] | None:
-    """What `transformers` writes greedily after the second text; None for a model that does not."""
+    """The greedy continuation of the second text by `transformers`; None if it cannot generate."""
     if not model.can_generate() or "MaskedLM" in type(model).__name__:
         return None
     given, start = ids["second.tgt"], None
     if model.config.is_encoder_decoder:
         given, start = ids["second.src"], model.config.decoder_start_token_id
     never = [start] if start is not None and start == model.config.pad_token_id else None
-    model.generation_config = hf.GenerationConfig()  # without the ends and tokens that it forces
+    model.generation_config = hf.GenerationConfig()  # without forced tokens and end tokens
     settings = hf.GenerationConfig(
         max_new_tokens=WRITTEN,
         do_sample=False,
-        use_cache=False,  # so that what ours keeps is compared with whole passes
+        use_cache=False,  # so that our cache is compared with full passes
         pad_token_id=0,
         decoder_start_token_id=start,
         suppress_tokens=never,
@@ -205,7 +204,7 @@ def writes_the_same(model: Model, ids: dict[str, torch.Tensor], expected: list[i
 
 
 def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]) -> Small:
-    """The largest difference of each kind, over the largest value of it."""
+    """The largest difference of each kind, relative to its largest value."""
     model = open_folder(folder).model
     worst = {"logits": 0.0 if model.predicts else math.nan, "stream": 0.0, "pattern": 0.0}
     for text in TEXTS:
@@ -220,7 +219,7 @@ def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np
 
 
 def main() -> int:
-    """Compare every model, or those that are named; exit status 1 where one is off by over 1e-4."""
+    """Compare all or the named models; exit status 1 if any is off by more than 1e-4."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*MODELS, []])
     parser.add_argument("--docs", action="store_true", help="put the table into docs/")
@@ -316,7 +315,7 @@ def write_pieces() -> None:
 def write(
     name: str, folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]
 ) -> None:
-    """The golden file of one model: config, names and shapes, ids, and what was computed."""
+    """Write the golden file of one model: config, names and shapes, ids, and results."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     stored = load_file(folder / "model.safetensors")
     said = {"config": config, "shapes": {key: list(t.shape) for key, t in stored.items()}}

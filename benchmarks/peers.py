@@ -1,7 +1,7 @@
-"""An environment of its own for a peer that this project does not depend on.
+"""Separate environments for libraries to compare with, which are not dependencies.
 
-The bench makes it in `.bench/`, which git ignores. The peer's package is installed there; torch
-and what else is at hand are shared with this project's own environment, so both run on one build.
+They are created in `.bench/`, which git ignores. Only the peer's package is installed there; torch
+and other installed packages are shared with this project's environment, so both use one build.
 """
 
 import json
@@ -16,13 +16,13 @@ FOLDER = Path(__file__).parents[1] / ".bench"
 
 
 class NoPeerError(RuntimeError):
-    """The peer cannot be had here; the message says why."""
+    """The peer is not available; the message says why."""
 
 
 def environment(name: str, requirement: str) -> Path:
     """The Python of the environment with `requirement` installed, made at the first call.
 
-    Raises NoPeerError, with the installer's last line, where it cannot be installed.
+    Raises NoPeerError, with the installer's last line, if it cannot be installed.
     """
     folder = FOLDER / name
     python = folder / "bin" / "python"
@@ -52,8 +52,8 @@ def environment(name: str, requirement: str) -> Path:
 class Peer:
     """A script in the peer's environment that answers one JSON line with one JSON line.
 
-    Both sides are measured in turn, so that a drifting machine hurts them equally. Raises
-    NoPeerError where the script does not start.
+    Both sides are measured in turn, so that changes in machine speed affect them equally. Raises
+    NoPeerError if the script does not start.
     """
 
     def __init__(self, python: Path, script: str) -> None:
@@ -69,7 +69,7 @@ class Peer:
             raise NoPeerError(f"{script} did not start")
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Send one question and wait for its answer. Raises NoPeerError when the peer is gone."""
+        """Send a request and wait for the response. Raises NoPeerError if the peer has exited."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:

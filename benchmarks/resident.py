@@ -1,12 +1,12 @@
-"""What a process takes of memory, as Linux counts it. Imported by both sides of a comparison."""
+"""Memory of a process as reported by Linux. Imported by both sides of a comparison."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 
 def growth(keeping: Callable[[], object]) -> dict[str, float]:
-    """MB by which this process grows: while what `keeping` returns is held, and at the most."""
-    Path("/proc/self/clear_refs").write_text("5")  # the most so far is forgotten
+    """Growth of this process in MB: while the result of `keeping` is held, and at the peak."""
+    Path("/proc/self/clear_refs").write_text("5")  # reset the peak
     before = _status()["VmRSS"]
     held = keeping()
     after = _status()
@@ -15,7 +15,7 @@ def growth(keeping: Callable[[], object]) -> dict[str, float]:
 
 
 def resident() -> float:
-    """MB that this process has in memory now."""
+    """The resident memory of this process in MB."""
     return _status()["VmRSS"] * 1.024**2
 
 

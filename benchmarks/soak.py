@@ -1,10 +1,10 @@
-"""Visitors who come and go for hours: memory, descriptors, threads and waiting time of a server.
+"""Soak test, users come and go for hours: a server's memory, descriptors, threads and latency.
 
     python -m benchmarks.soak --hours H [--visitors 10] [--workers 2] [--chart FILE.svg]
 
-Each visitor opens one or two random pages over Streamlit's own protocol, changes something there a
-few times and leaves; then the next one comes. Every sentence is new to the server. A row is printed
-for each of about a hundred spans of time. The last line compares the end with the first quarter.
+Each simulated user opens one or two random pages over Streamlit's protocol, makes a few changes and
+leaves; then the next one starts. Every sentence is new to the server. One row is printed for each
+of about a hundred intervals. The last line compares the end with the first quarter.
 """
 
 import argparse
@@ -38,26 +38,26 @@ from tests.browser.app import running_workers
 
 ROWS = 100
 SHORTEST = 10.0
-"""Seconds of a row at least: fewer changes give no p95."""
+"""Minimum seconds per row, for enough changes to compute p95."""
 CHANGES = 4
-"""Changes of one visitor at most."""
+"""Maximum number of changes per user."""
 WIDE, TALL, LEFT, GAP = 720, 110, 70, 46
 """Pixels of the chart: width and height of a panel, its left margin, the space between two."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The server at the end of one span, and the changes of that span; times in seconds."""
+    """The server at the end of one interval, and the changes during it; times in seconds."""
 
     minutes: float
-    visitors: int  # who have come since the start
+    visitors: int  # users since the start
     changes: int
     megabytes: float
     descriptors: int
     threads: int
     p50: float
     p95: float
-    failed: int  # changes that were refused, raised, or showed another visitor's sentence
+    failed: int  # changes that were refused, raised, or showed another user's sentence
 
 
 PANELS = {
@@ -69,7 +69,7 @@ PANELS = {
 
 
 class Soak:
-    """All visitors of one run, and what they measured since the last row."""
+    """All users of one run, and their measurements since the last row."""
 
     def __init__(self, url: str, think: float, seed: int) -> None:
         self._url, self._think, self._seed = url, think, seed
@@ -77,7 +77,7 @@ class Soak:
         self.changes: list[Change] = []
 
     async def place(self, stop: float) -> None:
-        """One visitor after another, until `stop` on time.monotonic()'s clock."""
+        """One user after another, until `stop` on time.monotonic()'s clock."""
         while time.monotonic() < stop:
             self.visitors += 1
             try:
@@ -105,7 +105,7 @@ class Soak:
                 await asyncio.sleep(max(0.0, min(thinks, stop - time.monotonic())))
 
     def row(self, minutes: float, server: int) -> Row:
-        """What the server holds now, and the changes since the last row."""
+        """The server's current resources, and the changes since the last row."""
         seconds = [each.seconds for each in self.changes] or [0.0]
         failed, n_changes = self.failed, len(self.changes)
         self.changes, self.failed = [], 0
@@ -114,7 +114,7 @@ class Soak:
 
 
 def held(server: int) -> tuple[float, int, int]:
-    """Megabytes, descriptors and threads of a process and all that it started."""
+    """Megabytes, descriptors and threads of a process and its children."""
     while True:
         pids = tree(server)
         try:
@@ -126,7 +126,7 @@ def held(server: int) -> tuple[float, int, int]:
 
 
 async def soak(url: str, server: int, args: argparse.Namespace) -> list[Row]:
-    """Let visitors come and go; print each row as it is measured."""
+    """Run the users; print each row as it is measured."""
     seconds = args.hours * 3600
     began, span = time.monotonic(), max(SHORTEST, seconds / ROWS)
     run = Soak(url, args.think, args.seed)
@@ -145,7 +145,7 @@ async def soak(url: str, server: int, args: argparse.Namespace) -> list[Row]:
 
 
 def plateau(rows: Sequence[Row]) -> str:
-    """Medians of the second and the last quarter of the time, in words."""
+    """Medians of the second and the last quarter of the time, as text."""
     quarter = max(1, len(rows) // 4)
     early, late = rows[quarter : 2 * quarter], rows[-quarter:]
     said = []
@@ -191,7 +191,7 @@ def chart(rows: Sequence[Row], title: str) -> str:
 
 
 def _axis(top: float, most: float) -> list[str]:
-    """Lines at nothing, half and all of a panel, with their numbers."""
+    """Grid lines at 0, half and the full height of a panel, with labels."""
     drawn = []
     for share in (0, 0.5, 1):
         y, value = top + TALL * (1 - share), most * share

@@ -1,9 +1,10 @@
-"""A worker is killed: how soon its visitors are back, and what the others notice.
+"""Failover after a worker is killed: recovery time, and the effect on other sessions.
 
     python -m benchmarks.takeover
 
-Two workers behind one address, a visitor at each, in Chromium. The first one's worker is killed
-with SIGKILL; timed is the way from there to her page, in her state, drawn by the other worker.
+Two workers share one address, with one session on each, in Chromium. The worker of the first
+session is killed with SIGKILL. Measured is the time until the other worker has drawn that session's
+page in the same state.
 """
 
 import os
@@ -32,7 +33,7 @@ HEATMAP = ".hl .panel canvas"
 
 
 def visitor(browser: Browser, address: str, head: int) -> Page:
-    """Somebody who looks at her sentence and at one head of it."""
+    """Open a session with a sentence of its own and one head."""
     page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     page.set_default_timeout(120_000)
     query = {"lang": "en", "text": SENTENCE, "layer": 1, "head": head}
@@ -52,7 +53,7 @@ def _note(seen: list[object], event: object) -> None:
 
 
 def run() -> list[str]:
-    """Seconds until a killed worker's visitor is back, and whether the other noticed."""
+    """Seconds until the session of a killed worker is back, and whether the other was affected."""
     seconds, undisturbed = [], True
     with chromium() as browser:
         for _ in range(N_TRIES):
@@ -62,7 +63,7 @@ def run() -> list[str]:
                     page = visitor(browser, address, head)
                     pages[worker_of(page)] = page
                 lost, kept = pages["0"], pages["1"]
-                again: list[object] = []  # a second websocket would mean that the first one broke
+                again: list[object] = []  # a second websocket means that the first one broke
                 kept.on("websocket", partial(_note, again))
                 before = lost.url
                 first = tree(server)[1]  # started first: worker 0

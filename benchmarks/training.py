@@ -1,8 +1,8 @@
-"""Training: tokens/s of our loop beside torch.nn.Transformer in a plain one, and of watching.
+"""Training: tokens/s of our loop and of a plain torch.nn.Transformer loop; cost of live frames.
 
 Both sides have the same shape, read the same batches of the reverse task in the same order and take
 the same steps: cross-entropy, gradient clipped to 1, fused AdamW. They take turns of ten steps, on
-one thread; seconds are those of the processor, which other work on the machine hardly changes.
+one thread. Times are CPU seconds, which other load on the machine hardly affects.
 """
 
 import json
@@ -32,7 +32,7 @@ SETUPS = {
 
 
 class Plain(nn.Module):
-    """torch.nn.Transformer as tutorials use it: one tied embedding, sines, masks from padding."""
+    """torch.nn.Transformer as in tutorials: tied embedding, sinusoidal positions, padding masks."""
 
     def __init__(self, setup: Setup, vocab_size: int, n_ctx: int, pad: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Plain(nn.Module):
 
 
 def run() -> Iterator[str]:
-    """A line a setup: tokens per second of both, then what a frame costs."""
+    """One line per setup: tokens per second of both, then the cost of a frame."""
     threads = torch.get_num_threads()
     yield f"torch threads: {threads}; medians of {ROUNDS} turns of {FRAME_EVERY} steps"
     for name, setup in SETUPS.items():

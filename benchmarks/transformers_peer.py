@@ -1,7 +1,7 @@
-"""Runs in the peer's environment: `transformers` reads or decodes as asked, and says how long.
+"""Runs in the peer's environment: time forward passes and decoding of `transformers` on request.
 
-One JSON line in, one out. Eager attention, since with torch's fused kernel this library returns
-no patterns at all.
+One JSON line in, one out. Attention is eager, since with torch's fused kernel `transformers`
+returns no patterns.
 """
 
 import json
@@ -13,7 +13,7 @@ import torch
 from resident import growth
 from transformers import GPT2Config, GPT2LMHeadModel, MarianConfig, MarianMTModel
 
-NO_END = 3  # as end mark: a token that random weights hardly choose
+NO_END = 3  # the end token: random weights hardly ever predict it
 
 
 def build(shape: str) -> Any:
@@ -77,7 +77,7 @@ def memory(model: Any, question: dict[str, Any]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Answer until the other side is gone."""
+    """Answer requests until the other side exits."""
     torch.set_num_threads(1)
     models: dict[str, Any] = {}
     for line in sys.stdin:

@@ -1,16 +1,17 @@
-"""A class in front of one server: how long a change takes while many visitors make them.
+"""Load test with a class on one server: latency of a change with many concurrent users.
 
     python -m benchmarks.visitors --sessions 25 --seconds 40 [--workers 2] [--heavy beam,claim]
                                   [--warm 1] [--together 1] [--url http://…]
 
-Each visitor is a session of Streamlit's own protocol, without a browser: every ten seconds on
-average it changes its sentence or the causal mask, and waits until the page is drawn. Every answer
-is searched for the other visitors' sentences. `--warm 1`: each page is first opened once at every
-worker, which imports it and opens the usual model; the sentences that are timed are new all the
-same. Each name behind `--heavy` is one visitor besides, who asks for the most expensive thing of
-that kind again and again; what that visitor waits for does not count. `--together 1`: instead, all
-visitors open one and the same link in one moment, of each page in turn, as a class does when its
-teacher has sent it.
+Each simulated user is a session of Streamlit's protocol, without a browser: every ten seconds on
+average it changes its sentence or the causal mask, and waits until the page is drawn. Every
+response is searched for other users' sentences.
+
+`--warm 1`: each page is first opened once on every worker, which imports it and opens the default
+model; the timed sentences are still new. `--heavy`: each name adds one user who repeatedly requests
+the most expensive computation of that kind; its waiting time does not count. `--together 1`:
+instead, all users open the same link at the same moment, for each page in turn, like a class that
+receives a link from its teacher.
 """
 
 import argparse
@@ -41,7 +42,7 @@ KINDS = ("old", "new", "small", "red", "quiet", "bright", "heavy", "long", "stra
 NOUNS = ("book", "dog", "house", "teacher", "river", "city", "song", "letter", "friend", "garden")
 VERBS = ("reads", "sees", "likes", "paints", "finds", "sells", "buys", "loves", "draws", "wants")
 PATIENCE = 120
-"""Seconds after which a visitor gives up waiting for a page."""
+"""Seconds after which a user gives up waiting for a page."""
 
 
 EVERY_HEAD_OFF = format_edits(
@@ -71,14 +72,14 @@ HEAVY: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
 with every head off, and without the cache; its tree; claims that train; each head switched off
 once; all mask tests."""
 HEAVY_STAY = 8
-"""Seconds that an expensive visitor stays at each."""
+"""Seconds that an expensive user stays at each."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is measured: how many visitors of which pages for how many seconds, how long each
-    thinks between two changes, the kinds of expensive ones besides, which sentences, and whether
-    all do the same in one moment."""
+    """The settings of a run: the number of users, their pages, the duration in seconds, the think
+    time between two changes, the kinds of additional expensive users, the sentences, and whether
+    all users act at the same moment."""
 
     sessions: int
     seconds: float
@@ -91,26 +92,26 @@ class Asked:
 
 @dataclass(frozen=True)
 class Change:
-    """One change of one visitor: what it cost her, and whether the answer was hers."""
+    """One change of one user: its latency, and whether the response was for this user."""
 
     visitor: int
     page: str
     seconds: float
     kilobytes: float
-    is_seen: bool  # her own sentence stands in the answer
-    is_foreign: bool  # somebody else's does
+    is_seen: bool  # the response contains this user's sentence
+    is_foreign: bool  # it contains another user's sentence
     exception: str
 
 
 async def visit(
     visitor: int, url: str, page: str, stop: float, asked: Asked, changes: list[Change]
 ) -> None:
-    """One visitor on one page, until `stop` on time.monotonic()'s clock.
+    """One user on one page, until `stop` on time.monotonic()'s clock.
 
-    Between two changes she thinks for some seconds, exponentially distributed.
+    The think time between two changes is exponentially distributed.
     """
     rng = random.Random(f"{asked.seed} {visitor}")
-    await asyncio.sleep(rng.random() * asked.think)  # a class does not press at once
+    await asyncio.sleep(rng.random() * asked.think)  # users do not start at the same moment
     async with connected(url) as socket:
         while time.monotonic() < stop:
             words = rng.choice(VERBS), rng.choice(KINDS), rng.choice(NOUNS)
@@ -126,7 +127,7 @@ async def visit(
 async def change(
     socket: websockets.ClientConnection, visitor: int, page: str, query: dict[str, str]
 ) -> Change:
-    """Ask for one page and read until the script has finished."""
+    """Request one page and read until the script has finished."""
     message = BackMsg()
     message.rerun_script.query_string = urlencode(query)
     message.rerun_script.page_name = page
@@ -153,7 +154,7 @@ async def change(
 
 
 def connected(url: str, worker: int | None = None) -> websockets.connect:
-    """A session, at this worker where one is named, without a browser."""
+    """A session without a browser, on the given worker, if any."""
     cookie = {} if worker is None else {"Cookie": f"{COOKIE}={worker}"}
     return websockets.connect(
         f"{url}/_stcore/stream",
@@ -165,7 +166,7 @@ def connected(url: str, worker: int | None = None) -> websockets.connect:
 
 
 async def warm(url: str, workers: int) -> None:
-    """Open each page once at every worker, which imports what it needs."""
+    """Open each page once on every worker, so that its modules are imported."""
 
     async def all_pages(worker: int) -> None:
         async with connected(url, worker) as socket:
@@ -176,7 +177,7 @@ async def warm(url: str, workers: int) -> None:
 
 
 async def measure(url: str, asked: Asked) -> list[Change]:
-    """All visitors at once, each on the next of the pages. Raises what the first of them raised."""
+    """Run all users concurrently, on the pages in turn. Raises the first error of any user."""
     changes: list[Change] = []
     stop = time.monotonic() + asked.seconds
     await asyncio.gather(
@@ -193,7 +194,7 @@ async def measure(url: str, asked: Asked) -> list[Change]:
 
 
 async def together(url: str, asked: Asked) -> list[Change]:
-    """All visitors open the same new sentence on each of the pages in turn, in one moment each."""
+    """All users open the same new sentence at the same moment, on each page in turn."""
 
     async def arrive(page: str, text: str) -> Change:
         async with connected(url) as socket:
@@ -207,7 +208,7 @@ async def together(url: str, asked: Asked) -> list[Change]:
 
 
 async def overload(visitor: int, url: str, stop: float, kind: str, seed: int) -> None:
-    """Ask for expensive things of one kind in turn, and leave each of them half computed."""
+    """Request expensive computations of one kind in turn, and leave each one unfinished."""
     async with connected(url) as socket:
         for at in itertools.count():
             page, query = HEAVY[kind][at % len(HEAVY[kind])]
@@ -225,7 +226,7 @@ def quantile(seconds: Sequence[float], share: float) -> float:
 
 
 def rows(changes: Sequence[Change], seconds: float) -> Iterator[str]:
-    """What was measured, in total and page by page."""
+    """The results, in total and by page."""
     by_page: defaultdict[str, list[float]] = defaultdict(list)
     for each in changes:
         by_page["all"].append(each.seconds)
@@ -244,7 +245,7 @@ def rows(changes: Sequence[Change], seconds: float) -> Iterator[str]:
 
 
 def listening(port: int) -> int:
-    """The process that listens on a port of this machine. Raises LookupError where none does."""
+    """The process that listens on a local port. Raises LookupError if there is none."""
     wanted = f":{port:04X}"
     inodes = {
         fields[9]
@@ -255,7 +256,7 @@ def listening(port: int) -> int:
     for process in Path("/proc").glob("[0-9]*"):
         try:
             opened = {os.readlink(each) for each in process.joinpath("fd").iterdir()}
-        except OSError:  # gone, or somebody else's
+        except OSError:  # it has exited, or belongs to another user
             continue
         if opened & {f"socket:[{inode}]" for inode in inodes}:
             return int(process.name)
@@ -263,13 +264,13 @@ def listening(port: int) -> int:
 
 
 def tree(root: int) -> list[int]:
-    """A process and all that it has started, in that order."""
+    """A process and its descendants, in that order."""
     children = Path(f"/proc/{root}/task/{root}/children").read_text().split()
     return [root, *(found for child in children for found in tree(int(child)))]
 
 
 def cost(pids: Sequence[int]) -> tuple[float, float]:
-    """Seconds of processor time that processes have used, and megabytes that they hold."""
+    """CPU seconds used by processes, and their memory in megabytes."""
     seconds = megabytes = 0.0
     for pid in pids:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -279,7 +280,7 @@ def cost(pids: Sequence[int]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Measure, and print what was measured."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--url", help="of a running server (usually: one is started)")
     parser.add_argument("--workers", type=int, default=1, help="processes of the server")
