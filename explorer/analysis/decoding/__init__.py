@@ -1,1 +1,1 @@
-"""A decoding beside one teacher-forced pass, with its cache, as a tree; a training batch."""
+"""Decoding compared with one teacher-forced pass; KV cache, search tree and a training batch."""

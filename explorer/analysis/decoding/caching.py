@@ -1,8 +1,8 @@
-"""The key/value cache of a decoding: its contents, its size and the work that it saves.
+"""The KV cache of a decoding: its contents, its size and the computation that it saves.
 
-Without a cache every step reads the whole row again, so that a row of T tokens costs
-1 + 2 + … + T positions; with it, T. What is kept instead are the keys and values of every
-self-attention layer, one column a step, and those of cross-attention, which the source fixes once.
+Without a cache every step reads the whole sequence again, so a sequence of T tokens costs
+1 + 2 + … + T positions; with a cache it costs T. The cache stores the keys and values of every
+self-attention layer, one column per step, and those of cross-attention, fixed by the source.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -29,13 +29,13 @@ FLOAT = 4  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Cached:
-    """One decoding's row read twice: token by token with a cache, and from the start at every step.
+    """One decoding's sequence read twice: token by token with a cache, and anew at every step.
 
-    `keys` and `values` [layer, kv_head, pos] are the lengths of the self-attention vectors that the
-    cache holds at the end; `cross_…` those of cross-attention, None without a source. `n_bytes`
-    [step] is the size of the cache after each step, by its own count. `gaps` [step] are the largest
-    differences between the cached and the uncached logits of a step. `first` is the position that
-    the first step's token gets: what precedes it is the prompt.
+    `keys` and `values` [layer, kv_head, pos] are the norms of the self-attention vectors in the
+    cache at the end; `cross_…` those of cross-attention, None without a source. `n_bytes`
+    [step] is the size of the cache after each step, as the cache reports it. `gaps` [step] are the
+    largest differences between the cached and the uncached logits of a step. `first` is the
+    position of the first step's token: the prompt precedes it.
     """
 
     keys: Float[np.ndarray, "layer kv_head pos"]
@@ -54,9 +54,9 @@ class Cached:
 
 @torch.inference_mode()
 def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
-    """Read the row of a Generation with a cache and without.
+    """Read the sequence of a Generation with a cache and without.
 
-    Its edits are left out: a cache is right only where nothing later reaches what it holds. Raises
+    Its edits are ignored: a cache is valid only if no later token changes what it holds. Raises
     ValueError for a Generation of another model, or without steps.
     """
     if made.model != loaded.name:
@@ -86,14 +86,14 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
 
 
 def _lengths(tensors: Sequence[Tensor]) -> np.ndarray:
-    """The Euclidean length of each vector: [layer, kv_head, pos]."""
+    """The Euclidean norm of each vector: [layer, kv_head, pos]."""
     return outside(torch.stack([each[0].norm(dim=-1) for each in tensors])).numpy()
 
 
 def _reader(
     loaded: LoadedModel, given: Tensor
 ) -> tuple[list[int], Callable[[Tensor, KVCache | None], Tensor]]:
-    """The tokens that a decoder's row begins with, and how to read a part of it."""
+    """The tokens that a decoder's sequence begins with, and a function that reads a part of it."""
     model = loaded.model
     first = model.begin(given)
     memory = model.memory_of(first)
@@ -102,12 +102,12 @@ def _reader(
 
 
 def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
-    """Multiplications with an addition for one decoder pass over `new` tokens after `past` cached.
+    """Multiply-adds of one decoder pass over `new` tokens after `past` cached ones.
 
     Counts every matrix product of the decoder and the unembedding: projections, scores, values,
-    feed-forward. Cross-attention's keys and values, made once from `n_src` tokens, are counted in
-    the pass that has no past. Masked cells are counted, as they are computed. Not counted: the
-    encoder, which runs once either way, norms, softmax, embeddings.
+    feed-forward. The keys and values of cross-attention, computed once from `n_src` tokens, are
+    counted in the pass with no past. Masked cells are counted, since they are computed. Not
+    counted: the encoder, which runs once either way, norms, softmax, embeddings.
     """
     d, d_q, d_kv = config.d_model, *(n * config.d_head for n in (config.n_heads, config.kv_heads))
     own = new * (2 * d * d_q + 2 * d * d_kv) + 2 * new * (past + new) * d_q
@@ -121,7 +121,7 @@ def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
 def decoding_multiply_adds(
     config: ModelConfig, n_src: int, prompt: int, steps: int
 ) -> tuple[int, int]:
-    """`multiply_adds` of a whole decoding of `steps`, with a cache and without."""
+    """`multiply_adds` of a whole decoding of `steps` tokens, with a cache and without."""
     first = multiply_adds(config, n_src, 0, prompt)
     with_cache = first + sum(
         multiply_adds(config, n_src, prompt + step - 1, 1) for step in range(1, steps)
@@ -137,10 +137,10 @@ def held_bytes(cache: KVCache) -> int:
 
 
 def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> int:
-    """Bytes of a cache after `length` tokens, with so many key/value heads, in float32.
+    """Bytes of a float32 cache with `kv_heads` key/value heads after `length` tokens.
 
-    2 (keys, values) x layers x kv_heads x d_head x positions, of the row and of the source. Equal
-    to the bytes of a real cache (tested).
+    2 (keys, values) x layers x kv_heads x d_head x positions, of the target and of the source.
+    Equals the size of a real cache (tested).
     """
     positions = length + (n_src if config.reads_source else 0)
     return 2 * config.n_layers * kv_heads * config.d_head * positions * FLOAT
@@ -148,7 +148,7 @@ def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> 
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of the decoder for a row of `length` tokens, with a cache and without."""
+    """Milliseconds of the decoder for a sequence of `length` tokens, with a cache and without."""
 
     length: int
     cached_ms: float
@@ -156,7 +156,7 @@ class Timing:
 
 
 def lengths_for(loaded: LoadedModel, given: Sequence[int], lengths: Sequence[int]) -> list[int]:
-    """Those of `lengths` that a decoding after `given` can have: learned positions end at n_ctx."""
+    """The `lengths` that are possible after `given`: learned positions end at n_ctx."""
     longest = loaded.config.longest
     begun = loaded.model.begin(torch.tensor([list(given)])).tgt.shape[1]
     return [n for n in lengths if longest is None or begun + n - 1 <= longest]
@@ -168,11 +168,11 @@ def timings(
     given: Sequence[int],
     lengths: Sequence[int],
 ) -> Generator[tuple[int, int], bool | None, tuple[Timing, ...]]:
-    """Measure decodings of such lengths after a source or prompt, with a cache and without.
+    """Measure decodings of these lengths after a source or prompt, with a cache and without.
 
-    The best of a few runs each; the tokens are always the same one, as only their number counts.
-    It yields (done, total) after every measurement; sent False, it returns those that there are.
-    Learned positions end at n_ctx, so longer rows are left out there.
+    Each value is the best of a few runs. All tokens are the same, since only their number matters.
+    Yields (done, total) after every measurement; if sent False, returns the measurements so far.
+    Lengths beyond n_ctx are skipped for learned positions.
     """
     config = loaded.config
     start, read = _reader(loaded, torch.tensor([list(given)]))
@@ -180,7 +180,7 @@ def timings(
     found: list[Timing] = []
     for done, n in enumerate(fits, 1):
         row = torch.tensor([[*start, *[start[-1]] * (n - 1)]])
-        # A long row takes longer, so other work on the machine disturbs it less.
+        # A longer sequence takes longer, so other load on the machine disturbs it less.
         runs = RUNS if n <= 64 else 1
         cached, uncached = (
             min(_seconds(read, row, len(start), each()) for _ in range(runs))

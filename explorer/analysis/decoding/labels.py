@@ -1,4 +1,4 @@
-"""A training batch of the reader's own sentences: shifted rows, PAD, ignored labels, loss."""
+"""A training batch of the user's own sentences: shifted inputs, PAD, ignored labels, loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ MOST_LINES = 8
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """What a training step sees of some sentences, and the model's loss at every label.
+    """The inputs and labels of a training step for some sentences, and the loss at every label.
 
-    `inputs` and `labels` are what the decoder reads and what it should predict after each of its
-    tokens, padded alike [sentence][pos]; `sources` is empty for a decoder-only model. `counts` is
-    True where a label counts. `losses` are -ln p(label), 0 at ignored labels. `loss` is their mean
-    over the labels that count, as `models.training.loss` has it.
+    `inputs` are the decoder's input tokens and `labels` the tokens to predict after each of them,
+    padded alike [sentence][pos]; `sources` is empty for a decoder-only model. `counts` is True
+    if a label counts. `losses` are -ln p(label), 0 at ignored labels. `loss` is their mean
+    over the labels that count, as in `models.training.loss`.
     """
 
     sources: tuple[tuple[str, ...], ...]
@@ -37,10 +37,10 @@ class LabelledBatch:
 
 
 def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
-    """Put sentences, one a line, into one padded batch and read it under teacher forcing.
+    """Put sentences, one per line, into one padded batch and read it under teacher forcing.
 
-    A translator's line is a sentence, or a sentence, TAB, and its translation; without one the
-    model's own is taken. `loss_with_padding` is what the mean would be if PAD counted too.
+    For a translator a line is a sentence, or a sentence, TAB, and its translation; without a
+    translation the model's own is used. `loss_with_padding` is the mean if PAD counted too.
     Raises InputProblem: `no_lines`, `too_many_lines`, and as `given_tokens` and `target_tokens`.
     """
     lines = [line for line in lines if line.strip()]
@@ -67,7 +67,7 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
 
 
 def _example(loaded: LoadedModel, line: str) -> Example:
-    """One line as token ids, without start and end marks."""
+    """One line as token ids, without start and end tokens."""
     if not loaded.config.reads_source:
         tokens = target_tokens(loaded, line)
         if len(tokens) >= limit(loaded):

@@ -1,8 +1,9 @@
-"""A decoding beside one teacher-forced pass: with the causal mask the same numbers, row by row.
+"""A decoding compared with one teacher-forced pass: equal logits under the causal mask.
 
-Step by step, row t of the decoder is computed before token t + 1 exists. In one pass over the whole
-row every token is there at once, and only the causal mask hides it. So with the mask both give the
-same logits, up to rounding; without it, every row but the last has seen its own answer.
+Step by step, the logits of position t are computed before token t + 1 exists. In one pass over the
+whole sequence every token is present, and only the causal mask hides the later ones. So with the
+mask both give the same logits, up to rounding; without it, every position but the last has seen its
+own answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +27,13 @@ CAUSAL_OFF = MaskSwitch("causal", False)
 
 @dataclass(frozen=True, eq=False)
 class OnePass:
-    """The rows of a decoding, each computed twice: when its token was new, and in one pass.
+    """The positions of a decoding, each computed twice: step by step, and in one pass.
 
-    `queries` are the tokens read last in each step, `tokens` what was written after them. The
-    `gaps` are the largest differences of any logit of a row, [step]: with the causal mask, and
-    with it off both times. `logprobs_…` are ln p of each written token in the one pass, [step].
-    `patterns[site]` and `masks[site]` [head, query, key] are those of the one pass, over the steps'
-    rows; `patterns_open` without the mask.
+    `queries` are the tokens read last in each step, `tokens` the tokens generated after them. The
+    `gaps` [step] are the largest differences of any logit of a position: with the causal mask, and
+    without it in both. `logprobs_…` [step] are ln p of each generated token in the one pass.
+    `patterns[site]` and `masks[site]` [head, query, key] are from the one pass, restricted to the
+    queries of the steps; `patterns_open` is the same without the mask.
     """
 
     queries: tuple[str, ...]
@@ -60,10 +61,11 @@ class OnePass:
 def one_pass(
     loaded: LoadedModel, made: Generation, progress: Callable[[int, int], None] = lambda *_: None
 ) -> OnePass:
-    """Compute the rows of a Generation in one pass, and step by step without a cache.
+    """Compute the positions of a Generation in one pass, and step by step without a cache.
 
-    `progress(done, total)` hears of every step. Edits of the Generation stay in force, except those
-    of the causal mask. Raises ValueError for a Generation of another model, or without steps.
+    `progress(done, total)` is called after every step. Edits of the Generation stay in force,
+    except those of the causal mask. Raises ValueError for a Generation of another model, or without
+    steps.
     """
     if made.model != loaded.name:
         raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
@@ -99,7 +101,7 @@ def _both(
     n = len(made.tokens)
     functions = edit_functions(loaded.sites, edits)
     logits = []
-    # No cache: with the mask off, keys and values of old tokens do change.
+    # No cache: without the mask, keys and values of earlier tokens change.
     steps = decode(loaded.model, given, Greedy(), n, prefix=made.tokens, use_cache=False)
     for done in range(n):
         tell(done)

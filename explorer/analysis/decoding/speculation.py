@@ -1,8 +1,8 @@
-"""Speculative decoding of one text: what was drafted, what stood the check, and what that saves.
+"""Speculative decoding of one text: drafted tokens, accepted tokens, and the savings.
 
-A draft has only ever read what the model wrote, up to its first wrong token. So where it is right
-does not depend on how many tokens it drafts at once: one pass of the draft over the finished text
-shows it (`agree`), and the passes for any such number follow by counting (`passes`).
+A draft model has only read the model's own output, up to its first wrong token. So whether it is
+right at a token does not depend on how many tokens it drafts at once: one pass of the draft over
+the finished text gives `agree`, and `passes` counts the passes for any number of drafted tokens.
 """
 
 from collections.abc import Iterator
@@ -27,15 +27,15 @@ _LAYERS = "layers-"
 
 
 def layers_of(draft: str) -> int | None:
-    """How many layers `layers-2` keeps of the model itself; None for the name of another model."""
+    """The number of the model's own layers that `layers-2` uses; None for another model's name."""
     number = draft.removeprefix(_LAYERS)
     return int(number) if number != draft and number.isascii() and number.isdecimal() else None
 
 
 def drafts(loaded: LoadedModel) -> tuple[str, ...]:
-    """What can draft for a model: its own first layers, the most first, and models of its tokens.
+    """The possible drafts for a model: its own first layers, most first, and other models.
 
-    All have the model's vocabulary: tokens of another one could not be checked.
+    All share the model's vocabulary: tokens of another vocabulary could not be checked.
     """
     own = (f"{_LAYERS}{n}" for n in range(loaded.config.n_layers - 1, 0, -1))
     return (*own, *same_vocabulary(loaded.name))
@@ -43,13 +43,13 @@ def drafts(loaded: LoadedModel) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Speculation:
-    """Speculative decoding of one text beside greedy decoding.
+    """Speculative decoding of one text compared with greedy decoding.
 
-    `rounds` hold token ids, `drafted` and `written` the same as shown. `same`: the text is that of
-    greedy decoding. `agree` [token]: whether the draft, having read what stands before a token of
-    the text, finds it the best. `adds` are multiply-adds in the decoders: of greedy decoding (with
-    a cache), of the model in the rounds, of the draft. `seconds`: of each of RUNS tries, greedy
-    decoding and the rounds.
+    `rounds` hold token ids; `drafted` and `written` are the same tokens as displayed. `same`: the
+    text equals that of greedy decoding. `agree` [token]: whether the draft, given the tokens before
+    a token of the text, ranks that token first. `adds` are multiply-adds in the decoders: of greedy
+    decoding (with a cache), of the model in the rounds, of the draft. `seconds`: for each of RUNS
+    tries, greedy decoding and the rounds.
     """
 
     rounds: tuple[Round, ...]
@@ -62,26 +62,26 @@ class Speculation:
 
     @property
     def n_written(self) -> int:
-        """Tokens written, which is the number of passes that greedy decoding takes."""
+        """Tokens generated, which is also the number of passes of greedy decoding."""
         return sum(len(each.written) for each in self.rounds)
 
     @property
     def n_drafted(self) -> int:
-        """Tokens drafted, which is the number of passes of the draft."""
+        """Tokens drafted, which is also the number of passes of the draft."""
         return sum(len(each.drafted) for each in self.rounds)
 
     @property
     def n_accepted(self) -> int:
-        """Drafted tokens that were written."""
+        """Drafted tokens that were accepted."""
         return sum(each.accepted for each in self.rounds)
 
 
 def speculation(
     loaded: LoadedModel, draft: Model, given: tuple[int, ...], n_drafted: int, limit: int
 ) -> Speculation:
-    """Decode what follows `given`, `n_drafted` tokens of `draft` a round, and greedily.
+    """Decode the continuation of `given` with `n_drafted` draft tokens per round, and greedily.
 
-    At most `limit` tokens, which must fit both models. Raises ValueError as `speculate`.
+    Generates at most `limit` tokens, which must fit both models. Raises ValueError as `speculate`.
     """
     model, src = loaded.model, torch.tensor([given])
     rounds = tuple(speculate(model, draft, src, n_drafted, limit))
@@ -114,7 +114,7 @@ def _shown(
 
 
 def _one_by_one(n: int) -> tuple[Round, ...]:
-    """The rounds of greedy decoding: nothing is drafted."""
+    """The rounds of greedy decoding, without drafted tokens."""
     return (Round((), (0,), 0),) * n
 
 
@@ -122,7 +122,7 @@ def _one_by_one(n: int) -> tuple[Round, ...]:
 def agreement(
     draft: Model, given: torch.Tensor, output: tuple[int, ...]
 ) -> Bool[np.ndarray, " token"]:
-    """Whether each token of `output` is the draft's best after what stands before it."""
+    """Whether each token of `output` is the draft's best after the tokens before it."""
     begin = draft.begin(given)
     row = torch.cat((begin.tgt, torch.tensor([output[:-1]], dtype=torch.long)), dim=1)
     chosen = draft.read(replace(begin, tgt=row))[0, -len(output) :].argmax(-1)
@@ -131,7 +131,7 @@ def agreement(
 
 
 def passes(agree: Bool[np.ndarray, " token"], n_drafted: int) -> int:
-    """The rounds that a text takes, so many tokens drafted: a run of right ones and one more."""
+    """Rounds for a text with `n_drafted` tokens per round: each is a right run and one token."""
     n, rounds = 0, 0
     while n < len(agree):
         run = agree[n : n + n_drafted]
@@ -143,10 +143,10 @@ def passes(agree: Bool[np.ndarray, " token"], n_drafted: int) -> int:
 def adds(
     model: ModelConfig, draft: ModelConfig, n_src: int, n_start: int, rounds: tuple[Round, ...]
 ) -> tuple[int, int]:
-    """Multiply-adds (`multiply_adds`) of the model and of the draft for such rounds.
+    """Multiply-adds (`multiply_adds`) of the model and of the draft for these rounds.
 
-    `n_start` tokens stand before the output. Both keep a cache, and read again what follows the
-    first wrong token.
+    `n_start` tokens precede the output. Both models use a cache, and read the tokens after the
+    first wrong one again.
     """
     of_model = of_draft = in_model = in_draft = n = 0
     for each in rounds:
@@ -165,7 +165,7 @@ def adds(
 def _seconds(
     model: Model, draft: Model, given: torch.Tensor, n_drafted: int, limit: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The times of the same loop with nothing drafted, and with `n_drafted` tokens, in turn."""
+    """The times of the loop without drafting and with `n_drafted` tokens, alternating."""
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(RUNS):
         for k, times in zip((0, n_drafted), taken, strict=True):
@@ -174,7 +174,7 @@ def _seconds(
 
 
 def _times_of(rounds: Iterator[Round]) -> Iterator[float]:
-    """The seconds of each round; between two of them others may go first."""
+    """The seconds of each round; yields to other sessions between rounds."""
     while True:
         seconds, one = timed(lambda: next(rounds, None))
         if one is None:

@@ -1,8 +1,8 @@
-"""Greedy, beam and sampling as one tree of everything that they tried to write.
+"""Greedy decoding, beam search and sampling as one tree of all prefixes that they tried.
 
-A node is a beginning of the output; its circle is the model's own probability of its last token
-after those before it. A beam's hypothesis falls when none of its extensions is among the best: the
-step and the score at which that happened are kept with the node.
+A node is a prefix of the output; its circle is the model's own probability of its last token
+given the previous ones. A beam's hypothesis is dropped when none of its extensions is among the
+best: the node records the step and the score at which that happened.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,20 @@ from models.strategies import Beam, Hypothesis, Rules
 Fate = Literal["live", "finished", "fallen"]
 Line = Literal["beam", "greedy", "sample"]
 SHOWN_FALLEN = 2
-"""Of the extensions that fall in one step, the best so many are shown."""
+"""The number of best dropped extensions that are shown per step."""
 
 MOST_WIDTH = 8
 
 
 @dataclass(frozen=True)
 class Node:
-    """One beginning of the output: `tokens`, as `text`, of which the last is this node's own.
+    """One prefix of the output: the last of its `tokens` is this node's own, displayed as `text`.
 
     `parent` is an index into the tree's nodes, None for a first token. `prob` is the model's own
-    probability of the last token; `logprob` that of all of them, in nats; `score` what the beam
-    compares. `fate`: "finished" with the end mark; "live" where the limit cut it off, or where a
-    finished output continues through it; "fallen" at step `fell_at` (from 0) with `fell_score`, the
-    best that any extension of it had. `lines` are the strategies whose answer runs through it.
+    probability of the last token; `logprob` that of all tokens, in nats; `score` is the score that
+    the beam compares. `fate`: "finished" with the end token; "live" if cut off by the limit, or if
+    a finished output continues through it; "fallen" at step `fell_at` (from 0) with `fell_score`,
+    the best score of any extension. `lines` are the strategies whose answer passes through it.
     """
 
     tokens: tuple[int, ...]
@@ -71,7 +71,7 @@ def grow(
     edits: Sequence[Edit] = (),
     rules: Rules | None = None,
 ) -> Tree:
-    """The tree of a beam search, with the answers of other strategies laid over it.
+    """The tree of a beam search, with the answers of other strategies added.
 
     Raises InputProblem as `generate`, and `bad_number` for a beam that is too wide to draw.
     """
@@ -100,7 +100,7 @@ def _take(
     known: dict[tuple[int, ...], Node],
     beam: Beam,
 ) -> None:
-    """Add what one step of the beam made; a parent none of whose extensions survived falls."""
+    """Add the results of one beam step; a parent without a surviving extension is dropped."""
     made = [(h, "live") for h in step.live[0]]
     new = [h for h in step.ended[0] if len(h.tokens) == step.index + 1]
     made += [(h, "finished" if h.finished else "live") for h in new]
@@ -154,13 +154,13 @@ def _fallen(
 def _best_extension(
     step: DecodeStep, parents: Sequence[Hypothesis], tokens: tuple[int, ...], beam: Beam
 ) -> float:
-    """The score of the best extension of a hypothesis that fell in this step."""
+    """The score of the best extension of a hypothesis that was dropped in this step."""
     row, parent = next((at, each) for at, each in enumerate(parents) if each.tokens == tokens)
     return beam.score(parent.total + float(step.ruled[row].max()), step.index + 1)
 
 
 def _lay(made: Generation, known: dict[tuple[int, ...], Node], beam: Beam) -> None:
-    """Add the answer of another strategy, where the beam never came."""
+    """Add the answer of another strategy, creating the nodes that the beam did not visit."""
     total = 0.0
     for step, token in zip(made.steps, made.tokens, strict=True):
         tokens = made.tokens[: step.index + 1]
@@ -186,7 +186,7 @@ def _built(
     paths: dict[Line, tuple[int, ...]],
     beam: Beam,
 ) -> Tree:
-    """Nodes in order, with parents, shown tokens and the lines through them."""
+    """Nodes in order, with their parents, displayed tokens and strategies."""
     order = {tokens: at for at, tokens in enumerate(sorted(known, key=len))}
     through = {
         line: {tokens[:n] for n in range(1, len(tokens) + 1)} for line, tokens in paths.items()

@@ -1,8 +1,8 @@
-"""Which heads matter: the change of the written tokens' log-probability with each head off.
+"""Head ablation: the change of the written tokens' log-probability with each head off.
 
-One row of a batch is the whole sentence with one head silenced: the heads of a layer in one pass,
-which begins with their own block, and two passes at a time. Michel et al. 2019, "Are Sixteen Heads
-Really Better than One?", §3.2.
+One row of a batch is the whole sentence with one head ablated. All heads of a layer share a pass,
+which starts at their own block, and two passes run in parallel. Michel et al. 2019, "Are Sixteen
+Heads Really Better than One?", §3.2.
 """
 
 import os
@@ -33,17 +33,16 @@ from models.transformer import Stack
 MAX_ROWS = 24  # heads per pass: few enough that progress is seen
 MAX_LOGITS = 1 << 23  # logits per pass, 32 MB in float32
 AT_ONCE = min(2, os.cpu_count() or 1)
-"""Passes at a time, each in a thread: what they multiply is large enough to leave Python's
-interpreter to the other one."""
+"""Passes in parallel, one per thread: their matrix products are large enough to release the GIL."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ablation:
-    """What switching off each single head does to given tokens; all in nats.
+    """The effect of ablating each single head on given tokens; all in nats.
 
-    `tokens` are those after the first positions of the decoder's row, `logprobs` theirs in the
-    Trace as it is. `token_deltas[site name]` is log p(head off) - log p: below 0 where the head was
-    needed. The Trace's own edits stay in force, so a head that is off already has 0.
+    `tokens` follow the first positions of the decoder's input, `logprobs` are theirs in the
+    unchanged Trace. `token_deltas[site name]` is log p(head off) - log p: below 0 if the head was
+    needed. The Trace's own edits stay in force, so a head that is already off has 0.
     """
 
     sites: tuple[AttentionSite, ...]
@@ -53,12 +52,12 @@ class Ablation:
 
     @property
     def logprob(self) -> float:
-        """The log-probability of all tokens together, with every head as in the Trace."""
+        """The log-probability of all tokens together, with the heads as in the Trace."""
         return float(self.logprobs.sum())
 
     @property
     def delta_logprob(self) -> dict[Role, Float[np.ndarray, "layer head"]]:
-        """The change for all tokens together, a map of layers x heads for each role there is."""
+        """The change for all tokens together: a map of layers x heads for each existing role."""
         return {
             role: np.stack([self.token_deltas[site.name].sum(1) for site in of_role])
             for role in ROLES
@@ -66,7 +65,7 @@ class Ablation:
         }
 
     def most_needed(self) -> tuple[str, int]:
-        """Site name and head whose absence costs the most, the first among equals."""
+        """Site name and head whose ablation costs the most; the first of equal ones."""
         worst = min(
             (float(deltas[head].sum()), order, head)
             for order, deltas in enumerate(self.token_deltas[site.name] for site in self.sites)
@@ -95,10 +94,10 @@ def ablate(
 def ablating(
     loaded: LoadedModel, traced: Trace, tokens: Sequence[int] | None = None
 ) -> Generator[tuple[int, int], None, Ablation]:
-    """Switch off every head of every site, one at a time; yields (heads done, heads in all).
+    """Ablate every head of every site, one at a time; yields (heads done, total heads).
 
-    The Ablation is the generator's return value. `tokens` are scored after the first len(tokens)
-    positions of the decoder's row; None: those that were written. Between two steps neither the
+    The generator returns the Ablation. `tokens` are scored after the first len(tokens)
+    positions of the decoder's input; None: the written tokens. Between two steps neither the
     visitor nor the gradient mode of the run is active. Raises ValueError for another model's Trace
     and for more tokens than positions.
     """
@@ -133,18 +132,18 @@ def ablating(
 
 
 Off = Sequence[tuple[AttentionSite, int]]
-"""Heads of one layer, each of which is off in a row of its own."""
+"""Heads of one layer, each ablated in a row of its own."""
 
 
 @cache
 def pool() -> ThreadPoolExecutor:
-    """Kept, since a new thread has to get the memory for its tensors from the system first."""
+    """The shared thread pool: a new thread would first have to allocate memory for its tensors."""
     return ThreadPoolExecutor(AT_ONCE, "ablation")
 
 
 class _Reading:
-    """A Trace's row in one stack, under the Trace's edits: what went into each block, and what
-    came out, so that a head that is off is paid for from its own block on."""
+    """A Trace's input in one stack, under the Trace's edits: the input and output of each block, so
+    that ablating a head only recomputes from its own block on."""
 
     def __init__(
         self, loaded: LoadedModel, traced: Trace, site: StackSite, memory: Tensor | None
@@ -175,7 +174,7 @@ class _Reading:
         ]
 
     def without(self, off: Off, tokens: Sequence[int]) -> Float[np.ndarray, "row written"]:
-        """The tokens' log-probabilities, each row with another of these heads off."""
+        """The tokens' log-probabilities; each row ablates another of these heads."""
         layer = off[0][0].layer
         silence = {}
         for site in dict.fromkeys(site for site, _ in off):
@@ -204,7 +203,7 @@ def _logprobs(
 
 
 def _silenced(z: Tensor, rows: list[int], heads: list[int]) -> Tensor:
-    """z [batch, head, query, d_head] with nothing in one head of each of these rows."""
+    """z [batch, head, query, d_head] with one head set to zero in each of these rows."""
     z = z.clone()
     z[rows, heads] = 0.0
     return z

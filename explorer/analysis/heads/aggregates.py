@@ -1,4 +1,4 @@
-"""More matrices with a head's axes: the mean of each layer's heads, rollout and attention flow."""
+"""Aggregated patterns shown like heads: the mean of each layer, rollout and attention flow."""
 
 from dataclasses import dataclass, field
 
@@ -11,14 +11,14 @@ from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
 
 MAX_FLOW = 24
-"""Longer rows have no flow among the aggregates: 24 tokens take two thirds of a second."""
+"""Longer sequences have no flow among the aggregates: 24 tokens take two thirds of a second."""
 MAX_ROWS = 256
-"""Longer rows have no aggregates: those of 30 layers would take 160 MB at 1,024 tokens."""
+"""Longer sequences have no aggregates: for 30 layers they would take 160 MB at 1,024 tokens."""
 
 
 @dataclass(frozen=True, eq=False)
 class Aggregate:
-    """One further "head": its `name` for links, the `layer` it is the mean of (None: of all).
+    """One aggregate: its `name` for links, the `layer` that it is the mean of (None: all layers).
 
     `mask` False = no open cell of the model leads from this query to this key.
     """
@@ -32,8 +32,8 @@ class Aggregate:
 def aggregates_of(traced: Trace, kind: Role) -> tuple[Aggregate, ...]:
     """The aggregates of one kind: "mean-1" … per layer, "rollout", and for self-attention "flow".
 
-    Rollout and flow go through all layers; rollout of cross-attention through the encoder too. Rows
-    of more than `MAX_ROWS` tokens have none.
+    Rollout and flow go through all layers; rollout of cross-attention through the encoder too.
+    Sequences of more than `MAX_ROWS` tokens have none.
     Raises ValueError for a kind that the model does not have.
     """
     sites = traced.sites_of(kind)
@@ -61,12 +61,12 @@ def aggregates_of(traced: Trace, kind: Role) -> tuple[Aggregate, ...]:
 
 
 def _seen(traced: Trace, site: AttentionSite) -> Bool[np.ndarray, "query key"]:
-    """The cells that some head of a site may attend to."""
+    """The cells that at least one head of a site may attend to."""
     return np.asarray(traced.mask(site.name).any(axis=0))
 
 
 def _open_cells(traced: Trace, kind: Role) -> Bool[np.ndarray, "query key"]:
-    """Which keys a query can know of through all layers, by the masks that the model applied."""
+    """The keys that can influence a query through all layers, by the masks that were applied."""
     if kind != "cross":
         return _reach(traced, kind)[-1]
     encoded = _reach(traced, "encoder")[-1]

@@ -1,4 +1,4 @@
-"""Two rows of tokens of one text, cut differently: the pieces that both are made of."""
+"""Two tokenizations of one text aligned: the pieces that both consist of."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from jaxtyping import Float
 from explorer.labels import CONTINUED
 
 SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"
-"""What counts the tokens that share one character (`models.foreign.tokens`): 你₁ 你₂."""
+"""The subscripts of tokens that share one character (`models.foreign.tokens`): 你₁ 你₂."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The shortest stretches of text that begin and end with a token in both rows, in order.
+    """The shortest stretches of text that begin and end with a token in both sequences, in order.
 
-    `one[i]` and `other[i]` are the tokens of `labels[i]` in each row. `whole`: every token of both
-    rows is a piece of its own, so the rows are equal. `n_one` and `n_other` are their lengths.
+    `one[i]` and `other[i]` are the tokens of `labels[i]` in each sequence. `whole`: every token of
+    both is a piece of its own, so the sequences are equal. `n_one` and `n_other` are their lengths.
     """
 
     labels: tuple[str, ...]
@@ -31,13 +31,13 @@ class Pieces:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing had to be merged or left out."""
+        """Whether nothing was merged or left out."""
         return len(self.labels) == self.n_one == self.n_other
 
     def across(self, token: int, back: bool = False) -> int | None:
-        """The first token in the other row of the piece with this token; None where it has none.
+        """The other sequence's first token of the piece with this token; None if it is in no piece.
 
-        `back`: from the other row to the first one.
+        `back`: from the other sequence to the first one.
         """
         here, there = (self.other, self.one) if back else (self.one, self.other)
         found = (there[at][0] for at, tokens in enumerate(here) if token in tokens)
@@ -46,7 +46,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class _Letter:
-    """One letter of a row, or a whole special token; `tokens` are those that it belongs to."""
+    """One letter of a sequence, or a whole special token; `tokens` are those that contain it."""
 
     folded: str
     shown: str
@@ -54,10 +54,10 @@ class _Letter:
 
 
 def align(one: Sequence[str], other: Sequence[str]) -> Pieces:
-    """Where two tokenisations of a text agree, by the labels of their tokens.
+    """Where two tokenizations of a text agree, by the labels of their tokens.
 
-    Letters are compared without case and accents, which some tokenisers drop; special tokens by
-    their names. Tokens of blanks, and what only one of the rows has, are in no piece.
+    Letters are compared without case and accents, which some tokenizers drop; special tokens by
+    their names. Whitespace tokens and text that is in only one of the sequences are in no piece.
     """
     letters, others = _letters(one), _letters(other)
     texts = [each.folded for each in letters], [each.folded for each in others]
@@ -75,7 +75,7 @@ def align(one: Sequence[str], other: Sequence[str]) -> Pieces:
             own = letters[i + first : i + last]
             ours.append(_tokens(own))
             theirs.append(_tokens(others[j + first : j + last]))
-            # The label of a token keeps what it says beyond its letters: special, inside a word.
+            # Labels carry more than letters: special tokens, continuation of a word.
             alone = len(ours[-1]) == 1
             labels.append(one[ours[-1][0]] if alone else "".join(each.shown for each in own))
     return Pieces(tuple(labels), tuple(ours), tuple(theirs), len(one), len(other))
@@ -104,7 +104,7 @@ def _letters(tokens: Sequence[str]) -> list[_Letter]:
 
 
 def _cut(letters: Sequence[_Letter], at: int) -> bool:
-    """Whether no token goes on from the letter before `at` to the one there."""
+    """Whether no token spans the boundary before letter `at`."""
     if at in (0, len(letters)):
         return True
     return not set(letters[at - 1].tokens) & set(letters[at].tokens)
@@ -120,7 +120,7 @@ def gathered(
     keys: Sequence[tuple[int, ...]],
 ) -> Float[np.ndarray, "*heads query_piece key_piece_and_rest"]:
     """Weights between pieces, summed over keys and averaged over queries; the last column is the
-    rest: the weight on keys that are in no piece.
+    weight on keys that are in no piece.
     """
     wide = patterns.astype(np.float64)
     rows = np.stack([wide[..., list(each), :].mean(-2) for each in queries], axis=-2)

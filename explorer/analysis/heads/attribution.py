@@ -1,15 +1,15 @@
-"""A weight is not a cause: four measures of what a head has to do with one output token.
+"""Attribution: four measures of a head's relation to one output token.
 
 weight        how much of its attention a query gives to a key
-contribution  weight x the length of what the key's value becomes on its way out, ||v W_O||: a key
-              with a tiny value adds nothing however large its weight. Kobayashi et al. 2020,
-              "Attention is Not Only a Weight", eq. 4
-gradient      weight x d log p(token) / d weight: to first order what the weight does for the token,
-              through everything that comes after it, later attention included
-off           the change of log p(token) when the head is silenced for every query: what it does
+contribution  weight x ||v W_O||, the norm of the key's transformed value: a key with a tiny value
+              adds nothing however large its weight. Kobayashi et al. 2020, "Attention is Not Only
+              a Weight", eq. 4
+gradient      weight x d log p(token) / d weight: the first-order effect of the weight on the token,
+              through all later computation, including later attention
+off           the change of log p(token) when the head is ablated for every query: its effect
 
-That the first says little about the last is the point of Jain & Wallace 2019, "Attention is not
-Explanation"; as they do, `agreement` compares the orders in which measures put the heads.
+Jain & Wallace 2019, "Attention is not Explanation", show that the weight says little about the
+effect; as they do, `agreement` compares the orders in which measures put the heads.
 """
 
 from collections.abc import Sequence
@@ -42,13 +42,13 @@ Cells = Float[np.ndarray, "head query key"]
 
 @dataclass(frozen=True, eq=False)
 class Attribution:
-    """The four measures for `token` as the one after position `position` of the decoder's row.
+    """The four measures for `token`, the one after position `position` of the decoder's input.
 
     `weight`, `contribution` and `gradient` are by site name [head, query, key]; a blocked cell is
-    exactly 0 in all three. `written` is the length of all that a head writes at a query,
-    ||sum over keys of weight x v W_O|| [head, query]. `gradient` (nats) is above 0 where the
-    weight speaks for the token; `off` [head] (nats) is below 0 where the head was needed. A head
-    that an edit of the Trace has switched off keeps its weight and has 0 in all the others.
+    exactly 0 in all three. `written` [head, query] is the norm of a head's total output at a query,
+    ||sum over keys of weight x v W_O||. `gradient` (nats) is above 0 if the weight favours the
+    token; `off` [head] (nats) is below 0 if the head was needed. A head that an edit of the Trace
+    has switched off keeps its weight and has 0 in all other measures.
     """
 
     sites: tuple[AttentionSite, ...]
@@ -64,11 +64,11 @@ class Attribution:
     valid: dict[str, np.ndarray] = field(repr=False)  # per stream, True = a real token
 
     def per_key(self, site: str, head: int) -> dict[Measure, Float[np.ndarray, " key"]]:
-        """Weight, contribution and gradient of each key in one row of a head.
+        """Weight, contribution and gradient of each key for one query of a head.
 
-        The row is the one where the token is written. The encoder has no such row; there it is
-        all real queries: the mean of weights and contributions, the sum of gradients.
-        Raises KeyError for a site, IndexError for a head that is not there.
+        The query is the one that predicts the token. In the encoder all real queries count instead:
+        the mean of weights and contributions, the sum of gradients.
+        Raises KeyError for an unknown site, IndexError for an unknown head.
         """
         rows = self._queries(site)
         return {
@@ -78,11 +78,11 @@ class Attribution:
         }
 
     def over_heads(self, site: str) -> dict[Measure, Float[np.ndarray, " head"]]:
-        """All four measures of each head of a site, for its row as a whole.
+        """All four measures of each head of a site, for the whole query.
 
-        They are the row's largest weight, the length of what the head writes, the sum of the
-        row's gradients, and `off`, which is the head's for every query and key alike. The row and
-        what is raised are as in `per_key`.
+        These are the query's largest weight, the norm of the head's output, the sum of the query's
+        gradients, and `off`, which covers every query and key of the head. The query and the
+        errors are as in `per_key`.
         """
         rows = self._queries(site)
         return {
@@ -93,10 +93,10 @@ class Attribution:
         }
 
     def agreement(self, kind: Role) -> Float[np.ndarray, "measure other_measure"]:
-        """How alike the measures order all heads of a kind by size: Spearman's rho, -1 to 1.
+        """How similarly the measures order all heads of a kind by size: Spearman's rho, -1 to 1.
 
-        In the order of `MEASURES`; signs are left out, since a weight has none. NaN where a
-        measure is the same for all heads. Raises ValueError for a kind that is not there.
+        In the order of `MEASURES`; signs are ignored, since a weight has none. NaN if a
+        measure is the same for all heads. Raises ValueError for a kind that the model lacks.
         """
         sites = [site.name for site in self.sites if site.role == kind]
         if not sites:
@@ -123,10 +123,9 @@ def attribute(
 ) -> Attribution:
     """All four measures for one output token, at every head of every site.
 
-    The token is the one written after `position`, or where none was, the predicted one. An
-    `ablation` of this Trace is used again where it scored this token; else heads are switched off
-    here.
-    Raises IndexError for a position that is padding or not there, ValueError for another model's
+    The token is the one written after `position`, or the predicted one if none was written. An
+    `ablation` of this Trace is reused if it scored this token; otherwise heads are ablated here.
+    Raises IndexError for a position that is padding or out of range, ValueError for another model's
     Trace.
     """
     require_same_model(loaded, traced)
@@ -159,7 +158,7 @@ def attribute(
 def _contribution(
     loaded: LoadedModel, traced: Trace, site: AttentionSite
 ) -> tuple[Cells, Float[np.ndarray, "head query"]]:
-    """||weight x v W_O|| of each cell, and the length of each query's sum of them."""
+    """||weight x v W_O|| of each cell, and the norm of each query's sum over keys."""
     w_o = loaded.part(f"{site.name}.w_o").get_parameter("weight")  # [d_model, head * d_head]
     slices = w_o.detach().numpy().reshape(len(w_o), site.n_heads, -1)  # [d_model, head, d_head]
     v, z = (traced.activations[site.hook(what)] for what in ("v", "z"))
@@ -173,11 +172,11 @@ def _contribution(
 def _gradients(loaded: LoadedModel, traced: Trace, position: int, token: int) -> dict[str, Cells]:
     """weight x d log p(token) / d weight, under the Trace's edits.
 
-    No parameter asks for a gradient. What does is a zero added to every pattern: its gradient is
-    the pattern's own, with the patterns of later layers free to follow.
+    No parameter requires a gradient. A zero added to every pattern does: its gradient is
+    the pattern's own, and the patterns of later layers respond to it.
     """
     nudges: dict[str, Tensor] = {}
-    # A page may have asked under either mode; neither would leave a way back to the patterns.
+    # The caller may be in inference or no-grad mode; neither records a graph.
     with torch.inference_mode(False), torch.enable_grad():
         nudged = {
             site.hook("pattern"): partial(_nudged, nudges=nudges, site=site.name)
@@ -204,9 +203,9 @@ def _nudged(pattern: Tensor, nudges: dict[str, Tensor], site: str) -> Tensor:
 def rank_agreement(
     measures: Float[np.ndarray, "measure head"],
 ) -> Float[np.ndarray, "measure other_measure"]:
-    """Spearman's rho of each pair of rows: the correlation of ranks, equal values sharing theirs.
+    """Spearman's rho of each pair of rows: the correlation of ranks, with tied ranks averaged.
 
-    NaN where all values of a row are equal, since then they have no order. Spearman 1904.
+    NaN if all values of a row are equal, since they have no order. Spearman 1904.
     """
     ranks = np.stack([_ranks(row) for row in measures])
     centred = ranks - ranks.mean(1, keepdims=True)
@@ -217,7 +216,7 @@ def rank_agreement(
 
 
 def _ranks(values: Sequence[float] | np.ndarray) -> Float[np.ndarray, " head"]:
-    """Ranks from 1, smallest first; equal values get the mean of the ranks they take up."""
+    """Ranks from 1, smallest first; tied values get their mean rank."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = counts.cumsum()
     return (last - (counts - 1) / 2)[which]

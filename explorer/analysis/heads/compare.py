@@ -15,10 +15,10 @@ Status = Literal["same", "new", "gone"]
 
 @dataclass(frozen=True, eq=False)
 class SiteDifference:
-    """after - before of one site's pattern, [head, query, key], over the rows they share.
+    """after - before of one site's pattern, [head, query, key], over the tokens that they share.
 
-    Queries and keys are compared as far as the tokens of both runs agree from the start; `whole`
-    says that this is all of them. `max_abs` is 0 to 1.
+    Queries and keys are compared up to the first token in which the two runs differ; `whole`
+    says that they agree throughout. `max_abs` is 0 to 1.
     """
 
     site: str
@@ -29,12 +29,12 @@ class SiteDifference:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What differs between two Traces.
+    """The differences between two Traces.
 
-    `sites` holds the sites that both have, with as many heads. `words` are the target tokens of
-    both, in reading order, what is gone before what is new in its place. `changed_predictions`
-    are the positions of the shared beginning of the target after which the most probable token
-    is another; `logits_max_abs` is the largest change of any logit there, NaN where the
+    `sites` are the sites that both have, with the same number of heads. `words` are the target
+    tokens of both in reading order, removed tokens before those that replace them.
+    `changed_predictions` are the positions of the shared prefix of the target after which the most
+    probable token differs; `logits_max_abs` is the largest change of any logit there, NaN if the
     vocabularies differ in size.
     """
 
@@ -51,7 +51,7 @@ class Comparison:
 
 
 def compare(before: Trace, after: Trace) -> Comparison:
-    """Everything that differs between two runs."""
+    """All differences between two runs."""
     shared = {
         "src": _n_shared(before.src_str_tokens, after.src_str_tokens),
         "tgt": _n_shared(before.tgt_str_tokens, after.tgt_str_tokens),
@@ -90,7 +90,7 @@ def compare(before: Trace, after: Trace) -> Comparison:
 
 
 def token_diff(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[str, Status], ...]:
-    """Two rows of tokens as one: what both have, what is gone, what is new (Ratcliff-Obershelp)."""
+    """Two token sequences merged: common, removed and added tokens (Ratcliff-Obershelp)."""
     words: list[tuple[str, Status]] = []
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for what, i, i_end, j, j_end in matcher.get_opcodes():
@@ -103,13 +103,13 @@ def token_diff(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[str, 
 
 
 def _written(trace: Trace) -> tuple[str, ...]:
-    """The target tokens without the start mark and padding."""
+    """The target tokens without the start token and padding."""
     n_real = int(trace.tgt_valid.sum())
     return trace.tgt_str_tokens[1:n_real]
 
 
 def _n_shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many tokens two rows share from the start."""
+    """The length of the common prefix of two sequences."""
     pairs = zip(one, other, strict=False)
     return next(
         (n for n, (a, b) in enumerate(pairs) if a != b),

@@ -13,9 +13,9 @@ MOST = 6
 
 @dataclass(frozen=True, eq=False)
 class SharedWord:
-    """A token of both sentences, at `places` (its first in each, from 0).
+    """A token of both sentences; `places` are its first positions in each, from 0.
 
-    `cosines` [stage] compare its two vectors: in the embedding, where they are equal, then behind
+    `cosines` [stage] compare its two vectors: in the embedding, where they are equal, then after
     each layer.
     """
 
@@ -27,8 +27,7 @@ class SharedWord:
 def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, ...]:
     """The first tokens, at most `MOST`, that two sentences of one model share in a stream.
 
-    Marks, padding and punctuation do not count, and where nothing else is shared the result is
-    empty.
+    Special tokens, padding and punctuation do not count; the result may be empty.
     Raises ValueError for Traces of two models.
     """
     if (one.model, one.config) != (other.model, other.config):

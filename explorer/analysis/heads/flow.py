@@ -1,9 +1,9 @@
-"""Attention flow: how much can run from a token up to a position through all layers at once.
+"""Attention flow: the maximum flow from a token to a position through all layers.
 
-The layers are a network of pipes: the pipe from a position to one in the layer above is as wide
-as the mean attention weight, half of it the residual connection, and the flow of a pair is the
-maximum that fits through. Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", §3.
-Where rollout multiplies weights along each path, flow is limited by the narrowest pipe only.
+The layers form a network of pipes. The capacity of the pipe from a position to one in the layer
+above is the mean attention weight, with half of each row given to the residual connection. The flow
+of a pair is the maximum flow. Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers",
+§3. Rollout multiplies weights along each path; flow is limited only by the narrowest pipe.
 """
 
 from collections import deque
@@ -24,9 +24,9 @@ def attention_flow(traced: Trace, kind: Role) -> Float[np.ndarray, "query key"]:
     """The maximum flow from every query in the last layer to every input token.
 
     From 0 to 1; a row need not add up to 1, since its pairs do not share the pipes. A pair that no
-    open cells connect is exactly 0. With one layer it is `rollout`.
-    Raises ValueError as `layer_mixes`, and InputProblem `too_many_tokens` for a row longer than
-    `MAX_FLOW_TOKENS`.
+    open cells connect is exactly 0. With one layer it equals `rollout`.
+    Raises ValueError as `layer_mixes`, and InputProblem `too_many_tokens` for a sequence longer
+    than `MAX_FLOW_TOKENS`.
     """
     top_first = layer_mixes(traced, kind)[::-1]
     n_tokens = top_first.shape[1]
@@ -39,13 +39,13 @@ def attention_flow(traced: Trace, kind: Role) -> Float[np.ndarray, "query key"]:
 def max_flow(pipes: Float[np.ndarray, "layer upper lower"], source: int, sink: int) -> float:
     """The maximum flow from node `source` above the first layer to `sink` below the last.
 
-    `pipes[layer, i, j]` is how wide the pipe from node i to node j of the next layer is. Found by
-    blocking flows along shortest ways (Dinic 1970).
+    `pipes[layer, i, j]` is the capacity from node i to node j of the next layer. Computed with
+    blocking flows along shortest paths (Dinic 1970).
     """
     n_layers, n_upper, _ = pipes.shape
     if n_layers == 1:
         return float(pipes[0, source, sink])
-    # Node (layer, i) is layer * n_upper + i. A pipe and its way back are edges 2e and 2e + 1.
+    # Node (layer, i) is layer * n_upper + i. A pipe and its reverse are edges 2e and 2e + 1.
     start, end = source, n_layers * n_upper + sink
     heads: list[int] = []
     room: list[float] = []
@@ -75,7 +75,7 @@ def max_flow(pipes: Float[np.ndarray, "layer upper lower"], source: int, sink: i
 
 
 def _levels(heads: list[int], room: list[float], edges: list[list[int]], end: int) -> list[int]:
-    """How many edges with room lie between each node and the end; -1 where there is no way."""
+    """The number of edges with capacity from each node to the end; -1 if there is no path."""
     levels = [-1] * len(edges)
     levels[end] = 0
     queue = deque([end])
@@ -97,7 +97,7 @@ def _path(
     start: int,
     end: int,
 ) -> list[int]:
-    """A shortest way with room, as edges; [] when there is none. Spoils `untried` as it goes."""
+    """A shortest path with capacity, as edges; [] if there is none. Consumes `untried`."""
     path: list[int] = []
     node = start
     while node != end:

@@ -19,16 +19,16 @@ HEAD_MEASURES: tuple[HeadMeasure, ...] = get_args(HeadMeasure)
 
 @dataclass(frozen=True)
 class HeadMeasures:
-    """Means over the rows of one head that are real tokens and may attend to something.
+    """Means over the queries of one head that are real tokens and may attend to something.
 
     `entropy` and `information` are in bits, `distance` in positions, the others are shares of the
     attention (0 to 1). `information` is the mutual information of query and key, H(mean row) - mean
-    H(row): high when every row is sharp and different rows look at different keys, so it
-    distinguishes an alignment from a head that always attends to one key. `alignment` is the share
-    of the most information that so many rows and keys could have: 1 when each of the fewer has one
-    of the others for itself. `previous`, `diagonal` and `distance` are None in cross-attention,
-    `alignment` outside it; `end_mark` is None where the keys have no end mark, and `previous` and
-    `alignment` where there is no second row.
+    H(row): high if every row is sharp and different rows attend to different keys, so it
+    distinguishes an alignment from a head that always attends to one key. `alignment` is
+    `information` relative to its maximum for this number of rows and keys: 1 if each element of the
+    smaller side has one of the other side to itself. `previous`, `diagonal` and `distance` are None
+    in cross-attention, `alignment` outside it; `end_mark` is None if the keys have no end token,
+    and `previous` and `alignment` if there is only one row.
     """
 
     site: str
@@ -44,7 +44,7 @@ class HeadMeasures:
 
 
 def head_measures(trace: Trace, site: str) -> tuple[HeadMeasures, ...]:
-    """The measures of every head of a site. Raises KeyError for a site that is not there."""
+    """The measures of every head of a site. Raises KeyError for an unknown site."""
     of_site = trace.site(site)
     tokens = {"src": trace.src_tokens, "tgt": trace.tgt_tokens}
     valid = {"src": trace.src_valid, "tgt": trace.tgt_valid}
@@ -88,7 +88,7 @@ def _measures(
 
 
 def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float | None:
-    """Information as a share of its bound: log2 of the number of rows, or of keys if fewer."""
+    """Information relative to its bound: log2 of the number of rows, or of keys if fewer."""
     n_keys = int((rows.sum(0) > 0).sum())
     if len(rows) < 2:
         return None
@@ -96,9 +96,9 @@ def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float 
 
 
 def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
-    """The measures that heads of a kind have in this run, by its tokens alone.
+    """The measures that heads of a kind have in this run, determined from its tokens alone.
 
-    An edit may leave one of them without a value: a head that sees nothing has no previous token.
+    An edit may leave a head without a value: a head that sees nothing has no previous token.
     """
     site = trace.sites_of(kind)[0]
     is_self, query = site.kind == "self", site.query_stream
@@ -115,9 +115,9 @@ def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
 def measure_maps(
     trace: Trace, kind: Role, *, progress: Callable[[int, int], None] | None = None
 ) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
-    """Every measure that some head of a kind has, of all its heads; NaN where a head has none.
+    """Every measure that some head of a kind has, for all its heads; NaN if a head has none.
 
-    `progress(done, total)` is told of every layer.
+    `progress(done, total)` is called after every layer.
     Raises ValueError for a kind that the model does not have.
     """
     sites = trace.sites_of(kind)

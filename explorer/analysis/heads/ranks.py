@@ -1,4 +1,4 @@
-"""The rank of one head among all heads of its kind, by four measures that need not agree."""
+"""The rank of one head among all heads of its kind, by four measures that may disagree."""
 
 from dataclasses import dataclass
 
@@ -10,15 +10,15 @@ from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
 from models.hooks import Role
 
 LITTLE = 0.1
-"""Nats: ablating a head that changes a whole text's log-probability by less hardly matters."""
+"""Nats: a smaller change of the whole text's log-probability counts as negligible."""
 
 
 @dataclass(frozen=True)
 class HeadRanks:
     """One head for one output token: `values` signed, `ranks` by size, 1 = largest of `n_heads`.
 
-    `weight` is the largest of the row, at the position `key`. `agreement` is Spearman's rho of
-    each measure's order of the heads with that of "off"; NaN where a measure has no order.
+    `weight` is the query's largest weight, at the position `key`. `agreement` is Spearman's rho
+    between each measure's order of the heads and that of "off"; NaN if a measure has no order.
     """
 
     values: dict[Measure, float]
@@ -56,9 +56,9 @@ def head_ranks(attribution: Attribution, site: str, head: int) -> HeadRanks:
 
 @dataclass(frozen=True)
 class Need:
-    """An ablation in short: the most needed head, and how many heads hardly matter.
+    """Summary of an ablation: the most needed head, and the number of negligible heads.
 
-    `loss` is in nats, above 0 where the text becomes less probable without the head.
+    `loss` is in nats, above 0 if the text becomes less probable without the head.
     """
 
     site: str
@@ -82,5 +82,5 @@ def need(ablation: Ablation) -> Need:
 
 
 def need_map(ablation: Ablation, kind: Role) -> Float[np.ndarray, "layer head"]:
-    """What the whole text loses without each head of a kind, in nats. Raises KeyError."""
+    """The loss of the whole text without each head of a kind, in nats. Raises KeyError."""
     return -ablation.delta_logprob[kind] + 0.0  # no -0.0

@@ -25,12 +25,12 @@ def top_keys(
 
 
 def entropy(pattern: Float[np.ndarray, "... key"]) -> Float[np.ndarray, "..."]:
-    """Shannon entropy of each row in bits, 0 log 0 being 0; 0 for a row of zeros."""
+    """Shannon entropy of each row in bits, with 0 log 0 = 0; 0 for a row of zeros."""
     weights = np.asarray(pattern, dtype=np.float64)
     logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
     return np.asarray(np.abs((weights * logs).sum(-1)))  # abs: no -0.0
 
 
 def distances(n_query: int, n_key: int) -> Float[np.ndarray, "query key"]:
-    """How many positions each key is from each query."""
+    """The distance in positions between each query and each key."""
     return np.abs(np.arange(n_key) - np.arange(n_query)[:, None]).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Which head of a model to look at first, found by measuring it over many sentences."""
+"""Which heads of a model to look at first, measured over many sentences."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MEASURES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
 @dataclass(frozen=True)
 class HeadRole:
-    """The head that does one thing most: a share of its attention (0 to 1), or its alignment."""
+    """The head with the highest value of a measure: a share of attention (0 to 1) or alignment."""
 
     measure: str
     site: str
@@ -25,8 +25,8 @@ class HeadRole:
 def head_roles(traces: Sequence[Trace]) -> tuple[HeadRole, ...]:
     """For each measure the head with the largest mean over `traces`, all of one model.
 
-    A measure that no head has, as alignment in a decoder-only model, is left out. Raises
-    ValueError for no trace at all.
+    A measure that no head has, such as alignment in a decoder-only model, is left out. Raises
+    ValueError if `traces` is empty.
     """
     if not traces:
         raise ValueError("there is no sentence to measure heads on")
@@ -40,17 +40,17 @@ def head_roles(traces: Sequence[Trace]) -> tuple[HeadRole, ...]:
 
 
 def induction(trace: Trace) -> HeadRole:
-    """The head that most attends to what followed the last occurrence, in a text that repeats.
+    """The head that most attends to the token after the last occurrence, in a repeated text.
 
-    The second half of the row must repeat the first, after the start mark. From each of its
-    tokens, the measured key is the one behind the same token's first occurrence; Olsson et al.
-    2022, In-context Learning and Induction Heads. Raises ValueError when it does not repeat.
+    The second half of the sequence must repeat the first, after the start token. For each token of
+    the second half, the measured key is the one after the same token's first occurrence; Olsson et
+    al. 2022, In-context Learning and Induction Heads. Raises ValueError if it does not repeat.
     """
     row = trace.tgt_tokens[1 : int(trace.tgt_valid.sum())]
     half = len(row) // 2
     if half < 2 or row[:half] != row[half:]:
         raise ValueError("the text must be repeated twice and have at least two tokens")
-    queries = np.arange(half, 2 * half)[:-1] + 1  # in the second half; the start mark is 0
+    queries = np.arange(half, 2 * half)[:-1] + 1  # in the second half; position 0 is the start
     keys = queries - half + 1
     best = max(
         (float(pattern[queries, keys].mean()), site.name, head)
@@ -64,7 +64,7 @@ def induction(trace: Trace) -> HeadRole:
 def _means(
     traces: Sequence[Trace], read: Callable[[HeadMeasures], float | None]
 ) -> dict[tuple[str, int], float]:
-    """The mean of a measure by (site, head), over the traces in which the head has it."""
+    """The mean of a measure by (site, head), over the traces in which it is defined."""
     values: dict[tuple[str, int], list[float]] = {}
     for trace in traces:
         for site in trace.sites:

@@ -1,9 +1,9 @@
 """Attention over several layers as one matrix: rollout, and the mean of a layer's heads.
 
-Rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", §3) takes the mean
-over a layer's heads, gives the residual connection half of each row, and multiplies the layers.
-Its limits: heads count alike however much they write, feed-forward nets and norms are taken to
-mix no positions and change no size, and the half is an assumption, not a measurement.
+Rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", §3) averages a layer's
+heads, gives the residual connection half of each row, and multiplies the layers.
+Its limits: all heads count alike whatever the norm of their output, feed-forward nets and norms are
+assumed to mix no positions and change no norms, and the half is an assumption, not a measurement.
 """
 
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ RESIDUAL = 0.5  # the share of a row that Abnar & Zuidema give to the residual c
 
 @dataclass(frozen=True, eq=False)
 class CrossRollout:
-    """Where a decoder position's state comes from after each layer; a row of both adds up to 1.
+    """The sources of a decoder position's state after each layer; a row of both adds up to 1.
 
-    `source[layer, tgt, src]` is the share of each source token, `target[layer, tgt, tgt]` that of
-    each token of the decoder's own row.
+    `source[layer, tgt, src]` is the share of each source token, `target[layer, tgt, tgt]` the share
+    of each token of the decoder's own input.
     """
 
     source: Float[np.ndarray, "layer tgt src"]
@@ -31,13 +31,13 @@ class CrossRollout:
 
     @property
     def aligned(self) -> Float[np.ndarray, "layer tgt src"]:
-        """`source` with every row scaled to add up to 1; a row of nothing stays 0."""
+        """`source` with every row scaled to add up to 1; an all-zero row stays 0."""
         whole = self.source.sum(-1, keepdims=True)
         return np.divide(self.source, whole, out=np.zeros_like(self.source), where=whole > 0)
 
 
 def mean_head(traced: Trace, site: str) -> Float[np.ndarray, "query key"]:
-    """The mean over a site's heads, in float64. One that an edit switched off counts as zeros.
+    """The mean over a site's heads, in float64. A head that an edit switched off counts as zeros.
 
     A blocked cell is exactly 0. Raises KeyError.
     """
@@ -47,10 +47,10 @@ def mean_head(traced: Trace, site: str) -> Float[np.ndarray, "query key"]:
 
 
 def layer_mixes(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key"]:
-    """Per layer of a kind of self-attention (mean head + identity) / 2, rows scaled to 1.
+    """Per layer of a kind of self-attention: (mean head + identity) / 2, rows scaled to 1.
 
-    A row that the mask closes altogether is the residual alone. Raises ValueError for
-    cross-attention, which has no residual from its keys, and for a kind that is not there.
+    A fully masked row is the residual alone. Raises ValueError for cross-attention, which has no
+    residual from its keys, and for a kind that the model lacks.
     """
     sites = traced.sites_of(kind)
     if kind == "cross" or not sites:
@@ -61,9 +61,9 @@ def layer_mixes(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key
 def rollout(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key"]:
     """Attention rollout up to each layer: mix(l) ... mix(2) mix(1); every row adds up to 1.
 
-    A cell to which no open cells of the layers lead is exactly 0, so causality and padding hold
+    A cell that no path of open cells reaches is exactly 0, so causality and padding hold
     here too; the diagonal is always open, by the residual. In a decoder with cross-attention this
-    is its self-attention alone: `cross_rollout` has both. Raises ValueError as `layer_mixes`.
+    covers its self-attention only; `cross_rollout` covers both. Raises ValueError as `layer_mixes`.
     """
     mixes = layer_mixes(traced, kind)
     rolled = [mixes[0]]
@@ -81,11 +81,11 @@ def cross_rollout(traced: Trace) -> CrossRollout:
         after self-attention    T = mix(D(l)) T(l-1)        S = mix(D(l)) S(l-1)
         after cross-attention   T(l) = T / 2                S(l) = S / 2 + C(l) E / 2
 
-    So S is decoder rollout · cross-attention · encoder rollout, summed over the layer at which
-    the decoder crossed over. Its limits are rollout's, and one more: the share of the source is
-    the assumed half at each layer, so only how a row is spread over the source says something
-    (`aligned`), not how much of it there is. A row that cross-attention closes keeps its residual
-    whole. Raises ValueError for a model without cross-attention.
+    So S is decoder rollout · cross-attention · encoder rollout, summed over the layers in which
+    the decoder reads the source. It has rollout's limits, and one more: the source's share is
+    the assumed half at each layer, so only its distribution over the source is informative
+    (`aligned`), not its total. A row that cross-attention masks fully keeps its whole residual.
+    Raises ValueError for a model without cross-attention.
     """
     crossings = traced.sites_of("cross")
     if not crossings:

@@ -1,4 +1,4 @@
-"""Two models on one sentence: how far their heads differ, and what each expects next."""
+"""Two models on one sentence: how much their heads differ, and what each predicts next."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from explorer.runs.trace import Trace
 from models.hooks import Role
 
 N_TOP = 3
-"""Tokens that are named of each prediction."""
+"""Tokens listed per prediction."""
 
 
 @dataclass(frozen=True, eq=False)
 class Versus:
-    """The attention of one kind in two models, compared piece by piece of what both read.
+    """The attention of one kind in two models, compared by the pieces of text that both read.
 
     `role` and `other_role` are the kinds compared. `queries` and `keys` are the pieces of the two
-    axes. `by_number`: both models have as many layers and heads, so `difference` [layer, head] has
-    the mean divergence of the rows of each pair of heads with the same number, 0 to 1 bit; NaN
-    where no row can be compared. None where the shapes do not agree.
+    axes. `by_number`: both models have the same number of layers and heads, and `difference`
+    [layer, head] is the mean divergence of the rows of each pair of heads with the same number, 0
+    to 1 bit; NaN if no row can be compared. None if the shapes differ.
     """
 
     role: Role
@@ -45,7 +45,7 @@ class Versus:
         return self.difference is not None
 
     def ranked(self) -> tuple[tuple[int, int], ...]:
-        """The heads that were compared, the most different first."""
+        """The compared heads, most different first."""
         if self.difference is None:
             return ()
         places = zip(*np.nonzero(np.isfinite(self.difference)), strict=True)
@@ -61,7 +61,7 @@ def input_role(trace: Trace) -> Role:
 
 
 def counterpart(one: Trace, other: Trace, role: Role) -> Role | None:
-    """The kind of attention in the other model that reads the same text; None where none does."""
+    """The kind of attention of the other model that reads the same text; None if there is none."""
     if role == input_role(one):
         return input_role(other)
     if bool(one.src_tokens) == bool(other.src_tokens) and other.sites_of(role):
@@ -70,7 +70,7 @@ def counterpart(one: Trace, other: Trace, role: Role) -> Role | None:
 
 
 def versus(one: Trace, other: Trace, role: Role) -> Versus | None:
-    """Compare one kind of attention of two runs; None where the other model has none like it.
+    """Compare one kind of attention of two runs; None if the other model has no counterpart.
 
     Raises ValueError for a kind that the first model does not have.
     """
@@ -99,7 +99,7 @@ def _shape(trace: Trace, role: Role) -> tuple[int, int]:
 
 
 def patterns(trace: Trace, role: Role) -> Float[np.ndarray, "layer head query key"]:
-    """The weights of all heads of a kind; rows of PAD are zero, so that they count nowhere."""
+    """The weights of all heads of a kind; rows of PAD are set to zero, so they do not count."""
     sites = trace.sites_of(role)
     real = trace.src_valid if sites[0].query_stream == "src" else trace.tgt_valid
     stacked = np.stack([trace.pattern(site.name) for site in sites])
@@ -111,7 +111,7 @@ def divergence(
 ) -> Float[np.ndarray, "*rows"]:
     """Jensen-Shannon divergence of rows in bits: 0 for equal rows, 1 for rows without a common key.
 
-    H((p + q) / 2) - (H(p) + H(q)) / 2 (Lin 1991, eq. 4.1 with equal weights). NaN where one of
+    H((p + q) / 2) - (H(p) + H(q)) / 2 (Lin 1991, eq. 4.1 with equal weights). NaN if one of
     the two is a row of zeros, which attends to nothing.
     """
     totals = one.sum(-1, keepdims=True), other.sum(-1, keepdims=True)
@@ -127,7 +127,7 @@ def divergence(
 def mean_divergence(
     one: Float[np.ndarray, "*heads query key"], other: Float[np.ndarray, "*heads query key"]
 ) -> Float[np.ndarray, "*heads"]:
-    """The mean over the rows that attend to something in both; NaN where there is none."""
+    """The mean over the rows that attend to something in both; NaN if there is none."""
     rows = divergence(one, other)
     counted = np.isfinite(rows)
     total = np.where(counted, rows, 0.0).sum(-1)
@@ -138,9 +138,9 @@ def mean_divergence(
 def closest(
     one: Trace, other: Trace, compared: Versus, layer: int, head: int
 ) -> tuple[tuple[int, int], float] | None:
-    """The head of the other model that attends most like this one, and their divergence in bits.
+    """The head of the other model with the most similar attention, and their divergence in bits.
 
-    Over all its heads of the kind compared; None where no row can be compared.
+    Searches all its heads of the kind compared; None if no row can be compared.
     """
     if not compared.comparable:
         return None
@@ -156,10 +156,10 @@ def closest(
 
 @dataclass(frozen=True)
 class Expectation:
-    """What both models predict at one piece of the row that their logits belong to.
+    """The predictions of both models at one piece of the text that their logits belong to.
 
     `one` and `other` are the most probable tokens with their probabilities, most probable first;
-    `positions` the tokens of each row whose logits were read. `same` compares the first of both.
+    `positions` are the positions whose logits were read. `same` compares the first of both.
     """
 
     piece: str
@@ -169,7 +169,7 @@ class Expectation:
 
     @property
     def same(self) -> bool:
-        """Whether both expect the same token most."""
+        """Whether both predict the same token first."""
         ours, theirs = (each[0][0].removeprefix(CONTINUED) for each in (self.one, self.other))
         return ours == theirs
 
@@ -179,12 +179,12 @@ Shown = Callable[[Sequence[int]], Sequence[str]]
 
 
 Incomparable = Literal["no_predictions", "other_predictions", "other_task"]
-"""Why predictions cannot be compared: one of the models says no tokens; one predicts the next token
-and the other that at the same position; one translates and the other does not."""
+"""Why predictions cannot be compared: one of the models has no LM head; one predicts the next token
+and the other the token at the same position; one translates and the other does not."""
 
 
 def incomparable(one: Trace, other: Trace) -> Incomparable | None:
-    """Why the predictions of two models answer different questions; None where they do not."""
+    """Why the predictions of two models cannot be compared; None if they can."""
     if None in (one.predicts, other.predicts):
         return "no_predictions"
     if one.predicts != other.predicts:
@@ -195,10 +195,10 @@ def incomparable(one: Trace, other: Trace) -> Incomparable | None:
 def expectations(
     one: Trace, other: Trace, shown: Shown, other_shown: Shown, n: int = N_TOP
 ) -> tuple[Expectation, ...]:
-    """The predictions of two models, piece by piece of the row that both read.
+    """The predictions of two models, piece by piece of the text that both read.
 
-    () where `incomparable` says why, or they read nothing in common. `shown` gives labels of
-    tokens as each model's tokenizer writes them.
+    () if `incomparable` gives a reason, or if they share no piece. `shown` labels tokens as each
+    model's tokenizer writes them.
     """
     if incomparable(one, other) is not None:
         return ()
@@ -207,7 +207,7 @@ def expectations(
     found = []
     for label, ours, theirs in zip(pieces.labels, pieces.one, pieces.other, strict=True):
         if one.predicts == "same" and not len(ours) == len(theirs) == 1:
-            continue  # nobody says a whole piece at once
+            continue  # a piece of several tokens is no single prediction
         at = ours[-1], theirs[-1]
         found.append(
             Expectation(label, at, _top(one, at[0], shown, n), _top(other, at[1], other_shown, n))
@@ -218,7 +218,7 @@ def expectations(
 def _top(trace: Trace, at: int, shown: Shown, n: int) -> tuple[tuple[str, float], ...]:
     logits = trace.logits[at].astype(np.float64)
     chances = np.exp(logits - np.logaddexp.reduce(logits))
-    # Within the row, so that a piece inside a word is labelled as one.
+    # With context, so that a piece inside a word is labelled as one.
     before = [] if trace.predicts == "same" else [trace.tgt_tokens[at]]
     return tuple(
         (shown([*before, int(token)])[-1], float(chances[token]))

@@ -1,4 +1,4 @@
-"""Attention between whole words: the tokens of one word summed as keys and averaged as queries."""
+"""Attention between whole words: tokens of one word summed as keys, averaged as queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,22 +11,22 @@ from explorer.labels import BLANK, CONTINUED, NUMBERS
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a row of tokens: their `labels`, and at which token each of them `starts`."""
+    """The words of a token sequence: their `labels`, and the token at which each `starts`."""
 
     labels: tuple[str, ...]
     starts: tuple[int, ...]
 
     def of(self, token: int) -> int:
-        """The word that a token belongs to."""
+        """The word that contains a token."""
         return int(np.searchsorted(self.starts, token, side="right")) - 1
 
 
 def words_of(str_tokens: Sequence[str]) -> Words:
-    """Tokens joined to words: a piece inside a word is the one whose label begins with "·".
+    """Tokens joined to words: a token whose label begins with "·" continues a word.
 
-    So are the tokens that share a character with the one before, which is then shown whole, and a
-    blank that is a token of its own belongs to the word behind it. A special token is a word of its
-    own, whatever it looks like, and nothing continues it.
+    So does a token that shares a character with the previous one; the character is then shown
+    whole. A blank that is a token of its own belongs to the following word. A special token is
+    always a word of its own.
     """
     labels: list[str] = []
     starts: list[int] = []
@@ -52,10 +52,10 @@ def words_of(str_tokens: Sequence[str]) -> Words:
 def by_word(
     patterns: Float[np.ndarray, "*heads query key"], queries: Words, keys: Words
 ) -> Float[np.ndarray, "*heads query_word key_word"]:
-    """Weights from words to words. A row sums to what its tokens' rows sum to on average.
+    """Weights from words to words. A row sums to the mean of its tokens' row sums.
 
     Summed over keys, since attention to a word is attention to any of its tokens; averaged over
-    queries, since each of them has a whole distribution (Clark et al. 2019, section 4.1).
+    queries, since each of them has a full distribution (Clark et al. 2019, section 4.1).
     """
     return _averaged(np.add.reduceat(patterns, keys.starts, axis=-1), queries)
 
@@ -63,9 +63,9 @@ def by_word(
 def flow_by_word(
     flow: Float[np.ndarray, "query key"], queries: Words, keys: Words
 ) -> Float[np.ndarray, "query_word key_word"]:
-    """Attention flow to words: the largest into one of a word's tokens, averaged over queries.
+    """Attention flow to words: the largest flow into a token of the word, averaged over queries.
 
-    Flows into several tokens share edges, so their sum would count those twice, and may exceed 1.
+    Flows into several tokens share edges, so their sum would count these twice, and could exceed 1.
     """
     return _averaged(np.maximum.reduceat(flow, keys.starts, axis=-1), queries)
 

@@ -1,7 +1,7 @@
-"""What a model costs: multiplications and bytes by the length of the text, and time measured.
+"""The cost of a model: multiplications and bytes by the length of the text, and measured time.
 
-One multiplication and one addition count as two operations (FLOPs). Norms, softmax and biases are
-left out: they are a few per mille of the rest.
+A multiplication and an addition count as two operations (FLOPs). Norms, softmax and biases are
+left out: they are a few per mille of the total.
 """
 
 import time
@@ -29,11 +29,11 @@ FLOAT = 4
 
 @dataclass(frozen=True)
 class Cost:
-    """What one pass over `length` tokens (on each side, in a translator) needs.
+    """The cost of one pass over `length` tokens (on each side, in a translator).
 
     `linear_flops` are those of the weight matrices, `attention_flops` those of q k^T and of
     pattern v, the only ones that grow with length squared. Bytes in float32: `pattern_bytes` of
-    one layer's patterns of one kind, `cache_bytes` of all keys and values kept while writing,
+    one layer's patterns of one kind, `cache_bytes` of all keys and values cached during generation,
     `weight_bytes` of the parameters.
     """
 
@@ -47,10 +47,10 @@ class Cost:
 
 @dataclass(frozen=True)
 class Way:
-    """How one kind of layer brings `length` tokens together (Vaswani et al. 2017, table 1).
+    """How one kind of layer connects `length` tokens (Vaswani et al. 2017, table 1).
 
-    `steps` is how many computations must wait for each other before every position has seen all
-    that it can see; `path` is how many of them lead from the first token to the vector at the last
+    `steps` is the number of sequential computations until every position has seen all that it
+    can see; `path` is how many of them lead from the first token to the vector at the last
     position, the two that are farthest apart.
     """
 
@@ -60,8 +60,8 @@ class Way:
 
 
 def ways(length: int) -> tuple[Way, ...]:
-    """Self-attention, a recurrent layer, and as many centred convolutions of width 3 as it takes:
-    each of those lets a token reach its next neighbour on either side. Raises ValueError for a
+    """Self-attention, a recurrent layer, and as many centred convolutions of width 3 as needed:
+    each convolution connects a token to its neighbours on either side. Raises ValueError for a
     length below 1.
     """
     if length < 1:
@@ -79,7 +79,7 @@ def cost(
 ) -> Cost:
     """The cost of a config at a length; `weight_bytes` None: counted. Raises ValueError.
 
-    Without `unembeds`, of the layers alone, which compute no logits.
+    Without `unembeds`: of the layers alone, which compute no logits.
     """
     if length < 1:
         raise ValueError(f"length is {length}: at least one token")
@@ -108,7 +108,7 @@ def cost(
 
 @dataclass(frozen=True)
 class Pass:
-    """One way to get the logits after every token of a row, and what it took."""
+    """One way to compute the logits after every token of a sequence, and its cost."""
 
     name: str
     steps: int
@@ -118,9 +118,9 @@ class Pass:
 
 @dataclass(frozen=True)
 class Passes:
-    """Training's one pass, writing without a cache, writing with one, over the same row.
+    """One training pass, generation without a cache and with one, over the same sequence.
 
-    `difference` is the largest distance of any logit of the two ways of writing from training's.
+    `difference` is the largest deviation of any logit of either generation from the training pass.
     """
 
     passes: tuple[Pass, ...]
@@ -134,10 +134,10 @@ def measure_passes(
     progress: Callable[[float], None] | None = None,
     clock: Clock = time.perf_counter,
 ) -> Passes:
-    """Read a row of `n_tokens` (the Trace's own, repeated) all at once and token by token.
+    """Read `n_tokens` (the Trace's own, repeated) all at once and token by token.
 
-    Raises ValueError for another model's Trace and for rows longer than n_ctx; InputProblem
-    `writes_nothing` for a model that writes no token after another.
+    Raises ValueError for another model's Trace and for sequences longer than n_ctx; InputProblem
+    `writes_nothing` for a model that does not generate token by token.
     """
     if loaded.model.predicts != "next":
         raise InputProblem("writes_nothing")
@@ -154,7 +154,7 @@ def measure_passes(
         def logits(new: Tensor, cache: KVCache | None = None) -> Tensor:
             return model.read(replace(given, tgt=new, tgt_valid=None), memory, cache)
 
-        logits(row)  # the first pass pays for what torch sets up
+        logits(row)  # warm-up: the first pass includes torch's initialisation
         reads = [_Reads(loaded) for _ in range(3)]
         cache = KVCache(traced.config.n_layers)
         tell = progress or (lambda done: None)
@@ -181,7 +181,7 @@ def measure_passes(
 def _timed(
     passes: Sequence[Callable[[], Tensor]], clock: Clock, progress: Callable[[float], None]
 ) -> tuple[float, list[Tensor]]:
-    """The seconds of all passes and what each gave; between two of them others may go first."""
+    """The seconds of all passes and their results; yields to other sessions between passes."""
     seconds, found = 0.0, []
     for done, one_pass in enumerate(passes, 1):
         taken, logits = timed(one_pass, clock)
@@ -192,7 +192,7 @@ def _timed(
 
 
 class _Reads:
-    """A visitor that counts: the number of tokens of every pass, in `lengths`."""
+    """A visitor that records the number of tokens of every pass in `lengths`."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         stack = next(stack for stack in loaded.model.stacks() if stack.stream == "tgt")
@@ -210,9 +210,9 @@ class _Reads:
 def best_time(
     function: Callable[[], object], repeats: int = 5, clock: Clock | None = None
 ) -> float:
-    """Seconds that a function takes: the least of several tries, the one least disturbed.
+    """The fastest of several runs of a function, in seconds: the least disturbed one.
 
-    One more try goes before them and is not counted.
+    One warm-up run precedes them and is not counted.
     """
     now = time.perf_counter if clock is None else clock
     function()

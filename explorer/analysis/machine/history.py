@@ -1,6 +1,6 @@
 """How the loaded model was trained: losses by step as its card logs them, and the learning rate.
 
-A card has one table a training run, each run starting from the weights of the one before. A table
+A card has one table per training run; each run starts from the weights of the previous one. A table
 belongs to the first recipe of the card, in order, that trains for as many epochs as it has rows.
 """
 
@@ -28,8 +28,8 @@ _RECIPE = re.compile(r"--recipe ([\w-]+)")
 class Log:
     """One training run: steps done after each epoch, and the two losses in nats per token there.
 
-    The loss of training is a mean over the epoch, with whatever the objective adds (label
-    smoothing, dropout); that of validation is without. `recipe`: the recipe's name, if known.
+    The training loss is a mean over the epoch and includes all terms of the objective (label
+    smoothing, dropout); the validation loss does not. `recipe`: the recipe's name, if known.
     """
 
     recipe: str | None
@@ -39,7 +39,7 @@ class Log:
 
 
 def logs(card: str) -> tuple[Log, ...]:
-    """The tables of a model card whose rows are epochs 1, 2, 3, …; others are of something else."""
+    """The tables of a model card whose rows are epochs 1, 2, 3, …; other tables are ignored."""
     known = set(recipe_names())
     names = [name for name in dict.fromkeys(_RECIPE.findall(card)) if name in known]
     recipes = [(name, read_recipe(name, []).training.epochs) for name in names]
@@ -65,11 +65,11 @@ def logs(card: str) -> tuple[Log, ...]:
 
 
 def rates(log: Log, n: int = 60) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Steps of a run, and the learning rate that its recipe has there; none without a recipe."""
+    """Steps of a run, and its recipe's learning rate at each; empty without a recipe."""
     if log.recipe is None:
         return (), ()
     total, config = log.steps[-1], read_recipe(log.recipe, []).training
-    # Evenly spread, and the end of the warm-up, which is the highest point.
+    # Evenly spaced, plus the end of the warm-up, which is the maximum.
     wanted = {*np.linspace(0, total - 1, n).astype(int).tolist(), min(config.warmup, total) - 1}
     steps = tuple(sorted(wanted))
     return steps, tuple(learning_rate(step, total, config) for step in steps)
@@ -77,7 +77,7 @@ def rates(log: Log, n: int = 60) -> tuple[tuple[int, ...], tuple[float, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The mean loss on the tokens of one text, in nats, at the kept steps of a training."""
+    """The mean loss on the tokens of one text, in nats, at the saved steps of a training run."""
 
     steps: tuple[int, ...]
     losses: Float[np.ndarray, " step"]
@@ -86,7 +86,7 @@ class Moments:
 def moments(
     loaded: LoadedModel, traced: Trace, open_model: Callable[[str], LoadedModel]
 ) -> Moments | None:
-    """The Trace's text read by the model as it was at each kept step; None where none is kept."""
+    """The Trace's text read by the model's saved snapshots; None if none was saved."""
     kept: Sequence[int] = snapshots(loaded.name)
     tokens = written_tokens(traced)
     if not kept or not tokens:

@@ -1,4 +1,4 @@
-"""Forms of the loss that are written for one another, on the same logits, each with its floor."""
+"""Forms of the loss that are easily confused, on the same logits, each with its minimum."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SMOOTHING = 0.1
 
 @dataclass(frozen=True)
 class LossForm:
-    """The mean loss of the written tokens in nats, and the least that any logits can reach."""
+    """The mean loss of the written tokens in nats, and the minimum over all possible logits."""
 
     name: str
     loss: float
@@ -22,13 +22,13 @@ class LossForm:
 
 
 def loss_forms(traced: Trace) -> tuple[LossForm, ...]:
-    """Each form on the Trace's logits; none where nothing is predicted after a token.
+    """Each form on the Trace's logits; empty if nothing is predicted after a token.
 
     plain      - ln p of the next token
-    smoothed   1 - e on the token, e spread over all V tokens, itself among them (torch's form)
+    smoothed   1 - e on the token, e spread over all V tokens, including itself (torch's form)
     others     1 - e on the token, e spread over the V - 1 others
-    softmax    probabilities handed to a loss that expects logits: the softmax of a softmax
-    unshifted  labels that were not moved by one: each token is to say itself
+    softmax    probabilities passed to a loss that expects logits: the softmax of a softmax
+    unshifted  labels not shifted by one: each token must predict itself
     """
     tokens = list(written_tokens(traced))
     if traced.predicts != "next" or not tokens:

@@ -1,6 +1,6 @@
 """Parameters counted from the real modules, part by part, even of models too large to load.
 
-A model of any size is built on torch's `meta` device: every tensor has its shape and no storage,
+A model of any size is built on torch's `meta` device: every tensor has a shape and no storage,
 so seven billion parameters are counted in a second or two, by the same classes that run.
 """
 
@@ -26,20 +26,20 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Count:
-    """How many parameters the parts of a model have; `by_kind` adds up to `total`."""
+    """The number of parameters of each part of a model; `by_kind` adds up to `total`."""
 
     by_kind: dict[Kind, int]
     total: int
 
 
 def on_paper(build: Callable[[], _T]) -> _T:
-    """What `build` makes, as shapes without storage."""
+    """The result of `build`, as shapes without storage."""
     with without_numbers():
         return build()
 
 
 def count(model: nn.Module) -> Count:
-    """The parameters of a model by what they do; a tied matrix is counted once, as embedding."""
+    """The parameters of a model by function; a tied matrix is counted once, as embedding."""
     by_kind: dict[Kind, int] = dict.fromkeys(KINDS, 0)
     seen: set[int] = set()
     for name, module in model.named_modules():
@@ -55,7 +55,7 @@ def count(model: nn.Module) -> Count:
 
 
 def _kind(name: str, module: nn.Module) -> Kind | None:
-    """What a module is counted as; None where its children or a parent are."""
+    """The kind that a module is counted as; None if its children or a parent are counted."""
     path = f".{name}"
     match module:
         case Attention():
@@ -72,13 +72,13 @@ def _kind(name: str, module: nn.Module) -> Kind | None:
 
 
 def count_config(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Count:
-    """The parameters that a model of this config would have, built as `on_paper_with` says."""
+    """The parameters of a model with this config; other arguments as in `on_paper_with`."""
     return count(on_paper_with(config, src_vocab, out_bias))
 
 
 def on_paper_with(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Model:
-    """A model on the meta device; `src_vocab` gives its encoder a vocabulary of its own (0: it
-    shares one), `out_bias` its output a bias, as some code has it.
+    """A model on the meta device. `src_vocab` gives its encoder a vocabulary of its own (0: a
+    shared one); `out_bias` adds a bias to its output, as in some implementations.
     """
     model = on_paper(lambda: build_model(config))
     if src_vocab and "src" in model.reads:
@@ -91,9 +91,9 @@ def on_paper_with(config: ModelConfig, src_vocab: int = 0, out_bias: bool = Fals
 
 
 def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
-    """The shape of the logits of such a model, run on paper, where nothing is computed.
+    """The shape of the logits of such a model, run on the meta device without computing anything.
 
-    Without its positions: tables ask for the largest of them, and paper holds no numbers.
+    Positions are left out: tables need the largest position, and meta tensors hold no values.
     """
     model = on_paper_with(replace(config, positions="none")).eval()
     with torch.device("meta"):
@@ -103,7 +103,7 @@ def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[i
 
 
 def count_layers(config: ModelConfig) -> Count:
-    """The parameters of the layers alone: no table, no positions, no norm after the last."""
+    """The parameters of the layers alone: without embeddings, positions and final norm."""
     model = on_paper(lambda: build_model(config))
     stacks = (model.get_submodule(stack.path("blocks")) for stack in model.stacks())
     return count(nn.ModuleList(stacks))

@@ -1,4 +1,4 @@
-"""The whole machine: every part of a model, with the tensors that it made of this sentence."""
+"""The whole model: every part, with the tensors that it computed for this sentence."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +33,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class _Shapes:
-    """A visitor that keeps the shape of every tensor, without its batch axis."""
+    """A visitor that records the shape of every tensor, without its batch axis."""
 
     def __init__(self, edits: Edits) -> None:
         self.edits = edits
@@ -58,11 +58,11 @@ def shapes(loaded: LoadedModel, traced: Trace) -> Shapes:
 
 @dataclass(frozen=True)
 class Station:
-    """One part: what it is, the shape that leaves it, the one inside it, and its parameters.
+    """One part: its kind, its output shape, the shape inside it, and its parameters.
 
-    `inside` is what is worth seeing there: the weights of attention, the hidden units of a
-    feed-forward net; () where nothing is. A tied output has no parameters of its own. `skips` is
-    for an addition: the number of parts before it that the residual connection bypasses.
+    `inside` is the shape of its main internal tensor: the attention weights, or the hidden units of
+    a feed-forward net; () if there is none. A tied output has no parameters of its own. `skips` is
+    for an addition: the number of preceding parts that the residual connection bypasses.
     """
 
     what: What
@@ -77,9 +77,9 @@ Stations = tuple[Station, ...]
 
 @dataclass(frozen=True)
 class Tower:
-    """One token stream: before the layers, the layers, after them, in the order that runs.
+    """One token stream: the parts before the layers, the layers, and after them, in running order.
 
-    `role` is that of its self-attention: an encoder's looks both ways.
+    `role` is that of its self-attention: an encoder's attends in both directions.
     """
 
     stream: Stream
@@ -96,9 +96,9 @@ class Tower:
 
 
 def towers(loaded: LoadedModel, traced: Trace) -> tuple[Tower, ...]:
-    """A tower for each stack of the model. Raises ValueError for another's Trace.
+    """A tower for each stack of the model. Raises ValueError for another model's Trace.
 
-    A table that both streams share is counted where it is met first, in the encoder.
+    A table that both streams share is counted at its first use, in the encoder.
     """
     made = shapes(loaded, traced)
     counted: set[int] = set()
@@ -120,7 +120,7 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
     if loaded.config.embed_norm:
         new = _new_parameters(model, stack.path("embed_norm"), counted)
         before.append(Station("norm", made[embed], (), new))
-    # What reaches every layer without being part of the stream stands above it.
+    # Positions that act in every layer without joining the stream are listed first.
     if POSITIONS[loaded.config.positions].acts == "turns":
         before.insert(0, Station("rotation", made[stack.block_hook(0, "q", "attn")]))
     if stack.block_hook(0, "bias", "attn") in made:
@@ -130,7 +130,7 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
         inside, out = partial(stack.path, "blocks", index), partial(stack.block_hook, index)
 
         def sublayer(function: Station, path: str) -> Stations:
-            # A norm leaves the shape of what it reads as it is.
+            # A norm does not change the shape of its input.
             norm = Station("norm", function.shape, (), _new_parameters(model, path, counted))
             parts = _residual(loaded.config.norm_placement, function, norm)
             if loaded.config.out_norms and not path.endswith("cross_attn_norm"):
@@ -171,7 +171,7 @@ def _residual(placement: str, function: Station, norm: Station) -> Stations:
 
 
 def _new_parameters(model: nn.Module, path: str, counted: set[int]) -> int:
-    """The parameters of a part that no part before it has."""
+    """The parameters of a part that no earlier part has."""
     new = [p for p in model.get_submodule(path).parameters() if id(p) not in counted]
     counted.update(id(p) for p in new)
     return sum(p.numel() for p in new)

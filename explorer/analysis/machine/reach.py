@@ -1,9 +1,9 @@
-"""How much of a gradient arrives from the last output at every token: recurrence and attention.
+"""How much of the last output's gradient reaches every token: recurrence and attention.
 
 The state of a recurrent net is h_t = tanh(W_x x_t + W_h h_{t-1} + b), so the gradient of the last
-one with respect to the token k steps before it has gone through k factors diag(1 - h^2) W_h. Their
+state with respect to the token k steps earlier has passed k factors diag(1 - h^2) W_h. Their
 product shrinks or grows geometrically with k (Bengio et al. 1994; Pascanu et al. 2013). One layer
-of attention reads every token directly, z = sum_j a_j W_V x_j, whatever the distance.
+of attention reads every token directly, z = sum_j a_j W_V x_j, at any distance.
 """
 
 import math
@@ -23,16 +23,16 @@ Kind = Literal["attention", "recurrent", "orthogonal"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SEEDS = tuple(range(8))
 WIDTH = 64
-"""The width of the nets, where the model is wider."""
+"""The maximum width of the nets, for wider models."""
 LEAST = 12
-"""Tokens that are read at least; a shorter text is repeated."""
+"""The minimum number of tokens; a shorter text is repeated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reach:
     """Norms of the gradient of one random direction of the last output, for one kind of net.
 
-    `norms` has a row for each seed and a column for each distance: 0 is the last token itself.
+    `norms` has one row per seed and one column per distance: 0 is the last token itself.
     """
 
     kind: Kind
@@ -40,7 +40,7 @@ class Reach:
 
     @property
     def far(self) -> Float[np.ndarray, " seed"]:
-        """The gradient at the first token over that at the last but one, for each seed.
+        """The gradient at the first token divided by that at the last but one, per seed.
 
         The last token itself is left out: attention reads it as key, value *and* query.
         """
@@ -48,8 +48,8 @@ class Reach:
 
     @property
     def per_token(self) -> Float[np.ndarray, " seed"]:
-        """The factor by which the gradient changes with every further token, for each seed: the
-        ratio of the nearest geometric sequence (least squares of the logarithms) from distance 1.
+        """The factor by which the gradient changes per additional token, per seed: the ratio of the
+        best-fitting geometric sequence (least squares of the logarithms) from distance 1.
         """
         tiny = np.finfo(np.float64).tiny  # a gradient that is 0 has no logarithm
         logs = np.log(np.maximum(self.norms[:, 1:], tiny))
@@ -71,8 +71,8 @@ def reaches(x: Float[np.ndarray, "pos d_in"]) -> tuple[Reach, ...]:
     """Every kind of net reading the same vectors, newly built for each seed. Raises ValueError for
     fewer than three vectors.
 
-    Each vector is first scaled to mean 0 and variance 1, as a LayerNorm does, so that the scale of
-    a model's embeddings decides nothing.
+    Each vector is first scaled to mean 0 and variance 1, as by a LayerNorm, so that the scale of
+    a model's embeddings has no effect.
     """
     if len(x) < 3:
         raise ValueError(f"{len(x)} vectors: a factor between distances takes at least 3")
@@ -105,23 +105,23 @@ def gradient_norms(
 
 
 def recurrent(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
-    """torch's `nn.RNN` (tanh) as it begins, every number uniform in +-1 / sqrt(width); gives the
-    last state.
+    """torch's `nn.RNN` (tanh) at initialisation, every number uniform in +-1 / sqrt(width); returns
+    the last state.
     """
     net = nn.RNN(d_in, width, batch_first=True).double()
     return lambda x: net(x[None])[0][0, -1]
 
 
 def orthogonal(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
-    """The same net with an orthogonal W_h, which changes no length: only tanh can shrink it."""
+    """The same net with an orthogonal W_h, which preserves norms: only tanh shrinks the state."""
     net = nn.RNN(d_in, width, batch_first=True).double()
     nn.init.orthogonal_(net.get_parameter("weight_hh_l0"))
     return lambda x: net(x[None])[0][0, -1]
 
 
 def attention(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
-    """One head without positions, its matrices as `nn.Linear` begins; gives the last row, which
-    sees all tokens.
+    """One head without positions, its matrices initialised as by `nn.Linear`; returns the last row,
+    which sees all tokens.
     """
     w_q, w_k, w_v = (nn.Linear(d_in, width).double() for _ in range(3))
 

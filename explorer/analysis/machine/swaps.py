@@ -1,9 +1,9 @@
-"""Where implementations differ: one choice of the loaded model exchanged at a time, and measured.
+"""Implementation variants: one choice of the loaded model swapped at a time, and measured.
 
 Papers, tutorials and libraries write "the" Transformer in ways that look alike. Each option here is
-built into a copy of the loaded model, whose weights stay as they were trained, and the copy reads
-the same text again. What changes nothing may be written either way; what changes words belongs to
-the weights, and has to be copied together with them.
+built into a copy of the loaded model, whose weights stay as trained, and the copy reads
+the same text again. An option that changes nothing may be written either way; one that changes
+the output must match the weights.
 """
 
 import copy
@@ -40,15 +40,15 @@ from models.positions import POSITIONS, Sinusoidal
 from models.transformer import Model, Stack
 
 P = 0.1
-"""Dropout where it is left on outside training."""
+"""Dropout probability for options that leave dropout on outside training."""
 SAME = 1e-3
-"""The largest change of a logit that counts as none: rounding is below it, a decision above."""
+"""The largest logit change that counts as none: above rounding, below a different decision."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """One way to write one choice: `swap` puts it into a model, `own` says whether a model of this
-    config has it, `fits` whether the question arises there.
+    """One way to implement one choice: `swap` puts it into a model, `own` says whether a model of
+    this config has it, `fits` whether the choice applies to it.
     """
 
     choice: str
@@ -60,11 +60,11 @@ class Option:
 
 @dataclass(frozen=True)
 class Swapped:
-    """What an option does to the text that was read.
+    """The effect of an option on the text that was read.
 
-    `change` is the largest change of any logit, `loss` that of the mean loss on the written tokens
-    (nats), `kept` the share of positions whose best token stays, `parameters` how many more the
-    model has (less, where negative). `own`: the model has this option already; nothing was run.
+    `change` is the largest change of any logit, `loss` the change of the mean loss on the written
+    tokens (nats), `kept` the share of positions whose best token stays, `parameters` how many more
+    the model has (fewer, if negative). `own`: the model has this option already; nothing was run.
     """
 
     choice: str
@@ -77,19 +77,19 @@ class Swapped:
 
     @property
     def harmless(self) -> bool:
-        """Whether the text, its probabilities included, stays as it was."""
+        """Whether the output, including its probabilities, is unchanged."""
         return self.change < SAME
 
 
 def options(config: ModelConfig) -> tuple[Option, ...]:
-    """The options that arise in a model of this config, choice by choice."""
+    """The options that apply to a model of this config, choice by choice."""
     return tuple(option for option in OPTIONS if option.fits(config))
 
 
 def swapped(loaded: LoadedModel, traced: Trace) -> tuple[Swapped, ...]:
-    """Every option that fits, in a copy of the model that reads the Trace's rows once.
+    """Every option that applies, in a copy of the model that reads the Trace's input once.
 
-    Empty for a model without logits. Raises ValueError where the Trace is of another model.
+    Empty for a model without logits. Raises ValueError if the Trace is of another model.
     """
     require_same_model(loaded, traced)
     if traced.predicts is None:
@@ -100,11 +100,11 @@ def swapped(loaded: LoadedModel, traced: Trace) -> tuple[Swapped, ...]:
 def _measured(loaded: LoadedModel, traced: Trace, option: Option) -> Swapped:
     if option.own(loaded.config):
         return Swapped(option.choice, option.name, own=True)
-    # The modules are copied and the parameters shared: no option writes into one.
+    # Modules are copied, parameters shared: no option writes to a parameter.
     other = copy.deepcopy(loaded.model, {id(p): p for p in loaded.model.parameters()})
     option.swap(other)
     give_way()
-    with seeded(0):  # dropout draws
+    with seeded(0):  # for dropout
         seen = run(other, rows_of(traced), {LOGITS}, edits_of(traced))
     logits, tokens = seen[LOGITS][0].numpy(), written_tokens(traced)
     here = slice(0, len(tokens))  # padding follows
@@ -133,7 +133,7 @@ def _attending(replaced: Callable[..., tuple[Tensor, Tensor]]) -> Callable[[Mode
 
 
 def _divided(name: str, scaling: Scaling) -> Option:
-    """Scores divided as `scaling` says."""
+    """Scores divided according to `scaling`."""
 
     def swap(model: Model) -> None:
         for module in model.modules():
@@ -152,7 +152,7 @@ def _divides_otherwise(config: ModelConfig) -> bool:
 
 
 def _filled(fill: float | None) -> Callable[[Model], None]:
-    """Blocked scores replaced by `fill`; None: the weights times 0 after the softmax."""
+    """Blocked scores replaced by `fill`; None: weights multiplied by 0 after the softmax."""
 
     def written(
         q: Tensor,
@@ -184,7 +184,7 @@ def _filled(fill: float | None) -> Callable[[Model], None]:
 def _reversed(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **more: object
 ) -> tuple[Tensor, Tensor]:
-    """A mask handed to code that reads True as blocked."""
+    """A mask passed to code that reads True as blocked."""
     return attend(q, k, v, None if mask is None else ~mask, **more)  # type: ignore[arg-type]
 
 
@@ -237,7 +237,7 @@ def _placed(placement: NormPlacement) -> Option:
         placement,
         swap,
         lambda config: config.norm_placement == placement,
-        # Elsewhere there is no one place: sublayers side by side, or norms on both sides of each.
+        # Other designs have no single place: parallel sublayers, or norms on both sides of each.
         lambda config: not config.parallel and not config.out_norms,
     )
 
@@ -305,10 +305,10 @@ def _positions(name: str) -> Option:
 
 
 def _can_have(config: ModelConfig, positions: str) -> bool:
-    """Whether these widths allow such positions; another order of sines needs sines."""
+    """Whether these widths allow such positions; another order of sines requires sines."""
     if positions == "halves":
         return config.positions == "sinusoidal"
-    if positions in ("learned", "t5"):  # their numbers come from training
+    if positions in ("learned", "t5"):  # trained parameters
         return config.positions == positions
     try:
         replace(config, positions=positions)  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
-"""One matrix at both ends: what a logit is, and why the rows that read words in can read them out.
+"""Weight tying: the logit as a dot product with the token's own embedding.
 
 With a tied output the logit of word w is the dot product of the last vector h and the word's own
-embedding: h · E[w] = |h| |E[w]| cos(h, E[w]). So what the blocks have to write is a vector that
-points to the embedding of the word that comes next, and words with like embeddings get like logits.
-(The mean of all rows adds h · mean to every logit alike, which a softmax ignores. So rows are
-compared without it.)
+embedding: h · E[w] = |h| |E[w]| cos(h, E[w]). So the blocks must produce a vector that points to
+the embedding of the next word, and words with similar embeddings get similar logits.
+(The mean of all embeddings adds h · mean to every logit alike, which a softmax ignores. So
+embeddings are compared without it.)
 Press & Wolf 2017; Inan et al. 2017.
 """
 
@@ -28,8 +28,8 @@ N_RANDOM = 2000
 
 @dataclass(frozen=True)
 class Logit:
-    """One word's logit, but for a bias or a cap, as a product: length of the last vector, length of
-    the row, cosine.
+    """One word's logit, without bias or cap, as a product: norm of the last vector, norm of the
+    output row, cosine.
     """
 
     word: str
@@ -42,14 +42,13 @@ class Logit:
 class Tying:
     """The output matrix of a model on one text.
 
-    `best` are the words with the highest logits at a position, best first, `h` the length of the
+    `best` are the words with the highest logits at a position, best first, `h` the norm of the
     last vector there, before the output matrix; `error` is the largest difference between
-    h · W_U[w], with the word's `biases` and under the cap where the model has them, and the logit.
-    `near_rank`
-    is where the nearest embeddings of each position's best word stand among all logits there, as a
-    share of the vocabulary from 0, the top: 0.5 by chance. `saved` is how many parameters more
-    separate matrices would take (0 where they are separate). `same` is the mean cosine of E[w] and
-    W_U[w] over many words, `other` that of E[w] and another word's row.
+    h · W_U[w], with the word's `biases` and the cap if the model has them, and the logit.
+    `near_rank` is the mean rank of the nearest embeddings of each position's best word among all
+    logits there, as a share of the vocabulary from 0, the top: 0.5 by chance. `saved` is how many
+    more parameters separate matrices would take (0 if they are separate). `same` is the mean cosine
+    of E[w] and W_U[w] over many words, `other` that of E[w] and another word's row.
     """
 
     tied: bool
@@ -66,7 +65,7 @@ class Tying:
 
 @torch.inference_mode()
 def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
-    """For the logits at position `at`. Raises ValueError for a model without logits, and where the
+    """For the logits at position `at`. Raises ValueError for a model without logits, and if the
     Trace is of another model.
     """
     require_same_model(loaded, traced)
@@ -116,7 +115,7 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
 def nearest(
     embedding: Float[np.ndarray, "word d_model"], word: int, n: int = N_NEAR
 ) -> Int[np.ndarray, " near"]:
-    """The `n` words whose embeddings point most nearly where this word's does, without itself."""
+    """The `n` words with the highest cosine to this word's embedding, without itself."""
     like = cosines(embedding, embedding[word][None])
     like[word] = -np.inf
     return np.argsort(-like, kind="stable")[:n]
@@ -125,7 +124,7 @@ def nearest(
 def cosines(
     one: Float[np.ndarray, "n d_model"], other: Float[np.ndarray, "m d_model"]
 ) -> Float[np.ndarray, " n"]:
-    """Between the rows of two matrices, pair by pair, or of one with each; 0 for a row of 0."""
+    """Between the rows of two matrices, pair by pair, or of one with each; 0 for a zero row."""
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
     dots = (one * other).sum(1)
     return np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
@@ -137,5 +136,5 @@ def _rank(
     """The mean rank of the best word's nearest embeddings among the other words, as a share."""
     best = int(logits.argmax())
     near = nearest(embedding, best)
-    above = (logits[None, :] > logits[near][:, None]).sum(1) - 1  # the best word itself left out
+    above = (logits[None, :] > logits[near][:, None]).sum(1) - 1  # without the best word itself
     return float(above.mean() / (len(logits) - 2))

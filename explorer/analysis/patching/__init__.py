@@ -1,1 +1,1 @@
-"""Patching: an activation of one run put into another, and what of the answer comes with it."""
+"""Patching: activations of one run put into another, and how much of the answer they recover."""

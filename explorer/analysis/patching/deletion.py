@@ -1,10 +1,10 @@
-"""The honest test of a ranking: take away the words that it names first, and watch the word fall.
+"""Deletion test of a ranking: remove the highest-ranked words first, and measure the drop.
 
-After every word that is gone the model is run again. The sooner the probability of the written word
-falls, the more area lies over its curve. Samek et al. 2017, "Evaluating the Visualization of What a
-Deep Neural Network Has Learned", eq. 12. Random orders are the control: a ranking is better than
-chance if it beats all of them. Of rankings that are random themselves, each does so in 1 of
-N_RANDOM + 1 cases at most, and one of several in as many times that (Bonferroni).
+The model is run again after every removed word. The sooner the probability of the written word
+falls, the larger the area over its curve. Samek et al. 2017, "Evaluating the Visualization of What
+a Deep Neural Network Has Learned", eq. 12. Random orders are the control: a ranking is better than
+chance if it beats all of them. A random ranking does so with probability 1 / (N_RANDOM + 1) at
+most, and one of several with as many times that (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,33 +27,33 @@ from models.hooks import Change, Edits, visiting
 How = Literal["hide", "replace"]
 HOW: tuple[How, ...] = get_args(How)
 N_RANDOM = 99
-"""Random orders of the control."""
+"""Number of random orders in the control."""
 MARGIN = 0.25
-"""Standard deviations of random areas by which all must be beaten: beating them would be enough for
-`Deletion.rate`, on average."""
+"""Standard deviations of the random areas by which a ranking must beat them all. Beating them
+without this margin would suffice for `Deletion.rate`, on average."""
 MOST_STEPS = 10
-"""Points of a curve: of a longer text several words are taken away at once."""
+"""Points of a curve: in a longer text several words are removed at once."""
 MAX_ROWS = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
     """The probability of the written word, from all words down to none. `order` are indices of the
-    words, first taken away first."""
+    words, first removed first."""
 
     order: tuple[int, ...]
     probs: Float[np.ndarray, " step"]
 
     @property
     def area(self) -> float:
-        """The area over the curve: by how much the probability has fallen, on average over the
-        steps from the first word on."""
+        """The area over the curve: how far the probability has fallen, averaged over the steps from
+        the first word on."""
         return float((self.probs[0] - self.probs[1:]).mean())
 
 
 @dataclass(frozen=True, eq=False)
 class Deletion:
-    """The curves of some rankings and of random orders; `steps` are how many words are gone."""
+    """The curves of some rankings and of random orders; `steps` are numbers of removed words."""
 
     steps: tuple[int, ...]
     curves: dict[str, Curve]
@@ -66,23 +66,23 @@ class Deletion:
         return float(areas.mean()), float(areas.std())
 
     def beaten(self, name: str) -> int:
-        """How many random orders a ranking does better than."""
+        """The number of random orders that a ranking beats."""
         return sum(self.curves[name].area > curve.area for curve in self.random)
 
     @property
     def better(self) -> tuple[str, ...]:
-        """The rankings that beat every random order, by MARGIN at least."""
+        """The rankings that beat every random order by at least MARGIN."""
         most = max(curve.area for curve in self.random) + MARGIN * self.chance[1]
         return tuple(name for name, curve in self.curves.items() if curve.area > most)
 
     @property
     def rate(self) -> float:
-        """How often one of as many random rankings would beat every random order, at most."""
+        """An upper bound on the rate at which one of as many random rankings beats every order."""
         return min(1.0, len(self.curves) / (len(self.random) + 1))
 
     @property
     def n_orders(self) -> int:
-        """How many orders the words have; no ranking can stand out among fewer than are drawn."""
+        """The number of possible orders; if too few, no ranking can be significant."""
         return factorial(len(self.random[0].order))
 
 
@@ -94,10 +94,10 @@ def delete(
     how: How,
     progress: Progress | None = None,
 ) -> Deletion:
-    """Take words away in the order of each ranking, the largest score first.
+    """Remove words in the order of each ranking, largest score first.
 
-    hide: no query may attend to them any more; replace: their embedding becomes that of no word in
-    particular. Equal sets of words are run once. Raises ValueError where there is no word.
+    hide: no query may attend to the words any more; replace: their embedding becomes a neutral one
+    (`words.no_word`). Equal sets of words are run once. Raises ValueError if there is no word.
     """
     n_words = len(asked.words)
     if not n_words:

@@ -1,4 +1,4 @@
-"""A second sentence out of the first: one word exchanged, cut to the same number of tokens."""
+"""Propose a second sentence: one word exchanged, tokenized to the same number of tokens."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import Trace
 
 MOST_TRIED = 40
-"""Sentences that are read before none is offered."""
+"""Sentences that are tried before giving up."""
 
 Groups = Mapping[str, Sequence[Sequence[str]]]
 
@@ -24,12 +24,11 @@ def offered(
     target: str | None = None,
     progress: Progress | None = None,
 ) -> str | None:
-    """The Trace's text with one word exchanged, such that the model cuts both into
-    as many tokens and answers them differently. None where no exchange does that.
+    """The Trace's text with one word exchanged, such that it has the same number of tokens and the
+    model answers it differently. None if no exchange does.
 
-    `groups` are words that may stand for each other; where they do not help, words of the text
-    stand in for each other. `progress(done, most)` counts what is tried. Raises
-    InputProblem `no_logits`.
+    `groups` are words that may replace each other; if they do not help, words of the text replace
+    each other. `progress(done, most)` counts the attempts. Raises InputProblem `no_logits`.
     """
     first = len(given_tokens(loaded, traced.text))
     for done, text in enumerate(islice(exchanges(traced.text, groups), MOST_TRIED)):
@@ -50,7 +49,7 @@ def offered(
 
 def exchanges(text: str, groups: Groups) -> Iterator[str]:
     """Texts with one word exchanged: by the groups, in their order, then by another word of the
-    text itself. Capitals stay, and no text comes twice."""
+    text itself. Capitalisation is preserved, and no text occurs twice."""
     seen = {text}
     for found in (*_by_group(text, groups), *_by_itself(text)):
         if found not in seen:
@@ -73,8 +72,8 @@ def _by_group(text: str, groups: Groups) -> Iterator[str]:
 
 
 def _by_itself(text: str) -> Iterator[str]:
-    """Every word in the place of every other, nearest first; characters where there are no blanks,
-    and the next letter of the alphabet where words are letters."""
+    """Every word replaced by every other, nearest first; characters in scripts without blanks, and
+    the next letter of the alphabet if the words are letters."""
     blanks = " " in text.strip()
     words = text.split() if blanks else list(text)
     glue = " " if blanks else ""

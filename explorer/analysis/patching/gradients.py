@@ -1,9 +1,9 @@
-"""Gradients of a written word by the words read: gradient x input, and integrated gradients.
+"""Gradients of a written word with respect to the input: gradient x input, integrated gradients.
 
-gradient x input: the embedding of a word times the slope of log p there; right to first order.
-integrated gradients: the mean slope on the straight way from a baseline to the embeddings, times
-that way. Its parts add up to the difference of log p between both ends, which is tested here and
-shown. Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", §3.
+gradient x input: the embedding of a word times the gradient of log p there; right to first order.
+integrated gradients: the mean gradient on the straight path from a baseline to the embeddings,
+times the path. Its parts add up to the difference of log p between both ends, which is tested here
+and displayed. Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", §3.
 """
 
 from dataclasses import dataclass
@@ -22,20 +22,20 @@ from explorer.runs.trace import Trace
 from models.hooks import Edits, visiting
 
 POINTS = 12
-"""Points at which slopes are taken on each stretch of the way."""
+"""Points on each segment of the path at which gradients are taken."""
 MOST_ROUNDS = 14
-"""How often stretches are halved: on each the sum is known, and it is halved while it misses it."""
+"""How often segments are halved: each has a known sum, and is halved while the estimate is off."""
 CLOSED = 0.0025
-"""The share of the whole difference (of a nat, where that is more) that a stretch may miss."""
-MAX_ROWS, MAX_TOKENS = 24, 1024  # of one pass, whose way back takes memory
+"""The error allowed per segment, as a share of the whole difference (of 1 nat, if larger)."""
+MAX_ROWS, MAX_TOKENS = 24, 1024  # of one pass, whose backward pass takes memory
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
-    """Both attributions of the words read, in nats of log p(token).
+    """Both attributions of the input words, in nats of log p(token).
 
-    `logprob` is that of the run, `baseline` that without any of the words; `gap` is how much
-    `integrated` misses their difference by, from slopes at `n_points`.
+    `logprob` is that of the run, `baseline` that without any of the words; `gap` is the error of
+    the sum of `integrated`, from gradients at `n_points`.
     """
 
     times_input: Float[np.ndarray, " word"]
@@ -46,17 +46,17 @@ class Gradients:
 
     @property
     def gap(self) -> float:
-        """The sum of `integrated` minus the difference that it should be."""
+        """The sum of `integrated` minus its exact value."""
         return float(self.integrated.sum()) - (self.logprob - self.baseline)
 
 
 def gradients(
     loaded: LoadedModel, traced: Trace, asked: Explained, progress: Progress | None = None
 ) -> Gradients:
-    """Both attributions, under the Trace's edits. The baseline is `words.no_word` in the place of
-    every word; marks, positions and the target of a translation stay.
+    """Both attributions, under the Trace's edits. The baseline replaces every word with
+    `words.no_word`; special tokens, positions and the target of a translation stay.
 
-    `progress(done, total)` counts the points of the way; a finer way begins from 0 again.
+    `progress(done, total)` counts the points of the path; refining the path restarts from 0.
     """
     words, hook = list(asked.words), stack_of(loaded, asked.stream).hook("embed")
     own = _embedded(loaded, traced, hook)
@@ -97,7 +97,7 @@ def gradients(
 
 
 def _embedded(loaded: LoadedModel, traced: Trace, hook: str) -> Tensor:
-    """The embeddings of the run, scaled [pos, d_model]."""
+    """The scaled embeddings of the run [pos, d_model]."""
     return torch.tensor(traced.activations[hook])
 
 
@@ -110,13 +110,13 @@ def _along(
     progress: Progress | None = None,
 ) -> tuple[list[float], Float[Tensor, "point pos d_model"]]:
     """log p(token) at each of `points` [point, pos, d_model], embeddings of one stream, and its
-    slope there, in float64."""
+    gradient there, in float64."""
     logprobs: list[float] = []
     slopes: list[Tensor] = []
     n_tokens = len(traced.src_tokens) + len(traced.tgt_tokens)
     size = max(1, min(MAX_ROWS, MAX_TOKENS // n_tokens))
     for start in range(0, len(points), size):
-        # A page may have asked under either mode; neither would leave a way back to the leaf.
+        # The caller may be in inference or no-grad mode; neither records a graph.
         with torch.inference_mode(False), torch.enable_grad():
             leaf = points[start : start + size].clone().requires_grad_(True)
             given = Edits({hook: partial(_instead, leaf)})

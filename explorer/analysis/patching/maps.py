@@ -1,9 +1,9 @@
-"""Maps: how much of the first run's answer each single activation brings into the second run.
+"""Maps: how much of the first run's answer each single activation recovers in the second run.
 
-By position, an activation is a vector of the stream, or what a sublayer adds to it; by head it is
-what one head computes, at every position at once. The control is the same activation where it does
-not belong: in the stream from another position, of a head in another order of positions. What that
-brings back is chance, or a vector that would do the same anywhere.
+By position, an activation is a vector of the stream, or a sublayer's addition to it; by head, it is
+the output of one head at every position at once. The control patches misplaced activations: in the
+stream from another position, of a head with its positions permuted. What the control recovers is
+due to chance, or to a vector that would have the same effect anywhere.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ What = ByPlace | ByHead
 BY_PLACE: tuple[ByPlace, ...] = get_args(ByPlace)
 BY_HEAD: tuple[ByHead, ...] = get_args(ByHead)
 DRAWS = 3
-"""How often every cell of a map is patched with what does not belong there."""
+"""How often every cell of a map is patched with a misplaced activation."""
 
 Cell = tuple[str, int, int]
 """A part of a map, row and column: ("src", stream before this block, position), or ("cross", layer,
@@ -37,8 +37,8 @@ head)."""
 class Part:
     """One rectangle of a map: the stream of one stack, or the heads of one role.
 
-    `effects` [row, column] are shares of the first run's answer that came back, NaN where nothing
-    can be patched; `control` [draw, row, column] what misplaced activations brought.
+    `effects` [row, column] are the recovered shares of the first run's answer, NaN if nothing
+    can be patched; `control` [draw, row, column] the shares recovered by misplaced activations.
     """
 
     name: str
@@ -48,16 +48,16 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """All single patches of one kind of activation; `together` is what all of them at once bring
-    back, NaN where there is none."""
+    """All single patches of one kind of activation; `together` is the share recovered by all of
+    them at once, NaN if there is none."""
 
     what: What
     parts: tuple[Part, ...]
     together: float
 
     def best(self) -> Cell:
-        """The cell that brings back most; of equal ones the last row, then the first column, so
-        that a stream is met where it is nearest to the answer."""
+        """The cell that recovers most; of equal ones the last row, then the first column, so that
+        a stream is picked nearest to the answer."""
         found = [
             (float(value), row, -column, part.name)
             for part in self.parts
@@ -70,7 +70,7 @@ class Map:
         return name, row, -column
 
     def has(self, cell: Cell | None) -> bool:
-        """Whether the cell is one of this map's."""
+        """Whether the cell belongs to this map."""
         if cell is None:
             return False
         shapes = {part.name: part.effects.shape for part in self.parts}
@@ -78,14 +78,14 @@ class Map:
         return 0 <= cell[1] < rows and 0 <= cell[2] < columns
 
     def effect(self, cell: Cell) -> float:
-        """What this patch brings back. Raises KeyError for a part that is not there."""
+        """The share recovered by this patch. Raises KeyError for an unknown part."""
         by_name = {part.name: part.effects for part in self.parts}
         return float(by_name[cell[0]][cell[1], cell[2]])
 
     @property
     def chance(self) -> tuple[float, float, float]:
-        """Mean, standard deviation and largest of what all misplaced activations brought; NaN where
-        there is no other position to take them from."""
+        """Mean, standard deviation and maximum of the shares recovered by all misplaced
+        activations; NaN if there is no other position to take them from."""
         known = np.concatenate([part.control[~np.isnan(part.control)] for part in self.parts])
         if not known.size:
             return float("nan"), float("nan"), float("nan")
@@ -93,19 +93,19 @@ class Map:
 
 
 def by_place(stacks: Sequence[StackSite]) -> tuple[ByPlace, ...]:
-    """What of the stream these stacks have."""
+    """The activations of the stream that these stacks have."""
     crossing = any(stack.reads_too for stack in stacks)
     return tuple(what for what in BY_PLACE if crossing or what != "cross_attn_out")
 
 
 def by_head(pair: Pair) -> tuple[ByHead, ...]:
-    """What of a head can be patched: a pattern only between texts of one length, since it has a row
-    and a column for every token."""
+    """The activations of a head that can be patched: a pattern only between texts of one length,
+    since it has one row and one column per token."""
     return tuple(what for what in BY_HEAD if what != "pattern" or pair.same_length)
 
 
 def hooks_of(stack: StackSite, what: What) -> tuple[str, ...]:
-    """The hook points of the rows of a map by position, from the embedding up."""
+    """The hook points of the rows of a map by position, from the embedding upwards."""
     if what != "resid":
         if what == "cross_attn_out" and not stack.reads_too:
             return ()
@@ -117,8 +117,8 @@ def hooks_of(stack: StackSite, what: What) -> tuple[str, ...]:
 def patches_of(
     loaded: LoadedModel, pair: Pair, what: What, seeds: Sequence[int | None] = (None,)
 ) -> list[dict[Cell, Patch]]:
-    """The patch of every cell of a map that has one, for each seed: None, what belongs there, else
-    what does not. Raises ValueError for a pattern of texts of different length."""
+    """The patch of every cell of a map that has one, for each seed: the matching activation for
+    None, else a misplaced one. Raises ValueError for a pattern of texts that differ in length."""
     if what == "pattern" and not pair.same_length:
         raise ValueError("a pattern cannot be put into a text of another length")
     cells = _places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what)
@@ -127,7 +127,7 @@ def patches_of(
 
 
 Target = tuple[str, Stream, int | None, int | None]
-"""Hook, stream of its positions, the one position of the second text or None for all, the head."""
+"""Hook, stream of its positions, the position in the second text or None for all, the head."""
 
 
 def _places(loaded: LoadedModel, pair: Pair, what: What) -> dict[Cell, Target]:
@@ -185,13 +185,13 @@ def _values(
 
 
 def _other(random: np.random.Generator, own: int | None, among: Sequence[int]) -> int | None:
-    """One of the others; None where there is no other."""
+    """A random one of the others; None if there is no other."""
     others = [each for each in among if each != own]
     return int(random.choice(others)) if others else None
 
 
 def _misplaced(random: np.random.Generator, taken: list[int], among: list[int]) -> list[int]:
-    """Other positions in the place of those taken, none at its own; [] where there is no other."""
+    """Other positions instead of those taken, none at its own; [] if there is no other."""
     if len(among) < 2:
         return []
     if len(taken) == 1:
@@ -202,12 +202,12 @@ def _misplaced(random: np.random.Generator, taken: list[int], among: list[int]) 
 
 
 def n_cells(loaded: LoadedModel, pair: Pair, what: What) -> int:
-    """How many single patches a map has."""
+    """The number of single patches of a map."""
     return len(_places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what))
 
 
 def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | None = None) -> Map:
-    """Every single patch of one kind of activation, and what misplaced ones do.
+    """Every single patch of one kind of activation, with the control of misplaced ones.
 
     Raises ValueError as `patches_of`.
     """

@@ -1,17 +1,18 @@
-"""The way back from a written word: which vectors went into which, sublayer by sublayer.
+"""Tracing a written word back: how vectors flow into each other, sublayer by sublayer.
 
-The positions of both streams are nodes, of which every attention sublayer mixes those of the stream
-that it writes into; cross-attention mixes in those of the source. Feed-forward nets mix no
-positions, so a vector passes them as it is. A network says for every sublayer what share of a
-vector came from which vector below, and a product of shares is what one path carried. The shares
-are assumed (rollout) or measured (contribution):
+The nodes are the positions of both streams. Every attention sublayer mixes the nodes of the stream
+that it writes to; cross-attention also mixes in those of the source. Feed-forward nets mix no
+positions, so they leave a node unchanged. A network gives, for every sublayer, the share of a
+vector that came from each vector below, and the product of shares along a path is the share that
+the path carried. The shares are assumed (rollout) or measured (contribution):
 
 rollout       half of a vector is the residual connection, the other half the mean of the heads'
               weights. Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", §3
-contribution  how near the vector comes to each of the vectors that it is the sum of, in the 1-norm:
-              max(0, ||y|| - ||y - part||), scaled to add up to 1. Ferrando et al. 2022, "Measuring
-              the Mixing of Contextual Information in the Transformer", eq. 10; for translators
-              Ferrando et al. 2022, "Towards Opening the Black Box of Neural Machine Translation"
+contribution  the proximity of the vector to each of the vectors that it is the sum of, in the
+              1-norm: max(0, ||y|| - ||y - part||), scaled to add up to 1. Ferrando et al. 2022,
+              "Measuring the Mixing of Contextual Information in the Transformer", eq. 10; for
+              translators Ferrando et al. 2022, "Towards Opening the Black Box of Neural Machine
+              Translation"
 """
 
 from collections.abc import Callable
@@ -33,14 +34,14 @@ from models.rows import Stream
 
 Shares = Float[np.ndarray, "query key"]
 MOST_NODES = 400
-"""Positions of both streams together: a network keeps a square of them for every sublayer."""
-MOST_CELLS = 4_000_000  # numbers of the vectors of some queries at once
-_OPEN = 1e6  # the width of a pipe that limits nothing: a vector that a sublayer leaves alone
+"""Positions of both streams together: a network stores one square matrix per sublayer."""
+MOST_CELLS = 4_000_000  # vector components processed at once, over some queries
+_OPEN = 1e6  # unlimited capacity, for a vector that a sublayer does not change
 
 
 @dataclass(frozen=True, eq=False)
 class Edge:
-    """What one sublayer carried from one node up to another: a share of the written word."""
+    """The share of the written word that one sublayer carried from one node up to another."""
 
     sublayer: int
     upper: int
@@ -50,7 +51,7 @@ class Edge:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """`mixes[sublayer]` says of each node above a sublayer what share of it is which node below;
+    """`mixes[sublayer]` gives, for each node above a sublayer, the share of each node below;
     its rows add up to 1. Nodes are the positions of the source, then those of the target; `n_src`
     is 0 for a model of one text. `sites` are the sublayers, first the encoder's.
     """
@@ -64,10 +65,10 @@ class Network:
         return position if stream == "src" else self.n_src + position
 
     def reached(self, node: int) -> Float[np.ndarray, "level node"]:
-        """How much of `node`, above all sublayers, is which node below the last n of them.
+        """The share of each node, below the last n sublayers, in `node` above all of them.
 
-        The first level is what the words themselves are, the last one `node` alone; each adds up
-        to 1.
+        The first level are the shares of the words themselves, the last one `node` alone; each
+        adds up to 1.
         """
         levels = [np.eye(self.mixes.shape[1])[node]]
         for mix in self.mixes[::-1]:
@@ -75,9 +76,9 @@ class Network:
         return np.stack(levels[::-1])
 
     def edges(self, node: int, least: float = 0.0) -> tuple[Edge, ...]:
-        """What flowed to `node` along every edge that carried at least `least` of it.
+        """The flow to `node` along every edge that carried at least `least` of it.
 
-        An edge between a node and itself is there where its sublayer mixes that stream.
+        An edge from a node to itself is included if its sublayer mixes that stream.
         """
         reached = self.reached(node)
         found = []
@@ -89,9 +90,9 @@ class Network:
         return tuple(found)
 
     def flow(self, node: int) -> Float[np.ndarray, " node"]:
-        """Attention flow: how much fits through all sublayers from `node` to each word at once.
+        """Attention flow: the maximum flow through all sublayers from `node` to each word.
 
-        The pipes are as wide as the shares; one that a sublayer leaves alone limits nothing. Abnar
+        The capacities are the shares; a vector that a sublayer leaves unchanged has no limit. Abnar
         & Zuidema 2020, §3. Raises InputProblem `too_many_tokens` above `MAX_FLOW_TOKENS` nodes.
         """
         n_nodes = self.mixes.shape[1]
@@ -106,7 +107,7 @@ class Network:
 
 
 def rollout_network(traced: Trace) -> Network:
-    """Shares as rollout assumes them: half the residual connection, half the mean of the heads.
+    """Shares as assumed by rollout: half the residual connection, half the mean of the heads.
 
     Raises InputProblem as `contribution_network`.
     """
@@ -121,7 +122,7 @@ def rollout_network(traced: Trace) -> Network:
 def contribution_network(
     loaded: LoadedModel, traced: Trace, progress: Progress | None = None
 ) -> Network:
-    """Shares as the vectors themselves have them; `progress(done, total)` counts sublayers.
+    """Shares measured from the vectors; `progress(done, total)` counts sublayers.
 
     Raises InputProblem `too_many_tokens` above `MOST_NODES`, ValueError for another model's Trace.
     """
@@ -134,7 +135,7 @@ def _network(
     shares: Callable[[AttentionSite], tuple[Shares, Float[np.ndarray, " query"]]],
     progress: Progress | None = None,
 ) -> Network:
-    """The sublayers in the order of the run; `shares` gives those of keys and of the residual."""
+    """The sublayers in running order; `shares` returns the shares of keys and of the residual."""
     n_src, n_tgt = len(traced.src_tokens), len(traced.tgt_tokens)
     if n_src + n_tgt > MOST_NODES:
         raise InputProblem("too_many_tokens", limit=MOST_NODES, length=n_src + n_tgt)
@@ -156,9 +157,9 @@ def _network(
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The stream behind an attention sublayer as a sum: `whole` [query, d_model] is `keys` over its
-    axis of keys, plus `residual`, plus `constant` (the biases of W_O and of norms). Norms on the
-    way have the scale that they had in the run.
+    """The stream after an attention sublayer as a sum: `whole` [query, d_model] is `keys` summed
+    over its axis of keys, plus `residual`, plus `constant` (the biases of W_O and of norms). Norms
+    in between use the scale that they had in the run.
     """
 
     whole: Float[np.ndarray, "query d_model"]
@@ -170,9 +171,9 @@ class Parts:
 def nearness(
     loaded: LoadedModel, traced: Trace, site: AttentionSite
 ) -> tuple[Shares, Float[np.ndarray, " query"]]:
-    """How near what a sublayer leaves behind comes to its parts, keys [query, key] and residual
-    [query], unscaled. In self-attention the residual and what a token takes from itself are one
-    part. Where a vector is near to none of its parts, it counts as the residual alone.
+    """The proximity of a sublayer's output to its parts, keys [query, key] and residual [query],
+    unscaled. In self-attention the residual and the contribution of the token's own key are one
+    part. A vector that is near none of its parts counts as the residual alone.
     """
     n_query, n_key = traced.pattern(site.name).shape[1:]
     near, own = np.zeros((n_query, n_key)), np.zeros(n_query)
@@ -196,7 +197,7 @@ def nearness(
 def parts_of(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, queries: slice = slice(None)
 ) -> Parts:
-    """What every key and the residual put into the stream behind a sublayer, at some queries."""
+    """The contribution of every key and of the residual to a sublayer's output, at some queries."""
     activations, own = traced.activations, site.kind == "self"
     before, after = ("resid_pre", "resid_mid") if own else ("resid_mid", "resid_mid_cross")
     joining = f"{site.block}.{'attn' if own else 'cross_attn'}_norm"
@@ -211,7 +212,7 @@ def parts_of(
     residual = activations[site.block_hook(before)][queries].astype(np.float64)
     bias = getattr(w_o, "bias", None)
     constant = np.zeros_like(residual) + (0.0 if bias is None else array(bias))
-    kept = np.zeros_like(residual)  # of the residual: it joins before a norm, or behind all
+    kept = np.zeros_like(residual)  # of the residual: it joins before a norm, or after all of them
     placement = loaded.config.norm_placement
     norms = [joining] if placement != "pre" else []
     if own and loaded.config.out_norms:

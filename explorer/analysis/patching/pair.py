@@ -1,7 +1,7 @@
-"""Two texts read side by side, so that what one run computed can be put into the other.
+"""Two texts run side by side, so that activations of one run can be put into the other.
 
-Both runs are asked the same: which token comes at one position, read out after the same words where
-the model writes them itself. Their answers are the tokens that each run finds most probable there.
+Both runs get the same question: the token at one position, after the same target words if
+the model generates them. Their answers are the tokens that each run finds most probable there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,15 +23,15 @@ from models.hooks import LOGITS, Edits
 from models.rows import Rows, Stream
 
 Places = tuple[tuple[int, int], ...]
-"""Positions of the first text and of the second that belong together, in rising order."""
+"""Aligned positions of the first text and of the second, in rising order."""
 ALIKE = 1e-3
-"""A difference between the two logit differences up to which there is nothing to bring back."""
+"""If the two logit differences differ by no more than this, there is nothing to recover."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A position that can be asked about, in the first text and in the second, and what each run
-    finds most probable there."""
+    """A position that can be asked about, in the first text and in the second, and the most
+    probable token of each run there."""
 
     places: tuple[int, int]
     answers: tuple[int, int]
@@ -44,12 +44,11 @@ class Question:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two texts as rows of one each, what belongs together in them, and the question put to both.
+    """Two texts, each as a batch of one, their alignment, and the question put to both.
 
-    `rows` end where the question is read out, in a model that cannot look ahead. `places[stream]`
-    are the positions of (first, second) that belong together. `answers` are (token of the first
-    run, token of the second); `logits` those of the two runs at the question. `edits` are in force
-    in both runs.
+    `rows` end at the question in a model that cannot look ahead. `places[stream]` are the aligned
+    positions (first, second). `answers` are (token of the first run, token of the second);
+    `logits` those of the two runs at the question. `edits` are in force in both runs.
     """
 
     model: str
@@ -75,19 +74,19 @@ class Pair:
 
     @property
     def probabilities(self) -> tuple[float, float]:
-        """How probable each run's own answer is in that run."""
+        """The probability of each run's own answer in that run."""
         first, second = (probability(*each) for each in zip(self.logits, self.answers, strict=True))
         return first, second
 
     @property
     def alike(self) -> bool:
-        """Whether both runs answer alike, so that nothing can come back."""
+        """Whether both runs give the same answer, so that there is nothing to recover."""
         first, second = self.gaps
         return abs(first - second) < ALIKE
 
     @property
     def same_length(self) -> bool:
-        """Whether every position of one text belongs to the same position of the other."""
+        """Whether every position of one text is aligned with the same position of the other."""
         return all(
             len(pairs) == len(first) == len(second) and all(a == b for a, b in pairs)
             for pairs, (first, second) in (
@@ -96,9 +95,9 @@ class Pair:
         )
 
     def recovered(self, gaps: Float[np.ndarray, "*cells"]) -> Float[np.ndarray, "*cells"]:
-        """How much of the first run's answer logit differences amount to: 0 as in the second run,
-        1 as in the first. Wang et al. 2022, "Interpretability in the Wild", §2; NaN where the runs
-        answer alike."""
+        """The recovered share of the first run's answer for given logit differences: 0 as in the
+        second run, 1 as in the first. Wang et al. 2022, "Interpretability in the Wild", §2; NaN if
+        both runs give the same answer."""
         first, second = self.gaps
         return np.full_like(gaps, np.nan) if self.alike else (gaps - second) / (first - second)
 
@@ -128,10 +127,10 @@ def _turned(question: Question) -> Question:
 
 
 def align(first: Sequence[object], second: Sequence[object]) -> Places:
-    """Which positions of two rows belong together.
+    """The aligned positions of two sequences.
 
-    Rows of one length position by position. Else what both have in common, in order, and of a
-    stretch that was exchanged as many tokens from its end as both have.
+    Sequences of equal length are aligned position by position. Otherwise the common tokens are
+    aligned in order, and of each exchanged stretch as many tokens from its end as both have.
     """
     if len(first) == len(second):
         return tuple((at, at) for at in range(len(first)))
@@ -144,8 +143,8 @@ def align(first: Sequence[object], second: Sequence[object]) -> Places:
 
 
 def checked(places: Iterable[tuple[int, int]], n_first: int, n_second: int) -> Places:
-    """An alignment by hand, as far as it fits these lengths: no position twice, none that is not
-    there, sorted by the second text."""
+    """A manual alignment restricted to these lengths: no position twice, none out of range, sorted
+    by the second text."""
     taken: dict[int, int] = {}
     for a, b in places:
         if 0 <= a < n_first and 0 <= b < n_second and b not in taken and a not in taken.values():
@@ -162,12 +161,13 @@ def pair(
     place: int | None = None,
     by_hand: Places | None = None,
 ) -> Pair:
-    """The run of a Trace beside one of the text `second`, under the Trace's edits.
+    """The run of a Trace paired with a run of the text `second`, under the Trace's edits.
 
-    A translator reads both after what it wrote for the first text; a model of one text reads
-    `target` behind both. `place` is the position of the first row that is asked about, None the
-    most telling one: of a translation the first where the runs answer differently; of one text the
-    last; of a text with masks the first such mask. `by_hand` aligns the texts as they are given.
+    A translator reads both with its translation of the first text as the target; a model of one
+    text reads `target` after both. `place` is the position of the first text that is asked about;
+    None: the most informative one, which in a translation is the first at which the runs answer
+    differently, in one text the last, in a text with mask tokens the first such mask. `by_hand`
+    aligns the texts as given.
 
     Raises InputProblem: `no_logits`, `nothing_aligned`, as `given_tokens`; ValueError for another
     model's Trace.
@@ -227,7 +227,7 @@ def pair(
 
 
 def edits_on(loaded: LoadedModel, edits: Sequence[Edit]) -> Edits:
-    """Edits of a Trace as a visitor of rows without padding, whatever their length."""
+    """Edits of a Trace as a visitor of batches without padding, of any length."""
     return edit_functions(loaded.sites, edits)
 
 
@@ -239,7 +239,7 @@ def _rows(tokens: dict[Stream, tuple[int, ...]]) -> Rows:
 def _questions(
     traced: Trace, places: Places, logits: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Question, ...]:
-    """Every position that can be asked about: masks alone, where a text has any."""
+    """Every position that can be asked about: only mask tokens, if a text has any."""
     masks = [at for at, token in enumerate(traced.tgt_tokens) if token == traced.marks.mask]
     masked = traced.predicts == "same" and any(a in masks for a, _ in places)
     return tuple(
@@ -250,7 +250,7 @@ def _questions(
 
 
 def _asked(traced: Trace, questions: tuple[Question, ...], place: int | None) -> Question:
-    """The question at `place`; else the most telling one."""
+    """The question at `place`; otherwise the most informative one."""
     chosen = [each for each in questions if each.places[0] == place]
     in_order = questions if traced.src_tokens or traced.predicts == "same" else questions[::-1]
     return [*chosen, *(each for each in in_order if each.differs), *in_order][0]

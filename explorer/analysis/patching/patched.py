@@ -1,4 +1,4 @@
-"""One patched run, looked at closely: what it finds probable, what it writes, and the control."""
+"""One patched run in detail: its most probable tokens, its output, and the control."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,9 +22,9 @@ from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
 
 N_TOP = 4
-"""Most probable tokens of each run that are shown."""
+"""Most probable tokens listed per run."""
 MOST_WRITTEN = 12
-"""Tokens that are shown of what follows a text."""
+"""Tokens shown of a text's continuation."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class PatchedRun:
-    """The second run under some patches, between the first run and itself without any.
+    """The second run under some patches, compared with the first run and the unpatched second run.
 
     `effect` as `Pair.recovered`; `answers` are the most probable tokens of all three runs, `texts`
-    what the three write, read on from the question.
+    their outputs from the question on.
     """
 
     effect: float
@@ -52,13 +52,13 @@ class PatchedRun:
 def patched_run(
     loaded: LoadedModel, pair: Pair, patches: Sequence[Patch], n_top: int = N_TOP
 ) -> PatchedRun:
-    """Run the second text under `patches` and let it write."""
+    """Run the second text under `patches` and generate from it."""
     (logits,) = read_patched(loaded, pair, [patches], lambda _, row: row.numpy())
     return _described(loaded, pair, logits, patches, n_top)
 
 
 def run_cell(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> PatchedRun:
-    """The run with the one patch of a cell. Raises KeyError for a cell that has none."""
+    """The run with the one patch of a cell. Raises KeyError for a cell without a patch."""
     return patched_run(loaded, pair, [patches_of(loaded, pair, what)[0][cell]])
 
 
@@ -97,11 +97,11 @@ def _probabilities(logits: Float[np.ndarray, " vocab"]) -> Float[np.ndarray, " v
 def written(
     loaded: LoadedModel, rows: Rows, edits: Edits = NO_EDITS, patches: Sequence[Patch] = ()
 ) -> str:
-    """What a model writes behind a row, greedily, while `patches` stay at their positions.
+    """The model's greedy output after a row, while `patches` stay at their positions.
 
-    A translation is given whole; of a text its beginning; of a text with masks the text, each mask
-    filled in by itself. "…" where it would go on. All is read again for every token, since a patch
-    changes what a cache would hold.
+    A translation is returned whole; of a continued text its beginning; of a text with mask tokens
+    the text, each mask filled independently. "…" if it would continue. Everything is read again for
+    every token, since a patch changes what a cache would hold.
     """
     model, marks = loaded.model, loaded.marks
     rows = rows.to(next(model.parameters()).device)
@@ -114,7 +114,7 @@ def written(
             whole = [guess if token == marks.mask else token for token, guess in pairs]
             return loaded.tokenizer.decode(whole)
         memory, rows = model.memory_of(rows), replace(rows, tgt_valid=None)
-        # A translation as long as `translate` lets it become.
+        # The same maximum length as in `translate`.
         most = MOST_WRITTEN if memory is None else 2 * memory.shape[1] + 21 - n_given
         for _ in range(min(most, loaded.config.n_ctx - n_given)):
             x = model.last_stack.run(rows, memory)
@@ -138,10 +138,10 @@ def misplaced(
     cell: Cell,
     progress: Progress | None = None,
 ) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
-    """The control of one cell of a map by position: its own activation, put at every position of
-    the second text but its own. The positions, and what each brings back.
+    """The control of one cell of a map by position: its activation patched at every other position
+    of the second text. Returns the positions, and the share recovered at each.
 
-    Raises KeyError for a cell that has no patch, ValueError for a map by head.
+    Raises KeyError for a cell without a patch, ValueError for a map by head.
     """
     if what not in BY_PLACE:
         raise ValueError(f"{what} is not by position")
@@ -162,8 +162,8 @@ def by_position(
     cell: Cell,
     progress: Progress | None = None,
 ) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
-    """A cell of a map by head, one position at a time: the positions of the second text, and what
-    the head brings back at each. Raises KeyError for a cell that has no patch."""
+    """A cell of a map by head, one position at a time: the positions of the second text, and the
+    share recovered at each. Raises KeyError for a cell without a patch."""
     patch = patches_of(loaded, pair, what)[0][cell]
     if what == "pattern":
         head, _, keys = patch.index

@@ -22,7 +22,7 @@ from explorer.runs.run import run
 from models.hooks import Edits, visiting
 from models.rows import Rows
 
-MAX_ROWS = 48  # patches per pass: few enough that progress is seen
+MAX_ROWS = 48  # patches per pass: few enough to report progress
 MAX_TOKENS = 2048  # of all rows of a pass together
 
 Progress = Callable[[int, int], None]
@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """`value` in the place of what stands at `index` in one row of the tensor of a hook point.
+    """`value` replaces the contents at `index` in one row of the tensor of a hook point.
 
     `index` is without the batch axis: (positions,) in the stream, (head, positions) of q, k, v and
     z, (head, queries, keys) of a pattern.
@@ -48,7 +48,7 @@ def activations(loaded: LoadedModel, pair: Pair, hooks: Collection[str]) -> dict
 
 
 def patching(rows: Sequence[Sequence[Patch]]) -> Edits:
-    """A visitor of a batch: row i of it under the patches `rows[i]`."""
+    """A visitor of a batch that applies the patches `rows[i]` to row i."""
     of_hook: dict[str, list[tuple[int, Patch]]] = {}
     for row, patches in enumerate(rows):
         for patch in patches:
@@ -70,11 +70,11 @@ def read_patched(
     keep: Callable[[int, Tensor], Any],
     progress: Progress | None = None,
 ) -> list[Any]:
-    """The second run once for each of `rows`, under its patches: what `keep` makes of the logits
+    """Run the second text once for each of `rows`, under its patches. Returns `keep` of the logits
     [vocab] at the question, in the order of `rows`.
 
-    `progress(done, total)` is called after every pass. Rows that leave the source alone share one
-    reading of it.
+    `progress(done, total)` is called after every pass. Rows that do not patch the source share one
+    encoder pass.
     """
     found: list[Any] = [None] * len(rows)
     model, second = loaded.model, pair.rows[1]
@@ -98,7 +98,7 @@ def read_patched(
 
 
 def batch_size(loaded: LoadedModel, pair: Pair) -> int:
-    """How many copies of the second text are read at once."""
+    """The number of copies of the second text per pass."""
     n_tokens = sum(pair.rows[1].tokens(stream).shape[1] for stream in loaded.model.reads)
     return max(1, min(MAX_ROWS, MAX_TOKENS // n_tokens))
 
@@ -111,7 +111,7 @@ def _memory(loaded: LoadedModel, rows: Rows, visitor: Edits) -> Tensor | None:
 def _logits(
     loaded: LoadedModel, rows: Rows, visitor: Edits, memory: Tensor | None, place: int
 ) -> Float[Tensor, "row vocab"]:
-    """One pass; of its logits those at one position, since the vocabulary costs more than all."""
+    """One pass; keep the logits of one position only: the unembedding dominates the cost."""
     model, n_rows = loaded.model, len(rows)
     rows = rows.to(next(model.parameters()).device)
     with torch.inference_mode(), visiting(visitor):

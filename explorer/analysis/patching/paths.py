@@ -1,10 +1,10 @@
-"""Path patching: what one head hands to another, through the query, key or value of the second.
+"""Path patching: what one head passes to another, through the query, key or value of the second.
 
-In a first run of the second text, one head (the sender) writes what it wrote in the first run while
-all other heads keep what they wrote in the second; feed-forward nets and norms follow. What then
-arrives as the query, key or value of another head (the receiver) goes into a second run, in which
-nothing else is changed. So only the path from the one head to the other counts, past all heads in
-between. Wang et al. 2022, "Interpretability in the Wild", §3.1; Goldowsky-Dill et al. 2023,
+In a first run of the second text, one head (the sender) outputs what it did in the first text while
+all other heads output what they did in the second; feed-forward nets and norms follow. The
+resulting query, key or value of another head (the receiver) is put into a second run, in which
+nothing else is changed. So only the path from the one head to the other counts, bypassing all heads
+in between. Wang et al. 2022, "Interpretability in the Wild", §3.1; Goldowsky-Dill et al. 2023,
 "Localizing Model Behavior with Path Patching".
 """
 
@@ -31,10 +31,10 @@ INTO: tuple[Into, ...] = get_args(Into)
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """What reaches the answer through one input of one head, the receiver.
+    """The effect on the answer through one input of one head, the receiver.
 
-    `heads` is a map of the senders, NaN where no path leads from them. `words` is the path from the
-    embeddings themselves, past all heads; `everything` all paths at once: the receiver's whole
+    `heads` is a map of the senders, NaN if no path leads from them. `words` is the path from the
+    embeddings themselves, bypassing all heads; `everything` all paths at once: the receiver's whole
     query, key or value as it was in the first run.
     """
 
@@ -46,8 +46,8 @@ class Paths:
 
 
 def senders(loaded: LoadedModel, receiver: AttentionSite, into: Into) -> tuple[AttentionSite, ...]:
-    """The attention sublayers from which a path leads straight to an input of this one: those that
-    write into the same stream before it, or into the one that it looks at."""
+    """The attention sublayers with a direct path to an input of this one: those that write to the
+    same stream before it, or to the stream that it attends to."""
     stream = receiver.query_stream if into == "q" else receiver.key_stream
     before = [site for site in loaded.sites if site.query_stream == stream]
     if stream != receiver.query_stream:
@@ -60,7 +60,7 @@ def _order(site: AttentionSite) -> tuple[int, bool]:
 
 
 def receivers(loaded: LoadedModel, into: Into) -> tuple[AttentionSite, ...]:
-    """The attention sublayers to which some path leads."""
+    """The attention sublayers that some path leads to."""
     return tuple(site for site in loaded.sites if senders(loaded, site, into))
 
 
@@ -81,7 +81,7 @@ def path_map(
 ) -> Paths:
     """Every path from one head to an input of the receiver, with misplaced senders as control.
 
-    Raises KeyError for a receiver that is not there.
+    Raises KeyError for an unknown receiver.
     """
     site = site_of(loaded, receiver)
     leading = {(sender.role, sender.layer) for sender in senders(loaded, site, into)}
@@ -112,7 +112,7 @@ def path_map(
 def run_path(
     loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into, sender: Cell
 ) -> PatchedRun:
-    """The run in which one path is patched. Raises KeyError for a head that is not there."""
+    """The run in which one path is patched. Raises KeyError for an unknown head."""
     patch = patches_of(loaded, pair, "z")[0][sender]
     site = site_of(loaded, receiver)
     arrived = arriving(loaded, pair, site, receiver[2], into, [[patch]])
@@ -120,7 +120,7 @@ def run_path(
 
 
 def _words(loaded: LoadedModel, pair: Pair) -> list[Patch]:
-    """The embeddings of the first text, in the place of those of the second."""
+    """Patches that replace the embeddings of the second text by those of the first."""
     hooks = {stack.stream: stack.hook("embed") for stack in loaded.model.stacks()}
     seen = run(loaded.model, pair.rows[0], set(hooks.values()), edits_on(loaded, pair.edits))
     return [
@@ -138,7 +138,7 @@ def arriving(
     into: Into,
     rows: Sequence[Sequence[Patch]],
 ) -> list[Patch]:
-    """For each of `rows` the receiver's input as it arrives with all other heads held fast."""
+    """For each of `rows` the receiver's input, with all other heads frozen."""
     own = edits_on(loaded, pair.edits)
     written = {each.hook("z") for each in loaded.sites}
     fixed = run(loaded.model, pair.rows[1], written, own)
@@ -153,7 +153,7 @@ def arriving(
         record = Record({hook}.__contains__, held.then(patching(batch)))
         _read(loaded, pair, len(batch), record, site)
         tensors = record.activations[hook][:, index]
-        places = list(range(tensors.shape[1]))  # no longer, where a run writes on
+        places = list(range(tensors.shape[1]))  # not beyond, if a run generates further tokens
         found += [Patch(hook, (index, places), each) for each in tensors]
     return found
 
@@ -161,7 +161,7 @@ def arriving(
 def _read(
     loaded: LoadedModel, pair: Pair, n_rows: int, record: Record, site: AttentionSite
 ) -> None:
-    """Copies of the second text, as far as the stack of the receiver."""
+    """Run copies of the second text up to the stack of the receiver."""
     model = loaded.model
     rows = pair.rows[1].select([0] * n_rows).to(next(model.parameters()).device)
     with torch.inference_mode(), visiting(record):
@@ -171,5 +171,5 @@ def _read(
 
 
 def _held(z: Tensor, fixed: Tensor) -> Tensor:
-    """What the heads wrote in the second run, for every row."""
+    """The heads' outputs in the second run, repeated for every row."""
     return fixed.expand_as(z)

@@ -1,4 +1,4 @@
-"""Five answers to the question which words a written word comes from, side by side."""
+"""Five rankings of the input words by how much a written word depends on them, side by side."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,11 +21,11 @@ RANKINGS: tuple[Ranking, ...] = get_args(Ranking)
 
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """Scores of the words read for one written word, by ranking.
+    """Scores of the input words for one written word, by ranking.
 
-    contribution and rollout are shares of 1, of which marks and what was already written have the
-    rest; flow is 0 to 1 for each word, and missing for long rows; times_input and integrated are
-    nats of log p.
+    contribution and rollout are shares of 1; special tokens and the text generated so far have the
+    rest. flow is 0 to 1 for each word, and missing for long sequences; times_input and integrated
+    are in nats of log p.
     """
 
     asked: Explained
@@ -40,8 +40,8 @@ def rank(
     network: Network | None = None,
     progress: Progress | None = None,
 ) -> Rankings:
-    """All rankings of the words read for the token at one position; `network` is that of the
-    contributions, where it is known. Raises IndexError and ValueError as `explained`."""
+    """All rankings of the input words for the token at one position; `network` is the contribution
+    network, if already computed. Raises IndexError and ValueError as `explained`."""
     asked = explained(loaded, traced, position)
     if network is None:
         network = contribution_network(loaded, traced)
@@ -52,7 +52,7 @@ def rank(
         "contribution": network.reached(node)[0][words],
         "rollout": assumed.reached(node)[0][words],
     }
-    with suppress(InputProblem):  # it is not computed for long rows
+    with suppress(InputProblem):  # not computed for long sequences
         scores["flow"] = assumed.flow(node)[words]
     slopes = gradients(loaded, traced, asked, progress)
     scores |= {"times_input": slopes.times_input, "integrated": slopes.integrated}

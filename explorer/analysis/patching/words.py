@@ -1,4 +1,4 @@
-"""The words that a written token is explained by, and what takes their place when they are gone."""
+"""The words that explain a written token, and their replacement when they are removed."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -14,8 +14,8 @@ from models.rows import Stream
 
 @dataclass(frozen=True)
 class Explained:
-    """One token, `token`, read out at `position` of the target row, and the `words` that were read
-    for it: positions of `stream`, without marks."""
+    """One token, `token`, predicted at `position` of the target, and the `words` that were read
+    for it: positions of `stream`, without special tokens."""
 
     position: int
     token: int
@@ -25,11 +25,11 @@ class Explained:
 
 
 def explained(loaded: LoadedModel, traced: Trace, position: int) -> Explained:
-    """The token written after `position` (or at it, where a model fills in), or if none was, the
-    predicted one; its words are those of the source, or of the text as far as it was read.
+    """The token written after `position` (or at it, if the model fills masks in), or the predicted
+    one if none was written; its words are those of the source, or of the text read so far.
 
-    Raises ValueError for another model's Trace, IndexError for a position that is not there or
-    padding, and for any where the model has no logits.
+    Raises ValueError for another model's Trace, IndexError for a position that is out of range or
+    padding, and for any position if the model has no logits.
     """
     require_same_model(loaded, traced)
     written, n_real = written_tokens(traced), int(traced.tgt_valid.sum())
@@ -57,8 +57,8 @@ def stack_of(loaded: LoadedModel, stream: Stream) -> StackSite:
 
 
 def no_word(loaded: LoadedModel, stream: Stream) -> Tensor:
-    """The embedding that stands for no word in particular, scaled as the model's own: that of the
-    mask token where the model knows one, else the mean of the whole vocabulary. [d_model]"""
+    """The embedding of a neutral input, scaled as by the model: the mask token's if the model has
+    one, otherwise the mean of the whole vocabulary. [d_model]"""
     stack = loaded.model.get_submodule(stack_of(loaded, stream).name)
     table = loaded.part(stack_of(loaded, stream).path("embed")).get_parameter("weight").detach()
     mask = loaded.marks.mask

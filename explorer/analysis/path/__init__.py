@@ -1,8 +1,8 @@
-"""What the steps of the path ask, computed from a model and a run: one function a step.
+"""The values behind the steps of the path, computed from a model and a run: one function per step.
 
-Each takes a `LoadedModel` and a `Trace` of it, without edits and padding, and returns what its
-question, its picture and its explanation need; or `Missing`, where this model or sentence does not
-show the lesson.
+Each takes a `LoadedModel` and a `Trace` of it, without edits and padding, and returns the data for
+its question, picture and explanation; or `Missing`, if this model or sentence does not show the
+lesson.
 """
 
 import zlib
@@ -15,12 +15,12 @@ from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
 
 LONGEST = 64
-"""Tokens of a row up to which the path asks about it: longer ones cannot be read off a picture."""
+"""The longest sequence that the path asks about: longer ones cannot be read off a picture."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """A lesson that this run does not show; `why` names the words that say so."""
+    """A lesson that this run does not show; `why` is the key of the reason's words."""
 
     why: str
 
@@ -44,7 +44,7 @@ def rows(trace: Trace, role: Role) -> Iterator[Row]:
 
 
 def best_row(trace: Trace, role: Role, worth: Callable[[Row], float]) -> Row | None:
-    """The row of the largest worth; None where no row's is a finite number."""
+    """The row with the largest `worth`; None if no row has a finite value."""
     worths = [(worth(row), row) for row in rows(trace, role)]
     finite = [(value, at, row) for at, (value, row) in enumerate(worths) if np.isfinite(value)]
     return max(finite, key=lambda each: (each[0], -each[1]))[2] if finite else None
@@ -76,19 +76,19 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def varied(trace: Trace, low: float, high: float) -> float:
-    """A number from `low` to `high` that the text and the model decide, always the same.
+    """A number from `low` to `high`, determined by the text and the model.
 
-    What a question asks about is chosen near it, so that its answer is not the same everywhere.
+    Questions aim at a value near it, so that their answers vary between texts.
     """
     return low + (high - low) * (zlib.crc32(f"{trace.model} {trace.text}".encode()) % 101) / 100
 
 
 def is_mark(token: str) -> bool:
-    """Whether a token stands for no text, as the labels of a trace say."""
+    """Whether a token is a special token, by the labels of a trace."""
     return bool(getattr(token, "special", False))
 
 
 def main_role(trace: Trace) -> Role:
-    """Cross-attention where the model has it; else the attention of its one text."""
+    """Cross-attention if the model has it; otherwise the attention of its one text."""
     roles: tuple[Role, ...] = ("cross", "decoder", "encoder")
     return next(role for role in roles if trace.sites_of(role))

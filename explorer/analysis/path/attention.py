@@ -22,13 +22,13 @@ from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 
 SHARPS = (1.3, 1.02)
-"""How many times the second weight of a row the first has to be, to be asked for; the second where
-no row of this model is as sharp as that."""
+"""The minimum ratio of a row's largest weight to the second largest for a question; the second
+value is the fallback if no row of this model is as sharp as the first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Looked:
-    """A row, its keys from the largest weight down, and the weights [key]."""
+    """A row, its keys in descending order of weight, and the weights [key]."""
 
     row: Row
     order: tuple[int, ...]
@@ -36,13 +36,13 @@ class Looked:
 
 
 def look(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
-    """The row whose largest weight stands out, of the head that tells rows apart best."""
+    """A row with one dominant weight, of the head whose rows differ most."""
 
     def worth(row: Row, sharp: float) -> float:
         weights, allowed = np.sort(weights_of(trace, row))[::-1], allowed_of(trace, row)
         if allowed.sum() < 3 or weights[0] < sharp * weights[1] or row.query == 0:
             return np.nan
-        # That a row goes to a mark, or to its own token, is no answer that tells of anything.
+        # Attention to a special token, or to the token itself, makes no useful question.
         best, is_self = int(weights_of(trace, row).argmax()), row.site.kind == "self"
         dull = is_mark(trace.key_tokens(row.site.name)[best]) or (is_self and best == row.query)
         return float(weights[0] - weights[1] - dull)
@@ -58,7 +58,7 @@ def look(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
 
 
 def rest(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
-    """A row whose largest weight is neither nearly nothing nor nearly everything."""
+    """A row whose largest weight is neither close to 0 nor close to 1."""
 
     wanted = varied(trace, 0.25, 0.6)
 
@@ -77,8 +77,8 @@ def rest(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Ratio:
-    """Two keys of a row, by how much their scores differ, and how many times one has the other's
-    weight; `scores` and `weights` [key] are the whole row's."""
+    """Two keys of a row, the difference of their scores, and the ratio of their weights; `scores`
+    and `weights` [key] are the whole row's."""
 
     row: Row
     more: int
@@ -91,7 +91,7 @@ class Ratio:
 
 
 def ratio(loaded: LoadedModel, trace: Trace) -> Ratio | Missing:
-    """The largest weight of a row against one whose score is lower by about `wanted`."""
+    """The largest weight of a row compared with one whose score is lower by about `wanted`."""
     wanted = varied(trace, 1.0, 2.2)  # a ratio of about 3 to 9
 
     def pair(row: Row) -> tuple[float, int, int]:
@@ -127,7 +127,7 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Ratio | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Undivided:
-    """A row with its q . k divided, as the model does it, and without; weights [key].
+    """A row with q . k divided, as in the model, and undivided; weights [key].
 
     `biased`: positions add a bias to the scores, which is not divided.
     """
@@ -142,7 +142,7 @@ class Undivided:
 
 
 def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
-    """The row whose largest weight grows most where q . k is not divided."""
+    """The row whose largest weight grows most if q . k is not divided."""
     divisor = loaded.config.divisor
     if loaded.config.score_cap is not None:
         return Missing("capped")
@@ -177,7 +177,7 @@ def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """A row with the length of each key's value vector, and of what it brings: weight x length."""
+    """A row with the norm of each key's value vector, and its contribution: weight x norm."""
 
     row: Row
     weights: np.ndarray
@@ -187,17 +187,17 @@ class Carried:
 
     @property
     def most(self) -> int:
-        """The key that brings most."""
+        """The key that contributes most."""
         return int(self.brought.argmax())
 
     @property
     def heaviest(self) -> int:
-        """The key of the largest weight."""
+        """The key with the largest weight."""
         return int(np.where(self.allowed, self.weights, -1).argmax())
 
 
 def values(loaded: LoadedModel, trace: Trace) -> Carried | Missing:
-    """The row in which the largest weight is furthest from bringing most; else the clearest row."""
+    """A row in which the key with the largest weight contributes little; else the clearest row."""
 
     def carried(row: Row) -> Carried:
         group = row.site.n_heads // loaded.config.kv_heads
@@ -220,9 +220,9 @@ def values(loaded: LoadedModel, trace: Trace) -> Carried | Missing:
 
 @dataclass(frozen=True)
 class Counted:
-    """The numbers in the four matrices of a layer's attention: as they are, and with one head.
+    """The parameters of the four attention matrices of a layer: as they are, and with one head.
 
-    `one_head` is as wide as all heads together are.
+    The one head is as wide as all heads together.
     """
 
     n_heads: int
@@ -233,7 +233,7 @@ class Counted:
 
 
 def heads(loaded: LoadedModel, trace: Trace) -> Counted | Missing:
-    """Count W_Q, W_K, W_V and W_O of the first layer, biases left out."""
+    """Count W_Q, W_K, W_V and W_O of the first layer, without biases."""
     site, config = trace.sites_of(main_role(trace))[0], loaded.config
     sublayer = loaded.model.get_submodule(site.name)
     named = dict(sublayer.named_parameters())
@@ -253,7 +253,7 @@ def heads(loaded: LoadedModel, trace: Trace) -> Counted | Missing:
 
 @dataclass(frozen=True)
 class Crossing:
-    """The shape of cross-attention's matrix: rows of the target, columns of the source."""
+    """The shape of the cross-attention matrix: one row per target token, one column per source."""
 
     row: Row
     n_query: int
@@ -261,7 +261,7 @@ class Crossing:
 
 
 def cross(loaded: LoadedModel, trace: Trace) -> Crossing | Missing:
-    """The head of cross-attention that tells its rows apart best."""
+    """The head of cross-attention whose rows differ most."""
     sites = trace.sites_of("cross")
     if not sites:
         return Missing("no_cross")

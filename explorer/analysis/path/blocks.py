@@ -23,12 +23,12 @@ from models.config import NormPlacement
 from models.rows import Stream
 
 DEPTH = 8
-"""Layers of the fresh models: enough to tell placements apart, few enough to wait for."""
+"""Layers of the fresh models: enough to distinguish norm placements, few enough to be quick."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What a norm divides the tokens of a text by: vectors x [pos, d_model], scales [pos]."""
+    """The divisor of a norm for the tokens of a text: vectors x [pos, d_model], scales [pos]."""
 
     norm: Norm
     stream: Stream
@@ -43,13 +43,13 @@ class Scales:
 
     @property
     def grown(self) -> float:
-        """By how many times the output grows where the input is ten times as large."""
+        """The factor by which the output grows if the input is ten times as large."""
         both = [float(np.sqrt((self.after(factor) ** 2).mean())) for factor in (1.0, 10.0)]
         return both[1] / both[0]
 
 
 def scales(loaded: LoadedModel, trace: Trace) -> Scales | Missing:
-    """The norm of this model on what enters its first block."""
+    """The norm of this model on the input of its first block."""
     norm: Norm = "rmsnorm" if loaded.config.norm == "rmsnorm" else "layernorm"
     try:
         batch = batch_of(loaded, [trace.text])
@@ -66,14 +66,14 @@ def scales(loaded: LoadedModel, trace: Trace) -> Scales | Missing:
 
 
 def tenfold(loaded: LoadedModel, trace: Trace) -> Scales | Missing:
-    """The same, where the size of the input makes no difference; next to a large eps it does."""
+    """The same, if the size of the input makes no difference; compared with a large eps it does."""
     found = scales(loaded, trace)
     return found if isinstance(found, Missing) or abs(found.grown - 1) < 0.02 else Missing("flat")
 
 
 @dataclass(frozen=True, eq=False)
 class Company:
-    """How far each token's vector moves because others share its batch, [norm, pos]."""
+    """How far each token's vector moves because other texts share its batch, [norm, pos]."""
 
     stream: Stream
     tokens: tuple[str, ...]
@@ -82,7 +82,7 @@ class Company:
 
     @property
     def most(self) -> Norm:
-        """The norm under which the sentence moves."""
+        """The norm under which the sentence's vectors move most."""
         return NORMS[int(self.shares.mean(1).argmax())]
 
     def mean(self, norm: Norm) -> float:
@@ -106,10 +106,10 @@ def company(loaded: LoadedModel, trace: Trace) -> Company | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Added:
-    """What the sublayers of a stack add to the stream, one after another.
+    """The additions of a stack's sublayers to the stream, in order.
 
     `names` are "self", "cross" or "ffn" with their layer (from 0); `sizes` the root mean square of
-    what each adds.
+    each addition.
     """
 
     stream: Stream
@@ -119,7 +119,7 @@ class Added:
 
     @property
     def per_layer(self) -> int:
-        """Sublayers of a layer."""
+        """Sublayers per layer."""
         return len(self.names) // self.n_layers
 
 
@@ -127,7 +127,7 @@ SUBLAYERS = (("self", "attn_out"), ("cross", "cross_attn_out"), ("ffn", "ffn_out
 
 
 def added(loaded: LoadedModel, trace: Trace) -> Added | Missing:
-    """The sublayers of the stack that writes."""
+    """The sublayers of the stack that generates."""
     stack = next(stack for stack in trace.stacks if stack.stream == "tgt")
     names, sizes = [], []
     for layer in range(stack.n_layers):
@@ -143,13 +143,13 @@ def added(loaded: LoadedModel, trace: Trace) -> Added | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """Fresh models of each placement of the norm that read this text."""
+    """Fresh models, one per norm placement, that read this text."""
 
     depth: int
     flows: dict[str, Flow]
 
     def growth(self, placement: str) -> float:
-        """By how many times the stream's size grows from behind the first block to the end."""
+        """The factor by which the stream grows from after the first block to the end."""
         stream = self.flows[placement].stream.mean(0)
         return float(stream[-1] / stream[1])
 
@@ -159,7 +159,7 @@ def _ids(trace: Trace) -> tuple[int, ...]:
 
 
 def placement(loaded: LoadedModel, trace: Trace) -> Placed | Missing:
-    """One fresh model of each placement, and how large its stream becomes."""
+    """One fresh model per norm placement, and the size of its stream."""
     if len(_ids(trace)) < 3:
         return Missing("short")
     flows: dict[str, Flow] = {}
@@ -180,7 +180,7 @@ class Summed:
 
 
 def summed(loaded: LoadedModel, trace: Trace) -> Summed | Missing:
-    """What becomes of the differences between tokens without the residual sum."""
+    """How the differences between tokens develop without the residual connection."""
     if len(set(_ids(trace))) < 3:
         return Missing("short")
     place: NormPlacement = "pre"
@@ -193,7 +193,7 @@ def summed(loaded: LoadedModel, trace: Trace) -> Summed | Missing:
 
 @dataclass(frozen=True)
 class Parts:
-    """How many numbers the parts of one block hold, and each matrix of it by its name."""
+    """The parameters of each part of one block, and of each of its matrices by name."""
 
     attention: int
     ffn: int
@@ -207,7 +207,7 @@ class Parts:
 
 
 def parts(loaded: LoadedModel, trace: Trace) -> Parts | Missing:
-    """Count the first block of the stack that writes."""
+    """Count the first block of the stack that generates."""
     stack = next(stack for stack in trace.stacks if stack.stream == "tgt")
     block = loaded.model.get_submodule(stack.path("blocks", 0))
     counts = {"attention": 0, "ffn": 0, "norms": 0}

@@ -14,14 +14,14 @@ from explorer.runs.trace import Trace
 from models.rows import Stream
 
 LENGTH = 48
-"""Positions of the table that is drawn."""
+"""Positions of the table in the figure."""
 ROUNDING = 1e-4
-"""A change of vectors, next to their length, up to which it is rounding."""
+"""Relative changes of vectors up to this size count as rounding."""
 BASE = 10_000.0
 
 
 def _tokens(trace: Trace, stream: Stream) -> tuple[tuple[str, ...], int]:
-    """The tokens of a stream, and how many of them are real."""
+    """The tokens of a stream, and the number of real ones."""
     tokens = trace.src_str_tokens if stream == "src" else trace.tgt_str_tokens
     valid = trace.src_valid if stream == "src" else trace.tgt_valid
     return tokens, int(valid.sum())
@@ -29,7 +29,7 @@ def _tokens(trace: Trace, stream: Stream) -> tuple[tuple[str, ...], int]:
 
 @dataclass(frozen=True, eq=False)
 class Shuffled:
-    """A row in another order (`order[new place] = old place`), and how far its vectors moved."""
+    """A permuted sequence (`order[new place] = old place`), and how far its vectors moved."""
 
     stream: Stream
     order: tuple[int, ...]
@@ -38,7 +38,7 @@ class Shuffled:
 
     @property
     def barest(self) -> Moved:
-        """With nothing left that tells the order."""
+        """The setting in which nothing indicates the order."""
         return list(self.by.values())[-1]
 
 
@@ -52,7 +52,7 @@ def _shuffled(loaded: LoadedModel, trace: Trace, stream: Stream) -> Shuffled | M
 
 
 def bag(loaded: LoadedModel, trace: Trace) -> Shuffled | Missing:
-    """The words shuffled, without positions and, where there is one, without the causal mask."""
+    """The words shuffled, without positions and, if the model has one, without the causal mask."""
     found = _shuffled(loaded, trace, reading_stream(loaded))
     if not isinstance(found, Missing) and found.barest.mean > ROUNDING:
         return Missing("ordered")
@@ -74,7 +74,7 @@ def leak(loaded: LoadedModel, trace: Trace) -> Shuffled | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Lengths:
-    """How long the words' vectors and their positions' are, [pos], and the table [pos, d_model]."""
+    """Norms of the words' and their positions' vectors, [pos], and the table [pos, d_model]."""
 
     stream: Stream
     place: int
@@ -85,7 +85,7 @@ class Lengths:
 
 
 def length(loaded: LoadedModel, trace: Trace) -> Lengths | Missing:
-    """The lengths of the sines that this model adds to its words."""
+    """The norms of the sinusoidal vectors that this model adds to its words."""
     if loaded.config.positions != "sinusoidal":
         return Missing("no_sines")
     stream = reading_stream(loaded)
@@ -99,7 +99,7 @@ def length(loaded: LoadedModel, trace: Trace) -> Lengths | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Wave:
-    """A dimension of the table of sines, and after how many positions it repeats."""
+    """A dimension of the sinusoidal table, and its wavelength in positions."""
 
     dim: int
     width: int
@@ -109,7 +109,7 @@ class Wave:
 
 
 def waves(loaded: LoadedModel, trace: Trace) -> Wave | Missing:
-    """A dimension of a table as wide as the model that repeats within what is drawn."""
+    """A dimension, of a table as wide as the model, that repeats within the figure."""
     width = loaded.config.d_model
     if width % 2:
         return Missing("odd")
@@ -127,7 +127,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Distance:
-    """Pairs of positions with the dot products of their sines; `same` has that of `pair`."""
+    """Pairs of positions with the dot products of their encodings; `same` has that of `pair`."""
 
     pair: Pair
     same: Pair
@@ -141,7 +141,7 @@ class Distance:
 
 
 def distance(loaded: LoadedModel, trace: Trace) -> Distance | Missing:
-    """Two positions, two as far apart elsewhere, and others that are not."""
+    """Two positions, two others at the same distance, and others at a different one."""
     width = loaded.config.d_model
     if width % 2:
         return Missing("odd")
@@ -161,10 +161,10 @@ def distance(loaded: LoadedModel, trace: Trace) -> Distance | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Rotated:
-    """A query and a key of one head turned at their positions, and both further on; [pair, 2].
+    """A query and a key of one head rotated at their positions, and both further on; [pair, 2].
 
-    `score` is the scaled score at `places`, `both` that after both moved by `shift`, `query` and
-    `key` those where one of them alone moved, `bare` that without a turn.
+    `score` is the scaled score at `places`, `both` the score after both moved by `shift`, `query`
+    and `key` the scores if only one of them moved, `bare` the score without rotation.
     """
 
     row: Row
@@ -184,7 +184,7 @@ class Rotated:
 
 
 def rotary(loaded: LoadedModel, trace: Trace) -> Rotated | Missing:
-    """Turn one query and one key of a head of self-attention as rotary positions do."""
+    """Rotate one query and one key of a self-attention head as rotary positions do."""
     config = loaded.config
     if config.d_head % 2 or config.d_head != (config.n_turned):
         return Missing("odd")

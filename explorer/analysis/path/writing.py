@@ -1,4 +1,4 @@
-"""Chapter 5 of the path: writing word by word."""
+"""Chapter 5 of the path: generating token by token."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from explorer.runs.trace import Trace
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 MOST, TO_THE_END = 12, 32
-"""Tokens that the steps of this chapter let a model write, and those about its end."""
+"""Tokens that a model generates in the steps of this chapter, and in those about its end."""
 
 
 def _written(
@@ -24,7 +24,7 @@ def _written(
     most: int,
     forced: tuple[int, ...] = (),
 ) -> Generation | Missing:
-    """What the model writes after this text, behind the tokens that are `forced`."""
+    """The model's output for this text, after the `forced` tokens."""
     if trace.predicts != "next":
         return Missing("no_next")
     try:
@@ -35,7 +35,7 @@ def _written(
 
 
 def _greedy(loaded: LoadedModel, trace: Trace, most: int = MOST) -> Generation | Missing:
-    """What greedy decoding writes; it needs three tokens to show anything."""
+    """The output of greedy decoding; at least three tokens are needed."""
     made = _written(loaded, trace, Greedy(), most)
     return made if isinstance(made, Missing) or len(made.steps) >= 3 else Missing("short")
 
@@ -62,7 +62,7 @@ def given(loaded: LoadedModel, trace: Trace) -> At | Missing:
 
 
 def ended(loaded: LoadedModel, trace: Trace) -> At | Missing:
-    """The last step of a decoding that came to its end."""
+    """The last step of a decoding that reached its end."""
     made = _greedy(loaded, trace, TO_THE_END)
     if isinstance(made, Missing):
         return made
@@ -79,7 +79,7 @@ class Product:
 
 
 def product(loaded: LoadedModel, trace: Trace) -> Product | Missing:
-    """The probability of what greedy decoding writes, token by token; eight at most."""
+    """The probability of the greedy output, token by token; eight at most."""
     made = _greedy(loaded, trace, 8)
     if isinstance(made, Missing):
         return made
@@ -89,7 +89,7 @@ def product(loaded: LoadedModel, trace: Trace) -> Product | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Cooled:
-    """A step's candidates at temperature 1 and at a lower one: the same tokens, first to last."""
+    """A step's candidates at temperature 1 and at a lower one: the same tokens in one order."""
 
     made: Generation
     index: int
@@ -100,7 +100,7 @@ class Cooled:
 
     @property
     def before(self) -> float:
-        """How many times the first is as probable as the second."""
+        """The ratio of the first candidate's probability to the second's."""
         return self.usual[0] / self.usual[1]
 
     @property
@@ -115,13 +115,13 @@ TEMPERATURE = 0.5
 def _sampled(
     loaded: LoadedModel, trace: Trace, made: Generation, index: int, sample: Sample
 ) -> GenerationStep | Missing:
-    """A step of a decoding as a sampling with the same beginning has it."""
+    """A step of a decoding as sampling with the same prefix gives it."""
     again = _written(loaded, trace, sample, index + 1, made.tokens[:index])
     return again if isinstance(again, Missing) else again.steps[index]
 
 
 def temperature(loaded: LoadedModel, trace: Trace) -> Cooled | Missing:
-    """The step whose two best candidates are closest to a wanted ratio."""
+    """The step whose two best candidates are closest to a given ratio."""
     made = _greedy(loaded, trace)
     if isinstance(made, Missing):
         return made
@@ -151,7 +151,7 @@ def temperature(loaded: LoadedModel, trace: Trace) -> Cooled | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Nucleus:
-    """A step's most probable tokens, and how many of them top-p keeps."""
+    """A step's most probable tokens, and the number that top-p keeps."""
 
     made: Generation
     index: int
@@ -165,7 +165,7 @@ PS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.95)
 
 
 def nucleus(loaded: LoadedModel, trace: Trace) -> Nucleus | Missing:
-    """The step and the p at which top-p keeps two to seven tokens, with the clearest border."""
+    """The step and p for which top-p keeps two to seven tokens, with the clearest cutoff."""
     made = _greedy(loaded, trace)
     if isinstance(made, Missing):
         return made
@@ -192,7 +192,7 @@ def nucleus(loaded: LoadedModel, trace: Trace) -> Nucleus | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """What greedy decoding and a beam write."""
+    """The outputs of greedy decoding and of beam search."""
 
     greedy: Generation
     beam: Generation
@@ -203,7 +203,7 @@ WIDTH = 4
 
 
 def beam(loaded: LoadedModel, trace: Trace) -> Searched | Missing:
-    """A beam that finds a more probable text than greedy decoding does."""
+    """A beam search that finds a more probable text than greedy decoding."""
     greedy = _greedy(loaded, trace, TO_THE_END)
     if isinstance(greedy, Missing):
         return greedy
@@ -216,7 +216,7 @@ def beam(loaded: LoadedModel, trace: Trace) -> Searched | Missing:
 
 
 def passes(loaded: LoadedModel, trace: Trace) -> OnePass | Missing:
-    """The steps of a decoding, each computed when its token was new, and all in one pass."""
+    """The steps of a decoding, each computed step by step, and all in one pass."""
     made = _greedy(loaded, trace)
     if isinstance(made, Missing):
         return made
@@ -226,7 +226,7 @@ def passes(loaded: LoadedModel, trace: Trace) -> OnePass | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What a cache holds of a decoding, and by how many bytes it grows with every token."""
+    """The contents of a decoding's cache, and its growth in bytes per token."""
 
     made: Generation
     cached: Cached

@@ -1,1 +1,1 @@
-"""Positions in numbers: the encodings, what changing them does, and rotations up close."""
+"""Positional encodings in numbers: the encodings, the effect of changing them, rotations."""

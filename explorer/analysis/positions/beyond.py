@@ -1,10 +1,10 @@
-"""A natural text longer than any in training: the loss of each token, with all that went before
-as its context, and with the last few tokens only.
+"""Texts longer than in training: the loss of each token given its whole context, and given only
+the last few tokens.
 
-Both read the same tokens, so whatever is hard about the text is hard for both, and their difference
-is what the far context does. A window begins with the start mark, as every row of the training did,
-and its positions are counted from 0, so it never leaves what was trained. The model is only read:
-computed positions have values everywhere, and no weight depends on n_ctx.
+Both losses are for the same tokens, so the difficulty of the text affects both, and their
+difference is the effect of the far context. A window begins with the start token, like every
+training sequence, and its positions count from 0, so it never exceeds the trained length. The model
+is only read: computed positions have values everywhere, and no weight depends on n_ctx.
 """
 
 from dataclasses import dataclass, field
@@ -21,23 +21,23 @@ from explorer.runs.sentences import clean_text
 from models.rows import Rows
 
 MAX_CHARS = 5000
-"""The longest text, in characters; a link holds all of it."""
+"""The longest text, in characters; a link stores all of it."""
 TIMES = 3
-"""How many times n_ctx is read at most."""
+"""Text is read up to this multiple of n_ctx."""
 WINDOW = 128
 LEAST_BEYOND = 32
-"""Tokens beyond n_ctx without which there is nothing to measure."""
+"""The minimum number of tokens beyond n_ctx for a measurement."""
 ROWS = 8
-"""Windows in one batch; more would not be faster, only larger."""
+"""Windows per batch; more would take more memory without being faster."""
 
 
 @dataclass(frozen=True, eq=False)
 class Beyond:
-    """-ln p of each token of a text, in nats: `whole` and `windowed` [token], on the same tokens.
+    """-ln p of each token of a text, in nats: `whole` and `windowed` [token], for the same tokens.
 
-    Token i is read from i others before it, the start mark included: all of them, or at most
-    `window`. From `n_ctx` on that is more than any row of the training had. `n_tokens` is how many
-    tokens the text has, of which the first were read; `unknown` are its characters that the
+    Token i is predicted from i earlier tokens, including the start token: all of them, or at most
+    `window`. From `n_ctx` on that is more than in any training sequence. `n_tokens` is the length
+    of the text, of which the first tokens were read; `unknown` are its characters that the
     vocabulary lacks.
     """
 
@@ -50,32 +50,32 @@ class Beyond:
 
     @property
     def curves(self) -> tuple[Float[np.ndarray, " bucket"], Float[np.ndarray, "way bucket"]]:
-        """The middles of buckets of `width` tokens, and the mean losses in them: whole, windowed.
+        """The centres of buckets of `width` tokens, and their mean losses: whole, windowed.
 
-        A last bucket that is less than half full is left out: its mean would be mostly chance.
+        A last bucket that is less than half full is left out: its mean would be too noisy.
         """
         middles, whole = by_bucket(self.whole, self.width)
         return middles, np.stack([whole, by_bucket(self.windowed, self.width)[1]])
 
     @property
     def width(self) -> int:
-        """The tokens of a bucket, a quarter of n_ctx."""
+        """The number of tokens per bucket, a quarter of n_ctx."""
         return max(1, self.n_ctx // 4)
 
     @property
     def difference(self) -> float:
-        """What the whole context costs a token beyond n_ctx, against the window; in nats."""
+        """The mean extra loss per token beyond n_ctx with the whole context, in nats."""
         return float((self.whole - self.windowed)[self.n_ctx :].mean())
 
     @property
     def error(self) -> float:
-        """The standard error of `difference` over the tokens, as if they were independent."""
+        """The standard error of `difference` over the tokens, assuming independence."""
         gaps = (self.whole - self.windowed)[self.n_ctx :]
         return float(gaps.std(ddof=1) / len(gaps) ** 0.5)
 
 
 def can_go_beyond(loaded: LoadedModel) -> bool:
-    """Whether a model continues texts and has positions for any place: learned ones end."""
+    """Whether a model continues texts and has unlimited positions: learned ones end at n_ctx."""
     one_text = not loaded.config.reads_source and loaded.model.predicts == "next"
     return one_text and loaded.config.longest is None
 
@@ -106,14 +106,14 @@ def beyond(loaded: LoadedModel, text: str) -> Beyond:
 
 
 def _windowed(loaded: LoadedModel, row: list[int], window: int) -> Float[np.ndarray, " token"]:
-    """The losses with a context of `window` tokens at most, three quarters of it at least.
+    """The losses with a context of at most `window` tokens, and at least three quarters of it.
 
-    The tokens of the first window are read from all before them. Of each later window, its start
-    mark included, only the last quarter is kept, and the next begins a quarter later.
+    The tokens of the first window are predicted from all tokens before them. Of each later window,
+    including its start token, only the last quarter is used, and the next begins a quarter later.
     """
     hop = max(1, window // 4)
     (first,) = _losses(loaded, [row[: window + 1]], window)
-    ends = range(window + 1 + hop, len(row) + hop, hop)  # the last one may reach beyond the row
+    ends = range(window + 1 + hop, len(row) + hop, hop)  # the last one may exceed the sequence
     rows = [
         [*loaded.model.with_marks("tgt", row[end - window : end])]
         for end in (min(e, len(row)) for e in ends)
@@ -123,14 +123,14 @@ def _windowed(loaded: LoadedModel, row: list[int], window: int) -> Float[np.ndar
         for start in range(0, len(rows), ROWS)
         for losses in _losses(loaded, rows[start : start + ROWS], hop)
     ]
-    short = len(row) - 1 - window - hop * (len(rows) - 1)  # what is new in the last window
+    short = len(row) - 1 - window - hop * (len(rows) - 1)  # new tokens in the last window
     return np.concatenate([first, *later[:-1], later[-1][hop - short :]])
 
 
 def _losses(
     loaded: LoadedModel, rows: list[list[int]], n_last: int
 ) -> Float[np.ndarray, "row token"]:
-    """-ln p of the last `n_last` tokens of rows of one length, each read from those before it."""
+    """-ln p of the last `n_last` tokens of equally long rows, each given the tokens before it."""
     tokens = torch.tensor(rows)
     with torch.inference_mode():
         logits = loaded.model.read(Rows(tokens[:, :-1]))[:, -n_last:]
@@ -141,9 +141,9 @@ def _losses(
 def by_bucket(
     losses: Float[np.ndarray, " token"], width: int
 ) -> tuple[Float[np.ndarray, " bucket"], Float[np.ndarray, " bucket"]]:
-    """The middle of each bucket of `width` tokens, and the mean loss in it.
+    """The centre of each bucket of `width` tokens, and the mean loss in it.
 
-    A last bucket that is less than half full is left out: its mean would be mostly chance.
+    A last bucket that is less than half full is left out: its mean would be too noisy.
     """
     starts = [at for at in range(0, len(losses), width) if 2 * (len(losses) - at) >= width]
     middles = [(at + min(at + width, len(losses))) / 2 for at in starts]
@@ -151,5 +151,5 @@ def by_bucket(
 
 
 def perplexity(losses: Float[np.ndarray, " token"]) -> float:
-    """exp of the mean loss: among how many equally likely tokens the model seems to choose."""
+    """exp of the mean loss: the effective number of equally likely tokens to choose from."""
     return float(np.exp(losses.mean()))

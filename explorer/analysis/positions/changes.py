@@ -1,8 +1,8 @@
-"""Positions changed under a run: taken away, shifted, two of them swapped, counted from the end.
+"""Positions changed during a run: removed, shifted, two of them swapped, or reversed.
 
-A change says which position each token of one stream is told. It acts at `hook_positions`, before
-the model uses positions in any way, so it is one edit for every kind of them. The model itself is
-never touched.
+A change assigns other positions to the tokens of one stream. It acts at `hook_positions`, before
+the model uses positions in any way, so one edit covers every kind of positional encoding. The model
+itself is never modified.
 """
 
 import re
@@ -29,8 +29,8 @@ _TEXT = re.compile(r"(remove|reverse)|(shift)-([0-9]{1,3})|(swap)-([0-9]{1,3})-(
 class Change:
     """One change of positions. `first` is the shift, or the first of two swapped positions.
 
-    remove: no token is told its position. shift: every token is told a position later by `first`.
-    swap: `first` and `second` are told each other's. reverse: the last is told that it is first.
+    remove: no token has a position. shift: every token's position is increased by `first`.
+    swap: `first` and `second` exchange positions. reverse: the last token gets the first position.
     """
 
     kind: ChangeKind
@@ -52,7 +52,7 @@ def format_change(change: Change) -> str:
 
 
 def parse_change(text: str) -> Change:
-    """What `format_change` wrote. Raises ValueError for anything else, and for a long shift."""
+    """Inverse of `format_change`. Raises ValueError for anything else, and for a long shift."""
     found = _TEXT.fullmatch(text)
     if found is None:
         raise ValueError(f"no change of positions: {text!r}")
@@ -66,9 +66,9 @@ def parse_change(text: str) -> Change:
 
 
 def told_positions(change: Change, n: int) -> Int[Tensor, " pos"] | None:
-    """The position that each of `n` tokens is told; None: none is told any.
+    """The position assigned to each of `n` tokens; None: no positions at all.
 
-    A swap that names a token beyond the row leaves the row alone.
+    A swap with a token beyond the sequence changes nothing.
     """
     usual = torch.arange(n)
     match change.kind:
@@ -84,7 +84,7 @@ def told_positions(change: Change, n: int) -> Int[Tensor, " pos"] | None:
 
 
 def stack_of(loaded: LoadedModel, stream: Stream) -> Stack | None:
-    """The part of a model that reads a stream; None for a stream that the model does not have."""
+    """The part of a model that reads a stream; None if the model has no such stream."""
     for stack in loaded.model.stacks():
         if stack.stream == stream:
             return cast(Stack, loaded.model.get_submodule(stack.name))
@@ -94,10 +94,10 @@ def stack_of(loaded: LoadedModel, stream: Stream) -> Stack | None:
 def position_functions(
     loaded: LoadedModel, stream: Stream, change: Change
 ) -> dict[str, Callable[[Tensor], Tensor]]:
-    """What the change does at each hook point; nothing for a model without positions.
+    """The function of the change at each hook point; empty for a model without positions.
 
-    Tokens are taken to be at 0, 1, 2, ..., and padding at the end only. Raises ValueError during
-    the run where learned positions end before a shifted row does.
+    Tokens are assumed to be at 0, 1, 2, ..., with padding at the end only. Raises ValueError during
+    the run if learned positions end before a shifted sequence does.
     """
     stack = stack_of(loaded, stream)
     if stack is None or stack.positions.acts == "nothing":
@@ -105,12 +105,12 @@ def position_functions(
     functions: dict[str, Callable[[Tensor], Tensor]] = {
         stack.hook_positions.name: partial(_told, change=change)
     }
-    if change.kind == "remove":  # all at 0: nothing is turned, and a bias is the same for all keys
+    if change.kind == "remove":  # all at 0: no rotation, and the same bias for all keys
         functions[stack.hook_pos_embed.name] = torch.zeros_like
     return functions
 
 
 def _told(positions: Tensor, change: Change) -> Tensor:
-    """The positions that the tokens are told, in place of `positions` [batch, pos]; 0 for none."""
+    """The positions assigned instead of `positions` [batch, pos]; 0 for none."""
     told = told_positions(change, positions.shape[1])
     return torch.zeros_like(positions) if told is None else told.expand_as(positions)

@@ -1,4 +1,4 @@
-"""Position encodings in numbers: the table, its wavelengths, its waves, its dot products."""
+"""Positional encodings in numbers: the table, its wavelengths, its waves, its dot products."""
 
 from dataclasses import dataclass
 
@@ -16,10 +16,10 @@ from models.rows import Stream
 
 @dataclass(frozen=True, eq=False)
 class DotByDistance:
-    """Dot products of pairs of positions, gathered by their distance 0, 1, 2, ...
+    """Dot products of pairs of positions, grouped by their distance 0, 1, 2, ...
 
-    For sines and cosines `lowest` and `highest` agree with `mean` but for
-    rounding: only the distance counts. For learned vectors they need not.
+    For sines and cosines `lowest` and `highest` agree with `mean` up to rounding: only the
+    distance counts. For learned vectors they need not.
     """
 
     mean: Float[np.ndarray, " distance"]
@@ -37,10 +37,10 @@ def table(
 def model_table(
     loaded: LoadedModel, n_positions: int, stream: Stream = "tgt"
 ) -> Float[np.ndarray, "pos d_model"] | None:
-    """What this model adds to the embeddings of a stream at positions 0, 1, 2, ...
+    """The vectors that this model adds to the embeddings of a stream at positions 0, 1, 2, ...
 
-    None for a model that adds nothing or has no such stream. Where positions end (learned ones do),
-    so does the table.
+    None for a model that adds nothing or has no such stream. Learned tables end at their last
+    position.
     """
     stack = stack_of(loaded, stream)
     if stack is None:
@@ -55,9 +55,9 @@ def model_table(
 def sizes(
     traced: Trace, stream: Stream
 ) -> tuple[Float[np.ndarray, " pos"], Float[np.ndarray, " pos"]] | None:
-    """The lengths of what words and positions bring to each place of a stream: |embed|, |added|.
+    """Norms of the word and position vectors at each place of a stream: |embed|, |added|.
 
-    The embedding is scaled as the model scales it. None where nothing is added, or no such stream.
+    The embedding is scaled as by the model. None if nothing is added, or without such a stream.
     """
     stack = next((stack for stack in traced.stacks if stack.stream == stream), None)
     if stack is None:
@@ -89,7 +89,7 @@ def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance
 
 
 def largest_rise(curve: Float[np.ndarray, " distance"]) -> tuple[int, int, float]:
-    """From which distance to which a curve rises most, and by how much; (0, 0, 0) where it only
+    """The distances between which a curve rises most, and by how much; (0, 0, 0) if it only
     falls."""
     lowest = np.minimum.accumulate(curve)
     top = int((curve - lowest).argmax())
@@ -102,8 +102,8 @@ def projected_gram(
 ) -> Float[np.ndarray, "pos pos"] | None:
     """The position part of a head's scores, (PE W_Q)(PE W_K)^T / divisor, without biases.
 
-    That is `gram` after the projections of a self-attention head. Exact for the first layer's input
-    only; a norm before the sublayer is left out. None where nothing is added.
+    This is `gram` after the projections of a self-attention head. Exact for the first layer's input
+    only; a norm before the sublayer is ignored. None if nothing is added.
     """
     found = loaded.site(site)
     encoding = model_table(loaded, n_positions, found.query_stream)
@@ -122,9 +122,10 @@ def projected_gram(
 
 
 def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:
-    """How far products of one and the same signed distance differ: 0 where only distance counts.
+    """How much products at the same signed distance differ: 0 if only distance counts.
 
-    The root mean square deviation from the mean of their diagonal, over that of all from theirs.
+    The root mean square deviation from the mean of their diagonal, divided by the root mean square
+    deviation of all products from their overall mean.
     """
     n = len(products)
     inside = [np.diagonal(products, distance) for distance in range(1 - n, n)]
@@ -134,7 +135,7 @@ def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:
 
 
 def asymmetry(products: Float[np.ndarray, "pos pos"]) -> float:
-    """The share of a matrix that is not symmetric: |M - M^T| / 2 |M|, 0 to 1 (Frobenius)."""
+    """The asymmetric share of a matrix: |M - M^T| / 2 |M|, 0 to 1 (Frobenius)."""
     whole = float(np.linalg.norm(products))
     return float(np.linalg.norm(products - products.T)) / (2 * whole) if whole else 0.0
 

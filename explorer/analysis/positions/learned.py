@@ -1,8 +1,8 @@
-"""Learned position vectors: what training made of them, how far it reached, beside the sines.
+"""Learned position vectors: how training changed them, how far it reached, compared with sines.
 
-A training is rebuilt from its seed, so the vectors before it are exactly those that this model
-began with, not a sample like them. A position that no row of the training had gets no gradient and
-stays where it was.
+The initial vectors are rebuilt from the training seed, so they are exactly those that this model
+started from, not a similar sample. A position that no training sequence had gets no gradient and
+keeps its initial vector.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,20 +18,20 @@ from models.training.recipe import read_recipe, recipe_names
 from models.transformer import build_model
 
 MOVED = 0.001
-"""A vector has moved when it changed by more than this share of its length: storing it in 16 bits
-changes each of its numbers by 0.0005 of itself at most."""
+"""A vector has moved if it changed by more than this share of its norm: storing it in 16 bits
+changes each component by a relative 0.0005 at most."""
 SAME = 0.9
-"""Some vector must still have this cosine with its rebuilt beginning, or that belongs to another
-training."""
+"""The minimum cosine of at least one vector with its rebuilt initial vector; below it, the rebuilt
+vectors belong to another training run."""
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """The position vectors of one stream of a model, all [pos, d_model], and the sines as large.
+    """The position vectors of one stream of a model and sines of the same size, [pos, d_model].
 
-    `before` are the vectors that its training began with, `moved` how far each of them went, as a
-    share of its length, and `reached` how many first positions training came to: all None where
-    the beginning cannot be rebuilt (no recipe of that name, or another model under it).
+    `before` are the initial vectors of its training, `moved` how far each of them moved, as a
+    share of its norm, and `reached` the number of first positions that training covered: all None
+    if the initial vectors cannot be rebuilt (no recipe of that name, or another model under it).
     """
 
     vectors: Float[np.ndarray, "pos d_model"] = field(repr=False)
@@ -42,12 +42,12 @@ class Learned:
 
     @property
     def added(self) -> Float[np.ndarray, "pos d_model"] | None:
-        """What training added to each vector; None where the beginning is not known."""
+        """What training added to each vector; None if the initial vectors are unknown."""
         return None if self.before is None else self.vectors - self.before
 
     @property
     def n_trained(self) -> int:
-        """The first positions that training came to; all of them where that is not known."""
+        """The number of positions that training covered; all of them if unknown."""
         return len(self.vectors) if self.reached is None else self.reached
 
 
@@ -67,7 +67,7 @@ def learned(loaded: LoadedModel, stream: Stream) -> Learned:
 
 
 def _beginning(loaded: LoadedModel, stream: Stream) -> Float[np.ndarray, "pos d_model"] | None:
-    """The vectors that the training of this name began with: the model, built from its seed."""
+    """The initial vectors of the recipe with this name: the model, built from its seed."""
     base, _ = split_step(loaded.name)
     if base not in recipe_names():
         return None
@@ -88,10 +88,10 @@ def alike_by_distance(
 
 
 def by_chance(n_positions: int, d_model: int) -> float:
-    """How alike neighbours are by chance at most: three standard deviations of a mean cosine.
+    """The similarity of neighbours expected by chance: three standard deviations of a mean cosine.
 
-    The cosine of two random directions has the standard deviation 1 / sqrt(d_model); neighbours
-    make n_positions - 1 pairs.
+    The cosine of two random directions has the standard deviation 1 / sqrt(d_model); there are
+    n_positions - 1 pairs of neighbours.
     """
     return 3 / (d_model * max(1, n_positions - 1)) ** 0.5
 

@@ -1,4 +1,4 @@
-"""Longer than trained: what becomes of a model at positions that its training never had."""
+"""Longer than trained: a model's behaviour at positions that did not occur in training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ SHIFTS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, MOST_SH
 def shift_losses(
     loaded: LoadedModel, traced: Trace, stream: Stream, shifts: Sequence[int] = SHIFTS
 ) -> Float[np.ndarray, " shift"]:
-    """The mean loss of the written tokens, were the row to begin at each of these positions.
+    """The mean loss of the written tokens if the sequence began at each of these positions.
 
-    Words, order and length stay; only the positions are others. NaN where nothing was written.
+    Words, order and length are unchanged. NaN if nothing was written.
     """
     written, losses = written_tokens(traced), []
     for shift in shifts:
@@ -37,18 +37,18 @@ def shift_losses(
 
 
 def most_shift(loaded: LoadedModel, n: int) -> int:
-    """How far `n` tokens can be shifted: learned positions end at n_ctx, others do not."""
+    """The largest shift of `n` tokens: learned positions end at n_ctx, others do not."""
     longest = loaded.config.longest
     return MOST_SHIFT if longest is None else max(0, longest - n)
 
 
 N_ROWS = 30
-"""Rows of each length that a toy is tested on."""
+"""Test sequences per length for a toy model."""
 
 
 @dataclass(frozen=True)
 class Toy:
-    """A model's task, and the shortest and longest of its rows in training."""
+    """A model's task, and the shortest and longest of its training sequences."""
 
     task: Task
     shortest: int
@@ -58,7 +58,7 @@ class Toy:
 
 @cache
 def toy_of(name: str) -> Toy | None:
-    """The toy task of a model's own recipe; None for a model of language."""
+    """The toy task of a model's own recipe; None for a language model."""
     base, _ = split_step(name)
     if base not in recipe_names():
         return None
@@ -70,7 +70,7 @@ def toy_of(name: str) -> Toy | None:
 
 @dataclass(frozen=True, eq=False)
 class ByLength:
-    """How often a whole row comes out right, and how many of its letters, by the row's length."""
+    """The shares of fully correct sequences and of correct letters, by sequence length."""
 
     lengths: tuple[int, ...]
     exact: Float[np.ndarray, " length"]
@@ -80,10 +80,10 @@ class ByLength:
 def by_length(
     loaded: LoadedModel, toy: Toy, lengths: Sequence[int], n_rows: int = N_ROWS, seed: int = 11
 ) -> ByLength:
-    """Let a toy model write `n_rows` random rows of each length, greedily.
+    """Let a toy model answer `n_rows` random sequences of each length, greedily.
 
-    `letters` counts letters in their right places. Raises ValueError for lengths at which there are
-    not so many different rows.
+    `letters` counts letters in the right place. Raises ValueError for lengths with fewer than
+    `n_rows` different sequences.
     """
     exact, letters = [], []
     for length in lengths:
@@ -101,7 +101,7 @@ def by_length(
 
 
 def _answers(loaded: LoadedModel, questions: Sequence[str], longest: int) -> list[str]:
-    """The greedy answers to rows of one and the same length in tokens."""
+    """The greedy answers to sequences of equal length in tokens."""
     encode = loaded.tokenizer.encode
     rows = [loaded.model.with_marks("src", encode(question)) for question in questions]
     src, valid = padded(rows, loaded.marks.pad)

@@ -1,6 +1,6 @@
-"""Shuffle the words: do the outputs just move with them, or does the model know the order?
+"""Word order: shuffle the words and test whether the outputs are merely permuted.
 
-Attention by itself is equivariant: permute its rows and its outputs are permuted, nothing else.
+Attention by itself is equivariant: permuting its inputs permutes its outputs, nothing else.
 Positions break that, and so does a causal mask, under which a token sees as many keys as precede it
 (Haviv et al. 2022).
 """
@@ -37,9 +37,9 @@ class Moved:
     """How far each token's vector moves when the words are shuffled.
 
     `distances` [layer + 1, pos] are |after - before| / |before| of the residual stream before the
-    first block, then after each; token by token in the order of the shuffled row. `largest` is the
-    largest change of any number of the last layer. `setting`: with the model as it is, without
-    positions, and without the causal mask as well.
+    first block, then after each; token by token in the order of the shuffled sequence. `largest` is
+    the largest change of any component in the last layer. `setting`: the model as it is, without
+    positions, or also without the causal mask.
     """
 
     setting: Setting
@@ -55,11 +55,11 @@ class Moved:
 def shuffled_order(
     str_tokens: Sequence[str], n_real: int, stream: Stream, seed: int
 ) -> tuple[int, ...]:
-    """Where each token is once the words are shuffled: `order[new place] = old place`.
+    """The permutation that shuffles the words: `order[new place] = old place`.
 
-    Pieces of a word stay together; the start mark of a target and the end mark of a source stay
-    where they are, as does padding (from `n_real` on). Never the old order where there are two
-    words or more; the same seed is the same order.
+    Pieces of a word stay together; the start token of a target and the end token of a source stay
+    in place, as does padding (from `n_real` on). Never the identity if there are at least two
+    words; the same seed gives the same order.
     """
     first, last = (0, n_real - 1) if stream == "src" else (1, n_real)
     words: list[list[int]] = []
@@ -79,11 +79,11 @@ def shuffled_order(
 def moved(
     loaded: LoadedModel, traced: Trace, stream: Stream, order: Sequence[int]
 ) -> tuple[Moved, ...]:
-    """Run a Trace's row of `stream` in another order, in each setting that this model has.
+    """Run a Trace's `stream` in another order, in each setting that applies to this model.
 
-    A model without positions has no "as_is" beside "without"; "unmasked" is for streams under a
-    causal mask. The Trace's own edits stay in force. Raises ValueError for another model's Trace,
-    a stream that it has not, or an order that is none.
+    A model without positions has no "as_is" in addition to "without"; "unmasked" is for streams
+    under a causal mask. The Trace's own edits stay in force. Raises ValueError for another model's
+    Trace, an unknown stream, or an invalid order.
     """
     require_same_model(loaded, traced)
     stack = next((each for each in loaded.model.stacks() if each.stream == stream), None)
@@ -140,7 +140,7 @@ def _states(
 
 
 def reading_stream(loaded: LoadedModel) -> Stream:
-    """The stream that a model is given before it writes."""
+    """The stream that a model reads before it generates."""
     return loaded.model.reads[0]
 
 
@@ -151,10 +151,10 @@ def written(
     order: Sequence[int] | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> str:
-    """What the model writes greedily when it is `given` tokens, in another `order`, under edits.
+    """The model's greedy output for the `given` tokens, in another `order`, under edits.
 
-    A text is continued by at most `CONTINUED` tokens. "" where there is nothing to write.
-    `progress` is told the tokens written and the most there can be.
+    A text is continued by at most `CONTINUED` tokens. "" if there is nothing to generate.
+    `progress` is called with the tokens generated and their maximum.
     """
     tokens = torch.tensor([list(given)])
     if order is not None:
@@ -163,7 +163,7 @@ def written(
     longest = min(room_after(loaded, tokens), usual)
     if longest < 1 or loaded.model.predicts is None:
         return ""
-    # Without a cache: what a shuffled or shifted row holds is recomputed at each step.
+    # Without a cache: a shuffled or shifted sequence is recomputed at each step.
     steps = decode(loaded.model, tokens, Greedy(), longest, use_cache=False)
 
     def told() -> Iterator[DecodeStep]:
@@ -178,7 +178,7 @@ def written(
 
 @dataclass(frozen=True)
 class FourTexts:
-    """What a model writes for the words in order and shuffled, with positions and without."""
+    """The model's outputs for the words in order and shuffled, with positions and without."""
 
     in_order: str
     shuffled: str
@@ -193,7 +193,7 @@ def four_texts(
     edits: Sequence[Edit] = (),
     progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> FourTexts:
-    """Write four times. `progress` is told the tokens written and the most there can be.
+    """Generate four times. `progress` is called with the tokens generated and their maximum.
 
     Raises InputProblem as `trace`.
     """
@@ -204,7 +204,7 @@ def four_texts(
         functions = edit_functions(loaded.sites, edits)
         if without:
             functions = functions.then(Edits(position_functions(loaded, stream, REMOVE)))
-        before = 2 * without + shuffle  # texts that are written already
+        before = 2 * without + shuffle  # number of texts finished so far
 
         def tell(done: int, longest: int) -> None:
             progress(before * longest + done, 4 * longest)

@@ -25,9 +25,9 @@ from models.rows import Stream
 
 @dataclass(frozen=True, eq=False)
 class Reread:
-    """A Trace's rows read again: scores and patterns [head, query, key] by site, and the losses.
+    """A Trace's input read again: scores and patterns [head, query, key] by site, and the losses.
 
-    `losses` are -ln p of the tokens that were written as positions were right, [written].
+    `losses` [written] are -ln p of the tokens that were generated with the original positions.
     """
 
     scores: dict[str, np.ndarray] = field(repr=False)
@@ -36,12 +36,12 @@ class Reread:
 
     @property
     def loss(self) -> float:
-        """Mean loss of a token; NaN where nothing was written."""
+        """Mean loss per token; NaN if nothing was written."""
         return float(self.losses.mean()) if len(self.losses) else float("nan")
 
 
 def reread(loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | None) -> Reread:
-    """Read a Trace's rows under changed positions of one stream; None: as they are.
+    """Read a Trace's input under changed positions of one stream; None: unchanged.
 
     The Trace's own edits stay in force. Raises ValueError for another model's Trace.
     """
@@ -60,7 +60,7 @@ def reread(loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | 
 def write_under(
     loaded: LoadedModel, text: str, stream: Stream, change: Change, edits: Sequence[Edit] = ()
 ) -> str:
-    """What the model writes while the positions of `stream` are changed. Raises InputProblem."""
+    """The model's output while the positions of `stream` are changed. Raises InputProblem."""
     functions = edit_functions(loaded.sites, edits)
     changed = functions.then(Edits(position_functions(loaded, stream, change)))
     return written(loaded, given_tokens(loaded, text), changed)
@@ -73,7 +73,7 @@ def weight_moved(
 ) -> float:
     """The share of a head's weight that has moved: half the sum of |change|, 0 to 1.
 
-    The mean over the real queries (total variation distance).
+    Averaged over the real queries (total variation distance).
     """
     return float(np.abs(after - before)[valid].sum(1).mean() / 2) if valid.any() else 0.0
 

@@ -1,7 +1,7 @@
-"""Embeddings beside position rows before any training: which of the two decides the sum?
+"""Embeddings compared with position vectors before training: which dominates the sum?
 
-A sinusoidal row has sin^2 + cos^2 = 1 for every pair, so its root mean square is 1 / sqrt(2),
-whatever the width. That of an embedding depends on how it is drawn and whether it is multiplied by
+A sinusoidal vector has sin^2 + cos^2 = 1 for every pair, so its root mean square is 1 / sqrt(2) at
+any width. That of an embedding depends on its initialisation and on whether it is multiplied by
 sqrt(d_model) (Vaswani et al. 2017, §3.4): the two belong together.
 """
 
@@ -22,20 +22,21 @@ Drawn = Literal["gpt2", "width", "xavier", "unit"]
 DRAWN: tuple[Drawn, ...] = get_args(Drawn)
 SEEDS = (0, 1, 2, 3, 4)
 SAME = 0.99
-"""A cosine from which two vectors count as nearly the same."""
+"""Cosine above which two vectors count as nearly the same."""
 FEW = 3
-"""Places below which a text has hardly two ends."""
+"""Minimum number of positions at which the two ends of a text are far apart."""
 ALIKE = 0.9
-"""A mean cosine from which different words count as nearly the same."""
+"""Mean cosine above which different words count as nearly the same."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Root mean squares of the numbers of a token and of a position vector, and what follows.
+    """Root mean squares of the components of token and position vectors, and the consequences.
 
     `drawn` None: the trained model. `same_word` is the mean cosine of one word's sum at the first
-    and at the last place of the text: near 1, order is invisible. `same_place` is the mean cosine
-    of different words' sums at one place: near 1, words are invisible. NaN where there is only one.
+    and at the last position of the text: near 1, order is invisible. `same_place` is the mean
+    cosine of different words' sums at one position: near 1, words are invisible. NaN if there is
+    only one.
     """
 
     drawn: Drawn | None
@@ -48,8 +49,8 @@ class Sizes:
 
     @property
     def verdict(self) -> Literal["drown", "dominate", "both"] | None:
-        """Whether positions drown in the words, dominate them, or both are there to be read; None
-        for a text of one word, or of so few places that its ends are near each other anyway.
+        """Whether positions drown in the words, dominate them, or both remain readable; None for a
+        text of one word, or with too few positions for its ends to be far apart.
         """
         if self.n_places < FEW or math.isnan(self.same_word + self.same_place):
             return None
@@ -59,7 +60,7 @@ class Sizes:
 
 
 def std_of(drawn: Drawn, d_model: int, vocab_size: int) -> float:
-    """The standard deviation of the numbers of a fresh embedding table [vocab_size, d_model]."""
+    """The standard deviation of a fresh embedding table [vocab_size, d_model]."""
     match drawn:
         case "gpt2":
             return 0.02
@@ -72,10 +73,10 @@ def std_of(drawn: Drawn, d_model: int, vocab_size: int) -> float:
 
 
 def sizes(traced: Trace, stream: Stream, found: Sums) -> tuple[Sizes, ...]:
-    """The trained model, and every way to draw its embeddings, unscaled and times sqrt(d_model).
+    """The trained model, and every initialisation of its embeddings, unscaled and x sqrt(d_model).
 
-    Only the rows of the text's own words are drawn, normally distributed; the position rows beside
-    them are sinusoidal, one for each place of the text. `found` is what the model itself adds.
+    Only the rows of the text's own words are drawn, normally distributed; the position vectors are
+    sinusoidal, one for each position of the text. `found` is what the model itself adds.
     """
     ids = traced.src_tokens if stream == "src" else traced.tgt_tokens
     _, first = np.unique(np.array(ids), return_index=True)
@@ -111,7 +112,7 @@ def _of_seeds(
 def compared(
     words: Float[np.ndarray, "word d"], places: Float[np.ndarray, "pos d"]
 ) -> tuple[float, float, float, float]:
-    """`token`, `position`, `same_word` and `same_place` of `Sizes`, of each word at each place."""
+    """`token`, `position`, `same_word` and `same_place` of `Sizes`, for each word and position."""
     ends = _unit(words + places[0]), _unit(words + places[-1])
     same_word = float((ends[0] * ends[1]).sum(-1).mean()) if len(places) > 1 else math.nan
     at_places = _unit(words[None] + places[:, None])  # [pos, word, d]

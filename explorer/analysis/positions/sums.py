@@ -1,8 +1,8 @@
-"""Token + position: the sum that enters the first block, and what concatenating would take instead.
+"""Token + position: the sum that enters the first block, compared with concatenation.
 
-A concatenation [e; p] read by a matrix [W_e W_p] gives W_e e + W_p p. The sum is the case in which
-both halves are one matrix: W (e + p) = [W W] [e; p]. Nothing then keeps the two apart but the
-directions that training finds for them.
+A concatenation [e; p] read by a matrix [W_e W_p] gives W_e e + W_p p. The sum is the special case
+in which both halves are the same matrix: W (e + p) = [W W] [e; p]. Then only the directions that
+training finds separate the two.
 """
 
 import math
@@ -21,15 +21,15 @@ from models.rows import Stream
 from models.transformer import Stack
 
 ENERGY = 0.99
-"""The share of the position vectors' squared length that their span has to hold."""
+"""The share of the position vectors' squared norm that their span must contain."""
 CLEARLY = 0.9
-"""The share of what chance gives below which embeddings are said to avoid the positions."""
+"""Embeddings avoid the positions if their share is below this multiple of the chance level."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """What joins at each place of a stream, [pos, d_model]: the embedding as scaled, what positions
-    add, and the sum.
+    """The addends at each place of a stream, [pos, d_model]: the scaled embedding, the position
+    vector, and the sum.
     """
 
     token: Float[np.ndarray, "pos d_model"]
@@ -73,11 +73,11 @@ def sums(traced: Trace, stream: Stream) -> Sums | None:
 
 @dataclass(frozen=True)
 class Room:
-    """How far the embeddings stay out of the positions' way.
+    """How well the embeddings avoid the subspace of the positions.
 
-    The position vectors lie, up to 1 % of their squared length, in a space of `n` of the `of`
-    dimensions. `share` is how much of the squared length of `n_tokens` embeddings lies in that
-    space too; directions chosen at random would have n / of of it there.
+    The position vectors lie, up to 1 % of their squared norm, in a subspace of `n` of the `of`
+    dimensions. `share` is the share of the squared norm of `n_tokens` embeddings in that
+    subspace; for random directions it would be n / of.
     """
 
     n: int
@@ -87,14 +87,14 @@ class Room:
 
     @property
     def by_chance(self) -> float:
-        """The share of random directions."""
+        """The share expected for random directions."""
         return self.n / self.of
 
     @property
     def avoided(self) -> bool | None:
-        """Whether the embeddings stay out of that space: the share is below 0.9 of that by chance,
-        and by more than three standard deviations of so many random directions. None where the
-        space is nearly the whole, which nothing could avoid.
+        """Whether the embeddings avoid that subspace: the share is below 0.9 of the chance level,
+        and by more than three standard deviations of as many random directions. None if the
+        subspace is nearly the whole space, which nothing could avoid.
         """
         chance = self.by_chance
         if chance > CLEARLY:
@@ -105,7 +105,7 @@ class Room:
 
 @torch.inference_mode()
 def room(loaded: LoadedModel, stream: Stream) -> Room:
-    """Of all words of the vocabulary and all n_ctx positions. For models that add positions."""
+    """For the whole vocabulary and all n_ctx positions. Only for models that add positions."""
     stack = next(each for each in loaded.model.stacks() if each.stream == stream)
     module = loaded.model.get_submodule(stack.name) if stack.name else loaded.model
     assert isinstance(module, Stack)
@@ -118,7 +118,7 @@ def room(loaded: LoadedModel, stream: Stream) -> Room:
 def shared_room(
     positions: Float[np.ndarray, "pos d_model"], tokens: Float[np.ndarray, "token d_model"]
 ) -> Room:
-    """`Room` of these vectors."""
+    """The `Room` of these vectors."""
     _, sizes, directions = np.linalg.svd(positions, full_matrices=False)
     held = np.cumsum(sizes**2) / np.sum(sizes**2)
     n = int(np.searchsorted(held, ENERGY) + 1)
@@ -139,12 +139,12 @@ class Widths:
 
 
 def widths(config: ModelConfig) -> Widths:
-    """Counted from models built on paper. Blocks twice as wide need an output matrix of that width,
-    which can no longer be tied to embeddings of d_model.
+    """Counted from models on the meta device. Blocks twice as wide need an output matrix of that
+    width, which can no longer be tied to embeddings of d_model.
     """
     d, built = config.d_model, count_config(replace(config, d_model=2 * config.d_model))
     table = config.vocab_size * d
-    # Tables are looked up at half that width: those of words, and those of learned positions.
+    # Lookup tables have half that width: those of words, and those of learned positions.
     tables = table if config.tie_embeddings and config.lm_head else -built.by_kind["embedding"] // 2
     summed = count_config(config).total
     wide = built.total + tables - built.by_kind["positions"] // 2

@@ -1,4 +1,4 @@
-"""Rotary positions up close: one query and one key, pair by pair, turned by their positions.
+"""Rotary positions in detail: one query and one key, pair by pair, rotated by their positions.
 
 Both layouts of pairs: interleaved, (0, 1), (2, 3), ..., as in `models.positions`; and half-split,
 (0, d/2), (1, d/2 + 1), ..., as in other code. They differ by a fixed permutation of the features.
@@ -27,9 +27,10 @@ Angles = Float[np.ndarray, " pair"]
 class Turned:
     """A query and a key of one head as arrows, one for each pair of features.
 
-    `q`, `k` [pair, 2] before the turn and `q_turned`, `k_turned` after it; `angles` are radians a
-    position; `contributions` [pair] add up to `score` = q . k / divisor after the turn, before any
-    cap. `own`: the model itself turns them so; otherwise it is shown what a rotation would do.
+    `q`, `k` [pair, 2] are before the rotation, `q_turned`, `k_turned` after it; `angles` are in
+    radians per position; `contributions` [pair] add up to `score` = q . k / divisor after the
+    rotation, before any cap. `own`: the model itself applies this rotation; otherwise it is
+    hypothetical.
     """
 
     q: Float[np.ndarray, "pair 2"]
@@ -58,7 +59,7 @@ def rotate_as(
     angles: Angles,
     layout: Layout,
 ) -> Float[Tensor, "batch head pos d_head"]:
-    """`models.positions.rotate` for either layout: half-split features are put into pairs, turned
+    """`models.positions.rotate` for either layout: half-split features are paired, rotated
     and put back. Raises ValueError for an odd d_head."""
     order = torch.from_numpy(pairs_of(x.shape[-1] // 2 * 2, layout).reshape(-1))
     if x.shape[-1] % 2:
@@ -74,9 +75,9 @@ def _rotation(positions: Int[Tensor, "pos"], angles: Angles) -> Rotation:
 def bare(
     loaded: LoadedModel, traced: Trace, site: str, head: int, what: Literal["q", "k"]
 ) -> Float[np.ndarray, "pos d_head"]:
-    """The queries or keys of a query head before any turn, float64.
+    """The queries or keys of a query head before any rotation, float64.
 
-    A rotary model's hook points come after the turn, so it is taken back.
+    A rotary model's hook points come after the rotation, so it is undone.
     """
     found = traced.activations[traced.site(site).hook(what)]
     group = loaded.config.n_heads // loaded.config.kv_heads
@@ -88,8 +89,8 @@ def bare(
 
 
 def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
-    """Radians per position by which each pair of a head's features is turned at a site of this run:
-    scaled as the config says, and 0 for features that are not turned."""
+    """Radians per position by which each pair of a head's features is rotated at a site of this
+    run: scaled as in the config, and 0 for features that are not rotated."""
     config, at = loaded.config, loaded.site(site)
     layer, src = at.layer, at.query_stream == "src"
     n_tokens = int((traced.src_valid if src else traced.tgt_valid).sum())
@@ -104,7 +105,7 @@ def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
 
 
 def turns(loaded: LoadedModel, site: str) -> bool:
-    """Whether the model itself turns the queries and keys of this site."""
+    """Whether the model itself rotates the queries and keys of this site."""
     return loaded.config.position_type.acts == "turns" and loaded.site(site).kind == "self"
 
 
@@ -117,7 +118,7 @@ def turned(
     key: int,
     layout: Layout = "interleaved",
 ) -> Turned:
-    """The query and key at two places of a head, pair by pair, before and after their turn."""
+    """The query and key at two positions of a head, pair by pair, before and after rotation."""
     angles = angles_of(loaded, traced, site)
     at = pairs_of(loaded.config.d_head, layout)
     q = bare(loaded, traced, site, head, "q")[query]
@@ -143,7 +144,7 @@ def score_by_offset(
     layout: Layout = "interleaved",
 ) -> Float[np.ndarray, " offset"]:
     """q . k / divisor if the query were `offset` positions after the key; nothing else
-    changes, so this is what position alone does to the two."""
+    changes, so this is the effect of position alone."""
     return _turn(q, offsets.tolist(), angles, layout) @ k / divisor
 
 
@@ -153,8 +154,8 @@ def layout_difference(
     angles: Angles,
     divisor: float,
 ) -> tuple[float, float]:
-    """The largest change of a score when weights for one layout are turned by the other's pairs,
-    and what is left of it once the features are permuted to fit."""
+    """The largest change of a score if weights for one layout are rotated with the other's pairs,
+    and the residual once the features are permuted to match."""
     n = list(range(len(q)))
     right = _turn(q, n, angles, "interleaved") @ _turn(k, n, angles, "interleaved").T / divisor
     wrong = _turn(q, n, angles, "half") @ _turn(k, n, angles, "half").T / divisor
@@ -166,7 +167,7 @@ def layout_difference(
 def _turn(
     x: Float[np.ndarray, "... d_head"], positions: list[int], angles: Angles, layout: Layout
 ) -> Float[np.ndarray, "pos d_head"]:
-    """Vectors turned to these positions; a single one is turned to each of them."""
+    """Vectors rotated to these positions; a single one is rotated to each of them."""
     at = torch.tensor(positions)
     wide = torch.from_numpy(np.broadcast_to(x, (len(positions), x.shape[-1])).copy())
     return rotate_as(wide[None, None], at, angles, layout)[0, 0].numpy()

@@ -1,1 +1,1 @@
-"""What the picture of a whole model at work shows: its threads, its heads, its steps."""
+"""The data of the figure of a whole model at work: its threads, its heads, its steps."""

@@ -1,4 +1,4 @@
-"""One text on its way through a model: tokens, positions, every head, and what each step wrote."""
+"""One text on its way through a model: tokens, positions, every head, and each step's output."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,23 +19,24 @@ from models.positions import frequencies, stretched
 from models.rows import Rows
 
 MOST_THREADS = 72
-"""A longer row is drawn in bins of neighbouring tokens, at most this many."""
+"""The maximum number of bins: a longer sequence is drawn in bins of neighbouring tokens."""
 MOST_CELLS = 1_500_000
 """Cells of all heads together; a model with very many heads gets fewer bins."""
 WAVES = 6
-"""Dimensions of the positions that are drawn, from the fastest to the slowest."""
+"""Position dimensions in the figure, from the fastest to the slowest."""
 SHOWN_VALUES = 24
-"""Values of an embedding that are drawn: the first ones."""
+"""Values of an embedding in the figure: the first ones."""
 MOST_CANDIDATES = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """One attention sublayer. `pattern` [head, query, key] comes from one pass over the whole row.
+    """One attention sublayer. `pattern` [head, query, key] comes from one pass over the whole
+    sequence.
 
-    `allowed` [head, query, key] is True where any token of a bin may attend. `steps` [step, head,
-    key] is the row of each step when the step was taken; there, keys that did not exist yet are
-    `allowed_then` False.
+    `allowed` [head, query, key] is True if any token of a bin may attend. `steps` [step, head,
+    key] is the row of each step when the step was taken; keys that did not exist yet at that step
+    have `allowed_then` False.
     """
 
     site: AttentionSite
@@ -50,7 +51,7 @@ class Lane:
     """One sequence: its tokens, `starts` the first token of each thread, its blocks in order.
 
     `embedded` [thread, value] and `waves` [thread, wave] are those of each thread's first token.
-    `turns` says that the waves are not added but turn queries and keys. None: no such thing here.
+    `turns`: the waves are not added but rotate queries and keys. None: the model has none.
     """
 
     stack: StackSite
@@ -64,10 +65,10 @@ class Lane:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One step: the thread that is read out, and what could follow, most probable first.
+    """One step: the thread whose logits are read, and the candidates, most probable first.
 
-    `chosen` is a place in `tokens`, None where nothing is written, and `text` all that is written
-    after it; `token` is the position of the query.
+    `chosen` is an index into `tokens`, None if nothing is written, and `text` the output so far
+    including it; `token` is the position of the query.
     """
 
     token: int
@@ -80,9 +81,9 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """All that the picture needs. `lanes` are the source, where there is one, and the target.
+    """The data of the figure. `lanes` are the source, if there is one, and the target.
 
-    `given` tokens of the last lane are there before the first step.
+    The last lane has `given` tokens before the first step.
     """
 
     lanes: tuple[Lane, ...]
@@ -93,9 +94,9 @@ class Flow:
 def flow(
     loaded: LoadedModel, traced: Trace, made: Generation | None, edits: Sequence[Edit] = ()
 ) -> Flow:
-    """The way of a text through the model: of `made` where something was written, else of `traced`.
+    """The flow of a text through the model: of `made` if something was generated, else of `traced`.
 
-    `edits` are those that `made` was decoded under. Raises ValueError for another model's run.
+    `edits` are those of `made`. Raises ValueError for another model's run.
     """
     if loaded.name != traced.model or (made is not None and made.model != traced.model):
         raise ValueError(f"the run is of {traced.model!r}, the model is {loaded.name!r}")
@@ -144,7 +145,7 @@ def flow(
 
 
 def bins(n_tokens: int, n_heads: int) -> tuple[int, ...]:
-    """Where the threads of a row begin: a thread a token, or bins of almost equal size."""
+    """The first token of each thread: one thread per token, or bins of almost equal size."""
     most = max(8, min(MOST_THREADS, isqrt(MOST_CELLS // max(1, n_heads))))
     if n_tokens <= most:
         return tuple(range(n_tokens))
@@ -158,7 +159,7 @@ def in_bins(
 ) -> Float[np.ndarray, "*head query_bin key_bin"]:
     """A pattern in bins: weights on the keys of a bin are summed, rows of a bin averaged.
 
-    So a row still sums to what it summed to.
+    So the row sums are preserved.
     """
     n_query = pattern.shape[-2]
     sizes = np.diff([*queries, n_query])[:, None]
@@ -174,7 +175,7 @@ def _any_in_bins(
 
 
 def rows_of_flow(loaded: LoadedModel, traced: Trace, made: Generation | None) -> Rows:
-    """The rows of the last step, before its own token: read in one pass, they show every step."""
+    """The input of the last step, before its own token: one pass over it shows every step."""
     if made is None:
         tgt, src = list(traced.tgt_tokens), list(traced.src_tokens)
     elif loaded.model.predicts == "same":
@@ -191,7 +192,7 @@ def rows_of_flow(loaded: LoadedModel, traced: Trace, made: Generation | None) ->
 def _steps_of(
     site: AttentionSite, made: Generation | None, n_keys: int, keys: Sequence[int]
 ) -> tuple[Float[np.ndarray, "step head key"], Bool[np.ndarray, "step key"]]:
-    """The rows of a decoder's site at every step, in bins; none at other sites."""
+    """The rows of a decoder's site at every step, in bins; empty at other sites."""
     if made is None or not made.steps or site.name not in made.steps[0].rows:
         return np.zeros((0, site.n_heads, len(keys)), np.float32), np.zeros((0, len(keys)), bool)
     rows = np.zeros((len(made.steps), site.n_heads, n_keys), np.float32)
@@ -210,8 +211,8 @@ def _firsts(values: np.ndarray | None, starts: Sequence[int]) -> np.ndarray | No
 def _waves(
     loaded: LoadedModel, added: np.ndarray | None, starts: Sequence[int]
 ) -> Float[np.ndarray, "thread wave"] | None:
-    """What positions add, in dimensions from fast to slow; for rotary ones, the sine of the angle
-    by which each pair is turned. None where positions do neither."""
+    """The positional vectors, in dimensions from fast to slow; for rotary positions, the sine of
+    the angle by which each pair is rotated. None if positions do neither."""
     config = loaded.config
     if added is not None:
         pairs = _telling(added.shape[1] // 2, starts[-1], config.rope_base)
@@ -227,8 +228,8 @@ def _waves(
 
 
 def _telling(n_pairs: int, last: int, base: float) -> np.ndarray:
-    """Pairs of dimensions from the fastest to one whose wave is several times as long as the row:
-    slower ones would be straight lines."""
+    """Pairs of dimensions from the fastest to one whose wavelength is several times the length of
+    the sequence: slower ones would be straight lines."""
     slowest = n_pairs * np.log(max(last / 2, 2)) / np.log(base)
     return np.unique(np.linspace(0, min(n_pairs - 1, slowest), WAVES).round().astype(int))
 
@@ -238,11 +239,11 @@ def _thread(token: int, starts: Sequence[int]) -> int:
 
 
 GAP = "___"
-"""What stands for a word that is not filled in yet."""
+"""The placeholder for a word that is not filled in yet."""
 
 
 def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
-    """What is written after a step: the translation, the continued text, or the filled text."""
+    """The output after a step: the translation, the continued text, or the filled text."""
     if loaded.model.predicts == "next":
         before = () if "src" in loaded.model.reads else made.given
         return loaded.tokenizer.decode([*before, *made.tokens[: step + 1]])
@@ -257,7 +258,7 @@ def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
 
 
 def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[Step, ...]:
-    """The steps of a decoding, with its most probable candidates and the chosen one."""
+    """The steps of a decoding, with the most probable candidates and the chosen one."""
     steps = []
     for at, step in enumerate(made.steps):
         place = len(step.input_tokens) - 1 if step.position == -1 else step.position
@@ -278,5 +279,5 @@ def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tu
 
 
 def _read_out(starts: Sequence[int]) -> tuple[Step, ...]:
-    """A text that is read and not written: a step per thread."""
+    """A text that is only read: one step per thread."""
     return tuple(Step(token=start, thread=at) for at, start in enumerate(starts))

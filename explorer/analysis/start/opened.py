@@ -1,4 +1,4 @@
-"""One head opened: its queries and keys, and the scores, mask and pattern that come of them."""
+"""One head in detail: its queries and keys, and the resulting scores, mask and pattern."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from explorer.runs.inputs import str_tokens
 from explorer.runs.trace import Trace
 
 MOST_SIDE = 24
-"""Rows and columns that are drawn of a longer text: the first ones."""
+"""The maximum number of rows and columns in the figure: the first ones of a longer text."""
 
 
 @dataclass(frozen=True, eq=False)
 class OpenHead:
-    """A head's numbers over the shown tokens.
+    """A head's values over the displayed tokens.
 
-    `scores` are scaled and have the bias of positions, as the mask is given them; `pattern` is
-    taken from the whole row, so the shown part of it may sum to less than 1. `n_query`, `n_key` are
-    the sizes of the whole matrix.
+    `scores` are scaled and include the positional bias, before the mask; `pattern` is
+    taken from the whole row, so the displayed part of it may sum to less than 1. `n_query` and
+    `n_key` are the sizes of the whole matrix.
     """
 
     queries: tuple[str, ...]
@@ -48,7 +48,7 @@ def open_head(
     site: str,
     head: int,
 ) -> OpenHead:
-    """One head of the run that `flow` shows. Raises KeyError for a site that is not there."""
+    """One head of the run that `flow` shows. Raises KeyError for an unknown site."""
     found = traced.site(site)
     rows = rows_of_flow(loaded, traced, made)
     seen, _ = survey(loaded, rows, edits)

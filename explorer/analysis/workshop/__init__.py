@@ -1,1 +1,1 @@
-"""Tasks that a visitor solves in code: what they ask, and how an answer is judged."""
+"""Tasks that a user solves in code: their definitions, and the grading of answers."""

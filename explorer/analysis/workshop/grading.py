@@ -1,7 +1,7 @@
-"""A program graded: what it makes of each case beside what is wanted, and the first wrong value.
+"""Grading of a program: its value for each case compared with the expected one.
 
 Two of the workshop's judges are here: the exact values, also at sizes that were not shown, and the
-planted mutants, by which a common mistake is recognised. `planted` is the third.
+planted mutants, which identify common mistakes. `planted` is the third.
 """
 
 import math
@@ -16,19 +16,19 @@ from explorer.analysis.workshop.tasks import Case, Suspect, Task
 from explorer.sandbox import Answer, Fault
 
 TOLERANCE = 1e-9
-"""By how much a number may differ, next to the largest of its row (at least 1)."""
+"""The tolerance of a number, relative to the largest of its row (at least 1)."""
 
 Path = tuple[int, ...]
 Relation = Literal["itself", "past", "open", "padding", "document", "future", "far", "closed"]
-"""What a key is to a query; words at `workshop.relations.*`."""
+"""The relation of a key to a query; words at `workshop.relations.*`."""
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """The first value that is not as wanted: in case number `case` (0 is the one that is shown).
+    """The first wrong value: in case number `case` (0 is the one that is shown).
 
-    `path` leads to it: (query, key) of a matrix, then the places within a value that is a row.
-    `shape`: not the value is wrong, but what kind of thing it is, or how long.
+    `path` leads to it: (query, key) of a matrix, then the indices within a nested value.
+    `shape`: the type or the length is wrong, not the value.
     """
 
     case: int
@@ -40,10 +40,10 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Grade:
-    """What came of one program. `values` and `wanted` are per case, each in one row.
+    """The result of one program. `values` and `wanted` are per case, each flattened.
 
     With a `fault`, `values` holds the shown case at most. `n_wrong` counts the wrong values of all
-    cases. `mistake` is the mutant that gives the same values everywhere, if one does. Of a check,
+    cases. `mistake` is the mutant that gives the same values everywhere, if any. For a check task,
     `let` are the suspects that it judged wrongly.
     """
 
@@ -58,14 +58,14 @@ class Grade:
 
     @property
     def passed(self) -> bool:
-        """Whether there was nothing to find fault with."""
+        """Whether no error was found."""
         return self.fault is None and self.wrong is None and not self.let
 
 
 def grade(task: Task, code: str) -> Grade:
     """Run a program on all cases of a task, and compare. Raises FileNotFoundError as `sandbox.run`.
 
-    Raises ValueError where the task's own reference does not run.
+    Raises ValueError if the task's own reference does not run.
     """
     if task.is_check:
         return _checked(task, code)
@@ -93,14 +93,14 @@ def grade(task: Task, code: str) -> Grade:
 
 
 def answered(task: Task, code: str) -> Answer:
-    """What a program gives for all cases of a task, in one row."""
+    """The values of a program for all cases of a task, flattened."""
     grids = [case.grid for case in task.cases if case.queries is not None]
     cases = [list(case.given.values()) for case in task.cases if case.queries is None]
     return sandbox.run(code, task.function, grids=grids, cases=cases)
 
 
 def by_case(task: Task, values: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
-    """One row of values, cut where a case ends. Raises ValueError where their number differs."""
+    """Flat values, split by case. Raises ValueError if their number differs."""
     ends = list(accumulate((case.n_values for case in task.cases), initial=0))
     if len(values) != ends[-1]:
         raise ValueError(f"{len(values)} values for cases of {ends[-1]}")
@@ -109,7 +109,7 @@ def by_case(task: Task, values: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
 
 @cache
 def _of(task: Task, code: str) -> tuple[tuple[Any, ...], ...]:
-    """The values of one of the task's own programs; of a mutant that breaks, nothing."""
+    """The values of one of the task's own programs; empty for a mutant that fails."""
     answer = _answer(task, code)
     if answer.fault is None:
         return by_case(task, answer.values)
@@ -146,7 +146,7 @@ def _agree(
 
 
 def differences(task: Task, at: int, found: Sequence[Any], wanted: Sequence[Any]) -> list[Wrong]:
-    """All values of one case that are not as wanted, in their order."""
+    """All values of one case that differ from the expected ones, in order."""
     case, wrong = task.cases[at], []
     for index, (value, right) in enumerate(zip(found, wanted, strict=True)):
         start = () if case.keys is None else divmod(index, case.keys)
@@ -155,7 +155,7 @@ def differences(task: Task, at: int, found: Sequence[Any], wanted: Sequence[Any]
 
 
 def _apart(at: int, path: Path, found: Any, wanted: Any) -> list[Wrong]:
-    """Where a value differs from the wanted one: at most one place for each number."""
+    """Where a value differs from the expected one: at most one place per number."""
     if isinstance(wanted, list):
         if not isinstance(found, list) or len(found) != len(wanted):
             return [Wrong(at, path, found, wanted, shape=True)]
@@ -172,7 +172,7 @@ def _apart(at: int, path: Path, found: Any, wanted: Any) -> list[Wrong]:
 
 
 def _checked(task: Task, code: str) -> Grade:
-    """A check, handed every suspect: which ones it judged wrongly."""
+    """Grade a check, called with every suspect: which suspects it judged wrongly."""
     programs = [each.code for each in task.suspects]
     answer = sandbox.run(code, task.function, suspects=programs)
     wanted = (tuple(each.right for each in task.suspects),)
@@ -191,7 +191,7 @@ def _checked(task: Task, code: str) -> Grade:
 
 
 def case_of(task: Task, call: int) -> tuple[Case, Path]:
-    """The case, and the cell in it, that the call with this number was about."""
+    """The case, and the cell in it, of the call with this number."""
     for case in task.cases:
         if call < case.n_values:
             return case, () if case.keys is None else divmod(call, case.keys)

@@ -1,7 +1,7 @@
-"""A visitor's own mask put into a trained model: the certificate under it, and what it then writes.
+"""A user's own mask put into a trained model: the certificate under it, and the model's output.
 
-The third judge of the workshop. A mask is right where it breaks the promises that the reference
-breaks, and no others: a right window hides real tokens, which is one of the promises.
+This is the third judge of the workshop. A mask is right if it breaks the same properties as the
+reference, and no others: a correct window hides real tokens, which is one of the properties.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,16 +28,16 @@ from models.masks import causal_mask, padding_mask
 from models.rows import Rows
 
 N_PROBED = 8
-"""Tokens per stream that are probed: enough for a window, and for a past of several tokens. Masks
+"""Tokens per stream that are tested: enough for a window, and for a past of several tokens. Masks
 depend on positions, not on words."""
 
 
 class PlantedError(Exception):
-    """A program failed on a size that only the model asks for; `args[0]` is its Fault."""
+    """A program failed on a size that only the model requests; `args[0]` is its Fault."""
 
 
 def fits(task: Task, loaded: LoadedModel) -> bool:
-    """Whether a model has the sites at which this task's mask belongs."""
+    """Whether a model has the sites that this task's mask applies to."""
     return bool(task.planted) and any(_is_place(task, site) for site in loaded.sites)
 
 
@@ -48,11 +48,11 @@ def examined(
     traced: Trace,
     tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> tuple[Finding, ...]:
-    """Put a program's mask into a model's own sites, and every promise to the test.
+    """Put a program's mask into a model's own sites, and test every property.
 
-    N_PROBED tokens of the Trace's sentence are read, its edits are not. `tell` hears of the
-    promises tested and of how many there are. Raises PlantedError where the program fails on the
-    way, and ValueError for a task whose mask belongs nowhere in this model.
+    N_PROBED tokens of the Trace's sentence are read; its edits are ignored. `tell` is called with
+    the number of tested properties and their total. Raises PlantedError if the program fails, and
+    ValueError for a task whose mask applies nowhere in this model.
     """
     mask = _Mask(task, code, loaded)
     examination = Examination(
@@ -71,7 +71,7 @@ def examined(
 
 
 def _probed(tokens: Sequence[int], loaded: LoadedModel) -> list[int]:
-    """N_PROBED tokens: the first of a sentence, and the same again where it is shorter."""
+    """N_PROBED tokens: the first of a sentence, repeated if it is shorter."""
     real = [each for each in tokens if each != loaded.marks.pad]
     return (real * N_PROBED)[:N_PROBED]
 
@@ -83,7 +83,7 @@ def written(
     traced: Trace,
     tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> Symptom:
-    """What a model writes under a program's mask, and without it; `tell` as for `symptom`.
+    """The model's output under a program's mask, and without it; `tell` as for `symptom`.
 
     Raises as `examined`.
     """
@@ -103,16 +103,16 @@ def written(
 
 
 def _is_place(task: Task, site: AttentionSite) -> bool:
-    """Whether a task's mask belongs at this site."""
+    """Whether a task's mask applies to this site."""
     if task.planted == "cross":
         return site.kind == "cross"
     return task.planted == "everywhere" or decoder_self(site)
 
 
 class _Mask:
-    """A program as the mask of a model's sites; each size is asked for once.
+    """A program as the mask of a model's sites; each size is requested once.
 
-    After the program failed nothing is masked, and `check` says how it failed.
+    After the program has failed nothing is masked, and `check` raises its error.
     """
 
     def __init__(self, task: Task, code: str, loaded: LoadedModel) -> None:
@@ -123,12 +123,12 @@ class _Mask:
         self._matrix = lru_cache(maxsize=512)(self._asked)
 
     def check(self) -> None:
-        """Raise PlantedError where the program failed."""
+        """Raise PlantedError if the program failed."""
         if self._fault is not None:
             raise PlantedError(self._fault)
 
     def plant(self, model: Subject, rows: Rows) -> Edits:
-        """The mask of every site at which it belongs, in a run over these rows."""
+        """The mask of every site that it applies to, in a run over these rows."""
 
         def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
             return lambda mask: self._keep(site, rows, mask.shape).expand(mask.shape)
@@ -139,7 +139,7 @@ class _Mask:
     def _keep(
         self, site: AttentionSite, rows: Rows, shape: Sequence[int]
     ) -> Bool[Tensor, "batch 1 query key"]:
-        """What the program allows, and what the task leaves to the model's own rules."""
+        """The cells that the program allows, combined with the model's own rules that remain."""
         n_query, n_key = shape[2:]
         valid = rows.valid(site.key_stream)[:, :n_key]
         queries = rows.valid(site.query_stream)[:, -n_query:]

@@ -1,7 +1,7 @@
 """The tasks of the workshop, read from `assets/workshop/*.toml`: a teacher adds a table there.
 
-CONTRIBUTING.md has the form. What is written there is checked as it is read: an entry that is
-missing or unknown raises ValueError with the file, the task and the entry.
+CONTRIBUTING.md describes the format. Entries are checked when they are read: a missing or unknown
+entry raises ValueError with the file, the task and the entry.
 """
 
 import tomllib
@@ -16,19 +16,19 @@ from explorer.text import LANGUAGES
 from models.training.home import asset
 
 Kind = Literal["masks", "numbers", "repairs", "testing"]
-"""In the order of the page; words at `workshop.groups.*`, one file each in `assets/workshop`."""
+"""In page order; words at `workshop.groups.*`, one file each in `assets/workshop`."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Sites = Literal["", "decoder", "everywhere", "cross"]
-"""Where a predicate is put into a trained model: its decoder's self-attention, all its sites (the
-causal mask stays), its cross-attention; "" for what is no mask of a model."""
+"""The sites of a trained model that a predicate applies to: its decoder's self-attention, all sites
+(the causal mask stays), its cross-attention; "" if it is not a mask of a model."""
 MOST_IN_CASE = 64
 
 
 @dataclass(frozen=True)
 class Case:
-    """One input. `given` are the further arguments by their names, in the order of the signature.
+    """One input. `given` are the further arguments by name, in the order of the signature.
 
-    Of a predicate, `queries` and `keys` are the sizes of its matrix, else None: one call.
+    For a predicate, `queries` and `keys` are the sizes of its matrix, otherwise None: one call.
     """
 
     given: Mapping[str, Any]
@@ -37,22 +37,22 @@ class Case:
 
     @property
     def grid(self) -> Grid:
-        """All its cells. Raises ValueError for a case that has none."""
+        """All its cells. Raises ValueError for a case without a matrix."""
         if self.queries is None or self.keys is None:
             raise ValueError("this case is one call")
         return Grid(self.queries, self.keys, tuple(self.given.values()))
 
     @property
     def n_values(self) -> int:
-        """How many values an answer has for it."""
+        """The number of values in an answer to it."""
         return (self.queries or 1) * (self.keys or 1)
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A program that stands for others: a common mistake, `words` say which; or one that is right.
+    """An example program: a common mistake, described by `words`, or a correct one.
 
-    Of a task that asks for a check it is what the check is handed, and defines `suspect`.
+    In a task that asks for a check, the check is called with it, and it defines `suspect`.
     """
 
     code: str
@@ -64,9 +64,9 @@ class Suspect:
 class Task:
     """One task. Words are by language. `cases[0]` is shown, the others are not.
 
-    `wanted` is what the reference makes of the shown case, so that it can be drawn where nothing
-    runs: rows of # (True) and . of a mask, else numbers. `note` says what the arguments are, where
-    their names do not. `clinic` is the pitfall that is mended.
+    `wanted` is the reference's result for the shown case, so that it can be drawn without running
+    anything: rows of # (True) and . of a mask, else numbers. `note` explains the arguments if their
+    names do not. `clinic` is the pitfall that the task fixes.
     """
 
     id: str
@@ -94,7 +94,7 @@ class Task:
 
     @property
     def is_mask(self) -> bool:
-        """Whether its values are cells of a mask, True where a query may attend to a key."""
+        """Whether its values are mask cells, True if a query may attend to a key."""
         return isinstance(self.wanted[0], str) if self.wanted else False
 
     @property
@@ -110,7 +110,7 @@ class Task:
 
 @cache
 def tasks() -> tuple[Task, ...]:
-    """All tasks, by kind and then in the order of their file. Raises ValueError, as above."""
+    """All tasks, by kind and then in file order. Raises ValueError as described above."""
     found = [task for kind in KINDS for task in read(asset("workshop", f"{kind}.toml"), kind)]
     twice = {task.id for task in found if [each.id for each in found].count(task.id) > 1}
     if twice:
@@ -119,12 +119,12 @@ def tasks() -> tuple[Task, ...]:
 
 
 def task_of(name: str) -> Task | None:
-    """The task with this id; None for none."""
+    """The task with this id; None if there is none."""
     return next((task for task in tasks() if task.id == name), None)
 
 
 def read(path: Path, kind: Kind) -> Iterator[Task]:
-    """The tasks of one file. Raises ValueError, as above."""
+    """The tasks of one file. Raises ValueError as described above."""
     with path.open("rb") as file:
         tables = tomllib.load(file).get("task", [])
     for table in tables:
