@@ -1,1 +1,1 @@
-"""One sentence through one model: its rows, edits, the run itself, and what it left behind."""
+"""One sentence through one model: its token rows, edits, the run itself, and its activations."""

@@ -1,9 +1,9 @@
-"""Every tensor of one run, of which little is kept: the rest is read again when it is asked for.
+"""Every tensor of one run; few are stored, and the others are recomputed on request.
 
-Kept are the streams before each block, from which one block can be run again alone, and the masks
-and patterns of all heads as far as `PATTERN_BYTES` go. A run that takes no more than `WHOLE_BYTES`
-is kept whole, since reading a part of it again would take longer than keeping it. Numbers do not
-depend on what is kept: attention is computed cell by cell where its cells are kept or asked for.
+Stored are the streams before each block, from which one block can be run again alone, and the masks
+and patterns of all heads up to `PATTERN_BYTES`. A run of at most `WHOLE_BYTES` is stored whole,
+since recomputing a part of it would take longer than storing it. Values do not depend on
+what is stored: attention is computed cell by cell if its cells are stored or requested.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -27,17 +27,17 @@ from models.rows import Rows
 from models.transformer import Stack
 
 WHOLE_BYTES = 8_000_000
-"""A run that takes no more is kept whole."""
+"""A run that takes no more is stored whole."""
 PATTERN_BYTES = 32_000_000
-"""Up to this much, the patterns of all heads are kept: 30 layers of 9 heads at 172 tokens."""
+"""The patterns of all heads are stored up to this size: 30 layers of 9 heads at 172 tokens."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """What is read again together: something in one block, or (`layer` None) the logits.
+    """The unit of recomputation: something in one block, or (`layer` None) the logits.
 
-    `what` is the attention sublayer whose mask and pattern, or whose scores, are meant; "" is all
-    else in the block, which is much smaller where the text is long.
+    `what` names the attention sublayer whose mask and pattern, or whose scores, are meant; "" is
+    everything else in the block, which is much smaller for long texts.
     """
 
     stack: int
@@ -51,8 +51,8 @@ Read = Callable[[Part], Mapping[str, np.ndarray]]
 class Activations(Mapping[str, np.ndarray]):
     """The tensors of one run by the names of their hook points, in the order of the run.
 
-    What is not in `kept` is what `read` gives for its part. Which names there are is known without
-    computing anything. A pickle holds them all.
+    Tensors that are not in `kept` are computed by `read` from their part. The names are known
+    without computing anything. A pickle contains all tensors.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Activations(Mapping[str, np.ndarray]):
         return len(self.parts)
 
     def __or__(self, other: Mapping[str, np.ndarray]) -> "Activations":
-        """The same with other tensors in place of some, or besides."""
+        """A copy with some tensors replaced or added."""
         return Activations(self.kept | dict(other), self.parts | dict.fromkeys(other), self._read)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -87,7 +87,7 @@ class Activations(Mapping[str, np.ndarray]):
 
 
 class _Survey:
-    """Notes every hook point that a pass comes by, and says which are kept."""
+    """Records every hook point of a pass, and decides which tensors are stored."""
 
     def __init__(self, loaded: LoadedModel, whole: bool, patterns: bool) -> None:
         self.parts: dict[str, Part | None] = {}
@@ -105,7 +105,7 @@ class _Survey:
         )
 
     def __call__(self, name: str) -> bool:
-        if ".ffn." in name:  # the hidden units are as large as all the rest together
+        if ".ffn." in name:  # the hidden units are as large as everything else together
             return False
         if name not in self.parts:
             self._note(name)
@@ -128,9 +128,9 @@ def survey(
     loaded: LoadedModel, rows: Rows, edits: Sequence[Edit], read: Read | None = None
 ) -> tuple[Activations, tuple[int, ...]]:
     """One teacher-forced pass under `edits`: its tensors, without a batch axis, and the most
-    probable token by the logits of each position (none for a model without a head).
+    probable token at each position (empty for a model without an LM head).
 
-    `read` gives what is not kept; None: the model does, and the part asked for last is remembered.
+    `read` computes what is not stored; None: the model does, and the last requested part is cached.
     """
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     cells, others = sizes(loaded, rows)
@@ -155,7 +155,7 @@ def survey(
 
 
 def sizes(loaded: LoadedModel, rows: Rows) -> tuple[int, int]:
-    """Bytes of the patterns of all heads, and about as many as all but the cells of heads take."""
+    """Bytes of the patterns of all heads, and roughly of everything except the heads' cells."""
     config, shape = loaded.config, {s: rows.tokens(s).shape[1] for s in loaded.model.reads}
     cells = sum(s.n_heads * shape[s.query_stream] * shape[s.key_stream] for s in loaded.sites)
     streams = sum(stack.n_layers * shape[stack.stream] for stack in loaded.model.stacks())
@@ -163,11 +163,11 @@ def sizes(loaded: LoadedModel, rows: Rows) -> tuple[int, int]:
 
 
 class _EnoughError(Exception):
-    """All that was asked for has been seen."""
+    """Everything that was requested has been recorded."""
 
 
 class _Until(FastRecord):
-    """A record that ends the pass by `_EnoughError` as soon as it has all `names`."""
+    """A record that ends the pass with `_EnoughError` as soon as it has all `names`."""
 
     def __init__(self, names: Set[str], wants: Callable[[str], bool], edits: Edits) -> None:
         super().__init__(wants, edits)
@@ -203,7 +203,7 @@ def read_part(
         return found
 
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
-    # A mask is wanted so that attention is computed cell by cell, as in the run itself.
+    # Requesting a mask makes attention run cell by cell, as in the run itself.
     masks = {site.hook("mask") for site in loaded.sites}
     record = _Until(names, lambda name: name in names or name in masks, changes)
     with torch.inference_mode(), suppress(_EnoughError):
@@ -222,7 +222,7 @@ def read_part(
 
 
 def as_arrays(seen: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
-    """The first row of each tensor as a read-only array: they are shared between sessions."""
+    """The first row of each tensor as a read-only array, since arrays are shared by sessions."""
     arrays = {name: tensor[0].numpy() for name, tensor in seen.items()}
     for array in arrays.values():
         array.flags.writeable = False

@@ -1,10 +1,10 @@
-"""A translation under edits, read from the one without them: most of it stays as it is.
+"""A translation under edits, drafted from the one without them: most tokens stay the same.
 
-A decoder reads a whole row of tokens in hardly more time than one: each pass fetches every weight.
-So the tokens of a draft are read together, and those that the model would have written there itself
-are taken over, up to the first that it would not (speculative decoding: Leviathan, Kalman and
-Matias 2023, with somebody's draft in place of a small model's). What is written does not depend on
-the draft, but for the rounding of float32 where two tokens are equally probable.
+A decoder reads many tokens in hardly more time than one: each pass loads every weight. So the
+tokens of a draft are read together, and are accepted up to the first that the model itself would
+not have generated (speculative decoding: Leviathan, Kalman and Matias 2023, with a given draft
+instead of a small model's). The output does not depend on the draft, up to float32 rounding if two
+tokens are equally probable.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from explorer.runs.interventions import covers, edit_functions, rules_in_force, 
 from models.hooks import AttentionSite, visiting
 
 BEYOND = 2**31
-"""A place that no row has."""
+"""A position that no row has."""
 
 
 def rewrite(
@@ -32,8 +32,8 @@ def rewrite(
 ) -> tuple[list[int], bool]:
     """The greedy translation of `src` [1, pos] under `edits`: its tokens, and whether it ended.
 
-    `draft` is a guess at them, without an end mark; at most `most` tokens are written.
-    Raises ValueError where the model gives no probabilities (NaN).
+    `draft` is a guess at it, without an end token; at most `most` tokens are generated.
+    Raises ValueError if the model returns no probabilities (NaN).
     """
     model, marks = loaded.model, loaded.marks
     rows = model.begin(src, src_valid).to(next(model.parameters()).device)
@@ -62,9 +62,9 @@ def rewrite(
 
 
 def first_seen(sites: Sequence[AttentionSite], edits: Sequence[Edit], query: int) -> int:
-    """The first place behind `query` that a query before it may attend to; beyond all where none.
+    """The first position after `query` that an earlier query may attend to; past the end if none.
 
-    A token written later at such a place changes what was computed for those before it.
+    A token generated later at such a position changes what was computed for earlier ones.
     """
     own = [site for site in sites if site.kind == "self" and site.query_stream == "tgt"]
     if not rules_in_force(edits)["causal"] or query + 1 < sizes_in_force(edits).get("prefix", 0):
@@ -79,6 +79,6 @@ def first_seen(sites: Sequence[AttentionSite], edits: Sequence[Edit], query: int
 
 
 def _behind(guess: list[int], token: int) -> list[int]:
-    """What comes behind a token in a guess, which has it later on or another in its place."""
+    """The rest of a guess after a token, which occurs later in it or replaces its first token."""
     at = guess.index(token) if token in guess else 0
     return guess[at + 1 :]

@@ -1,7 +1,7 @@
 """What a user may change in a run: a mask rule or its size, a head, a cell of a mask.
 
 Edits are values: frozen, hashable, written into links as short text. `edit_functions` turns them
-into functions at the model's hook points, so the shared model itself is never touched.
+into functions at the model's hook points, so the shared model itself is never modified.
 """
 
 import re
@@ -29,7 +29,7 @@ _PLACE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
 
 @dataclass(frozen=True)
 class MaskSwitch:
-    """One rule of the masks, on or off, at every attention site that it concerns."""
+    """One mask rule, on or off, at every attention site that it applies to."""
 
     part: MaskPart
     on: bool
@@ -37,7 +37,7 @@ class MaskSwitch:
 
 @dataclass(frozen=True)
 class HeadOff:
-    """One head of one site silenced: its z is zero, so it adds nothing to the site's output."""
+    """One head of one site ablated: its z is zero, so it adds nothing to the site's output."""
 
     site: str
     head: int
@@ -45,11 +45,11 @@ class HeadOff:
 
 @dataclass(frozen=True)
 class MaskSize:
-    """A further rule with a number, at every self-attention site that it concerns.
+    """An additional rule with a number, at every self-attention site that it applies to.
 
     window: a query sees only keys fewer than `size` positions away. prefix: the first `size`
-    tokens of the target may be seen by all (prefix LM). block: tokens see only the `size` tokens
-    of their own block, as texts packed into one row.
+    tokens of the target are visible to all (prefix LM). block: tokens see only the `size` tokens
+    of their own block, like texts packed into one row.
     """
 
     part: SizePart
@@ -74,15 +74,15 @@ Edit = MaskSwitch | MaskSize | HeadOff | CellEdit
 
 
 def about_masks(edit: Edit) -> bool:
-    """Whether an edit changes a mask; else it silences a head, which no mask knows of."""
+    """Whether an edit changes a mask; otherwise it ablates a head, which leaves masks unchanged."""
     return not isinstance(edit, HeadOff)
 
 
 def format_edits(edits: Iterable[Edit]) -> str:
     """The edits as text for a link: `causal-off~window-4~head-decoder.blocks.0.attn-3`.
 
-    Only characters that a link need not escape. Cells painted alike, one after another, share
-    one entry: `cells-decoder-all-shut-3.1-3.2`. `parse_edits` reads it back.
+    Uses only characters that need no escaping in a link. Consecutive cells painted alike share
+    one entry: `cells-decoder-all-shut-3.1-3.2`. `parse_edits` is the inverse.
     """
     parts = []
     for like, group in groupby(edits, _painted_alike):
@@ -116,7 +116,7 @@ def _format(edit: Edit) -> str:
 def parse_edits(text: str) -> tuple[Edit, ...]:
     """The edits that `format_edits` wrote. Raises InputProblem `bad_edit` with the first bad one.
 
-    Whether a site, head or cell exists is not known here; a run returns unfit edits apart.
+    Whether a site, head or cell exists is not checked here; a run returns unfit edits separately.
     """
     edits = tuple(edit for part in text.split("~") for edit in _parse(part)) if text else ()
     if len(edits) > MOST_EDITS:
@@ -151,10 +151,10 @@ def _cells(text: str, site: str, head: str, state: str, places: list[str]) -> tu
 def paint(
     edits: Iterable[Edit], site: str, head: int | None, cells: Iterable[tuple[int, int]], open: bool
 ) -> tuple[Edit, ...]:
-    """`edits` after a stroke over `cells` (query, key), each of them now the other way round.
+    """`edits` after painting `cells` (query, key), each of which is toggled.
 
-    What was painted before at the same place and scope is taken back instead of painted over, so
-    a stroke and its opposite leave nothing behind.
+    An earlier edit of the same cell and scope is removed instead of overridden, so a stroke and its
+    opposite leave no edits.
     """
     kept = list(edits)
     for query, key in cells:

@@ -1,4 +1,4 @@
-"""One sentence decoded token by token, with what the model really computed at every step."""
+"""One sentence decoded token by token, with the model's actual values at every step."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,15 +29,15 @@ from models.rows import padded
 from models.strategies import Greedy, Rules, Strategy, largest
 
 N_CANDIDATES = 12
-MAX_NEW_TOKENS = 128  # that are written, and shown step by step
+MAX_NEW_TOKENS = 128  # generated and shown step by step
 StepsDone = Callable[[int, int], bool]
-"""Told the steps done and the most there can be; says whether to continue."""
+"""Called with the steps done and their maximum; returns whether to continue."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One possible next token. `logprob` is the model's own (natural log); `prob` is after
-    temperature, top-k and top-p, and 0 when those cut it; `kept` says that they did not."""
+    temperature, top-k and top-p, and 0 if those cut the token; `kept` is True if they did not."""
 
     token: int
     str_token: str
@@ -48,10 +48,10 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class GenerationStep:
-    """One step: the row so far, what could follow it, what did, and where the model looked.
+    """One step: the tokens so far, the candidates, the chosen token, and the attention.
 
-    `input_tokens` is the decoder's row so far, `<s>` included. `candidates` are the 12 most
-    probable by the model's own account, then the chosen one where it is not among them.
+    `input_tokens` is the decoder's input so far, including `<s>`. `candidates` are the 12 most
+    probable according to the model itself, then the chosen one if it is not among them.
     `chosen_prob` is the model's own probability of the chosen token, before any cut. `rows[site
     name]` is this step's attention [head, key] of every decoder self- and cross-attention site;
     its keys are `input_tokens`, or the source in cross-attention. `forced`: nothing was chosen.
@@ -65,24 +65,24 @@ class GenerationStep:
     chosen_prob: float
     rows: dict[str, np.ndarray] = field(repr=False)
     forced: bool = False
-    position: int = -1  # the query that was read out, a place of `input_tokens`; -1 its last one
+    position: int = -1  # the query that predicts, an index into `input_tokens`; -1 its last one
 
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """A finished decoding. `steps` follow the text that was finally chosen (for a beam: the best
-    hypothesis); `logprob` is the sum over them; `finished` says that the end mark came.
+    """A finished decoding. `steps` belong to the final text (for a beam: the best
+    hypothesis); `logprob` is the sum over them; `finished`: the end token was generated.
 
-    `hypotheses` are (text, logprob, score), best first: the finished ones, or where none has
-    finished those still alive; one for greedy and sampling. `given` are the tokens of the source
-    with its end mark, or of the prompt with its start mark. `stopped`: somebody ended it early.
+    `hypotheses` are (text, logprob, score), best first: the finished ones, or, if none has
+    finished, those still alive; one for greedy and sampling. `given` are the tokens of the source
+    with its end token, or of the prompt with its start token. `stopped`: the user ended it early.
     """
 
     model: str
     given: tuple[int, ...]
     src_str_tokens: tuple[str, ...]
     steps: tuple[GenerationStep, ...]
-    tokens: tuple[int, ...]  # the output, with forced tokens and the end mark
+    tokens: tuple[int, ...]  # the output, with forced tokens and the end token
     text: str
     finished: bool
     logprob: float
@@ -102,10 +102,10 @@ def translate(
 ) -> tuple[list[int], bool]:
     """The greedy translation of a source under `edits`: its tokens, and whether it ended.
 
-    `given` has its marks; `pads` padding tokens follow it. The translation is cut off at twice the
-    source's length and 20 more, which no sane translation reaches. A `draft`, the translation
-    without the edits say, only makes it faster. Without an LM head nothing is written: the decoder
-    then reads the source's own tokens.
+    `given` includes special tokens; `pads` padding tokens follow it. The translation is cut off at
+    twice the source's length plus 20, which no sensible translation reaches. A `draft`, such as the
+    translation without the edits, only makes it faster. Without an LM head nothing is generated:
+    the decoder then reads the source's own tokens.
     """
     if loaded.model.predicts is None:
         return [token for token in given if token not in loaded.marks], True
@@ -135,10 +135,10 @@ def _decoding(
         max_new_tokens,
         src_valid=valid,
         prefix=forced,
-        # A cache holds the keys and values of earlier positions as they were computed then. That
-        # is right only while nothing later can reach them: with the causal mask off, or one cell
-        # of the future open, every new token changes all of them. And an edited cell is found by
-        # its row, which a cached step does not have. So under edits each step reads all again.
+        # A cache holds keys and values as they were computed at earlier steps. That is valid only
+        # if no later token can reach them: without the causal mask, or with one future cell open,
+        # every new token changes them all. And an edited cell is addressed by its query position,
+        # which a cached step does not have. So under edits each step reads everything again.
         use_cache=not edits,
         rules=rules,
     )
@@ -154,14 +154,14 @@ def generate(
     progress: StepsDone | None = None,
     rules: Rules | None = None,
 ) -> Generation:
-    """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), keeping every step.
+    """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), recording every step.
 
     A translator translates `text`, a decoder continues it, an encoder fills in its mask tokens;
-    the Generation's text is what was written, without `text` itself.
-    `forced` is how the output must begin, as text, or as token ids where a very token is meant
-    (nothing is taken after an end mark among them). Fewer than `max_new_tokens` are made where
-    the row would pass the limit of tokens. `progress` is called after every step and may end the
-    decoding; what is written by then is the Generation. `rules` act on every choice.
+    the Generation's text is the output, without `text` itself.
+    `forced` is the prefix that the output must begin with, as text, or as token ids for exact
+    tokens (ids after an end token are ignored). Fewer than `max_new_tokens` are generated if
+    the sequence would exceed the token limit. `progress` is called after every step and may stop
+    the decoding; the Generation then holds the output so far. `rules` apply to every choice.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
     than new ones), `bad_number` (max_new_tokens, a forced token id), `unknown_forced` (a forced
@@ -185,7 +185,7 @@ def generate(
             step = next(decoding, None)
         if step is None:
             break
-        # Only the row of the query that was read out: without a cache the rest is there again.
+        # Only the row of the predicting query: without a cache the others are repeated.
         queries = (range(len(step.positions)), slice(None), list(step.positions))
         rows = {site: record.activations[hook][queries].numpy() for hook, site in hooks.items()}
         taken.append((step, rows))
@@ -227,7 +227,7 @@ def decoding_of(
     edits: Sequence[Edit] = (),
     rules: Rules | None = None,
 ) -> tuple[Edits, Iterator[DecodeStep]]:
-    """The bare steps that `generate` would take, and the visitor to ask for them under.
+    """The bare steps that `generate` would take, and the visitor under which to run them.
 
     Raises InputProblem as `generate`.
     """
@@ -238,7 +238,7 @@ def decoding_of(
 
 
 def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[int, ...], int]:
-    """What the model is given, and how many tokens it can write. Raises InputProblem."""
+    """The model's input, and the maximum number of new tokens. Raises InputProblem."""
     checked_number("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
     given = given_tokens(loaded, text)
     if loaded.model.predicts is None:
@@ -252,12 +252,12 @@ def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[i
 
 
 def room(loaded: LoadedModel, text: str) -> int:
-    """How many tokens can be written after `text`. Raises InputProblem as `generate`."""
+    """The maximum number of tokens after `text`. Raises InputProblem as `generate`."""
     return _given(loaded, text, MAX_NEW_TOKENS)[1]
 
 
 def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int, ...]:
-    """How an output must begin, as ids, up to an end mark. Raises InputProblem as `generate`."""
+    """The forced prefix as ids, up to an end token. Raises InputProblem as `generate`."""
     if isinstance(forced, str):
         unknown = loaded.tokenizer.unknown(forced)
         if unknown:
@@ -272,8 +272,8 @@ def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int
 def _step(
     loaded: LoadedModel, step: DecodeStep, row: int, rows: dict[str, np.ndarray], chosen: int
 ) -> GenerationStep:
-    """What one decoding step did for one of its rows, which chose the token `chosen`."""
-    give_way()  # for all steps together this takes longer than a pass of the model
+    """The result of one decoding step for one of its rows, in which `chosen` was chosen."""
+    give_way()  # over all steps this takes longer than a forward pass
     inputs = step.input_tokens[row].tolist()
     place = step.positions[row]
     before = inputs[-1] if place == -1 else inputs[place - 1]

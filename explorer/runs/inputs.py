@@ -1,4 +1,4 @@
-"""Text to the tokens and rows that a model is given, bounded and refused in words."""
+"""Text to the tokens and rows of a model's input, with limits and refusals."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from models.rows import Rows, Stream
 MAX_TOKENS = 1024  # per stream, special tokens included, padding not
 MAX_PADS = 16
 MAX_BYTES = 1_000_000_000
-"""The most memory that reading one text may take, the model itself not counted."""
+"""The maximum memory for reading one text, without the model itself."""
 
 
 def limit(loaded: LoadedModel) -> int:
-    """The most tokens per stream, special ones included, that are traced for this model."""
+    """The maximum number of tokens per stream, including special ones, for this model."""
     fitting = bisect_right(
         range(MAX_TOKENS + 1), MAX_BYTES, key=lambda n: bytes_of(loaded.config, n)
     )
@@ -27,14 +27,14 @@ def limit(loaded: LoadedModel) -> int:
 
 
 def room_for_output(loaded: LoadedModel) -> int:
-    """The most tokens that a translator can write: the limit, less what its texts begin with."""
+    """The maximum number of tokens that a translator can generate: the limit minus its prefix."""
     return limit(loaded) - len(loaded.model.with_marks("tgt", ()))
 
 
 def bytes_of(config: ModelConfig, n: int) -> int:
-    """About what a model of this config takes to read a text of `n` tokens, in bytes.
+    """Approximate bytes that a model of this config needs to read a text of `n` tokens.
 
-    The stream before each block and the logits, and of one attention sublayer at a time the scores,
+    The stream before each block, the logits, and for one attention sublayer at a time the scores,
     the pattern and a copy, all in float32.
     """
     stream, cells = n * config.d_model, config.n_heads * n * n
@@ -43,7 +43,7 @@ def bytes_of(config: ModelConfig, n: int) -> int:
 
 
 def _too_long(key: str, loaded: LoadedModel, length: int) -> InputProblem:
-    """The refusal of a text with so many tokens: by the memory it would take where that decides."""
+    """The refusal of a text with this many tokens, because of its memory if that is the limit."""
     most = limit(loaded)
     if most == min(MAX_TOKENS, loaded.config.n_ctx):
         return InputProblem(key, limit=most, length=length)
@@ -52,10 +52,10 @@ def _too_long(key: str, loaded: LoadedModel, length: int) -> InputProblem:
 
 
 def given_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
-    """What the model is given: `text` in the first stream that it reads, with its marks.
+    """The model's input: `text` in the first stream that it reads, with special tokens.
 
-    Raises InputProblem for a text that cannot be used, as `clean_text`, and `too_many_tokens`
-    or, where memory is what it would take too much of, `too_many_bytes`.
+    Raises InputProblem for an unusable text, as `clean_text`, and `too_many_tokens`, or
+    `too_many_bytes` if memory is the limit.
     """
     model = loaded.model
     tokens = model.with_marks(model.reads[0], text_tokens(loaded, text))
@@ -65,16 +65,16 @@ def given_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
 
 
 def continued_tokens(loaded: LoadedModel, text: str, more: str = "") -> tuple[int, ...]:
-    """What a model of one text reads: `text` and what follows it, with its marks.
+    """The input of a model of one text: `text` and its continuation, with special tokens.
 
-    Raises InputProblem as `given_tokens`, and `target_too_long` where only both together are.
+    Raises InputProblem as `given_tokens`, and `target_too_long` if only both together are too long.
     """
     given_tokens(loaded, text)
     return target_row(loaded, [*text_tokens(loaded, text), *target_tokens(loaded, more)])
 
 
 def target_row(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
-    """The row that the logits belong to: `tokens` with the marks that the model expects.
+    """The sequence that the logits belong to: `tokens` with the special tokens of the model.
 
     Raises InputProblem `target_too_long`, or `too_many_bytes`.
     """
@@ -85,9 +85,9 @@ def target_row(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
 
 
 def target_tokens(loaded: LoadedModel, target: str) -> list[int]:
-    """The tokens of a given translation, or of its forced beginning; none for a blank one.
+    """The tokens of a given translation, or of its forced prefix; empty for a blank one.
 
-    Raises InputProblem for a text that cannot be used, as `clean_text`.
+    Raises InputProblem for an unusable text, as `clean_text`.
     """
     translates = "src" in loaded.model.reads
     encode = loaded.tokenizer.encode_output if translates else loaded.tokenizer.encode
@@ -97,9 +97,9 @@ def target_tokens(loaded: LoadedModel, target: str) -> list[int]:
 def rows_of(
     loaded: LoadedModel, given: Sequence[int], target: Sequence[int] = (), pads: int = 0
 ) -> Rows:
-    """A batch of one with `pads` times padding behind each stream.
+    """A batch of one with `pads` padding tokens after each stream.
 
-    `given` is the first stream that the model reads; `target` the second one of a model that has
+    `given` is the first stream that the model reads; `target` the second one of a model with
     two. Raises InputProblem `bad_number`.
     """
     checked_number("pads", pads, 0, MAX_PADS)
@@ -110,8 +110,9 @@ def rows_of(
 
 
 def room_after(loaded: LoadedModel, given: Tensor) -> int:
-    """How many tokens can be written behind each row of `given`, ids [batch, pos] with marks: up to
-    the limit, or as many as the row with the fewest mask tokens has, where those are filled in."""
+    """The number of tokens that can be generated after each row of `given`, ids [batch, pos] with
+    special tokens: up to the limit, or, for a model that fills masks in, the minimum number of mask
+    tokens per row."""
     rows, mask = loaded.model.begin(given), loaded.marks.mask
     if loaded.model.predicts == "next":
         return limit(loaded) - rows.tgt.shape[1]
@@ -119,7 +120,7 @@ def room_after(loaded: LoadedModel, given: Tensor) -> int:
 
 
 def str_tokens(loaded: LoadedModel, rows: Rows, stream: Stream, row: int = 0) -> tuple[str, ...]:
-    """What is shown for each token of a stream of one row; () for a stream that is not there."""
+    """The labels of the tokens of a stream in one row; () for a stream that does not exist."""
     if stream not in loaded.model.reads:
         return ()
     return tuple(loaded.str_tokens(rows.tokens(stream)[row].tolist()))
@@ -132,9 +133,9 @@ def checked_number(name: str, value: int | float, low: int | float, high: int | 
 
 
 def text_tokens(loaded: LoadedModel, text: str) -> list[int]:
-    """The tokens of a text without marks, at least one.
+    """The tokens of a text without special tokens, at least one.
 
-    Raises InputProblem as `clean_text`, `nothing_left`, and `no_tokens` where the tokenizer fails.
+    Raises InputProblem as `clean_text`, `nothing_left`, and `no_tokens` if the tokenizer fails.
     """
     return _tokens(loaded.tokenizer.encode, text)
 

@@ -1,4 +1,4 @@
-"""Edits as functions at a model's hook points, and which edits fit a run at all.
+"""Edits as functions at a model's hook points, and a check of which edits fit a run.
 
 Masks are rebuilt from the functions of `models.masks` and, for rules that no model here has,
 `explorer.runs.masks`; there is no other mask code.
@@ -42,17 +42,17 @@ def concerns(part: MaskPart | SizePart, site: AttentionSite) -> bool:
 
 
 def rules_in_force(edits: Sequence[Edit]) -> dict[MaskPart, bool]:
-    """Every mask rule, on or off, after the switches among `edits`; a later switch wins."""
+    """Every mask rule, on or off, after the switches in `edits`; a later switch wins."""
     return USUAL_MASKS | {edit.part: edit.on for edit in edits if isinstance(edit, MaskSwitch)}
 
 
 def sizes_in_force(edits: Sequence[Edit]) -> Sizes:
-    """The rules with a number among `edits`; a later one of the same part wins."""
+    """The rules with a number in `edits`; a later one of the same part wins."""
     return {edit.part: edit.size for edit in edits if isinstance(edit, MaskSize)}
 
 
 def sizes_at(site: AttentionSite, edits: Sequence[Edit]) -> Sizes:
-    """`sizes_in_force` at one site, with the window of the model's own: the narrower one counts."""
+    """`sizes_in_force` at one site, combined with the model's own window: the narrower one wins."""
     sizes = sizes_in_force(edits)
     windows = [size for size in (site.window, sizes.get("window")) if size is not None]
     return {**sizes, "window": min(windows)} if windows else sizes
@@ -73,8 +73,7 @@ def mask_of(
     """The mask of a site under `rules`: Bool, broadcastable to [batch, head, query, key].
 
     `query_valid` [batch, query] and `key_valid` [batch, key] are True at real tokens. With the
-    usual rules, and the `sizes_at` the site without edits, this is the mask that the model makes
-    itself.
+    default rules, and the `sizes_at` the site without edits, this equals the model's own mask.
     """
     keys = key_valid
     if not rules["cross_pad" if site.kind == "cross" else "pad_keys"]:
@@ -96,7 +95,7 @@ def mask_of(
 
 
 def fits(edit: Edit, sites: Sequence[AttentionSite], n_src: int, n_tgt: int) -> bool:
-    """Whether a run with rows of these lengths has what the edit names."""
+    """Whether a run with these sequence lengths has the site, head or cell that the edit names."""
     if isinstance(edit, MaskSwitch | MaskSize):
         return any(concerns(edit.part, site) for site in sites)
     if isinstance(edit, CellEdit):
@@ -120,8 +119,8 @@ def edit_functions(
     """A visitor that applies `edits` to every pass made under it.
 
     `src_valid` and `tgt_valid` are Bool [1, pos]; None means that every token of that stream is
-    real, however many there are, as in decoding, where the row grows with every step. What does
-    not fit a pass leaves it alone.
+    real, whatever its length, as in decoding, where the sequence grows with every step. Edits that
+    do not fit a pass have no effect on it.
     """
     valid = {"src": src_valid, "tgt": tgt_valid}
     functions: dict[str, Callable[[Tensor], Tensor]] = {}
@@ -156,7 +155,7 @@ def _edited_mask(
     query_valid: Tensor | None,
     key_valid: Tensor | None,
 ) -> Tensor:
-    """The mask [batch, head, query, key] rebuilt from the rules, with cells then set."""
+    """The mask [batch, head, query, key] rebuilt from the rules, then with cells set."""
     _, n_heads, n_query, n_key = mask.shape
     if rules is not None:
         if query_valid is None:
@@ -174,7 +173,7 @@ def _edited_mask(
 
 
 def _without_heads(z: Tensor, heads: Sequence[int]) -> Tensor:
-    """z [batch, head, query, d_head] with nothing in these heads."""
+    """z [batch, head, query, d_head] with these heads set to zero."""
     z = z.clone()
     z[:, list(heads)] = 0.0
     return z

@@ -1,7 +1,7 @@
-"""Masks that no model here makes itself: a visitor switches them on, to see what they do.
+"""Masks that no model here uses by itself: a user can switch them on to see their effect.
 
 They follow the rule of `models.masks` (Bool; True = this query may attend to this key) and are
-joined with those there by `&`.
+combined with those masks by `&`.
 """
 
 from jaxtyping import Bool, Int
@@ -23,6 +23,6 @@ def prefix_mask(n_query: int, n_prefix: int, n_key: int | None = None) -> Bool[T
 def block_mask(segments: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
     """A query sees only keys of its own segment, for several texts packed into one row.
 
-    `segments` holds one whole number per position: equal numbers belong together.
+    `segments` holds one integer per position: positions with equal integers belong together.
     """
     return (segments[:, :, None] == segments[:, None, :])[:, None]

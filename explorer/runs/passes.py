@@ -1,8 +1,8 @@
-"""Between two passes of a model others may go first, where a thread was told to let them.
+"""Yield to other sessions between forward passes, if the thread is configured to.
 
-Which thread, and whom it lets, `explorer.engine` decides and keeps in a `ContextVar`, as a visitor
-is kept; so neither the model nor an analysis knows of others. Whoever imports this module has every
-model of the process announce its passes.
+`explorer.engine` decides which thread yields and how, and stores it in a `ContextVar`, like a
+visitor; so neither the model nor an analysis knows of other sessions. Importing this module makes
+every model of the process announce its passes.
 """
 
 import threading
@@ -21,7 +21,7 @@ _let_others: ContextVar[Callable[[], None] | None] = ContextVar("let_others", de
 
 @contextmanager
 def letting(do: Callable[[], None] | None) -> Iterator[None]:
-    """Call this before each pass of a model inside the block; None: nothing."""
+    """Call `do` before each forward pass inside the block; None: call nothing."""
     token = _let_others.set(do)
     try:
         yield
@@ -30,14 +30,14 @@ def letting(do: Callable[[], None] | None) -> Iterator[None]:
 
 
 def give_way() -> None:
-    """A pass is about to begin, or what takes as long: let others go first."""
+    """Let other sessions run first; called before a pass or something equally long."""
     do = _let_others.get()
     if do is not None:
         do()
 
 
 def timed(call: Callable[[], Result], clock: Clock = time.perf_counter) -> tuple[float, Result]:
-    """The seconds that a call takes, and what it gives; others go first before it, not within."""
+    """The seconds that a call takes, and its result; yields before the call, not during it."""
     give_way()
     with letting(None):
         start = clock()
@@ -46,9 +46,9 @@ def timed(call: Callable[[], Result], clock: Clock = time.perf_counter) -> tuple
 
 
 class Exclusive:
-    """A lock that visitors want of each other, since what it guards is there once in a process.
+    """A lock between sessions for something that exists once per process.
 
-    Whoever holds it lets nobody go first, who might wait for it: keep it short.
+    Its holder does not yield to sessions that might wait for the lock: hold it briefly.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Exclusive:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold it inside; a thread that holds it already goes on."""
+        """Hold the lock inside the block; reentrant within a thread."""
         with letting(None), self._lock:
             yield
 

@@ -1,7 +1,7 @@
-"""A Trace's run once more, with something changed: what a change does to the written tokens.
+"""A Trace's run repeated with a change, to measure the effect on the written tokens.
 
-The shared model is never touched: a change is a visitor of one pass, and what was switched off in
-the Trace itself stays off.
+The shared model is never modified: a change is a visitor of one pass, and the Trace's own edits
+stay in force.
 """
 
 from collections.abc import Callable, Container, Sequence
@@ -27,9 +27,9 @@ def rerun(
     keep: Container[str] | Callable[[str], bool],
     edits: Edits = NO_EDITS,
 ) -> dict[str, Tensor]:
-    """The rows of a Trace read again under its own edits and, after them, `edits`.
+    """Read the rows of a Trace again under its own edits and, after them, `edits`.
 
-    What is kept is as `run` gives it, with a batch axis of 1. Raises ValueError where the Trace is
+    The result has the form of `run`'s, with a batch axis of 1. Raises ValueError if the Trace is
     of another model.
     """
     require_same_model(loaded, traced)
@@ -37,9 +37,9 @@ def rerun(
 
 
 def read_again(loaded: LoadedModel, traced: Trace, part: Part) -> dict[str, np.ndarray]:
-    """A part of a Trace's run that the Trace does not keep.
+    """A part of a Trace's run that the Trace does not store.
 
-    Raises ValueError where the Trace is of another model, or keeps everything.
+    Raises ValueError if the Trace is of another model, or stores everything.
     """
     require_same_model(loaded, traced)
     own = traced.activations
@@ -70,14 +70,14 @@ def require_same_model(loaded: LoadedModel, traced: Trace) -> None:
 
 
 def written_tokens(traced: Trace) -> tuple[int, ...]:
-    """The token with which the logits of each position of `tgt_tokens` are compared, in order.
+    """The token that the logits of each position of `tgt_tokens` are compared with, in order.
 
-    A model that predicts the next token: what was written after each of `tgt_tokens`. After the
-    last token of a translation that is the end mark. Nothing is known to follow the last one of a
-    continued text, or of a translation that was cut off, so there the row is one shorter. Padding
-    follows nothing.
-    A model that predicts the token at the same position: `tgt_tokens` themselves, and where one is
-    masked, what the model fills in. A model without logits: none.
+    For a model that predicts the next token: the token written after each of `tgt_tokens`. After
+    the last token of a translation that is the end token. Nothing is known to follow the last token
+    of a continued text, or of a translation that was cut off, so there the result is one shorter.
+    Nothing follows padding.
+    For a model that predicts the token at the same position: `tgt_tokens` themselves, with masks
+    replaced by the model's prediction. Empty for a model without logits.
     """
     row = traced.tgt_tokens[: int(traced.tgt_valid.sum())]
     if traced.predicts is None:
@@ -101,5 +101,5 @@ def token_logprobs(
 
 
 def heads_off(traced: Trace, site: str) -> list[int]:
-    """The heads of a site that an edit of the Trace has switched off."""
+    """The heads of a site that an edit of the Trace has ablated."""
     return sorted({e.head for e in traced.edits if isinstance(e, HeadOff) and e.site == site})

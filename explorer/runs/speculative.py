@@ -4,9 +4,9 @@
     o_i = argmax p(· | row, d_1 … d_i)         one pass of the model, i = 0 … k
     write o_0 … o_n, so that d_i+1 = o_i for all i < n, and begin again
 
-Every token written is the model's own best one after what stands before it, so the text is that of
-`Greedy`, and a bad draft costs time, not words. (A pass over k + 1 tokens and k + 1 passes over one
-round differently, so two tokens that are equal up to rounding could change places.)
+Every token written is the model's own best one given the previous tokens, so the text equals that
+of `Greedy`, and a bad draft costs time, not quality. (One pass over k + 1 tokens and k + 1 passes
+over one token round differently, so two tokens that are equal up to rounding could swap.)
 Leviathan et al. 2023, Algorithm 1; for the best token alone, Stern et al. 2018, §3.
 """
 
@@ -29,10 +29,10 @@ Module = TypeVar("Module", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Round:
-    """What was `drafted`, and what one pass of the model wrote in its place: at least one token.
+    """The `drafted` tokens, and the tokens `written` by one pass of the model: at least one.
 
-    The first `accepted` of both are equal; behind them `written` has the model's own token, unless
-    the end mark was accepted.
+    The first `accepted` tokens of both are equal; after them `written` has the model's own token,
+    unless the end token was accepted.
     """
 
     drafted: tuple[int, ...]
@@ -43,10 +43,11 @@ class Round:
 def speculate(
     model: Model, draft: Model, given: Int[Tensor, "1 pos"], n_drafted: int, max_new_tokens: int
 ) -> Iterator[Round]:
-    """Write the output that `Greedy` writes, round by round, to the end mark or `max_new_tokens`.
+    """Generate the output of `Greedy`, round by round, to the end token or `max_new_tokens`.
 
-    `given` is what `model` is given, as in `decode`; `draft` is given the same, and proposes up to
-    `n_drafted` tokens a round. Raises ValueError as `decode`, and for a draft of other tokens.
+    `given` is the input of `model`, as in `decode`; `draft` gets the same, and proposes up to
+    `n_drafted` tokens per round. Raises ValueError as `decode`, and for a draft with another
+    vocabulary.
     """
     require_whole("n_drafted", n_drafted, 0)
     if (draft.marks, draft.reads, draft.config.vocab_size) != (
@@ -78,7 +79,7 @@ def _rounds(model: "_Reader", draft: "_Reader", k: int, most: int) -> Iterator[R
 
 
 class _Reader:
-    """A model with the row that it has read, and a cache that goes back to where both agree."""
+    """A model with the tokens that it has read, and a cache that rewinds to the common prefix."""
 
     def __init__(self, model: Model, given: Tensor) -> None:
         self.model = model
@@ -91,7 +92,7 @@ class _Reader:
 
     @torch.inference_mode()
     def best_after(self, output: Sequence[int]) -> list[int]:
-        """The best next token after each token of the row that was not read yet: one pass."""
+        """The best next token after each token that was not read yet: one pass."""
         row = [*self.start, *output]
         agree = [old == new for old, new in zip(self.read, row[:-1], strict=False)]
         for layer in self.cache.self_attn:
@@ -104,10 +105,10 @@ class _Reader:
 
 
 def first_layers(model: Model, n_layers: int) -> Model:
-    """The same model with the first `n_layers` blocks of its last stack alone: a draft for it.
+    """The same model with the first `n_layers` blocks of its last stack only: a draft for it.
 
-    It shares all weights, and reads out the residual stream early (as Elhoushi et al. 2024). Raises
-    ValueError unless 1 <= n_layers <= those of `model`.
+    It shares all weights, and applies the LM head to an early residual stream (as Elhoushi et al.
+    2024). Raises ValueError unless 1 <= n_layers <= those of `model`.
     """
     if not 1 <= n_layers <= model.config.n_layers:
         raise ValueError(f"n_layers is {n_layers}: the model has {model.config.n_layers}")
@@ -123,7 +124,7 @@ def first_layers(model: Model, n_layers: int) -> Model:
 
 
 def _shared(module: Module) -> Module:
-    """A module with the same parts, whose parts can be exchanged without changing `module`."""
+    """A module with the same parts, which can be replaced without changing `module`."""
     other = copy.copy(module)
     other._modules = dict(module._modules)
     return other

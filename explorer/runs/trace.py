@@ -1,4 +1,4 @@
-"""A trace: one sentence, one run of the shared model, everything that pages look at. Numpy only."""
+"""A trace: one sentence, one run of the shared model, all data that pages show. NumPy only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,14 +42,14 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What one run of a model did with one sentence; read-only arrays without a batch axis.
+    """The result of one run of a model on one sentence; read-only arrays without a batch axis.
 
-    `tgt_tokens` is the row that the logits belong to: the start mark, then the translation. A model
-    of one text has that text there, and no source.
+    `tgt_tokens` is the sequence that the logits belong to: the start token, then the translation. A
+    model of one text has that text there, and no source.
     `activations[hook name]`: scores, mask, pattern [head, query, key]; q, z [head, query, d_head];
     k, v [kv_head, key, d_head]; the residual stream and what is added to it [pos, d_model].
-    Masks are as the model applied them, edits included. Which of them are kept, and which are
-    computed again when they are asked for, `runs.activations` decides.
+    Masks are as the model applied them, edits included. `runs.activations` decides which of them
+    are stored, and which are recomputed on request.
     """
 
     model: str
@@ -69,8 +69,8 @@ class Trace:
     ignored_edits: tuple[Edit, ...] = ()  # those that name a site, head or cell not in this run
     unknown: tuple[str, ...] = ()  # characters of the text that the vocabulary lacks
     finished: bool = True  # False: the translation was cut off before its end mark
-    predicts: Literal["next", "same"] | None = "next"  # what a position's logits are about
-    predicted_tokens: tuple[int, ...] = ()  # the most probable one by the logits of each position
+    predicts: Literal["next", "same"] | None = "next"  # the token that a position's logits predict
+    predicted_tokens: tuple[int, ...] = ()  # the most probable token at each position
     predicted_str_tokens: tuple[str, ...] = ()
     marks: Marks = OUR_MARKS
 
@@ -87,11 +87,11 @@ class Trace:
         raise KeyError(f"{self.model} has no attention site {name!r}")
 
     def sites_of(self, role: Role) -> tuple[AttentionSite, ...]:
-        """The sites of one role, first layer first; none where the model has no such role."""
+        """The sites of one role, first layer first; empty if the model has no such role."""
         return tuple(site for site in self.sites if site.role == role)
 
     def pattern(self, site: str) -> np.ndarray:
-        """Attention weights of a site, float32 [head, query, key], as the model gave them."""
+        """Attention weights of a site, float32 [head, query, key], as computed by the model."""
         return self.activations[self.site(site).hook("pattern")]
 
     def mask(self, site: str) -> np.ndarray:
@@ -100,7 +100,7 @@ class Trace:
 
     @property
     def patterns_kept(self) -> bool:
-        """Whether all patterns are at hand; else each layer is computed again for its own."""
+        """Whether all patterns are stored; otherwise each layer is recomputed on request."""
         activations = self.activations
         kept = activations.kept if isinstance(activations, Activations) else activations
         return all(site.hook("pattern") in kept for site in self.sites)
@@ -128,15 +128,15 @@ def trace(
 ) -> Trace:
     """Run `text` through the model once.
 
-    A translator first translates (greedily, under the same edits) unless `target` is given; then
-    one teacher-forced pass over the start mark and the translation is what the Trace holds. A model
-    of one text gets `text`, and `target` after it. A blank target counts as none. A decoder
+    A translator first translates (greedily, under the same edits) unless `target` is given; the
+    Trace holds one teacher-forced pass over the start token and the translation. A model
+    of one text reads `text`, then `target`. A blank target counts as none. A decoder
     without an LM head reads the text itself.
 
-    `pads` times padding is put after the source and after the decoder's input, as in a batch with
+    `pads` padding tokens follow the source and the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
-    name what this run has not are returned in `ignored_edits`. `read` as in `activations.survey`,
-    `draft` as in `generation.translate`.
+    name something that this run lacks are returned in `ignored_edits`. `read` as in
+    `activations.survey`, `draft` as in `generation.translate`.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
     """
