@@ -1,4 +1,4 @@
-"""One pass of a model over given rows, with edits, keeping what is asked for."""
+"""One forward pass of a model over given rows, with edits, recording the requested tensors."""
 
 from collections.abc import Callable, Container
 
@@ -17,10 +17,10 @@ def run(
     keep: Container[str] | Callable[[str], bool],
     edits: Edits = NO_EDITS,
 ) -> dict[str, Tensor]:
-    """Read `rows` once under `edits`; the tensors of the kept hook points, by name.
+    """Read `rows` once under `edits`; returns the tensors of the kept hook points, by name.
 
-    `keep` holds hook names, or says of a name whether it is kept. Tensors keep their batch axis;
-    they are what the model went on with, edits included. No gradients are computed.
+    `keep` contains hook names, or is a predicate on them. Tensors have their batch axis, and are
+    the values that the model continued with, edits included. No gradients are computed.
     """
     record = FastRecord(keep if callable(keep) else keep.__contains__, edits)
     with torch.inference_mode(), visiting(record):

@@ -1,4 +1,4 @@
-"""Text from outside: what is cleaned, what is refused, and sentences out of an uploaded file."""
+"""External text: cleaning, refusals, and sentences from an uploaded file."""
 
 import codecs
 import csv
@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from explorer.problems import InputProblem
 
-MAX_CHARS = 6000  # 1,024 tokens of English, and a link that servers still take
+MAX_CHARS = 6000  # 1,024 tokens of English, and a link length that servers accept
 MAX_FILE_BYTES = 1_000_000
 MAX_SENTENCES = 1000
 FILE_TYPES = (".txt", ".csv", ".tsv")
@@ -18,10 +18,10 @@ HEADERS = frozenset({"text", "sentence", "source", "src"})
 TARGET_HEADERS = frozenset({"translation", "target", "tgt"})
 
 # Invisible characters that would change how the rest of the page reads: the byte order mark and
-# the embeddings, overrides and isolates of text direction. Joiners and plain direction marks stay:
-# emoji and right-to-left writing need them.
+# the embeddings, overrides and isolates of text direction. Joiners and plain direction marks are
+# allowed: emoji and right-to-left scripts need them.
 _INVISIBLE = frozenset("\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-# The commonest Chinese characters and marks, 4 in 10 of any running text.
+# The most common Chinese characters and punctuation, 40 % of any running text.
 _COMMON = frozenset(
     "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年"
     "过发后作里用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样她"
@@ -30,9 +30,9 @@ _COMMON = frozenset(
 
 
 def clean_text(text: str, limit: int = MAX_CHARS) -> str:
-    """One typed sentence, cleaned: that is all that is done to it before it becomes tokens.
+    """Clean one typed sentence; nothing else is changed before tokenization.
 
-    Every run of white space, line ends included, becomes one blank, and none is left at the ends.
+    Every run of white space, including line ends, becomes one blank, and the ends are stripped.
     Control characters, lone surrogates, byte order marks and overrides of text direction are
     dropped. Everything else stays: right-to-left writing, emoji with their joiners, any script.
 
@@ -61,11 +61,11 @@ def _cleaned(text: str) -> str:
 
 
 def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
-    """The sentences of an uploaded .txt (one a line), .csv or .tsv (one a row), cleaned, in order.
+    """The sentences of an uploaded .txt (one per line), .csv or .tsv (one per row), cleaned.
 
-    Of a table, the column named text, sentence, source or src is read, and the row of names is
-    left out; without such a name, the first column that holds words. Blank lines are left out. A
-    sentence may still be too long to be traced: that is said when it is chosen.
+    In a table, the column named text, sentence, source or src is read, and the header is skipped;
+    without such a name, the first column that contains words. Blank lines are skipped. A sentence
+    may still be too long to be traced: it is refused when it is chosen.
 
     Raises InputProblem: `file_type`, `file_too_large` (bytes), `file_encoding`, `file_table`,
     `file_empty`, `too_many_sentences`.
@@ -86,7 +86,7 @@ def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
 
 
 def pairs_from_file(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
-    """As `pairs_in`, of an uploaded file. Raises InputProblem also `file_too_large` (bytes) and
+    """`pairs_in` of an uploaded file. Also raises InputProblem `file_too_large` (bytes) and
     `too_many_sentences`."""
     if len(data) > MAX_FILE_BYTES:
         raise InputProblem("file_too_large", name=name, limit=MAX_FILE_BYTES, size=len(data))
@@ -97,10 +97,10 @@ def pairs_from_file(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
-    """Sentences with their translations, cleaned, in order; "" where a line has a sentence alone.
+    """Sentences with their translations, cleaned, in order; "" if a line has only a sentence.
 
-    A .txt has a pair a line, parted by `|||` or by a tab; a .csv or .tsv a pair a row, in its first
-    two columns or in those named source and target. Blank lines are left out.
+    A .txt has one pair per line, separated by `|||` or a tab; a .csv or .tsv one pair per row, in
+    its first two columns or in those named source and target. Blank lines are skipped.
 
     Raises InputProblem: `file_type`, `file_encoding`, `file_table`, `file_empty`.
     """
@@ -120,7 +120,7 @@ def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
 
 
 def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
-    """The first two columns of a table, or those that its first row calls source and target."""
+    """The first two columns of a table, or those that its header calls source and target."""
     try:
         rows = [[_cleaned(cell) for cell in row] for row in _rows(text, suffix)]
     except csv.Error as error:
@@ -135,7 +135,7 @@ def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
 
 
 def _decoded(name: str, data: bytes) -> str:
-    """The text of the bytes: UTF-8, UTF-16 with its mark, or GB18030 when it is surely Chinese."""
+    """The text of the bytes: UTF-8, UTF-16 with a byte order mark, or certain GB18030 Chinese."""
     utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
         text = data.decode("utf-16" if utf_16 else "utf-8-sig")
@@ -144,13 +144,13 @@ def _decoded(name: str, data: bytes) -> str:
             text = data.decode("gb18030")
         except UnicodeDecodeError:
             text = "\0"
-        # Nearly any bytes are some GB18030. Text in another old encoding turns into rare
-        # characters there, while of true Chinese the commonest few are a large part: in doubt,
-        # refuse, since a wrong guess would show gibberish as the user's sentence.
+        # Nearly any bytes are valid GB18030. Text in another legacy encoding decodes to rare
+        # characters, while real Chinese has a large share of the most common ones. When in doubt,
+        # refuse: a wrong guess would show gibberish as the user's sentence.
         foreign = [char for char in text if not char.isascii()]
         if 10 * sum(char in _COMMON for char in foreign) < len(foreign):
             text = "\0"
-    if "\0" in text:  # also what tells a picture or a spreadsheet from a text
+    if "\0" in text:  # also identifies pictures and spreadsheets
         raise InputProblem("file_encoding", name=name, allowed=ENCODINGS)
     return text
 
@@ -176,7 +176,7 @@ def _column(name: str, text: str, suffix: str) -> list[str]:
 
 def _rows(text: str, suffix: str) -> Iterable[list[str]]:
     if suffix == ".tsv" or ("\t" in text and "," not in text):
-        # Tab-separated sentences carry bare quotation marks, which must not join lines.
+        # Tab-separated sentences contain unpaired quotation marks, which must not join lines.
         for row in csv.reader(
             io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE
         ):
@@ -188,7 +188,7 @@ def _rows(text: str, suffix: str) -> Iterable[list[str]]:
 
 
 def _unquoted(cell: str) -> str:
-    """A cell that a spreadsheet put in quotation marks, without them."""
+    """A cell without the quotation marks that a spreadsheet added."""
     inner = cell[1:-1]
     if len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', ""):
         return inner.replace('""', '"')

@@ -1,5 +1,5 @@
-"""Training while somebody watches: what a visitor sets up, learnt in a process of its own.
+"""Live training: the user's setup, trained in a process of its own.
 
-`setup.py` says what can be chosen, `tasks.py` what is learnt; `learning.py` is the training with
-its measurements, `process.py` the process that it runs in, `rooms.py` who may watch it.
+`setup.py` defines the options, `tasks.py` the tasks; `learning.py` trains and measures,
+`process.py` is the process that it runs in, and `rooms.py` decides who may watch it.
 """

@@ -1,4 +1,4 @@
-"""Where a training begins: a fresh model on its task, and its first step, taken on a copy."""
+"""The start of a training run: a fresh model on its task, and its first step, taken on a copy."""
 
 import tempfile
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from explorer.training.tasks import corpus
 
 @dataclass(frozen=True, eq=False)
 class Before:
-    """A fresh model of a setup on its task; `first` is its first step, opened.
+    """A fresh model of a setup on its task; `first` is the record of its first step (`opened`).
 
-    `about` is what `Learner.about` says.
+    `about` is the result of `Learner.about`.
     """
 
     about: dict[str, Any]
@@ -28,17 +28,17 @@ class Before:
 
     @property
     def parameters(self) -> int:
-        """How many numbers are learnt."""
+        """The number of trainable parameters."""
         return int(self.about["parameters"])
 
     @property
     def vocab(self) -> int:
-        """How many tokens there are."""
+        """The size of the vocabulary."""
         return int(self.about["vocab"])
 
 
 def before(setup: Setup, name: str, at: tuple[int, ...]) -> Before:
-    """Where a training begins; its first step is opened at the place `at` in the parameter `name`.
+    """The start of a training run, with its first step opened at index `at` of parameter `name`.
 
     Raises InputProblem as `corpus` and `check`.
     """

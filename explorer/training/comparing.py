@@ -1,4 +1,4 @@
-"""Several trainings beside each other: by what they differ, and whether more than seeds do."""
+"""Compare training runs: their settings, and whether they differ by more than their seeds do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,8 +17,8 @@ Outcome = Literal["first", "second", "band", "one_seed", "nothing"]
 
 @dataclass(frozen=True)
 class Arm:
-    """Trainings that differ by their seed alone. `differs` is what sets them off from the others:
-    settings by name, and the faults that were planted on the way, as (step, name).
+    """Runs that differ only in their seed. `differs` is how they differ from the other arms:
+    settings by name, and the faults that were planted during training, as (step, name).
     """
 
     runs: tuple[Run, ...]
@@ -28,7 +28,7 @@ class Arm:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A measure over the steps at which every training of an arm has it: mean, lowest, highest."""
+    """A measure at the steps that every run of an arm has: mean, lowest, highest."""
 
     steps: Float[np.ndarray, " step"]
     mean: Float[np.ndarray, " step"]
@@ -39,9 +39,9 @@ class Band:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two arms at one step. `outcome`: which is better, where the bands of their seeds lie apart;
-    "band" where they overlap, "one_seed" where one of them has no band, "nothing" where there is no
-    step at which both were measured. `ranges` are (lowest, mean, highest) of each.
+    """Two arms at one step. `outcome`: which is better, if the bands of their seeds do not overlap;
+    "band" if they overlap, "one_seed" if one of them has no band, "nothing" if no step was measured
+    in both. `ranges` are (lowest, mean, highest) of each.
     """
 
     outcome: Outcome
@@ -50,7 +50,7 @@ class Difference:
 
 
 def arms(runs: Sequence[Run]) -> list[Arm]:
-    """The runs by what they were set up as, the seed aside, in the order of their first."""
+    """The runs grouped by setup, ignoring the seed, in the order of the first of each group."""
     found: dict[tuple[Setup, tuple[tuple[int, str], ...]], list[Run]] = {}
     for run in runs:
         faults = tuple((step, name) for step, name, on in run.faults if on and step)
@@ -68,7 +68,7 @@ def arms(runs: Sequence[Run]) -> list[Arm]:
 
 
 def band(arm: Arm, measure: Measure) -> Band:
-    """The measure of an arm's trainings, at the steps that all of those with any have."""
+    """The measure of an arm's runs, at the steps that all runs with any values have."""
     each = [{score.step: getattr(score, measure) for score in run.scores} for run in arm.runs]
     each = [
         {step: value for step, value in scores.items() if value is not None}

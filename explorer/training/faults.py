@@ -1,7 +1,7 @@
-"""Faults of a training, planted and taken out while it runs: what is minimised, and what is seen.
+"""Faults that are planted and removed during training: in the objective, and in the masks.
 
-Each is what a program with that fault would do, and what it would then measure of itself: with the
-causal mask off, accuracy under teacher forcing is measured with the mask off, too.
+Each behaves like a program with that fault, including that program's own measurements: without the
+causal mask, accuracy under teacher forcing is also measured without it.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from models.training.objectives import Loss, Training
 from models.training.objectives.likelihood import Likelihood
 
 HOTTER = 10
-"""How many times too high the learning rate is under `rate_high`."""
+"""The factor by which the learning rate is too high under `rate_high`."""
 
 
 def masks_of(faults: set[Fault]) -> Masks:
@@ -29,13 +29,13 @@ def masks_of(faults: set[Fault]) -> Masks:
 
 
 def labels_of(batch: Batch, faults: set[Fault]) -> Tensor:
-    """The labels [batch, tgt] that a program with these faults compares with."""
+    """The labels [batch, tgt] that a program with these faults uses."""
     return batch.rows.tgt if "labels_unshifted" in faults else batch.labels
 
 
 @dataclass(kw_only=True)
 class FaultyLikelihood(Likelihood):
-    """Likelihood, with whatever faults are planted now; with none, it is `Likelihood`."""
+    """Likelihood with the currently planted faults; without any, equal to `Likelihood`."""
 
     label_smoothing: float = 0.0
     planted: set[Fault] = field(default_factory=set)
@@ -43,7 +43,7 @@ class FaultyLikelihood(Likelihood):
     name: ClassVar[str] = "faulty_likelihood"
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """The cross-entropy as the faulty program computes it."""
+        """The cross-entropy as computed by the faulty program."""
         with masked(masks_of(self.planted), training.model, batch.rows.tgt_valid):
             logits = training.logits(batch.rows)
         if "double_softmax" in self.planted:

@@ -1,6 +1,6 @@
-"""A training that is watched: single steps, what is measured between them, and the way back.
+"""Training that can be watched: single steps, measurements in between, and rewinding.
 
-It is the library's own loop (`models.training.loop`), step by step.
+It uses the library's own loop (`models.training.loop`), step by step.
 """
 
 import json
@@ -36,15 +36,15 @@ from models.transformer import Model
 FRAME_EVERY = 10
 """Steps between two frames of the heads."""
 MEASURE_EVERY = 50
-"""Steps between two measurements on rows held out."""
+"""Steps between two measurements on the validation set."""
 SOME, MORE_PADS = 16, 8
-"""Rows that are read a second time, and how many PADs they then have more."""
+"""Examples that are read a second time, and the number of additional PADs."""
 MOST_SNAPSHOTS = 16
-"""States that are kept to wind back to, each with the optimiser's moments."""
+"""Saved states for rewinding, each with the optimiser's moments."""
 
 
 class DivergedError(Exception):
-    """The loss or the gradient is no number any more. No step was taken with it."""
+    """The loss or the gradient is not finite. No step was taken with it."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The heads on the row that is watched: `patterns` by site, each [head, query, key].
+    """The heads on the watched example: `patterns` by site, each [head, query, key].
 
-    `entropy` are means over the rows of a site's heads, in bits; `norms` those of the gradient of
+    `entropy` are means over the rows of a site's heads, in bits; `norms` are the gradient norms of
     each block, before clipping.
     """
 
@@ -71,12 +71,12 @@ class Frame:
 
 @dataclass(frozen=True)
 class Measured:
-    """On held-out rows: loss and share of right tokens under teacher forcing, as the training
-    itself would measure it, faults included; the share of right tokens, and of rows that are right
-    from the first to the last, when it writes by itself; what it writes for the row watched.
-    `padded` is how much the loss changes, in nats, when rows have MORE_PADS further PADs: not at
-    all where padding is hidden. `beyond` is the share of right tokens, writing by itself, on rows
-    longer than any that it learns; None where the task has none, and before the last step.
+    """On the validation set: loss and share of correct tokens under teacher forcing, as the
+    training itself would measure it, faults included; free-running, the share of correct tokens and
+    of exact matches; the free-running output for the watched example.
+    `padded` is the change of the loss, in nats, if examples have MORE_PADS additional PADs: zero if
+    padding is hidden. `beyond` is the share of correct tokens, free-running, on examples longer
+    than any in training; None if the task has none, and before the last step.
     """
 
     loss: float
@@ -89,7 +89,7 @@ class Measured:
 
 
 class Learner(Trainer):
-    """One training of a setup, in a folder for what is kept on the way."""
+    """One training run of a setup, in a folder for its saved states."""
 
     def __init__(self, setup: Setup, corpus: Corpus, folder: Path) -> None:
         self.setup, self.corpus = setup, corpus
@@ -98,7 +98,7 @@ class Learner(Trainer):
         model.marks = corpus.tokenizer.marks
         self.likelihood = FaultyLikelihood(label_smoothing=setup.smoothing)
         material = Material(corpus.examples, corpus.valid)
-        # On the CPU everywhere: a GPU is slower for so small a model, and would have to be shared.
+        # Always on the CPU: a GPU is slower for such a small model, and would have to be shared.
         cpu = torch.device("cpu")
         super().__init__(model, material, setup.training(), folder, (self.likelihood,), device=cpu)
         self.total_steps = setup.steps
@@ -107,7 +107,7 @@ class Learner(Trainer):
         self.shown = collate([self.watched], model)
         self.last: Batch | None = None
         self._batches: Iterator[Batch] = iter(())
-        # Asked for at every frame: looking them up takes longer than the frame itself.
+        # Needed for every frame: looking them up takes longer than the frame itself.
         self._patterns = [site.hook("pattern") for site in model.attention_sites()]
         self.blocks = [
             (site.path("blocks", layer), site.role, layer)
@@ -120,11 +120,11 @@ class Learner(Trainer):
 
     @property
     def usual_weight(self) -> str:
-        """The parameter that an opened step looks at where none is asked for."""
+        """The parameter that an opened step shows by default."""
         return self.model.attention_sites()[-1].name + ".w_q.weight"
 
     def about(self) -> dict[str, Any]:
-        """What those who watch have to know of it: sizes, the row watched, sites and weights."""
+        """Information for those who watch: sizes, the watched example, sites and weights."""
         rows = self.shown.rows
         return {
             "parameters": sum(each.numel() for each in self.model.parameters()),
@@ -160,7 +160,7 @@ class Learner(Trainer):
             super().clear_gradients()
 
     def next_batch(self) -> Batch:
-        """The batch of the next step; after the last of an epoch comes the first of the next."""
+        """The batch of the next step; starts the next epoch after the last batch."""
         while True:
             for batch in self._batches:
                 self.last = batch
@@ -170,7 +170,7 @@ class Learner(Trainer):
             self._batches = self._rest_of_epoch()
 
     def take(self, batch: Batch) -> Step:
-        """One step. Raises DivergedError where loss or gradient are no numbers."""
+        """One step. Raises DivergedError if the loss or the gradient is not finite."""
         rate = self.rate()
         shown = float(self.backward(batch))
         if not math.isfinite(shown):
@@ -182,10 +182,10 @@ class Learner(Trainer):
         return Step(shown / batch.n_labels, norm, rate)
 
     def frame(self) -> Frame:
-        """The heads on the watched row, and the gradient that the last step left, by block."""
+        """The heads on the watched example, and the gradient norms of the last step, by block."""
         rows = self.shown.rows
         edits = edits_of(masks_of(self.faults), self.model, rows.tgt_valid)
-        if self.setup.dropout:  # without it, both modes compute the same
+        if self.setup.dropout:  # without dropout, both modes compute the same
             self.model.eval()
         found = run(self.model, rows, self._patterns, edits)
         if self.setup.dropout:
@@ -203,7 +203,7 @@ class Learner(Trainer):
 
     @torch.no_grad()
     def measure(self) -> Measured:
-        """How well it does on the rows held out. A model that gives no numbers is always wrong."""
+        """Performance on the validation set. Non-finite outputs count as wrong."""
         self.model.eval()
         masks = masks_of(self.faults)
         total, right, count = 0.0, 0, 0
@@ -239,7 +239,7 @@ class Learner(Trainer):
         )
 
     def _forced_loss(self, pads: int) -> float:
-        """The loss under teacher forcing on the first rows held out, with more PADs behind."""
+        """The teacher-forced loss on the first validation examples, with `pads` PADs added."""
         some = self.material.valid[:SOME]
         pad, room = self.model.marks.pad, self.model.config.n_ctx
         inputs, labels, _ = zip(*(labelled(each, self.model) for each in some), strict=True)
@@ -251,10 +251,10 @@ class Learner(Trainer):
             logits = self.model.read(rows)
         return float(sequence_loss(logits, wanted, real)) / int(real.sum())
 
-    # The way back.
+    # Rewinding.
 
     def snapshot(self) -> Path | None:
-        """Keep this step, with the optimiser's moments; None where a weight is no number."""
+        """Save this step, with the optimiser's moments; None if a weight is not finite."""
         weights = self.state.weights()
         if not all(bool(each.isfinite().all()) for each in weights.values()):
             return None
@@ -272,7 +272,7 @@ class Learner(Trainer):
         return path
 
     def drop_one(self) -> int | None:
-        """Forget one kept step where there are more than MOST_SNAPSHOTS; which one, else None.
+        """Delete one saved step if there are more than MOST_SNAPSHOTS; returns it, else None.
 
         The one whose neighbours are nearest to each other; never the first or the newest.
         """
@@ -285,9 +285,9 @@ class Learner(Trainer):
         return steps[at]
 
     def back_to(self, step: int) -> None:
-        """Weights, moments and place in the data as they were after `step` steps.
+        """Restore weights, moments and the place in the data after `step` steps.
 
-        Raises OSError or SafetensorError where that step was not kept.
+        Raises OSError or SafetensorError if that step was not saved.
         """
         with safe_open(snapshot_path(self.folder, step), framework="pt") as file:
             progress = json.loads(file.metadata()["progress"])
@@ -305,12 +305,12 @@ class Learner(Trainer):
 
 
 def snapshot_path(folder: Path, step: int) -> Path:
-    """The file of a kept step."""
+    """The file of a saved step."""
     return folder / f"at-{step:06d}.safetensors"
 
 
 def snapshot_steps(total: int) -> frozenset[int]:
-    """At which steps a training of so many steps is kept by itself: evenly, ends included."""
+    """The steps that are saved automatically in a run of `total` steps: evenly, ends included."""
     every = max(1, math.ceil(total / (MOST_SNAPSHOTS - 4)))
     return frozenset({*range(0, total, every), total})
 
@@ -322,9 +322,9 @@ def mean_entropy(patterns: Float[np.ndarray, "head query key"]) -> float:
 
 
 def write(model: Model, examples: list[Example]) -> list[list[int]]:
-    """What the model writes by itself, greedily, for each example; with the end mark, if it came.
+    """The model's greedy free-running output for each example, including an end token if generated.
 
-    At most as many tokens as the longest right answer has.
+    At most as many tokens as the longest correct answer has.
     """
     sources = [model.with_marks("src", each.src) for each in examples]
     longest = max(len(labelled(each, model)[1]) for each in examples)
@@ -332,12 +332,12 @@ def write(model: Model, examples: list[Example]) -> list[list[int]]:
     try:
         steps = decode(model, rows.tokens("src"), Greedy(), longest, src_valid=rows.src_valid)
         return [list(each.tokens) for each in best(steps)]
-    except ValueError:  # no probabilities: NaN
+    except ValueError:  # non-finite probabilities
         return [[] for _ in examples]
 
 
 def share_right(written: list[list[int]], wanted: list[list[int]]) -> float:
-    """The share of the tokens wanted that stand at their place in what was written."""
+    """The share of expected tokens that occur at their position in the output."""
     right = sum(
         each == other
         for answer, row in zip(written, wanted, strict=True)

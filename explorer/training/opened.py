@@ -1,8 +1,8 @@
-"""One step of a training, opened: the batch, the loss of each token, one weight on its way.
+"""One training step in detail: the batch, the loss of each token, the update of one weight.
 
-The gradient at the weight that was chosen is found twice: by autograd through the whole model, and
-by the formula of the layer that it belongs to, from what this layer read and the gradient that
-arrived at its output. The optimiser's step is AdamW's formula beside what torch did.
+The gradient of the chosen weight is computed twice: by autograd through the whole model, and
+by the formula of its layer, from the layer's input and the gradient at its output. The optimiser's
+step is given by AdamW's formula and by torch's result.
 """
 
 import math
@@ -22,15 +22,15 @@ from models.training.faults import masked_as
 from models.transformer import build_model
 
 MOST_ROWS = 6
-"""Rows of the batch that are shown."""
+"""Examples of the batch that are shown."""
 EPS = 1e-9
-"""What AdamW adds to the root of the second moment (`models.training.optimizers`)."""
+"""The eps that AdamW adds to the root of the second moment (`models.training.optimizers`)."""
 
 
 def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
-    """Take the next step of a training; all that is to be told about it, for JSON.
+    """Take the next step of a training run; returns its details, for JSON.
 
-    `at` is a place in the parameter `name`, clipped to its shape. Raises DivergedError as
+    `at` is an index into the parameter `name`, clipped to its shape. Raises DivergedError as
     `Learner.take`.
     """
     parameters = dict(learner.model.named_parameters())
@@ -93,7 +93,7 @@ def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _kept(learner: Learner, left: float) -> float:
-    """What backward() adds to, where nobody cleared it."""
+    """The existing gradient that backward() adds to, if it was not cleared."""
     return left if "no_zero_grad" in learner.faults else 0.0
 
 
@@ -132,10 +132,10 @@ def _tokens(tokenizer: Tokenizer, ids: Tensor, valid: Tensor) -> list[list[str]]
 def _by_formula(
     learner: Learner, batch: Batch, name: str, place: tuple[int, ...]
 ) -> tuple[float | None, Tensor, int]:
-    """The gradient at one weight by the formula of its layer; the loss of each token, in nats
-    [batch, tgt]; how many positions the sum runs over.
+    """The gradient of one weight by the formula of its layer; the loss of each token, in nats
+    [batch, tgt]; the number of positions in the sum.
 
-    None where the layer has no formula here (positions that are learned, biases of T5).
+    None if the layer has no formula here (learned positions, biases of T5).
     """
     config: ModelConfig = learner.model.config
     plain = build_model(config)
@@ -184,10 +184,10 @@ def _by_formula(
 def _one_use(
     module: nn.Module, which: str, x: Tensor, delta: Tensor, place: tuple[int, ...]
 ) -> float | None:
-    """The gradient of one use of a layer, from what it read and what arrived at its output.
+    """The gradient of one use of a layer, from its input and the gradient at its output.
 
     A linear map W x + b: sum of delta_i x_j, and of delta_i. A norm with a gain g: sum of
-    delta_i x̂_i. An embedding: sum of delta_j where the token is i.
+    delta_i x̂_i. An embedding: sum of delta_j over the positions with token i.
     """
     if isinstance(module, nn.Embedding):
         return float(delta[x == place[0]][:, place[1]].sum())

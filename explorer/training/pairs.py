@@ -1,21 +1,21 @@
-"""Pairs that a visitor pastes or uploads: what of them can be used, and a count of what cannot."""
+"""Pairs that a user pastes or uploads: the usable ones, and a count of the others."""
 
 from dataclasses import dataclass
 
 MOST_PAIRS = 5000
-"""Pairs that are learnt; further ones are left out, and counted."""
+"""Pairs used for training; further ones are dropped, and counted."""
 MOST_SIDE = 200
-"""Characters of one side."""
+"""Maximum number of characters per side."""
 MOST_CHARS = 2_000_000
-"""Characters that are looked at."""
+"""Maximum number of characters read."""
 FEWEST = 2
 FEW = 50
-"""Pairs up to which a model mostly learns by heart."""
+"""Up to this many pairs, a model mostly memorises."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The usable pairs of a text, and what was left out, by reason, in rows.
+    """The usable pairs of a text, and the number of dropped rows, by reason.
 
     `one_language`: both sides of every pair are the same words, so that there is nothing to learn
     but copying.
@@ -36,14 +36,14 @@ class Pairs:
 
     @property
     def same_sides(self) -> int:
-        """In how many pairs both sides are the same."""
+        """The number of pairs with two equal sides."""
         return sum(source == target for source, target in self.rows)
 
 
 def read(text: str) -> Pairs:
-    """The pairs of a text: one a line, source TAB target; further columns are ignored.
+    """The pairs of a text: one per line, source TAB target; further columns are ignored.
 
-    Blank lines are no rows. Of equal rows the first counts.
+    Blank lines are skipped. Only the first of equal pairs counts.
     """
     seen: dict[tuple[str, str], None] = {}
     counts = dict.fromkeys(("no_tab", "empty", "too_long", "doubled", "too_many"), 0)

@@ -1,9 +1,9 @@
-"""The process of a training: `python -m explorer.training.process`, orders in, messages out.
+"""The process of a training run: `python -m explorer.training.process`, orders in, messages out.
 
-Both are JSON, a line each. The first line on standard input says what to learn and where to keep
-it; then come orders: pause, go, step, back, fault, open, stop, end. The process ends with the last
-training, by `end`, and whenever its standard input closes, which is what happens if the server that
-started it ends, however it ends; what it kept goes with it then.
+Both are JSON, one per line. The first line on standard input defines the setups and the folders;
+then come orders: pause, go, step, back, fault, open, stop, end. The process ends with the last
+run, by `end`, and when its standard input closes, which happens whenever the server that
+started it ends. Its saved states are then deleted.
 """
 
 import base64
@@ -39,28 +39,28 @@ CHECKPOINT = "checkpoint"
 FLUSH = 0.25
 """Seconds between two messages about steps."""
 NICE = 5
-"""Lower priority than the pages: a click goes before a step."""
+"""Lower priority than the pages, so that a click is served before a step."""
 Message = dict[str, Any]
 
 
 class EndedError(Exception):
-    """The order to end was given."""
+    """The order `end` was received."""
 
 
 class Worker:
-    """The trainings of one process, one after another, and the ear for orders between steps."""
+    """The runs of one process, one after another, which reads orders between steps."""
 
     def __init__(self, begin: Message, orders: "queue.Queue[Message]", out: TextIO) -> None:
         self.begin, self.orders, self.out = begin, orders, out
         self.at = 0
         self.paused = bool(begin.get("paused"))
-        self.steps_left = -1  # to take before it pauses by itself
-        self.skipped: set[int] = set()  # trainings that were stopped before their turn
+        self.steps_left = -1  # until it pauses by itself
+        self.skipped: set[int] = set()  # runs that were stopped before they began
         self.told: list[Step] = []
         self.flushed = time.monotonic()
 
     def run(self) -> None:
-        """All trainings. Raises EndedError."""
+        """All runs. Raises EndedError."""
         for at, values in enumerate(self.begin["setups"]):
             self.at = at
             if at in self.skipped:
@@ -69,7 +69,7 @@ class Worker:
             self._learn(Setup(**values), Path(self.begin["folders"][at]))
 
     def tell(self, kind: str, **values: Any) -> None:
-        """Send a message about the training at hand."""
+        """Send a message about the current run."""
         self.out.write(json.dumps({"kind": kind, "run": self.at, **values}) + "\n")
         self.out.flush()
 
@@ -133,7 +133,7 @@ class Worker:
     # Orders.
 
     def _orders(self, learner: Learner) -> str:
-        """Carry out what was ordered; wait while paused. "stop" ends this training."""
+        """Carry out pending orders; wait while paused. "stop" ends this run."""
         while True:
             try:
                 order = self.orders.get(block=self.paused)
@@ -144,7 +144,7 @@ class Worker:
             self._carry_out(learner, order)
 
     def _after_divergence(self, learner: Learner) -> str:
-        """Nothing but winding back helps, or stopping."""
+        """Accept only rewinding or stopping."""
         self.paused = True
         while True:
             order = self.orders.get()
@@ -155,7 +155,7 @@ class Worker:
                 return ""
 
     def _is_stopped_by(self, order: Message) -> bool:
-        """Whether this stops the training at hand; one that has not begun will be left out."""
+        """Whether this stops the current run; a run that has not begun will be skipped."""
         if order["do"] != "stop":
             return False
         stopped = order.get("run", self.at)
@@ -205,7 +205,7 @@ class Worker:
         self.tell("fault", step=learner.step, name=name, on=on)
 
     def _open(self, learner: Learner, order: Message) -> None:
-        """Take the next step, and tell everything about it."""
+        """Take the next step, and send its details."""
         self._flush(learner)
         try:
             self.tell("opened", **opened(learner, order["name"], tuple(order["at"])))
@@ -273,7 +273,7 @@ def packed(frame: Frame) -> Message:
 
 
 def card_of(learner: Learner) -> str:
-    """CARD.md of a model that was trained here: what it learnt, how long, how well."""
+    """CARD.md of a model that was trained here: its task, duration and results."""
     setup, measured = learner.setup, learner.measure()
     changed = ", ".join(f"{k} = {v}" for k, v in setup.changes().items()) or "the usual settings"
     faults = ", ".join(sorted(learner.faults)) or "none"
@@ -291,22 +291,22 @@ def card_of(learner: Learner) -> str:
 
 
 def _listen(orders: "queue.Queue[Message]", folders: list[str]) -> None:
-    """Pass orders on. When nobody can give any more, take away what was kept, and end."""
+    """Forward orders. When the input closes, delete the saved states, and end."""
     for line in sys.stdin:
         orders.put(json.loads(line))
     for folder in folders:
-        while os.path.exists(folder):  # a step may be kept there at this moment
+        while os.path.exists(folder):  # a step may be being saved
             shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 
 def main() -> int:
-    """One process, from its first line to its end; 0 unless something went wrong."""
+    """Run the process from its first line to its end; returns 0 unless something went wrong."""
     torch.set_num_threads(1)
     os.nice(NICE)
     begin = json.loads(sys.stdin.readline())
     orders: queue.Queue[Message] = queue.Queue()
-    for folder in begin["folders"]:  # before `_listen` may take them away
+    for folder in begin["folders"]:  # before `_listen` may delete them
         Path(folder).mkdir(parents=True, exist_ok=True)
     listener = threading.Thread(
         target=_listen, args=(orders, [*begin["folders"], begin["folder"]]), daemon=True
@@ -316,7 +316,7 @@ def main() -> int:
         Worker(begin, orders, sys.stdout).run()
     except EndedError:
         pass
-    except (BrokenPipeError, FileNotFoundError):  # nobody reads any more, what was kept is gone
+    except (BrokenPipeError, FileNotFoundError):  # no reader any more, the saved states are gone
         listener.join()
     sys.stdout.flush()
     os._exit(0)

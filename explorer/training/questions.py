@@ -1,4 +1,4 @@
-"""Questions that trainings can answer: two ways to build or train, each with several seeds."""
+"""Questions that training runs can answer: two setups, each with several seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ QUICK = Setup(task="reverse", d_model=32, d_ff=64, steps=200, batch=512, warmup=
 
 @dataclass(frozen=True)
 class Question:
-    """`first` and `second` are compared by `measure` at their last step. `id` names the words."""
+    """`first` and `second` are compared by `measure` at their last step. `id` is a text key."""
 
     id: str
     first: Setup
@@ -21,13 +21,11 @@ class Question:
     measure: Measure
 
     def setups(self) -> list[Setup]:
-        """Every training, seed by seed, so that the band grows evenly."""
+        """All setups, seed by seed, so that both bands grow evenly."""
         return [replace(each, seed=seed) for seed in SEEDS for each in (self.first, self.second)]
 
     def runs(self, runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-        """Those of these runs that were set up for this question, without a fault; the newest of
-        each seed.
-        """
+        """The runs set up for this question, without faults; the newest of each seed."""
         found: dict[Setup, Run] = {
             run.setup: run for run in runs if not run.faults and not run.gone_back
         }
@@ -37,7 +35,7 @@ class Question:
         )
 
     def answer(self, runs: Sequence[Run]) -> Difference | None:
-        """What the trainings say; None until all of them are done."""
+        """The result of the runs; None until all of them are done."""
         first, second = self.runs(runs)
         if len(first) + len(second) < 2 * len(SEEDS) or any(
             run.state != "done" for run in (*first, *second)
@@ -66,4 +64,4 @@ QUESTIONS: tuple[Question, ...] = (
     Question("tying", _of(), _of(tie_embeddings=False), "loss"),
     Question("no_positions", _of(), _of(positions="none"), "free"),
 )
-"""Each is as short as it can be and still tell: six trainings of 200 steps."""
+"""Each is as short as possible for a clear answer: six runs of 200 steps."""

@@ -1,7 +1,7 @@
-"""Who trains what: one room a visitor, found by a name that nobody can guess; few train at once.
+"""Rooms for training: one per user, with a secret name; only a few runs train at once.
 
-A room's trainings run one after another in processes of their own, and end with the visitor: soon
-after the last tab that watches them has closed, and with this process, however it ends.
+A room's runs train one after another in processes of their own, and end with the user: soon
+after the last tab that watches them is closed, and whenever this process ends.
 """
 
 import atexit
@@ -27,23 +27,23 @@ from explorer.training.setup import Setup
 from models.training.home import data
 
 VARIABLE = "HEADLIGHT_TRAININGS"
-"""The environment variable that says how many trainings run at once, of all visitors; 0: none."""
+"""The environment variable with the number of concurrent runs of all users; 0: none."""
 USUAL_AT_ONCE = 2
 MOST_WAITING = 4
-"""Series of trainings of one visitor that wait or run."""
+"""The maximum number of queued or running series per user."""
 MOST_RUNS = 24
-"""Trainings of one visitor that are remembered; with more, the oldest ended ones go."""
+"""The maximum number of stored runs per user; beyond it, the oldest finished ones are dropped."""
 ABSENCE = 15.0
-"""Seconds that a room stays when nobody is there: a reload, a line that broke off."""
+"""Seconds that an empty room is preserved, for a reload or a lost connection."""
 IDLE = 300.0
-"""Seconds that a paused training keeps its process; going on then starts another."""
+"""Seconds until a paused run gives up its process; continuing starts another."""
 _TICK = 1.0
 PREFIX = "headlight-training-"
 Presence = Callable[[], bool]
 
 
 def at_once() -> int:
-    """How many trainings run at once. Raises ValueError where the environment says no number."""
+    """The number of concurrent runs. Raises ValueError if the environment names no number."""
     wanted = os.environ.get(VARIABLE, str(USUAL_AT_ONCE))
     if not (wanted.isascii() and wanted.isdigit()):
         raise ValueError(f"{VARIABLE} must be a whole number of trainings, not {wanted!r}")
@@ -52,9 +52,9 @@ def at_once() -> int:
 
 @dataclass(eq=False)
 class Series:
-    """Trainings that one process does one after another: one, or the same with several seeds.
+    """Runs that one process trains one after another: one, or the same with several seeds.
 
-    `resume` is where a training that ended is taken up again: its orders to begin with.
+    `resume`: the first orders of a finished run that is continued.
     """
 
     runs: list[Run]
@@ -64,17 +64,17 @@ class Series:
 
     @property
     def current(self) -> Run:
-        """The training at hand: the first that has not ended, else the last."""
+        """The current run: the first that has not ended, else the last."""
         return next((run for run in self.runs if run.state not in ENDED), self.runs[-1])
 
     def order(self, do: str, **values: Any) -> None:
-        """Tell the process; nothing where it has ended."""
+        """Send an order to the process; no effect if it has ended."""
         if self.process is not None:
             _write(self.process, {"do": do, **values})
 
 
 class Room:
-    """One visitor's trainings. `owner` is what her browser is known by; "" for one that is not."""
+    """One user's runs. `owner` identifies the user's browser; "" if it is unknown."""
 
     def __init__(self, name: str, owner: str) -> None:
         self.name, self.owner = name, owner
@@ -86,17 +86,17 @@ class Room:
         self.seen = time.monotonic()
 
     def run(self, number: int | None) -> Run | None:
-        """The training of this number; of none, the newest."""
+        """The run with this number; None: the newest."""
         found = [run for run in self.runs if number in (None, run.number)]
         return found[-1] if found else None
 
     def series_of(self, run: Run) -> Series | None:
-        """What still trains it, if anything does."""
+        """The series that still trains it, if any."""
         return next((each for each in self.series if run in each.runs), None)
 
 
 class Rooms:
-    """All rooms of this process, and the few trainings that run at once."""
+    """All rooms of this process, and the few concurrent runs."""
 
     def __init__(self) -> None:
         self._guard = threading.RLock()
@@ -125,12 +125,12 @@ class Rooms:
         return room if room is not None and secrets.compare_digest(room.owner, owner) else None
 
     def watch(self, room: Room, session: str, is_here: Presence) -> None:
-        """A session looks at this room; it stays as long as one of them is there."""
+        """Register a session as a watcher; the room exists while one of them is present."""
         room.watchers[session] = is_here
         room.seen = time.monotonic()
 
     def close(self, room: Room) -> None:
-        """End everything of a room, and forget it."""
+        """End everything in a room, and delete it."""
         with self._guard:
             self._rooms.pop(room.name, None)
             self._waiting = [each for each in self._waiting if each[0] is not room]
@@ -139,17 +139,17 @@ class Rooms:
         shutil.rmtree(room.folder, ignore_errors=True)
 
     def close_all(self) -> None:
-        """End everything: this process is about to."""
+        """End everything, before this process ends."""
         for room in list(self._rooms.values()):
             self.close(room)
 
     # Trainings.
 
     def start(self, room: Room, setups: Sequence[Setup]) -> list[Run]:
-        """Train these, one after another, as soon as it is their turn.
+        """Train these setups, one after another, as soon as it is their turn.
 
-        Raises InputProblem: `training_off` where the owner of the server allows none,
-        `training_waiting` where this visitor has as many as may wait.
+        Raises InputProblem: `training_off` if the server disables training, `training_waiting` if
+        this user has reached the limit of queued series.
         """
         if at_once() == 0:
             raise InputProblem("training_off", variable=VARIABLE)
@@ -166,7 +166,7 @@ class Rooms:
             return runs
 
     def again(self, room: Room, run: Run, step: int, paused: bool) -> None:
-        """Take a training that has ended up again after one of the steps that were kept.
+        """Continue a finished run from one of its saved steps.
 
         Raises InputProblem as `start`.
         """
@@ -178,7 +178,7 @@ class Rooms:
             self._queue(room, Series([run], {"back": step, "faults": faults, "paused": paused}))
 
     def order(self, room: Room, run: Run, do: str, **values: Any) -> None:
-        """Tell the process of a training: pause, go, step, stop, back, fault, open."""
+        """Send an order to a run's process: pause, go, step, stop, back, fault, open."""
         series = room.series_of(run)
         if series is None:
             return
@@ -190,14 +190,14 @@ class Rooms:
                 for each in series.runs:
                     each.state = "stopped"
                 return
-        if do == "stop" and run is not series.current:  # it has not begun, and will not
+        if do == "stop" and run is not series.current:  # it has not begun, and never will
             run.state = "stopped"
         else:
             run.ordered = do
         series.order(do, run=series.runs.index(run), **values)
 
     def ahead(self, room: Room, run: Run) -> int:
-        """How many series go before the one of this training; 0 once it is its turn."""
+        """The number of series queued before this run's; 0 once it is its turn."""
         with self._guard:
             for at, (_, series) in enumerate(self._waiting):
                 if run in series.runs:
@@ -216,7 +216,7 @@ class Rooms:
         self._call()
 
     def _call(self) -> None:
-        """Start whose turn it is: in order, but no second one of a room. The guard is held."""
+        """Start the next series in order, at most one per room. The caller holds the guard."""
         for room, series in list(self._waiting):
             if len(self._running) >= at_once():
                 return
@@ -237,7 +237,7 @@ class Rooms:
         try:
             series.process = self._started()
             threading.Thread(target=self._hear, args=(room, series), daemon=True).start()
-        except (OSError, RuntimeError):  # the system has no process or no thread left
+        except (OSError, RuntimeError):  # the system is out of processes or threads
             self._give_back(room, series)
             return
         _write(series.process, begin)
@@ -251,7 +251,7 @@ class Rooms:
         )
         return subprocess.Popen(
             [sys.executable, "-m", "explorer.training.process"],
-            stdin=subprocess.PIPE,  # closed when this process ends, however it ends
+            stdin=subprocess.PIPE,  # closed whenever this process ends
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
@@ -261,7 +261,7 @@ class Rooms:
         )
 
     def _hear(self, room: Room, series: Series) -> None:
-        """Take in what a process says until it ends; whatever ends it, its place is given back."""
+        """Handle the messages of a process until it ends; always frees its slot afterwards."""
         try:
             assert series.process is not None
             assert series.process.stdout is not None
@@ -280,30 +280,30 @@ class Rooms:
         series.paused_at = (series.paused_at or time.monotonic()) if paused else None
 
     def _give_back(self, room: Room, series: Series) -> None:
-        """End the process of a series; the next one's turn comes."""
+        """End the process of a series and start the next one."""
         _end(series)
         if series.process is not None:
             for pipe in (series.process.stdin, series.process.stdout):
-                with contextlib.suppress(OSError):  # an order that was never read
+                with contextlib.suppress(OSError):  # an unread order
                     pipe.close()  # type: ignore[union-attr]
         with self._guard:
             for run in series.runs:
                 run.ordered = ""
                 if run.state not in ENDED:
-                    # A paused one was put away: it goes on from where it was kept.
+                    # A paused run has only given up its process: it can be continued.
                     run.state = "stopped" if run.state == "paused" else "lost"
             room.series.remove(series)
             self._running = [each for each in self._running if each[1] is not series]
             self._call()
 
     def _keep(self) -> None:
-        """Close the rooms that nobody is in, and put paused trainings away that wait for long."""
+        """Periodically close empty rooms, and release the processes of long-paused runs."""
         while True:
             time.sleep(_TICK)
             self.look_after(time.monotonic())
 
     def look_after(self, now: float) -> None:
-        """What is due at this time (`time.monotonic`)."""
+        """Do what is due at this time (`time.monotonic`)."""
         for room in list(self._rooms.values()):
             room.watchers = {k: here for k, here in room.watchers.items() if here()}
             if room.watchers:
@@ -316,7 +316,7 @@ class Rooms:
 
 
 def checkpoint_of(run: Run) -> Path | None:
-    """The folder with a training's model as it was last saved, if it was."""
+    """The folder with the last saved model of a run, if there is one."""
     folder = run.folder / CHECKPOINT
     return folder if (folder / "model.safetensors").is_file() else None
 
@@ -330,14 +330,14 @@ def _write(process: "subprocess.Popen[str]", message: Mapping[str, Any]) -> None
 
 
 def _end(series: Series) -> None:
-    """Kill a process at once, if it still runs: what it kept is thrown away."""
+    """Kill a process that is still running, and delete its saved states."""
     if series.process is not None:
         series.process.kill()
         series.process.wait()
 
 
 def _sweep_leftovers() -> None:
-    """Throw away what processes kept that are gone: a server and its trainings killed together."""
+    """Delete the folders of dead processes, such as those killed together with their server."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         owner = folder.name.removeprefix(PREFIX).partition("-")[0]
         if owner.isdecimal() and not _is_alive(int(owner)):
@@ -349,7 +349,7 @@ def _is_alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # somebody else's
+    except OSError:  # owned by another user
         return True
     return True
 

@@ -1,4 +1,4 @@
-"""One training as those who watch it know it: its curves, its frames, where it stands."""
+"""One training run as pages see it: its curves, its frames, its state."""
 
 import base64
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ RunState = Literal[
 ]
 ENDED: frozenset[RunState] = frozenset({"done", "stopped", "diverged", "out_of_time", "lost"})
 MOST_FRAMES = 120
-"""Frames that are kept; beyond that every second one goes."""
+"""Maximum number of frames; beyond it every second one is dropped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Score:
-    """What was measured on the held-out rows after a step; see `learning.Measured`."""
+    """The validation results after a step; see `learning.Measured`."""
 
     step: int
     loss: float
@@ -53,12 +53,12 @@ class Score:
 
 @dataclass(eq=False)
 class Run:
-    """One training. It is written to by the thread that hears its process, and read by pages.
+    """One training run, written to by the thread that reads its process, and read by pages.
 
-    `about` is what the process said of it at the beginning. `loss`, `norm` and `rate` have one
-    number a step. `faults` are (step, fault, planted or taken out). `opened` is the last step that
-    was opened. `gone_back` counts how often it was wound back, `ordered` is
-    the last order that was not yet carried out, "" for none.
+    `about` is the process's initial description of it. `loss`, `norm` and `rate` have one
+    number per step. `faults` are (step, fault, planted or removed). `opened` is the last opened
+    step. `gone_back` counts the rewinds, `ordered` is the last order that was not yet carried out,
+    "" for none.
     """
 
     number: int
@@ -85,12 +85,12 @@ class Run:
 
     @property
     def is_live(self) -> bool:
-        """Whether something may still happen by itself."""
+        """Whether it may still change by itself."""
         return bool(self.ordered) or self.state in ("waiting", "starting", "running")
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was told to stop and has not yet done so: its process may be short of time."""
+        """Whether a stop was ordered and is not done yet: its process may get little CPU time."""
         return self.ordered == "stop" and self.state not in ENDED
 
     @property
@@ -99,9 +99,9 @@ class Run:
         return self.scores[-1] if self.scores else None
 
     def planted(self, back: int | None = None) -> tuple[str, ...]:
-        """The faults that are planted now; or that are once it is wound back to a step.
+        """The currently planted faults; or those planted after a rewind to step `back`.
 
-        Those planted after that step are out then, but for those that it was set up with.
+        Faults planted after that step are then removed, except those of the setup.
         """
         found: dict[str, None] = {}
         for _, name, on in self._events(self.step if back is None else back):
@@ -115,7 +115,7 @@ class Run:
         return [each for each in self.faults if back >= self.step or not each[0] or each[0] < back]
 
     def hear(self, message: Mapping[str, Any]) -> None:
-        """Take in one message of the process."""
+        """Handle one message of the process."""
         answers = message["kind"] in ("state", "fault", "back", "opened", "diverged")
         if answers and (self.ordered != "stop" or message.get("state") in ENDED):
             self.ordered = ""
@@ -170,7 +170,7 @@ class Run:
 
 
 def unpacked(message: Mapping[str, Any]) -> Frame:
-    """A frame as the process packed it."""
+    """A frame, decoded from the process's message."""
     numbers = np.frombuffer(base64.b64decode(message["patterns"]), "<f2").astype(np.float32)
     patterns, start = [], 0
     for shape in message["shapes"]:

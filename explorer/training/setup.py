@@ -1,6 +1,6 @@
-"""What a visitor sets up before a training: task, architecture, how it is trained, what is wrong.
+"""The user's setup of a training run: task, architecture, training and fault.
 
-A link writes it as the settings that differ from the usual ones, `n_heads-2~norm-rmsnorm`.
+In a link it is written as the settings that differ from the defaults, `n_heads-2~norm-rmsnorm`.
 """
 
 from collections.abc import Mapping
@@ -28,16 +28,16 @@ Fault = Literal[
     "rate_high",
 ]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
-"""What can be done wrong, at the start of a training or in the middle of it."""
+"""Possible faults, at the start of a run or during it."""
 AT_START: frozenset[Fault] = frozenset({"no_warmup"})
-"""Faults that are about the first steps, so that later they would change nothing."""
+"""Faults of the first steps, which would have no effect later."""
 Scores = Literal["sqrt", "none", "d_head"]
 
 MOST_PARAMETERS = 1_000_000
 MOST_SECONDS = 600
-"""Seconds of computing after which a training is ended, whatever was asked for."""
+"""Seconds of computing after which a run is ended."""
 LONGEST = {"sentences": 48, "own": 64}
-"""The most tokens of a stream, for tasks whose rows are text."""
+"""Maximum tokens per stream, for tasks with text."""
 N_CTX = 32
 """The same for the toy tasks: more than they are trained on."""
 
@@ -70,7 +70,7 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "clip": (0.01, 1000.0),
     "from_step": (0, 3000),
 }
-"""The smallest and the largest value of each number."""
+"""The minimum and maximum of each number."""
 ARCHITECTURE = (
     *(
         "n_layers",
@@ -94,11 +94,11 @@ TRAINING = (
 @no_type_check  # values come from links: __post_init__ says what is wrong
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """One training. Raises ValueError, naming the field, for a value that cannot be chosen.
+    """One training run. Raises ValueError, naming the field, for an invalid value.
 
-    `batch` is in cells of the longer stream, padding included. `n_kv_heads` 0: as many as heads.
-    `scores` is what q . k is divided by: sqrt(d_head), nothing, or d_head. `fault` is planted from
-    `from_step` on. `text` are own pairs, as they were pasted; no link has them.
+    `batch` is in tokens of the longer stream, padding included. `n_kv_heads` 0: as many as heads.
+    `scores` is the divisor of q . k: sqrt(d_head), nothing, or d_head. `fault` is planted from
+    `from_step` on. `text` are the user's own pairs, as pasted; links never contain them.
     """
 
     task: Task = "reverse"
@@ -145,9 +145,9 @@ class Setup:
                 raise ValueError(f"{name} is {getattr(self, name)}: {low:g} to {high:g}")
 
     def config(self, vocab_size: int) -> ModelConfig:
-        """The model's config. Raises Refusal where no such model can be built.
+        """The model's config. Raises Refusal if no such model can be built.
 
-        Pre-norm and sublayer-norm get a final norm, since nothing else bounds what reaches the
+        Pre-norm and sublayer-norm get a final norm, since nothing else bounds the input of the
         unembedding.
         """
         values = {
@@ -169,7 +169,7 @@ class Setup:
         return {"sqrt": None, "none": 1.0, "d_head": float(head)}[self.scores]
 
     def training(self) -> TrainingConfig:
-        """How it is trained; `no_warmup` is a warm-up of one step."""
+        """The training config; `no_warmup` is a warm-up of one step."""
         return TrainingConfig(
             epochs=1,
             optimizer=self.optimizer,
@@ -185,11 +185,11 @@ class Setup:
 
     @property
     def planted_from(self) -> int:
-        """The step at which its fault is planted: the first, for one that is about the first."""
+        """The step at which its fault is planted: the first one for a fault of the first steps."""
         return 0 if self.fault in AT_START else self.from_step
 
     def changes(self) -> dict[str, Any]:
-        """What differs from the usual setup, by name; own text is left out."""
+        """The settings that differ from the default setup, by name; own text is left out."""
         usual = Setup()
         return {
             each.name: getattr(self, each.name)
@@ -225,7 +225,7 @@ def _parameters(config: ModelConfig) -> int:
 
 
 def format_setup(setup: Setup) -> str:
-    """The settings that differ from the usual ones: `n_heads-2~norm-rmsnorm`; "" for none."""
+    """The settings that differ from the defaults: `n_heads-2~norm-rmsnorm`; "" for none."""
     return "~".join(f"{name}-{_written(value)}" for name, value in setup.changes().items())
 
 
@@ -236,7 +236,7 @@ def _written(value: Any) -> str:
 
 
 def parse_setup(text: str) -> Setup:
-    """Read what `format_setup` wrote. Raises ValueError for anything else."""
+    """Inverse of `format_setup`. Raises ValueError for anything else."""
     usual, changes = Setup(), {}
     for part in filter(None, text.split("~")):
         name, _, value = part.partition("-")

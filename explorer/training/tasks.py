@@ -1,4 +1,4 @@
-"""What is learnt: rows of a toy task, example sentences with their translations, or own pairs."""
+"""Training data: examples of a toy task, sentences with their translations, or own pairs."""
 
 import csv
 import random
@@ -22,16 +22,16 @@ N_LONGER = 32
 LENGTHS, LONGER, SYMBOLS = (2, 8), (10, 14), 20
 MOST_VOCABULARY = 600
 DATA_SEED = 1
-"""All trainings of a task learn and are measured on the same rows, whatever their own seed."""
+"""All runs of a task train and are measured on the same examples, whatever their own seed."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The rows of a task as text and as tokens; `held_out` are measured on and never learnt.
+    """The examples of a task as text and as tokens; `held_out` is the validation set.
 
-    `longer` are rows of more letters than any of these. `by_heart`: there are too few rows to hold
-    any back, so those learnt are measured on. `too_long` is how many pairs have more tokens than
-    the model reads.
+    `longer` are examples longer than any of these. `by_heart`: there are too few examples for a
+    validation set, so the training examples are measured. `too_long` is the number of pairs with
+    more tokens than the model reads.
     """
 
     tokenizer: Tokenizer
@@ -45,15 +45,15 @@ class Corpus:
 
     @property
     def shown(self) -> Pair:
-        """The one row whose heads are watched: the first held-out one of a middling length."""
+        """The example whose heads are watched: the first validation example of medium length."""
         by_length = sorted(self.held_out, key=lambda pair: len(pair[0]))
         return by_length[len(by_length) * 2 // 3]
 
 
 def corpus(setup: Setup) -> Corpus:
-    """The rows that a setup learns.
+    """The examples of a setup.
 
-    Raises InputProblem `training_pairs` where fewer than two own pairs can be used.
+    Raises InputProblem `training_pairs` if fewer than two own pairs can be used.
     """
     return _corpus(setup.task, setup.text if setup.task == "own" else "")
 
@@ -62,7 +62,7 @@ def corpus(setup: Setup) -> Corpus:
 def _corpus(task: Task, text: str) -> Corpus:
     rows = own_rows(text) if task == "own" else ROWS[task](task)
     n_ctx = LONGEST.get(task, N_CTX)
-    # A character that is seen once would be unknown, so all are given twice.
+    # A character seen only once would be unknown, so all examples are given twice.
     tokenizer = train_tokenizer([side for row in rows for side in row] * 2, MOST_VOCABULARY)
     fitting = [row for row in rows if encode_pairs([row], tokenizer, n_ctx)]
     if len(fitting) < pairs.FEWEST:
@@ -84,7 +84,7 @@ def _corpus(task: Task, text: str) -> Corpus:
 
 
 def own_rows(text: str) -> list[Pair]:
-    """Own pairs, in an order of chance. Raises InputProblem `training_pairs` for fewer than two."""
+    """Own pairs in random order. Raises InputProblem `training_pairs` for fewer than two."""
     rows = list(pairs.read(text).rows)
     if len(rows) < pairs.FEWEST:
         raise InputProblem("training_pairs", count=len(rows), limit=pairs.FEWEST)
@@ -93,12 +93,12 @@ def own_rows(text: str) -> list[Pair]:
 
 
 def letters(task: Task) -> list[Pair]:
-    """Rows of letters for copy, reverse and sort (`models.training.tasks`)."""
+    """Letter sequences for copy, reverse and sort (`models.training.tasks`)."""
     return task_pairs(task, N_TOY, LENGTHS, SYMBOLS, DATA_SEED)  # type: ignore[arg-type]
 
 
 def longer_rows(task: Task) -> list[Pair]:
-    """Rows of letters longer than those that are learnt; none for other tasks."""
+    """Letter sequences longer than those in training; empty for other tasks."""
     if ROWS.get(task) is not letters:
         return []
     return task_pairs(task, N_LONGER, LONGER, SYMBOLS, DATA_SEED)  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ BRACKETS = {"(": ")", "[": "]", "{": "}"}
 
 
 def brackets(task: Task = "brackets") -> list[Pair]:
-    """Brackets, some of them closed, and what closes those left open: "( [ ] {" gives "} )"."""
+    """Brackets, some of them closed, and the closing of those left open: "( [ ] {" gives "} )"."""
     draw = random.Random(f"{task}/{DATA_SEED}")
     found: dict[Pair, None] = {}
     while len(found) < N_TOY // 2:
