@@ -1,7 +1,7 @@
-"""Headlight's explorer: one sentence through one model, and everything that can be seen of it.
+"""Headlight's explorer: run one sentence through one model, and inspect everything about it.
 
-In a notebook: `import explorer as hl`, then the names below. Each is loaded when it is first used,
-so the import itself costs nothing; docs/api.md lists them with all that they take and return.
+In a notebook: `import explorer as hl`, then the names below. Each is loaded on first use, so
+the import itself costs nothing; docs/api.md lists them with their arguments and results.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""`python -m explorer`: what the app shows, without a browser."""
+"""`python -m explorer`: the app's results on the command line."""
 
 import argparse
 import json
@@ -34,11 +34,11 @@ from models.refusals import Refusal
 from models.training.options import Commands, add_model, is_path, placing_of
 
 SMALL = 50_000_000
-"""Parameters up to which a model is too small for a second thread."""
+"""Parameters up to which a model is too small to benefit from a second thread."""
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write one traced sentence as arrays and pictures, or a file of them as static pages."""
+    """Write one traced sentence as arrays and pictures, or a file of sentences as static pages."""
     if args.site is not None:
         return _export_site(args)
     if args.text is None or args.out is None:
@@ -84,7 +84,7 @@ def export(args: argparse.Namespace) -> int:
 
 
 def _export_site(args: argparse.Namespace) -> int:
-    """Write a folder of pages that need no server, one for each sentence of a file."""
+    """Write a folder of pages that need no server, one per sentence of a file."""
     from explorer.notebook.site import write_site  # no other command needs it
 
     if args.sentences is None:
@@ -97,7 +97,7 @@ def _export_site(args: argparse.Namespace) -> int:
 
 
 def certify(args: argparse.Namespace) -> int:
-    """Test the masks of a model, or of code of your own; exit status 1 when they fail."""
+    """Test the masks of a model, or of your own code; exit status 1 if they fail."""
     if is_code(args.model):
         return _certify_code(args)
     loaded = _opened(args)
@@ -121,7 +121,7 @@ def certify(args: argparse.Namespace) -> int:
 
 
 def _certify_code(args: argparse.Namespace) -> int:
-    """Certify what a function in a Python file builds."""
+    """Certify the result of a function in a Python file."""
     result = certify_built(args.model)
     print(
         json.dumps(result.record(), ensure_ascii=False) if args.json else result.report(args.lang)
@@ -150,15 +150,15 @@ def show_head_roles(args: argparse.Namespace) -> int:
 
 
 def atlas(args: argparse.Namespace) -> int:
-    """Measure what each head does over a whole file, in one process or by torchrun in many."""
+    """Measure what each head does over a whole file, in one process or in many with torchrun."""
     return make_atlas(_opened(args), args)
 
 
 def _opened(args: argparse.Namespace) -> LoadedModel:
-    """A model by its name, or by its folder. Raises InputProblem; Refusal for no such folder.
+    """A model by name or by folder. Raises InputProblem; Refusal for a missing folder.
 
-    A small one computes on one thread: two that wait for each other take longer, and beside a busy
-    neighbour many times as long.
+    A small model computes on one thread: synchronising two takes longer, and many times as long
+    on a busy machine.
     """
     name, placing = args.model, placing_of(args)
     if is_path(name) and not os.path.exists(name):
@@ -181,7 +181,7 @@ def _command(
     run: Callable[[argparse.Namespace], int],
     reads_target: bool = True,
 ) -> argparse.ArgumentParser:
-    """A command with what all of them take."""
+    """A command with the arguments that all commands share."""
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
     command.set_defaults(run=run)
     add_model(command, positional=True)
@@ -194,10 +194,10 @@ def _command(
 
 
 def add_commands(commands: Commands) -> None:
-    """Add every command to what `ArgumentParser.add_subparsers()` returned.
+    """Add every command to the result of `ArgumentParser.add_subparsers()`.
 
-    `args.run(args)` then runs the one that was chosen and returns its exit status; `refusal` puts
-    what it raises into words.
+    `args.run(args)` then runs the chosen command and returns its exit status; `refusal` words the
+    exceptions that it raises.
     """
     command = _command(commands, "export", export)
     command.add_argument("--text", help="the sentence")
@@ -221,7 +221,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def refusal(error: ValueError | OSError, lang: str) -> str:
-    """What is wrong with the input, or could not be written, for the user."""
+    """What is wrong with the input, or could not be written, in the user's language."""
     if isinstance(error, InputProblem):
         return text.problem(error.key, error.values, lang=lang)
     if isinstance(error, Refusal):
@@ -234,7 +234,7 @@ def refusal(error: ValueError | OSError, lang: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Returns its exit status, or 2 after saying what cannot be used."""
+    """Run one command. Returns its exit status, or 2 after reporting invalid input."""
     parser = argparse.ArgumentParser(prog="python -m explorer", description=__doc__)
     add_commands(parser.add_subparsers(required=True, metavar="command"))
     args = parser.parse_args(argv)

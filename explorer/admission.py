@@ -1,7 +1,7 @@
-"""How many sessions a server takes, and what it does with those beyond, and with silent ones.
+"""Admission: how many sessions a server accepts, and how it handles further and silent ones.
 
-A process takes as many sessions as its core, its memory and its file descriptors allow. The next
-visitor gets a page that says so, and when a place is likely to be free.
+A process accepts as many sessions as its core, its memory and its file descriptors allow. Further
+users get a page that says so, and when a place is likely to be free.
 """
 
 import asyncio
@@ -21,34 +21,34 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PROCESSES = "HEADLIGHT_PROCESSES"
-"""The environment variable by which a relay tells its workers how many they are."""
+"""The environment variable in which a relay passes its workers their number."""
 VARIABLE = "HEADLIGHT_SESSIONS"
-"""The environment variable that sets another number of sessions of each process."""
+"""The environment variable that overrides the number of sessions per process."""
 PER_CORE = 60
-"""Sessions of one core: opened in the same moment, the last one waits 5 to 6 s for its page."""
+"""Sessions per core: if all open at once, the last one waits 5 to 6 s for its page."""
 PER_SESSION = 12_000_000
-"""Bytes of an open session: its last Trace and its widgets."""
+"""Bytes per open session: its last Trace and its widgets."""
 BASE = 1_000_000_000
-"""Bytes of a process before its first visitor, with the models that are opened later."""
+"""Bytes of a process without sessions, including models that are opened later."""
 DESCRIPTORS = 5
-"""File descriptors of a session: its websocket, its event loop (3), and a share of its requests."""
+"""File descriptors per session: its websocket, its event loop (3), a share of its requests."""
 RESERVED = 32
-"""File descriptors for libraries, models that are being opened, and the sandbox."""
+"""File descriptors for libraries, models being opened, and the sandbox."""
 SILENT = 20.0
-"""Seconds for a connection to say what it wants, and between two pieces of what it sends."""
+"""Seconds until a connection must send its request, and between two pieces of it."""
 RECENT = 600.0
-"""Seconds of past departures from which the wait for a place is estimated."""
+"""Seconds of past departures from which the waiting time is estimated."""
 SOONEST, LATEST = 10, 300
-"""Seconds after which a visitor is told to come back, at least and at most."""
+"""Minimum and maximum seconds after which a user is told to come back."""
 STREAM = "/_stcore/stream"
 LINES = 20
-"""Lines per minute that one place in the code may write to the log."""
+"""Maximum log lines per minute from one place in the code."""
 MINUTE = 60.0
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """Sessions that one process could take, by each of the resources that limit them."""
+    """Sessions that one process could accept, by each of the resources that limit them."""
 
     cores: int
     memory: int
@@ -56,7 +56,7 @@ class Capacity:
 
     @property
     def sessions(self) -> int:
-        """Sessions that it takes: at least one."""
+        """Sessions that it accepts: at least one."""
         return max(1, min(asdict(self).values()))
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Capacity:
 
 
 def capacity() -> Capacity:
-    """What each process of this server can take; the environment may say otherwise.
+    """The capacity of each process of this server; the environment may override it.
 
     Raises ValueError if the environment names no positive whole number.
     """
@@ -83,14 +83,14 @@ def capacity() -> Capacity:
 
 
 def _cores() -> range | set[int]:
-    """The cores that this process may use."""
+    """The cores available to this process."""
     if sys.platform == "linux":
         return os.sched_getaffinity(0)
     return range(os.cpu_count() or 1)
 
 
 def _memory() -> int:
-    """Bytes that the machine, or the container, lets its processes have; 16 GB if unknown."""
+    """Bytes available on the machine, or in the container; 16 GB if unknown."""
     found = []
     with suppress(OSError):
         own = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip().lstrip("/")
@@ -105,10 +105,10 @@ def _memory() -> int:
 
 
 def raised_descriptors() -> int:
-    """The number of file descriptors that this process may open, raised as far as it may be."""
+    """The file descriptor limit of this process, raised to the maximum allowed."""
     try:
         import resource
-    except ImportError:  # not on Windows, which has no such limit
+    except ImportError:  # Windows has no such limit
         return 8192
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard > 65536:
@@ -120,7 +120,7 @@ def raised_descriptors() -> int:
 
 
 MOST_CONNECTIONS = max(4, (raised_descriptors() - RESERVED) * 2 // DESCRIPTORS)
-"""Connections of one process: a websocket for each session, and as many besides."""
+"""Connections per process: a websocket for each session, and as many others."""
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\n"
     b"Content-Length: 0\r\nConnection: close\r\n\r\n" % SOONEST
@@ -128,7 +128,7 @@ BUSY = (
 
 
 class Admission:
-    """Lets as many sessions in as there are places; tells the others when to come back."""
+    """Admits sessions while there are places; tells further users when to come back."""
 
     def __init__(self, app: ASGIApp, places: int) -> None:
         self._app, self._places = app, places
@@ -136,7 +136,7 @@ class Admission:
         self._left: deque[float] = deque(maxlen=1000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request or websocket, as ASGI passes it."""
+        """Handle one request or websocket (ASGI)."""
         if scope["type"] == "websocket" and scope["path"].endswith(STREAM):
             await self._session(scope, receive, send)
         elif scope["type"] == "http":
@@ -153,7 +153,7 @@ class Admission:
             if "websocket.http.response" in scope.get("extensions", {}):
                 await self._refuse(send, "websocket.http.response")
             else:
-                await send({"type": "websocket.close", "code": 1013})  # try again later
+                await send({"type": "websocket.close", "code": 1013})  # "try again later"
             return
         self.n_open += 1
         try:
@@ -184,15 +184,15 @@ class Admission:
 
 
 def _asks_for_a_page(scope: Scope) -> bool:
-    """Whether a browser asks for a page of the app, and not for one of its files."""
+    """Whether the request is for a page of the app, and not for one of its files."""
     accepted = dict(scope["headers"]).get(b"accept", b"")
     return scope["method"] == "GET" and b"text/html" in accepted
 
 
 def _in_time(receive: Receive, of: str) -> Receive:
-    """The same, while something has to come within SILENT: a request's body, a first message.
+    """`receive` with a time limit of SILENT for a request's body or a first message.
 
-    What is late is taken for a connection that is gone.
+    A late message counts as a disconnect.
     """
     kind = of.partition(".")[0]
     is_due = True
@@ -213,8 +213,8 @@ def _in_time(receive: Receive, of: str) -> Receive:
 
 
 def full_page(seconds: int) -> str:
-    """The page of a full server, in all languages; it asks again by itself after `seconds`."""
-    from explorer.text import LANGUAGES, t  # with torch, which a start imports later
+    """The page of a full server, in all languages; it reloads after `seconds`."""
+    from explorer.text import LANGUAGES, t  # imports torch, which starts up later
 
     said = []
     for lang in LANGUAGES:
@@ -232,9 +232,9 @@ def full_page(seconds: int) -> str:
 
 
 def watch(protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
-    """Bound uvicorn's connections: one beyond the descriptors is refused, a silent one dropped.
+    """Limit uvicorn's connections: refuse one beyond the descriptors, drop a silent one.
 
-    Call it as a connection is made.
+    Call it when a connection is made.
     """
     if len(protocol.connections) > MOST_CONNECTIONS:
         protocol.transport.write(BUSY)
@@ -244,9 +244,9 @@ def watch(protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def drop_silent(protocol: Any, loop: asyncio.AbstractEventLoop, last: Any = None) -> None:
-    """End a connection of uvicorn's that has not sent a whole head of a request in SILENT.
+    """End a uvicorn connection that has not sent a complete request head within SILENT.
 
-    Looks again by itself until the connection ends or becomes a websocket.
+    Checks again by itself until the connection ends or becomes a websocket.
     """
 
     def look() -> None:
@@ -262,7 +262,7 @@ def drop_silent(protocol: Any, loop: asyncio.AbstractEventLoop, last: Any = None
 
 
 class Sparing(logging.Filter):
-    """Lets each place in the code write LINES lines per minute, and says how many were left out."""
+    """Limits each place in the code to LINES log lines per minute and reports dropped ones."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ class Sparing(logging.Filter):
         self._seen: Counter[tuple[str, int]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this line is written."""
+        """Whether this record is logged."""
         place = record.pathname, record.lineno
         if self._clock() - self._since > MINUTE:
             left_out = self._seen[place] - LINES
@@ -283,9 +283,9 @@ class Sparing(logging.Filter):
 
 
 def bound_the_log(loop: asyncio.AbstractEventLoop) -> None:
-    """Keep every handler of the log, and errors of the event loop, from writing without end.
+    """Limit the output of every log handler, and of errors of the event loop.
 
-    Without descriptors, asyncio reports each of 2,048 failed tries per second with a traceback.
+    When out of descriptors, asyncio logs each of 2,048 failed attempts per second with a traceback.
     """
     sparing = Sparing()
     loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]

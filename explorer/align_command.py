@@ -1,4 +1,4 @@
-"""The command `align`: word to word, for a whole file."""
+"""The command `align`: word alignment for a whole file."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ USUAL = "grow-diag-final-and"
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """What `align_file` reads, besides the model."""
+    """The options of `align_file`, in addition to the model."""
     command.add_argument(
         "--data",
         type=Path,
@@ -60,12 +60,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
-    """Rank the heads on the example sentences, align the file, write it; exit status 1 where some
-    pair could not be read, which then has no link.
+    """Rank the heads on the example sentences, align the file, and write the result; exit status 1
+    if some pair could not be read, which then has no links.
 
     Raises InputProblem; OSError; ValueError for a model without cross-attention.
     """
-    from explorer.analysis.alignment.study import study  # no other command needs it
+    from explorer.analysis.alignment.study import study  # slow to import, used only here
 
     if not cross_sites(loaded):
         raise ValueError(text.t("align.no_cross", lang=args.lang, name=loaded.name))
@@ -97,7 +97,7 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
 
 
 def write(aligned: tuple[Alignment, ...], out: Path) -> list[Path]:
-    """The file, by its ending, and with Moses lines the two texts that they count; all paths."""
+    """Write the file in the format of its suffix, and for Moses lines the two texts; all paths."""
     if out.suffix == ".json":
         files = {out: to_json(aligned)}
     elif out.suffix == ".csv":
@@ -116,7 +116,7 @@ def write(aligned: tuple[Alignment, ...], out: Path) -> list[Path]:
 
 
 def _back(loaded: LoadedModel, asked: str | None) -> LoadedModel | None:
-    """The model of the other direction; None where none is wanted, or known."""
+    """The model of the opposite direction; None if it is not wanted, or unknown."""
     from explorer.analysis.alignment.study import other_direction
 
     if asked == NONE:
@@ -134,7 +134,7 @@ def _sentences(loaded: LoadedModel) -> tuple[str, ...]:
 def _say(
     found: "Study", loaded: LoadedModel, back: LoadedModel | None, args: argparse.Namespace
 ) -> None:
-    """What the links are read off, on the standard error."""
+    """Print what the links are based on to standard error."""
     shift, head = found.ranked()[0]
     layer, number = found.heads[head]
     mean = found.aligner(args.read_off) is found.mean

@@ -1,4 +1,4 @@
-"""The command `atlas`: what each head does over a file, by one process or by many (torchrun)."""
+"""The command `atlas`: what each head does over a file, with one process or many (torchrun)."""
 
 import argparse
 import os
@@ -19,11 +19,11 @@ from explorer.problems import InputProblem
 from explorer.text import t
 
 PATIENCE = timedelta(days=30)
-"""How long a process waits for the others at the end: they may have slower machines."""
+"""How long a process waits for slower ones at the end."""
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """What `make_atlas` reads, besides the model."""
+    """The options of `make_atlas`, in addition to the model."""
     command.add_argument(
         "--data",
         type=Path,
@@ -57,15 +57,15 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def make_atlas(loaded: LoadedModel, args: argparse.Namespace) -> int:
-    """Measure every shard that has no file yet; the first process then merges them all.
+    """Measure every shard that has no file yet; the first process then merges all shards.
 
-    Raises InputProblem, `atlas_there` where the model has an atlas and nobody says to replace it;
+    Raises InputProblem, `atlas_there` if the model has an atlas and replacing it was not requested;
     OSError; ValueError for an impossible `--ablate`.
     """
     if args.ablate < 0:
         raise ValueError(f"--ablate is {args.ablate}: it must be 0 or more")
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
-    torch.set_num_threads(1)  # sums over several threads would depend on how many there are
+    torch.set_num_threads(1)  # sums over several threads depend on their number
     corpus = scan(args.data)
     out: Path = args.out or home_of(loaded)
     making = Making(
@@ -80,10 +80,10 @@ def make_atlas(loaded: LoadedModel, args: argparse.Namespace) -> int:
             _say_what_is_there(making, args.lang)
             making.begin()
         if world > 1:
-            dist.barrier()  # the folder is there
+            dist.barrier()  # the folder exists
         _measure(making, rank, world, args.lang)
         if world > 1:
-            dist.barrier()  # every shard is there
+            dist.barrier()  # all shards exist
         if rank == 0:
             _finish(making, args.lang)
     finally:
@@ -93,7 +93,7 @@ def make_atlas(loaded: LoadedModel, args: argparse.Namespace) -> int:
 
 
 def _measure(making: Making, rank: int, world: int, lang: str) -> None:
-    """The units of this process: every `world`-th one. The first shows how far all are."""
+    """Measure every `world`-th unit, this process's share. The first reports overall progress."""
     total = len(making.units)
     with tqdm(
         total=total,
@@ -110,7 +110,7 @@ def _measure(making: Making, rank: int, world: int, lang: str) -> None:
 
 
 def _say_what_is_there(making: Making, lang: str) -> None:
-    """What an earlier run left in the folder, on the error stream."""
+    """Report the results of an earlier run in the folder on standard error."""
     if (before := making.changed()) is not None:
         _say(
             "changed", lang, name=making.corpus.path.name, before=before[:12],

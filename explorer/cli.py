@@ -38,11 +38,11 @@ command worked, 1 when a certificate fails, and 2 when the input cannot be used.
 
 def app(args: argparse.Namespace) -> int:
     """Open the app in a browser."""
-    from streamlit.web import cli  # half a second that no other command needs
+    from streamlit.web import cli  # takes half a second to import, used only here
 
     from explorer.guard import embedding
 
-    embedding()  # what is no origin is said now
+    embedding()  # report an invalid origin now
     if args.models:
         for folder in args.models:
             if not folder.exists():
@@ -54,7 +54,7 @@ def app(args: argparse.Namespace) -> int:
         print(f"headlight: {VARIABLE}: there is no folder {folder}", file=sys.stderr)
     for folder in without_models():
         print(f"headlight: {VARIABLE}: there is no model in {folder}", file=sys.stderr)
-    placing = placing_of(args)  # a GPU that is not there is said now, not to the first visitor
+    placing = placing_of(args)  # report a missing GPU now, not to the first user
     os.environ[DEVICE_VARIABLE] = placing.device
     if placing.dtype is not None:
         os.environ[DTYPE_VARIABLE] = placing.dtype
@@ -63,20 +63,20 @@ def app(args: argparse.Namespace) -> int:
     if args.allow_uploads:
         os.environ[UPLOADS] = "1"
         args.further = [*UPLOAD_SIZE, *args.further]
-    capacity()  # refuses a wrong HEADLIGHT_SESSIONS now, not at the first visit
+    capacity()  # report an invalid HEADLIGHT_SESSIONS now, not at the first visit
     port = [] if args.port is None else ["--server.port", str(args.port)]
     print(f"headlight: {listening(args.public, args.further)}", flush=True)
     if args.workers > 1:
         return _several(args)
     address = ["--server.address", EVERYWHERE] if args.public else []
-    # Streamlit reads the configuration in the script's own folder from wherever it is started.
-    # It ends the process itself, with status 2 for an option that it does not know.
+    # Streamlit reads the configuration in the script's folder, whatever the working directory.
+    # It exits by itself, with status 2 for an unknown option.
     cli.main(["run", str(home() / "app.py"), *port, *address, *args.further], prog_name="streamlit")
     return 0
 
 
 def _several(args: argparse.Namespace) -> int:
-    """Several processes behind one address; their relay listens, and not Streamlit."""
+    """Serve with several processes at one address, on which their relay listens."""
     taken = ("--server.address", "--server.port", "--server.headless")
     for each in args.further:
         if each.partition("=")[0] in taken:
@@ -88,9 +88,9 @@ def _several(args: argparse.Namespace) -> int:
 
 
 def listening(public: bool, further: Sequence[str]) -> str:
-    """Who can reach the app, in words; `further` are options for Streamlit.
+    """A description of who can reach the app; `further` are options for Streamlit.
 
-    Raises ValueError where `--public` and Streamlit's own address contradict each other.
+    Raises ValueError if `--public` contradicts Streamlit's own address.
     """
     asked = any(each.partition("=")[0] == ADDRESS for each in further)
     if public and asked:
@@ -103,7 +103,7 @@ def listening(public: bool, further: Sequence[str]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Returns its exit status, or 2 after saying what cannot be used."""
+    """Run one command. Returns its exit status, or 2 after reporting invalid input."""
     parser = _parser()
     args, further = parser.parse_known_args(argv)
     if further and args.run is not app:
@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = explorer.__main__.refusal(error, getattr(args, "lang", "en"))
         print(f"headlight: {said}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:  # a training that was stopped can be resumed
+    except KeyboardInterrupt:  # an interrupted training can be resumed
         return 130
 
 
@@ -134,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         description=app.__doc__,
         epilog="All further options are passed on to `streamlit run`, such as --server.headless "
         "true; `streamlit run --help` lists them.",
-        allow_abbrev=False,  # --serv… is Streamlit's business
+        allow_abbrev=False,  # --serv… belongs to Streamlit
     )
     command.set_defaults(run=app)
     command.add_argument(

@@ -1,4 +1,4 @@
-"""The terms that the app uses, one name for one thing in each language (assets/glossary.toml)."""
+"""The terms of the app: one name per concept in each language (assets/glossary.toml)."""
 
 import re
 import tomllib
@@ -11,7 +11,7 @@ from models.training.home import asset
 @dataclass(frozen=True)
 class Term:
     """A term in one language: its name, its meaning in one or two sentences, and the page that
-    shows it; `avoid` are other names for it, which no text of the app uses.
+    shows it; `avoid` are other names for it, which the app's texts must not use.
     """
 
     name: str
@@ -22,7 +22,7 @@ class Term:
 
 @cache
 def terms(lang: str) -> tuple[Term, ...]:
-    """All terms, in the order of the file. Raises KeyError for a language that it lacks."""
+    """All terms, in file order. Raises KeyError for a language that the file lacks."""
     found = tomllib.loads(asset("glossary.toml").read_text(encoding="utf-8"))["term"]
     return tuple(
         Term(each[lang], each[f"means_{lang}"], each["page"], tuple(each.get(f"avoid_{lang}", ())))

@@ -1,12 +1,12 @@
-"""What stands between the network and Streamlit, with nginx in front or without.
+"""Protects Streamlit from the network, with or without nginx in front.
 
-Refused: websockets opened by pages of other sites, and addresses of Streamlit that no page needs.
-Added to each answer: what a browser may do with it. A refusal of a request that still has a body to
-send waits for the body, so that it is heard.
+Refuses websockets opened by pages of other sites, and Streamlit addresses that no page needs.
+Adds headers that restrict the browser to each response. A refusal of a request with a body is sent
+after the body has been read, so that the client receives it.
 
-Streamlit compares a foreign `Origin` with the addresses of this machine, for which it asks a
-service on the internet, on the event loop: one such request held every session up. Here an origin
-is compared with the request's own `Host` and the configured names only.
+Streamlit compares a foreign `Origin` with the addresses of this machine, for which it queries a
+service on the internet, on the event loop: one such request blocked every session. Here an origin
+is compared only with the request's own `Host` and the configured names.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import config, file_util, net_util, url_util
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0"})
-"""Hosts that Streamlit trusts on any port: pages of the user's own machine."""
+"""Hosts that Streamlit trusts on any port: pages on the user's own machine."""
 POLICY_VIOLATION = 1008
 """RFC 6455, section 7.4.1."""
 EMBEDDING = "HEADLIGHT_EMBED_ORIGINS"
@@ -35,15 +35,15 @@ _ORIGIN = re.compile(r"https?://(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:[0-9]{1,5})?",
 _CLOSED = re.compile(r"/_stcore/(agent(/|$)|script-health-check/?$)")
 _METRICS = re.compile(r"/_stcore/metrics/?$")
 OWN_PAGE = {"allowedOrigins": [], "useExternalAuthToken": False}
-"""The host-config, for which the front end asks: no page around it may send it orders."""
+"""The host-config that the front end requests: no embedding page may send it commands."""
 MOST_DRAINED, PATIENCE = 256_000_000, 30.0
-"""Bytes, and seconds, for which a body is read that nobody wants any more."""
+"""Maximum bytes and seconds for reading the body of a refused request."""
 
 
 def stay_inside() -> None:
     """Keep Streamlit from asking a service on the internet for this machine's address.
 
-    Its welcome asks too, before this module is imported: .streamlit/config.toml switches that off.
+    Its welcome message does so before this module is imported; .streamlit/config.toml disables it.
     """
     net_util.get_external_ip = lambda: None
 
@@ -51,8 +51,8 @@ def stay_inside() -> None:
 def is_own(origin: str | None, host: str | None) -> bool:
     """Whether a request with this `Origin` comes from a page of this app, or from no page.
 
-    Own are the `Host` of the request, this machine, `browser.serverAddress` if it is set, and the
-    names in `server.corsAllowedOrigins`; all are own if `server.enableCORS` is off.
+    Own origins are the `Host` of the request, this machine, `browser.serverAddress` if it is set,
+    and the names in `server.corsAllowedOrigins`; any origin if `server.enableCORS` is off.
     """
     if origin is None or not config.get_option("server.enableCORS"):
         return True
@@ -61,7 +61,7 @@ def is_own(origin: str | None, host: str | None) -> bool:
         name = asked.hostname
     except ValueError:
         return False
-    if not name:  # "null": a page in a sandbox, or a file
+    if not name:  # "null": a sandboxed page, or a file
         return False
     if asked.netloc == host or name in LOCAL:
         return True
@@ -72,14 +72,14 @@ def is_own(origin: str | None, host: str | None) -> bool:
 
 
 def _hostname(address: str) -> str | None:
-    """The host of an address with or without a scheme."""
+    """The host of an address, with or without a scheme."""
     return urlsplit(address if "//" in address else f"//{address}").hostname
 
 
 def embedding() -> tuple[str, ...]:
-    """The origins whose pages may show the app in a frame, besides its own.
+    """The foreign origins whose pages may embed the app in a frame.
 
-    Raises ValueError if the environment names something else than origins.
+    Raises ValueError if the environment names anything but origins.
     """
     named = os.environ.get(EMBEDDING, "").replace(",", " ").split()
     for each in named:
@@ -94,8 +94,8 @@ def embedding() -> tuple[str, ...]:
 def policy(page: str, frames: tuple[str, ...]) -> str:
     """The content security policy for Streamlit's front end; `page` is its index.html.
 
-    The one script in the page itself is allowed by its hash. Streamlit imports the scripts of
-    components as blobs, and its styles are made by scripts. CSP level 3, W3C.
+    The one inline script is allowed by its hash. Streamlit imports the scripts of
+    components as blobs, and scripts create its styles. CSP level 3, W3C.
     """
     inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in inline]
@@ -114,23 +114,23 @@ def policy(page: str, frames: tuple[str, ...]) -> str:
 
 
 def headers() -> dict[str, str]:
-    """What is said with every answer. Raises ValueError as `embedding`."""
+    """The headers of every response. Raises ValueError as `embedding`."""
     page = Path(file_util.get_static_dir(), "index.html").read_text(encoding="utf-8")
     frames = embedding()
     said = {
         "content-security-policy": policy(page, frames),
         "x-content-type-options": "nosniff",
-        "referrer-policy": "same-origin",  # links hold what a user typed
+        "referrer-policy": "same-origin",  # links contain the user's text
         "cross-origin-resource-policy": "same-origin",
         "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     }
-    if not frames:  # an older rule, which knows no list
+    if not frames:  # an older header, which supports no list
         said["x-frame-options"] = "SAMEORIGIN"
     return said
 
 
 class Guard:
-    """Refuses what no page of this app sends; everything else goes on to `app`."""
+    """Refuses requests that no page of this app sends; passes everything else to `app`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -141,7 +141,7 @@ class Guard:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request or websocket, as ASGI passes it."""
+        """Handle one request or websocket (ASGI)."""
         if scope["type"] == "websocket":
             asked = Headers(scope=scope)
             if not is_own(asked.get("origin"), asked.get("host")):
@@ -162,13 +162,13 @@ class Guard:
 
 
 class _Exchange:
-    """A request and its answer, to which our headers are added."""
+    """A request and its response, to which our headers are added."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, further: dict[str, str]) -> None:
         self._receive, self._send, self._further = receive, send, further
         asked = Headers(scope=scope)
         has_body = asked.get("content-length", "0") != "0" or "transfer-encoding" in asked
-        # A body that waits for a word from here is sent by nobody who is refused.
+        # A client that expects "100 Continue" sends no body once it is refused.
         self._is_read = not has_body or "expect" in asked
 
     async def receive(self) -> Message:
@@ -178,7 +178,7 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """A part of the answer; its end comes once the request has been read."""
+        """Send a part of the response; its end is delayed until the request has been read."""
         if message["type"] == "http.response.start":
             said = MutableHeaders(scope=message)
             for name, value in self._further.items():
@@ -191,7 +191,7 @@ class _Exchange:
         await self._send(message)
 
     async def answer(self, status: int, kind: str, content: bytes) -> None:
-        """The whole answer at once."""
+        """Send the whole response at once."""
         said = {
             "content-type": kind,
             "content-length": str(len(content)),
@@ -202,7 +202,7 @@ class _Exchange:
         await self.send({"type": "http.response.body", "body": content})
 
     async def _drain(self) -> None:
-        """Read what is left of the request: a connection closed before would lose the answer."""
+        """Read the rest of the request: closing earlier would lose the response."""
         left = MOST_DRAINED
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):

@@ -1,8 +1,8 @@
-"""What is shown for each token of a row: its label.
+"""Token labels: what is displayed for each token of a sequence.
 
-A token is a piece of a text in bytes. What is shown for it are the characters that its bytes belong
-to, so a Chinese character that a byte-level tokenizer cut into several tokens stands in each of
-them, with a small number that counts them: 你₁ 你₂.
+A token is a sequence of bytes. Its label consists of the characters that these bytes belong
+to, so a Chinese character that a byte-level tokenizer split into several tokens appears in each of
+them, with a subscript that counts them: 你₁ 你₂.
 """
 
 import unicodedata
@@ -12,19 +12,19 @@ from itertools import pairwise
 from models.foreign.prompts import LINE_END
 from models.tokenizer import Tokenizer
 
-CONTINUED = "·"  # shown before a piece that goes on with a word of a script that has blanks
-BLANK = "␣"  # shown for a token that is a blank alone
+CONTINUED = "·"  # precedes a piece that continues a word, in scripts with blanks
+BLANK = "␣"  # displayed for a token that is a single blank
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-"""The scripts without blanks between words, as names of their characters begin."""
+"""Scripts without blanks between words, as prefixes of their Unicode character names."""
 NUMBERS = "₀₁₂₃₄₅₆₇₈₉"
 SUBSCRIPTS = str.maketrans("0123456789", NUMBERS)
 
 
 class SpecialToken(str):
-    """The label of a special token: of one that no text contains, whatever it is called.
+    """The label of a special token, which no text contains, whatever its name.
 
-    It reads like any label. Who draws labels can tell it by `special`, also from the same
-    characters typed by a user, which are text.
+    It reads like any label. The attribute `special` distinguishes it from the same characters typed
+    by a user, which are text.
     """
 
     __slots__ = ()
@@ -39,11 +39,11 @@ class WithinCharacter(str):
 
 
 def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """What is shown for each token: the characters that its bytes belong to.
+    """The label of each token: the characters that its bytes belong to.
 
-    "·" stands before a piece inside a word, and small numbers count the tokens that share one
-    character. Bytes that make no character are shown as numbers: <E4>. The label of a special
-    token is a `SpecialToken`.
+    "·" precedes a piece inside a word, and subscripts count the tokens that share one character.
+    Bytes that form no character are displayed as numbers: <E4>. The label of a special token is a
+    `SpecialToken`.
     """
     special = [tokenizer.is_special(token) for token in ids]
     pieces = [
@@ -77,21 +77,21 @@ def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 
 def _spaced(character: str) -> bool:
-    """Whether it is a letter of a script that puts blanks between its words."""
+    """Whether it is a letter of a script with blanks between words."""
     return character.isalpha() and (
         character.isascii() or not unicodedata.name(character, "").startswith(UNSPACED)
     )
 
 
 def _blank(text: str) -> str:
-    """The label of a token that is white space alone."""
+    """The label of a token that consists of white space."""
     return LINE_END if "\n" in text else BLANK if text else "∅"
 
 
 def _characters(text: bytes) -> tuple[list[str], list[int]]:
-    """The characters of some bytes, and for each byte the number of its character.
+    """The characters of some bytes, and for each byte the index of its character.
 
-    A byte that belongs to no character is one of its own, shown as its number.
+    A byte that belongs to no character counts as its own character, displayed as a number.
     """
     characters: list[str] = []
     of_byte: list[int] = []
@@ -112,7 +112,7 @@ def _characters(text: bytes) -> tuple[list[str], list[int]]:
 
 
 def _shared(starts: Sequence[int], of_byte: Sequence[int]) -> dict[tuple[int, int], int]:
-    """(character, token) -> its place among the character's tokens; whole ones are absent."""
+    """(character, token) -> its index among the character's tokens; unsplit ones are absent."""
     tokens: dict[int, list[int]] = {}
     for index, (first, last) in enumerate(pairwise(starts)):
         for number in dict.fromkeys(of_byte[first:last]):

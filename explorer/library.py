@@ -35,19 +35,19 @@ from models.transformer import Model
 
 CHECKPOINTS = asset("checkpoints")
 SMALL = 50_000_000
-"""Parameters up to which a model is laid out for decoding, which takes up to twice its memory."""
+"""Parameters up to which a model is repacked for decoding, which takes up to twice its memory."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The weights of a model on disk: their bytes, and the kinds of numbers in them."""
+    """The weights of a model on disk: their bytes, and their data types."""
 
     n_bytes: int
     dtypes: tuple[str, ...]
 
     @classmethod
     def at(cls, path: Path) -> "Stored":
-        """Those of a folder's safetensors, all together, or of one GGUF file."""
+        """The weights of a folder's safetensors, all together, or of one GGUF file."""
         if path.is_file():
             return cls(path.stat().st_size, ("GGUF",))
         weights = sorted(path.glob("*.safetensors"))
@@ -59,22 +59,22 @@ def _dtypes(path: Path) -> set[str]:
     try:
         with safe_open(path, framework="np") as file:
             return {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError):  # a file beside the model's own that is no such file
+    except (SafetensorError, OSError):  # an unrelated file next to the model's own
         return set()
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model with its tokenizer, ready to be run and shared: eval mode, never changed."""
+    """A model with its tokenizer, ready to be run and shared: eval mode, never modified."""
 
     name: str
     model: Model
     tokenizer: Tokenizer
     config: ModelConfig
     folder: Path
-    was_stored: Stored | None = None  # where the folder is gone
-    not_shown: tuple[str, ...] = ()  # stored tensors that change nothing here: other heads
-    asked: Asked = field(default_factory=Asked)  # how it is run elsewhere
+    was_stored: Stored | None = None  # used if the folder is gone
+    not_shown: tuple[str, ...] = ()  # stored tensors that have no effect here: other heads
+    asked: Asked = field(default_factory=Asked)  # how it is run in other libraries
 
     @property
     def stored(self) -> Stored:
@@ -82,24 +82,24 @@ class LoadedModel:
         return self.was_stored or Stored.at(self.folder)
 
     def part(self, path: str) -> nn.Module:
-        """A part of the model whose weights may be read: on the CPU, and not in half precision."""
+        """A module whose weights may be read: on the CPU, and not in half precision."""
         return shown(self.model.get_submodule(path))
 
     @property
     def marks(self) -> Marks:
-        """What the special tokens of its tokenizer are for."""
+        """The roles of its tokenizer's special tokens."""
         return self.tokenizer.marks
 
     @once
     def languages(self) -> Codes:
-        """The codes of the languages that it can read and write; none unless there are several."""
+        """The codes of the languages that it can translate; empty unless there are several."""
         if not isinstance(self.tokenizer, ForeignTokenizer) or "tgt" not in self.model.framed:
             return {}
         return languages_of(self.tokenizer)
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The languages that it reads and writes, of its `languages`."""
+        """The source and target language, among its `languages`."""
         names = {token: name for name, token in self.languages.items()}
         framed = (self.model.framed[stream] for stream in ("src", "tgt"))
         source, target = (
@@ -109,7 +109,7 @@ class LoadedModel:
         return source, target
 
     def speaking(self, source: str, target: str) -> "LoadedModel":
-        """The same weights for another pair of languages. Raises InputProblem `unknown_model`."""
+        """The same weights for another language pair. Raises InputProblem `unknown_model`."""
         name, codes = in_languages(self.name, source, target), self.languages
         if not {source, target} <= codes.keys():
             raise InputProblem("unknown_model", name=name, available=", ".join(codes))
@@ -120,17 +120,17 @@ class LoadedModel:
 
     @property
     def foreign(self) -> bool:
-        """Whether another library wrote it, so that little is known of its training."""
+        """Whether it was made with another library, so that little is known of its training."""
         return isinstance(self.tokenizer, ForeignTokenizer)
 
     @property
     def fills_in(self) -> bool:
-        """Whether it predicts what stands at a mask in its text."""
+        """Whether it predicts the masked tokens of its text."""
         return self.model.predicts == "same" and self.marks.mask is not None
 
     @property
     def prompt(self) -> Prompt | None:
-        """What its own template puts around a question, if it learned to chat in a known form."""
+        """What its own template adds around a question, if it is a chat model of a known form."""
         return self.tokenizer.prompt if isinstance(self.tokenizer, ForeignTokenizer) else None
 
     @property
@@ -144,11 +144,11 @@ class LoadedModel:
         return self.model.attention_sites()
 
     def str_tokens(self, ids: Sequence[int]) -> list[str]:
-        """What is shown for each token: see `explorer.labels`."""
+        """The label of each token: see `explorer.labels`."""
         return str_tokens(self.tokenizer, ids)
 
     def site(self, name: str) -> AttentionSite:
-        """The site with this name. Raises KeyError for a name that the model does not have."""
+        """The site with this name. Raises KeyError for an unknown name."""
         for site in self.sites:
             if site.name == name:
                 return site
@@ -158,19 +158,19 @@ class LoadedModel:
 def list_models(folder: Path = CHECKPOINTS) -> tuple[str, ...]:
     """The names of the checkpoints in `folder`, sorted, and of those that HEADLIGHT_MODELS adds.
 
-    A model of one's own that has the name of a shipped one is not listed.
+    A model from HEADLIGHT_MODELS with the name of a shipped one is not listed.
     """
     shipped = sorted(path.parent.name for path in folder.glob("*/config.json"))
     return tuple(dict.fromkeys([*shipped, *found()]))
 
 
 def translators(names: Sequence[str], folder: Path = CHECKPOINTS) -> tuple[str, ...]:
-    """Those of these models that read a source, by their configs alone."""
+    """The models among these that read a source, according to their configs."""
     return tuple(name for name in names if reads_source(_folder(split_step(name)[0], folder)))
 
 
 def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
-    """The steps of a model's training at which it can be opened too, rising; mostly none."""
+    """The training steps of a model's saved snapshots, in rising order; usually none."""
     base, _ = split_step(name)
     return kept_snapshots(_folder(base, folder)) if base in list_models(folder) else ()
 
@@ -178,7 +178,7 @@ def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
 def split_step(name: str) -> tuple[str, int | None]:
     """ "reverse@40" is the model "reverse" after 40 steps of training: ("reverse", 40).
 
-    The languages of a translator are left out of its name.
+    The language pair of a translator is removed from its name.
     """
     name, _ = split_languages(name)
     base, _, step = name.partition("@")
@@ -186,24 +186,24 @@ def split_step(name: str) -> tuple[str, int | None]:
 
 
 def at_step(name: str, step: int | None) -> str:
-    """The name of a model at a step of its training; None: as it was at the end."""
+    """The name of a model at a training step; None: the final model."""
     base, _ = split_step(name)
     return base if step is None else f"{base}@{step}"
 
 
 def in_languages(name: str, source: str, target: str) -> str:
-    """The name of a translator for a pair of languages: see `split_languages`."""
+    """The name of a translator for a language pair: see `split_languages`."""
     return f"{split_languages(name)[0]}@{source}-{target}"
 
 
 def _folder(name: str, folder: Path) -> Path:
-    """Where a listed model lies: in the shipped folder, or where HEADLIGHT_MODELS found it."""
+    """The folder of a listed model: the shipped one, or the one found in HEADLIGHT_MODELS."""
     path = folder / name
-    return path if os.path.isdir(path) else found().get(name, path)  # never raises, as Path does
+    return path if os.path.isdir(path) else found().get(name, path)  # never raises, unlike Path
 
 
 def same_vocabulary(name: str, folder: Path = CHECKPOINTS) -> tuple[str, ...]:
-    """The other models, and snapshots, with this one's tokenizer file, vocabulary and family."""
+    """The other models, and snapshots, with the same tokenizer file, vocabulary and family."""
     own = _vocabulary(_folder(split_step(name)[0], folder))
     bases = [each for each in list_models(folder) if _vocabulary(_folder(each, folder)) == own]
     names = [at_step(each, step) for each in bases for step in (None, *snapshots(each, folder))]
@@ -212,7 +212,7 @@ def same_vocabulary(name: str, folder: Path = CHECKPOINTS) -> tuple[str, ...]:
 
 def _vocabulary(path: Path) -> tuple[bytes, Any, Any] | None:
     """The tokenizer of a checkpoint, the size of its vocabulary, and its family (None: of another
-    library). None for a folder without these, which has words of its own when it is opened.
+    library). None for a folder without these, whose problem is reported when it is opened.
     """
     try:
         path = revision(path)
@@ -244,13 +244,13 @@ def open_model(
         path = _folder(base, folder)
     else:
         path, base = name, name.name
-        if not os.path.exists(path):  # unlike Path, of a name that is too long as well
+        if not os.path.exists(path):  # unlike Path, accepts a name that is too long
             available = list_models(folder)
             raise InputProblem("unknown_model", name=str(path), available=", ".join(available))
     try:
         weights = WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}"
         checkpoint = open_folder(path, weights, placing or Placing.asked())
-    except Refusal as error:  # of the folder, or of the device that the environment asks for
+    except Refusal as error:  # from the folder, or from the device that the environment names
         raise InputProblem("broken_model", name=base, reason=error) from error
     small = sum(each.numel() for each in checkpoint.model.parameters()) <= SMALL
     (lay_out_for_decoding if small else speed_up)(checkpoint.model)

@@ -1,8 +1,8 @@
-"""Numbers formatted for readers: for pages, figures, components and reports alike.
+"""Numbers formatted for pages, figures, components and reports alike.
 
-A minus sign is as wide as a plus ("−", not a hyphen), a space comes before "%", and NaN is shown as
-such; what rounds to 0 has no sign of its own ("0 %", "+0.00"). What components draw in the browser
-follows `components/numbers.js`.
+A minus sign is as wide as a plus ("−", not a hyphen), a space precedes "%", and NaN is shown as
+such; a value that rounds to 0 has no sign ("0 %", "+0.00"). The numbers that components draw in the
+browser follow `components/numbers.js`.
 """
 
 import math
@@ -16,7 +16,7 @@ _PERCENTS = np.array([f"{tenths / 10:.1f} %" for tenths in range(1001)], object)
 
 
 def minus(text: str) -> str:
-    """A formatted number with a minus sign in place of each hyphen."""
+    """A formatted number with hyphens replaced by minus signs."""
     return text.replace("-", "−")
 
 
@@ -36,7 +36,7 @@ def digits(value: float, n: int = 3) -> str:
 
 
 def number(value: float) -> str:
-    """A number as Markdown: 1.1 · 10⁻¹⁵ where it is small, NaN where it is none."""
+    """A number as Markdown: 1.1 · 10⁻¹⁵ if it is small, NaN if it is not a number."""
     if not math.isfinite(value):
         return "NaN"
     if value == 0 or value >= 0.01:
@@ -47,7 +47,7 @@ def number(value: float) -> str:
 
 
 def tabled(value: float) -> str:
-    """A number in a table of findings: whole ones in full, others with three digits, NaN as –."""
+    """A number in a table of findings: integers in full, others with three digits, NaN as –."""
     if math.isnan(value):
         return "–"
     if float(value).is_integer() and abs(value) < 1e15:
@@ -56,7 +56,7 @@ def tabled(value: float) -> str:
 
 
 def percent(weight: float) -> str:
-    """A weight as a reader says it: "71 %", and "0.4 %" where whole numbers would hide it."""
+    """A weight as text: "71 %", and "0.4 %" if whole numbers would hide it."""
     return whole_percent(weight) if weight >= 0.095 else f"{100 * weight:z.1f} %"
 
 
@@ -66,21 +66,21 @@ def whole_percent(weight: float) -> str:
 
 
 def share(value: float) -> str:
-    """A share as `percent` says it, where rounding is nothing: "0 %", not "0.0 %"."""
+    """A share as in `percent`, with zero without decimals: "0 %", not "0.0 %"."""
     return "0 %" if abs(value) < 1e-5 else percent(value)
 
 
 def percents(weights: NDArray[np.floating[Any]]) -> NDArray[np.object_]:
-    """Weights 0 to 1 as text, one decimal: "12.3 %"; what rounds to nothing is "< 0.1 %".
+    """Weights 0 to 1 as text with one decimal: "12.3 %"; values that round to zero are "< 0.1 %".
 
-    The thousand texts are made once: formatting each of 128 x 128 cells would take 30 ms.
+    The thousand texts are cached: formatting each of 128 x 128 cells would take 30 ms.
     """
     tenths = np.rint(np.clip(weights, 0, 1) * 1000).astype(np.int16)
     return np.where((tenths == 0) & (weights > 0), "< 0.1 %", _PERCENTS[tenths])
 
 
 def compact(value: float) -> str:
-    """A number beside its bar: 63.1 M, 12,345, 0.25; NaN as –."""
+    """A number next to its bar: 63.1 M, 12,345, 0.25; NaN as –."""
     if math.isnan(value):
         return "–"
     if abs(value) >= 1e6:
@@ -97,13 +97,13 @@ def byte_size(n_bytes: float) -> str:
 
 
 def millions(count: int) -> str:
-    """A count as 42 M or 1.3 G, and as 0.4 M where whole millions would hide it."""
+    """A count as 42 M or 1.3 G, and as 0.4 M if whole millions would hide it."""
     if count >= 1e9:
         return f"{count / 1e9:.1f} G"
     return f"{count / 1e6:.0f} M" if count >= 1e7 else f"{count / 1e6:.2g} M"
 
 
 def root(value: float) -> str:
-    """A number as the root of a whole one where it is that: "√64", "√18"; 1 stays "1"."""
+    """A number as the root of an integer if it is one: "√64", "√18"; 1 stays "1"."""
     square = round(value**2)
     return f"√{square}" if square > 1 and math.isclose(value**2, square) else fixed(value, 0)

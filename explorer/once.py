@@ -1,4 +1,4 @@
-"""A property that is computed when it is first read, and kept with its object."""
+"""A property that is computed on first access and cached on its object."""
 
 from collections.abc import Callable
 from typing import Any, Generic, Self, TypeVar, overload
@@ -7,11 +7,11 @@ Value = TypeVar("Value")
 
 
 class once(Generic[Value]):  # noqa: N801 (it is used as a decorator)
-    """`functools.cached_property` as it is from Python 3.12 on: without a lock.
+    """`functools.cached_property` as it is since Python 3.12: without a lock.
 
-    Python 3.11 holds one lock for all objects of a class while it computes. A visitor who lets
-    others go first meanwhile (`runs.passes`) would wait for them, and they for the lock. Here
-    two threads that read at once may both compute; what the second one makes is kept.
+    Python 3.11 holds one lock for all objects of a class while it computes. A session that yields
+    to others during the computation (`runs.passes`) would wait for them, and they for the lock.
+    Here two threads that read at once may both compute; the second result is cached.
     """
 
     def __init__(self, function: Callable[[Any], Value]) -> None:

@@ -1,13 +1,13 @@
 """Everything that the explorer refuses, by key: the words for each are in the text files.
 
-Whoever raises says what was wrong in values (limits, lengths, names); whoever shows it looks up
-`problems.<key>` in the reader's language and fills them in.
+The exception carries the key and values (limits, lengths, names); the caller that shows it looks up
+`problems.<key>` in the user's language and fills them in.
 """
 
 from models.refusals import Refusal
 
 Value = str | int | float | Refusal
-"""What was wrong, in numbers and names; of a model that does not open, the library's own reason."""
+"""The values of a problem: numbers and names; if a model does not open, the library's reason."""
 
 PROBLEMS: dict[str, frozenset[str]] = {
     key: frozenset(values.split())
@@ -15,22 +15,22 @@ PROBLEMS: dict[str, frozenset[str]] = {
         # a typed sentence
         "empty": "",
         "whitespace_only": "",
-        "nothing_left": "",  # only control characters, or nothing that makes a token
+        "nothing_left": "",  # only control characters, or nothing that yields a token
         "no_tokens": "reason",  # the tokenizer fails on it
         "too_long_chars": "limit length",
         "too_many_tokens": "limit length",
         "too_many_bytes": "limit length size bound",  # tokens, and megabytes
-        "nothing_aligned": "",  # of two texts, where a question could be put to both
+        "nothing_aligned": "",  # no position of two texts at which both can be asked
         "too_few_pairs": "",  # of sentences and their translations
-        "one_token": "",  # where an experiment takes several
-        "too_few_tokens": "limit length",  # of a text that is to go beyond the training
-        # a typed translation, or the forced beginning of one
+        "one_token": "",  # for an experiment that needs several
+        "too_few_tokens": "limit length",  # of a text that must be longer than in training
+        # a typed translation, or the forced prefix of one
         "target_too_long": "limit length",
         "unknown_forced": "characters",
-        "nothing_to_fill": "",  # a text without a mask, for a model that fills masks in
-        "writes_nothing": "",  # a model that writes no token after another
-        "no_logits": "",  # a model that says no tokens
-        # a batch of sentences, one a line
+        "nothing_to_fill": "",  # a text without mask tokens, for a model that fills masks in
+        "writes_nothing": "",  # a model that does not generate token by token
+        "no_logits": "",  # a model without an LM head
+        # a batch of sentences, one per line
         "no_lines": "limit",
         "too_many_lines": "limit length",
         # settings, from a widget or from a link
@@ -48,7 +48,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "file_table": "name reason",
         "too_many_sentences": "name limit",
         # an atlas
-        "file_changed": "name",  # while it was read
+        "file_changed": "name",  # while it was being read
         "nothing_measured": "name too_long unreadable",  # lines
         "no_room": "folder done total",  # shards
         "shards_elsewhere": "folder count",
@@ -62,10 +62,10 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_nothing": "name",
         "upload_pickle": "name",
         "upload_file": "name file limit",  # bytes of one file in it
-        "upload_tensors": "name limit",  # bytes of the list of them
+        "upload_tensors": "name limit",  # bytes of the list of tensors
         "upload_heavy": "name",
         "heavy_tokenizer": "limit megabytes",  # seconds
-        "upload_gone": "name",  # of another session, or no longer kept
+        "upload_gone": "name",  # of another session, or deleted
         # a training
         "training_model": "reason",
         "training_large": "count limit",
@@ -78,7 +78,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
 
 
 class InputProblem(ValueError):  # noqa: N818 (the user's problem, not an error of ours)
-    """Something that the user gave cannot be used; `key` says what, `values` say how much.
+    """Invalid input from the user; `key` says what is wrong, `values` are the details.
 
     Raises KeyError for a key or values that `PROBLEMS` does not list.
     """

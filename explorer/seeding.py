@@ -12,9 +12,9 @@ _GENERATOR = Exclusive()
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Run a block with torch's global generator at `seed`; afterwards its state is restored.
+    """Run a block with torch's global generator at `seed`; its state is restored afterwards.
 
-    There is one such generator for all sessions, so their blocks take turns: keep them short.
+    All sessions share this generator, so their blocks run one at a time: keep them short.
     """
     with _GENERATOR.held(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -1,9 +1,9 @@
-"""What the server does beside Streamlit, so that the first picture comes soon.
+"""Server additions to Streamlit that make the first picture appear sooner.
 
-`streamlit run` answers long before it runs any code of the app, which it does for the first
-visitor. While her browser loads Streamlit's front end, a thread imports the app, opens the model of
-a first visit and runs its sentence. The hundred files of that front end are answered from memory,
-where Streamlit asks the file system in several threads for each; and nothing that is sent waits.
+`streamlit run` answers long before it runs any code of the app, which happens on the first visit.
+While the browser loads Streamlit's front end, a thread imports the app, opens the model of
+a first visit and runs its sentence. The front end's hundred files are served from memory, for
+each of which Streamlit accesses the file system in several threads; and TCP sends without delay.
 """
 
 import asyncio
@@ -36,22 +36,22 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from explorer.admission import bound_the_log, capacity, watch
 
 OFTEN = 0.0005
-"""Seconds after which a thread that waits for the interpreter gets it. Python's usual 0.005 would
-hold up every one of a browser's requests by that, as long as the imports take."""
+"""Seconds until a waiting thread gets the interpreter. Python's default, 0.005, would delay
+every request of a browser by that much while the imports run."""
 EVERY = 1.0
-"""Seconds between two looks for sessions whose time is over."""
+"""Seconds between two checks for expired sessions."""
 FOREVER = "public, immutable, max-age=31536000"
-"""As Streamlit says of them: the name of such a file is a hash of its content."""
+"""As set by Streamlit for these files: their names are hashes of their content."""
 
 
 def send_at_once() -> None:
-    """Let every connection send what is written to it without delay, and bound them all.
+    """Let every connection send without delay, and limit all of them.
 
-    TCP otherwise holds a small message back until the other end has confirmed the one before, which
-    it does up to 40 ms later (Nagle's algorithm, RFC 896; delayed acknowledgements, RFC 1122).
-    asyncio switches that off where a listening socket names TCP as its protocol; Streamlit's does
+    TCP otherwise holds a small message back until the other end has acknowledged the previous one,
+    up to 40 ms later (Nagle's algorithm, RFC 896; delayed acknowledgements, RFC 1122).
+    asyncio disables that if a listening socket names TCP as its protocol; Streamlit's does
     not. So each small file took 44 ms, and messages of the websocket, which begins as such a
-    connection, waited too.
+    connection, were delayed too.
     """
     connected = AutoHTTPProtocol.connection_made
 
@@ -65,7 +65,7 @@ def send_at_once() -> None:
 
 
 class Batches:
-    """What one session's threads ask of the event loop, taken over many at a time, in order."""
+    """Callbacks of one session's threads for the event loop, delivered in batches, in order."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -73,7 +73,7 @@ class Batches:
         self._is_due = False
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call it on the event loop; from any thread. Does nothing once the loop is closed."""
+        """Call it on the event loop, from any thread. No effect once the loop is closed."""
         self._waiting.append(callback)
         if not self._is_due:
             self._is_due = True
@@ -81,14 +81,14 @@ class Batches:
                 self._loop.call_soon_threadsafe(self._take)
 
     def _take(self) -> None:
-        self._is_due = False  # before looking: what comes later is called by a further wake-up
+        self._is_due = False  # first, so that later callbacks trigger another wake-up
         while self._waiting:
             callback = self._waiting.popleft()
-            self._loop.call_soon(callback)  # reports what it raises
+            self._loop.call_soon(callback)  # logs its exceptions
 
 
 def hand_over_in_batches() -> None:
-    """Wake the event loop once for all that a script has sent since the loop last looked.
+    """Wake the event loop once for all messages that a script has sent since it last ran.
 
     Streamlit wakes it twice for each of a page's some 150 messages. A wake-up is a write to a
     socket, and the script and the loop wait for the interpreter in turn.
@@ -114,8 +114,8 @@ def hand_over_in_batches() -> None:
 def load_libraries() -> None:
     """Let the system load torch's libraries while Python still imports the rest of Streamlit.
 
-    `import torch` loads them too, and holds the interpreter meanwhile, which ctypes does not. Where
-    they are not found or cannot be loaded, `import torch` is as fast as ever, or says why.
+    `import torch` loads them too, but holds the interpreter while it does; ctypes does not. If
+    they are not found or cannot be loaded, `import torch` is as fast as before, or reports why.
     """
     found = find_spec("torch")
     for folder in (found and found.submodule_search_locations) or ():
@@ -126,7 +126,7 @@ def load_libraries() -> None:
 
 @asynccontextmanager
 async def lifespan(app: App) -> AsyncIterator[None]:
-    """As the server starts everything is made ready, and a browser opened; it ends in peace.
+    """Prepare everything when the server starts, and open a browser; shut down cleanly.
 
     A thread that still computes or imports while Python is torn down would abort the process.
     """
@@ -146,18 +146,18 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     leaving.cancel()
     over.set()
     getting_ready.join()
-    from explorer.engine.turns import end  # with torch, which that thread has imported
+    from explorer.engine.turns import end  # imports torch, which that thread has done
 
     end()
     end_without_signal()
 
 
 async def let_go() -> None:
-    """End each session `disconnectedSessionTTL` after its visitor left, until cancelled.
+    """End each session `disconnectedSessionTTL` after its user left, until cancelled.
 
-    Streamlit drops such a session only when another visitor leaves, and does not shut it down. Its
-    three descriptors and its last Trace then wait for a garbage collection. A session is held here
-    until its script is over: only then does it close them.
+    Streamlit drops such a session only when another user leaves, and does not shut it down. Its
+    three descriptors and its last Trace then wait for a garbage collection. A reference to the
+    session is held here until its script has ended: only then does it close them.
     """
     while not Runtime.exists():
         await asyncio.sleep(EVERY)
@@ -168,7 +168,7 @@ async def let_go() -> None:
     ending: set[AppSession] = set()
 
     def end(session_id: str, info: SessionInfo) -> None:
-        if not manager.is_active_session(session_id):  # else the visitor is back
+        if not manager.is_active_session(session_id):  # otherwise the user is back
             ending.add(info.session)
             info.session.shutdown()
 
@@ -182,8 +182,8 @@ async def let_go() -> None:
 def end_without_signal() -> None:
     """Let uvicorn forget the signal that ended it.
 
-    It would send it to itself again, once it has shut down: Ctrl-C would then end `streamlit run`
-    with "Aborted!" and status 1, and SIGTERM before Python has cleared up.
+    It would raise the signal again after it has shut down: Ctrl-C would then end `streamlit run`
+    with "Aborted!" and status 1, and SIGTERM before Python has cleaned up.
     """
     server = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
     if isinstance(server, Server):
@@ -191,13 +191,13 @@ def end_without_signal() -> None:
 
 
 def get_ready(over: threading.Event) -> None:
-    """Import the app, and compute what a first visit shows: nobody need wait for it twice.
+    """Import the app, and compute the content of a first visit in advance.
 
-    Then memory is looked after. Once the server is `over`, what is left is left out.
+    Then tune the garbage collector. Once the server is `over`, the rest is skipped.
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(OFTEN)
-    gc.disable()  # what is imported stays: to look through it for garbage takes a fifth of the time
+    gc.disable()  # imported objects stay: collecting among them takes a fifth of the time
     try:
         from explorer import shell
         from explorer.engine import memory
@@ -211,7 +211,7 @@ def get_ready(over: threading.Event) -> None:
 
 
 class FromMemory:
-    """Answers requests for the files of Streamlit's front end; all others go on to `app`."""
+    """Serves the files of Streamlit's front end from memory; passes other requests to `app`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -223,7 +223,7 @@ class FromMemory:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, as ASGI passes it."""
+        """Handle one request (ASGI)."""
         path = self._files.get(scope.get("path", ""))
         if path is None or scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
@@ -241,5 +241,5 @@ class FromMemory:
 
 @cache
 def _read(path: Path) -> tuple[bytes, str]:
-    """The content of a file and its media type; some 8 MB of them are ever asked for."""
+    """The content of a file and its media type; some 8 MB in total are ever requested."""
     return path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream"

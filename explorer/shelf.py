@@ -1,7 +1,7 @@
-"""What lies on the shelf: every model that the app lists, without opening it.
+"""The list of models: every model that the app offers, without opening it.
 
 Only config.json and the headers of the weight files are read, so that a folder of large models is
-listed at once. What a header says is kept until one of its files changes.
+listed at once. The result of a header is cached until one of its files changes.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,13 @@ from models.refusals import Refusal
 
 @dataclass(frozen=True)
 class Listed:
-    """One model of the shelf. Where it cannot be opened, `problem` says why and what to do, and
-    what could not be found out is 0 or "".
+    """One model of the list. If it cannot be opened, `problem` says why and what to do, and
+    unknown values are 0 or "".
 
-    `family` is the `model_type` of another library, or our own family; `n_bytes` what its files
-    take on disk, `memory` what its parameters take once it is open, both in bytes; `dtype` are the
-    floats that it computes in; `n_tokens` of a vocabulary of `vocab_size` are its tokenizer's.
+    `family` is the `model_type` of another library, or our own family; `n_bytes` is the size of its
+    files on disk, `memory` the size of its parameters once it is open, both in bytes; `dtype` is
+    the data type that it computes in; `n_tokens` of the `vocab_size` entries of its vocabulary are
+    in its tokenizer.
     """
 
     name: str
@@ -49,8 +50,8 @@ class Listed:
 
 
 def survey(shelf: Path = CHECKPOINTS) -> tuple[Listed, ...]:
-    """Every model of `library.list_models`, in its order, as `Placing.asked()` would open it: none
-    of them where that asks for a device that is not there."""
+    """Every model of `library.list_models`, in its order, as `Placing.asked()` would open it; empty
+    if that names a missing device."""
     others = found()
     owns = {name: not (shelf / name).is_dir() for name in list_models(shelf)}
     folders = {name: others[name] if own else shelf / name for name, own in owns.items()}
@@ -69,13 +70,13 @@ Stamp = tuple[tuple[str, int, int], ...]
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files of a model, itself if it is one; snapshots of a training are not among them."""
+    """The files of a model, or the model itself if it is one file; without training snapshots."""
     folder = revision(folder)
     return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
 
 
 def _stamp(path: Path) -> Stamp:
-    """Name, size and time of every file, in order; () for what cannot be looked into."""
+    """Name, size and time of every file, in order; () if it cannot be read."""
     try:
         stats = [(each.name, each.stat()) for each in ([path] if path.is_file() else _files(path))]
     except OSError:
@@ -114,7 +115,7 @@ def _look(name: str, folder: Path, own: bool, stamp: Stamp, placing: Placing) ->
 
 
 def _said(folder: Path) -> str:
-    """The `model_type` of a config, also where the model cannot be opened; "" without one."""
+    """The `model_type` of a config, even if the model cannot be opened; "" without one."""
     try:
         return str(read_object(revision(folder) / CONFIG).get("model_type") or "")
     except (OSError, Refusal):

@@ -1,4 +1,4 @@
-"""The frame round every page: sidebar, menu, the view, and what to say when there is none."""
+"""The frame of every page: sidebar, menu, the view, and a message if there is none."""
 
 import gc
 from collections.abc import Callable
@@ -30,22 +30,22 @@ from models.training.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")
 _WORDS = {shelf.NAME: "shelf"}
-"""The table of a page's words, where it does not have the page's name."""
+"""The text table of a page, if it is not named like the page."""
 LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
-"""How the links of this app are written: a name that two pages use stops it here."""
+"""The link format of this app; fails at import if two pages use the same name."""
 
 
 LATER = 3.0
-"""Seconds after a server's start in which a first visitor gets her picture alone."""
+"""Seconds after a server's start that are reserved for the first user's picture."""
 BETWEEN = 0.3
-"""Seconds between the imports of two pages: who presses meanwhile waits for one at most."""
+"""Seconds between the imports of two pages: a click meanwhile waits for one import at most."""
 
 
 @computing()
 def run() -> None:
     """The app: called once per run by app.py."""
     _settle()
-    # Before the menu, which would take its first page's icon for the tab, from a host of icons.
+    # Before the menu, which would show its first page's icon in the tab, from an icon server.
     st.set_page_config(page_icon=str(asset("icon.svg")), layout="wide")
     begins = session.start(LINKS, first_state)
     lang = session.state().lang
@@ -68,7 +68,7 @@ def run() -> None:
         title=t("shelf.title", lang=lang),
         icon=":material/folder_open:",
         url_path=shelf.NAME,
-        visibility="hidden",  # the sidebar leads there, from the menu of models
+        visibility="hidden",  # the sidebar links to it
     )
     menu[""].append(pages[shelf.NAME])
     pages[glossary.NAME] = st.Page(
@@ -109,17 +109,17 @@ def run() -> None:
 
 
 def get_ready() -> None:
-    """What a first visit needs: its page imported, its model opened, its sentence run."""
+    """Prepare a first visit: import its page, open its model, run its sentence."""
     from explorer.pages.start.page import get_ready as start
 
-    with computing(), suppress(InputProblem):  # the page says what is wrong with them
+    with computing(), suppress(InputProblem):  # the page reports it
         start(build(first_state(LANGUAGES[0]), dark=False))
 
 
 def get_ready_for_others(over: Event) -> None:
-    """Import the other pages, `LATER`: neither a first visitor waits for them nor who opens one.
+    """Import the other pages after `LATER`, so that no user waits for these imports.
 
-    Once the server is `over`, nobody opens any.
+    Stops once the server is `over`.
     """
     pause = LATER
     for page in PAGES:
@@ -133,25 +133,25 @@ def get_ready_for_others(over: Event) -> None:
 
 @once
 def _settle() -> None:
-    """Take what is imported by now out of every later garbage collection.
+    """Exclude the imported objects from later garbage collections.
 
-    A full one takes 150 ms with torch loaded, of every thread's time, which is why Streamlit's own
-    after each run is switched off (runner.postScriptGC in .streamlit/config.toml).
+    A full collection takes 150 ms with torch loaded, of every thread's time, which is why
+    Streamlit's own after each run is disabled (runner.postScriptGC in .streamlit/config.toml).
     """
     gc.freeze()
 
 
 def first_state(lang: str) -> State:
-    """What a first visit begins with: the model that comes first in this language.
+    """The state of a first visit: the model that comes first in this language.
 
-    The model of the first language is left unsaid, as in links since the first version.
+    The model of the first language is omitted, as in links since the first version.
     """
     model = default_model(cache.models(), lang)
     return State(lang=lang, model="" if model == default_model(cache.models()) else model)
 
 
 def show_alone(words: str, render: Callable[[], None]) -> None:
-    """A page that needs no model, in its frame; it is drawn where no model opens, too."""
+    """A page that needs no model, in its frame; also available if no model opens."""
     st.html(_STYLE)
     sidebar()
     st.title(t(f"{words}.title", lang=session.state().lang), anchor=False)
@@ -160,18 +160,18 @@ def show_alone(words: str, render: Callable[[], None]) -> None:
 
 
 def show(page: Page) -> None:
-    """One page in its frame, after `session.start`. No input keeps the frame from being drawn."""
+    """One page in its frame, after `session.start`. The frame is drawn whatever the input."""
     st.html(_STYLE)
     sidebar()
     lang = session.state().lang
     with st.container(key="head", horizontal=True, vertical_alignment="center"):
-        if not session.state().of(ScreenChoices).beamer:  # the menu says it too
+        if not session.state().of(ScreenChoices).beamer:  # the menu has the title too
             st.title(t(f"{page.name}.title", lang=lang), anchor=False, width="content")
         if page.name != HOME:
             back_to_path(page.name)
     try:
         view = first_view(page.usual_pads)
-    except InputProblem as problem:  # nothing can be shown: no model opens
+    except InputProblem as problem:  # nothing to show: no model opens
         show_problem(problem, lang)
         st.info(t("shell.nothing", lang=lang), icon=":material/lightbulb:")
         return

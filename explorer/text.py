@@ -1,7 +1,7 @@
-"""Every word that the user reads, from `assets/text/<language>.toml`, and the example sentences.
+"""All user-visible text, from `assets/text/<language>.toml`, and the example sentences.
 
-A key is a path of tables: `t("heads.title", lang="en")`. Words may hold placeholders, filled by
-keyword: `t("heads.large", lang="zh", layer=2, head=5)`. A placeholder with two words chooses one of
+A key is a path of tables: `t("heads.title", lang="en")`. Text may contain placeholders, filled by
+keyword: `t("heads.large", lang="zh", layer=2, head=5)`. A placeholder with two words selects one of
 them by a number: `{count} {count:step|steps}` becomes "1 step" or "2 steps".
 """
 
@@ -19,9 +19,9 @@ from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
 UPLOADED = re.compile(r"~(?:[A-Za-z0-9_-]{16})?\Z")
-"""What `ui.uploads` puts behind the name of a model that a visitor uploaded."""
+"""The suffix that `ui.uploads` adds to the name of an uploaded model."""
 MOST_SAID = 240
-"""Characters of one value of a refusal: a command to copy fits in."""
+"""Maximum characters of one value of a refusal: enough for a command to copy."""
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")
 
 
@@ -40,7 +40,7 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 @cache
 def words(lang: str) -> dict[str, str]:
-    """All words of one language, by key. Raises KeyError for a language that is not there."""
+    """All text of one language, by key. Raises KeyError for an unknown language."""
     if lang not in LANGUAGES:
         raise KeyError(f"no language {lang!r}; there are {', '.join(LANGUAGES)}")
     with asset("text", f"{lang}.toml").open("rb") as file:
@@ -50,7 +50,7 @@ def words(lang: str) -> dict[str, str]:
 
 @cache
 def _tables(lang: str) -> dict[str, dict[str, str]]:
-    """All words of one language by their table and last name."""
+    """All text of one language by table and last name."""
     tables: dict[str, dict[str, str]] = {}
     for key, value in words(lang).items():
         table, _, name = key.rpartition(".")
@@ -59,10 +59,10 @@ def _tables(lang: str) -> dict[str, dict[str, str]]:
 
 
 def t(key: str, /, *, lang: str, **values: object) -> str:
-    """The words at `key` with their placeholders filled.
+    """The text at `key` with its placeholders filled.
 
-    Raises KeyError for a missing key and for a placeholder without a value: a hole in the text is
-    a bug, and is found by a test rather than shown to a reader.
+    Raises KeyError for a missing key and for a placeholder without a value: a gap in the text is
+    a bug, which a test must find before a user does.
     """
     found = words(lang)
     if key not in found:
@@ -71,7 +71,7 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
 
 
 LARGE_UNITS = {"en": (1e9, 1e6), "zh": (1e8, 1e4)}
-"""What the two words at `units` stand for: billion and million; 亿 and 万."""
+"""The factors of the two words at `units`: billion and million; 亿 and 万."""
 
 
 def in_units(count: int, /, *, lang: str) -> str:
@@ -85,8 +85,8 @@ def in_units(count: int, /, *, lang: str) -> str:
 
 
 def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
-    """What an InputProblem says outside the app: what the app says of its boxes and buttons is said
-    there without them."""
+    """The text of an InputProblem outside the app, without references to the app's boxes and
+    buttons."""
     here = f"terminal.{key}"
     said = {
         name: refusal(value, lang=lang) if isinstance(value, Refusal) else value
@@ -98,7 +98,7 @@ def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
 def refusal(refused: Refusal, /, *, lang: str) -> str:
     """Why the library refuses a folder, a file or a config, with the names and numbers in it.
 
-    What stands in the files of a stranger is cut where it is very long, and is not escaped.
+    Very long strings from untrusted files are shortened, and not escaped.
     """
     values = {
         name: refusal(value, lang=lang)
@@ -119,9 +119,9 @@ def shorten(text: str, limit: int = 60) -> str:
 def formula(latex: str, /, *, lang: str) -> str:
     """LaTeX with its words in one language.
 
-    Every `\\text{…}` names a word in the table `formulas`, by its English: `\\text{feed-forward}`
-    becomes `\\text{前馈网络}`, which stands at `formulas.feed_forward`. Names that no language
-    translates (softmax, d_model) stand in `\\mathrm`. Raises KeyError for a word that is not there.
+    Every `\\text{…}` contains a key of the table `formulas`, in English: `\\text{feed-forward}`
+    becomes `\\text{前馈网络}`, the text at `formulas.feed_forward`. Names that no language
+    translates (softmax, d_model) are in `\\mathrm`. Raises KeyError for an unknown word.
     """
     return _IN_FORMULA.sub(
         lambda found: rf"\text{{{t(f'formulas.{word_key(found[1])}', lang=lang)}}}", latex
@@ -129,24 +129,24 @@ def formula(latex: str, /, *, lang: str) -> str:
 
 
 def word_key(word: str) -> str:
-    """The key of a word of formulas: "feed-forward" → "feed_forward"."""
+    """The key of a word in a formula: "feed-forward" → "feed_forward"."""
     return re.sub(r"\W+", "_", word).strip("_").lower()
 
 
 def has(key: str, /, *, lang: str) -> bool:
-    """Whether there are words at `key`."""
+    """Whether there is text at `key`."""
     return key in words(lang)
 
 
 def has_family(table: str, *, lang: str) -> bool:
-    """Whether there are words directly under `table`."""
+    """Whether there is text directly under `table`."""
     return table in _tables(lang)
 
 
 def family(table: str, *, lang: str) -> dict[str, str]:
-    """All words directly under a table, by their last name: what figures and components take.
+    """All text directly under a table, by last name: the form that figures and components take.
 
-    Raises KeyError for a table that has none.
+    Raises KeyError for a table without text.
     """
     found = dict(_tables(lang).get(table, {}))
     if not found:
@@ -155,22 +155,22 @@ def family(table: str, *, lang: str) -> dict[str, str]:
 
 
 def model_name(name: str, *, lang: str) -> str:
-    """A shipped model in words; one of the visitor's own keeps the name of its folder or file."""
+    """The display name of a shipped model; a user's own model keeps its folder or file name."""
     return words(lang).get(f"models.{name}", UPLOADED.sub("", name))
 
 
 def in_order(names: Iterable[str], *, lang: str) -> tuple[str, ...]:
-    """Models in the order of their names in words (the table `models`), the others after them.
+    """Models in the order of their display names (the table `models`), then the others.
 
-    So each language has its own order: first the translator of its readers.
+    So each language has its own order: first the translator for its speakers.
     """
     order = {name: index for index, name in enumerate(family("models", lang=lang))}
     return tuple(sorted(names, key=lambda name: (order.get(name, len(order)), name)))
 
 
 def script(text: str) -> str | None:
-    """The language that a text seems to be written in: "zh" where Chinese characters outnumber the
-    words in Latin letters, "en" where they do not, None without any of the two.
+    """The likely language of a text: "zh" if Chinese characters outnumber the words in Latin
+    letters, "en" if they do not, None without either of them.
     """
     chinese = sum("\u3400" <= character <= "\u9fff" for character in text)
     latin = len(re.findall(r"[A-Za-z]+", text))
@@ -183,16 +183,16 @@ def script(text: str) -> str | None:
 def long_story() -> str:
     """A story of some 900 words for small children, written for this project, in one paragraph.
 
-    English, in the few words that the shipped writer knows.
+    In English, restricted to the small vocabulary of the shipped story model.
     """
     return " ".join(asset("long", "story.txt").read_text(encoding="utf-8").split())
 
 
 @cache
 def telling(lesson: str, model: str) -> str | None:
-    """A sentence on which a lesson shows with this model, from `assets/lessons/telling.toml`.
+    """A sentence that shows a lesson with this model, from `assets/lessons/telling.toml`.
 
-    None where there is none: for models of the visitor's own, and for those without that lesson.
+    None if there is none: for a user's own models, and for models without that lesson.
     """
     with asset("lessons", "telling.toml").open("rb") as file:
         found: str | None = tomllib.load(file)[lesson].get(model)
@@ -201,7 +201,7 @@ def telling(lesson: str, model: str) -> str | None:
 
 @cache
 def exchanges() -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Words that may stand for each other, by language, from `assets/lessons/exchanges.toml`."""
+    """Words that may replace each other, by language, from `assets/lessons/exchanges.toml`."""
     with asset("lessons", "exchanges.toml").open("rb") as file:
         return {lang: tuple(map(tuple, groups)) for lang, groups in tomllib.load(file).items()}
 
@@ -211,16 +211,16 @@ def examples(model: str, *, masked: bool = False) -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 
     They come from `assets/sentences/<model>.toml`, else from the file of the model's source
-    language or family (the part of its name before the first "-"), else from `en.toml`; where the
-    model fills in what is `masked`, else from `masked-en.toml`. A snapshot of a training
-    ("reverse@40") has those of its model. The words for a group are at
-    `sentences.<group>`. The first sentence is what a first visit opens with.
+    language or family (the part of its name before the first "-"), else from `en.toml`, or
+    `masked-en.toml` if the model fills in what is `masked`. A training snapshot ("reverse@40") uses
+    the sentences of its model. The text of a group is at `sentences.<group>`. The first sentence is
+    shown on a first visit.
     """
     name = model.partition("@")[0]
     others = ("masked-en",) if masked else (name.split("-")[0], "en")
     for stem in (name, *others):
         path = asset("sentences", f"{Path(stem).name}.toml")
-        if os.path.isfile(path):  # `Path.is_file` raises at a name longer than any file's
+        if os.path.isfile(path):  # `Path.is_file` raises if a name is too long
             with path.open("rb") as file:
                 return {name: tuple(group) for name, group in tomllib.load(file).items()}
     raise FileNotFoundError(f"no example sentences in {asset('sentences')}")

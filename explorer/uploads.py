@@ -1,8 +1,8 @@
-"""A model that a visitor uploads as a zip: read by processes of their own, within limits.
+"""A model that a user uploads as a zip, read by separate processes within limits.
 
-One unpacks the zip (`sandbox/unpacking.py`); the other makes the tokenizer of its file and cuts
-texts by it for as long as the model is kept (`sandbox/tokenizing.py`). What the app itself reads
-are weights, as safetensors, and small JSON files of bounded size.
+One unpacks the zip (`sandbox/unpacking.py`); the other loads its tokenizer and tokenizes texts for
+as long as the model exists (`sandbox/tokenizing.py`). The app itself reads only
+weights, as safetensors, and small JSON files of bounded size.
 """
 
 import json
@@ -22,20 +22,19 @@ from explorer.sandbox.tokenizing import read_apart
 from models.tokenizer import reading_by
 
 VARIABLE = "HEADLIGHT_UPLOADS"
-"""The environment variable that lets visitors upload models: 1. Off by default."""
+"""The environment variable that allows uploads: 1. Off by default."""
 MOST_BYTES = 64_000_000
-"""Of a zip."""
+"""Maximum size of a zip."""
 MOST_UNPACKED = 2 * MOST_BYTES
-"""Of everything in it that is read. Weights hardly shrink in a zip."""
+"""Maximum size of all files in it that are read. Weights hardly compress."""
 PATIENCE = 120.0
-"""Seconds for a zip to be unpacked, by a process of low priority that may compute for 20."""
+"""Seconds to wait for a zip, unpacked by a low-priority process limited to 20 s of CPU time."""
 
 
 def allowed() -> bool:
-    """Whether the owner of this server lets visitors upload models; never on Windows, where no
-    process can be bounded.
+    """Whether this server allows uploads; never on Windows, where no process can be limited.
 
-    Raises ValueError where the environment says neither yes (1) nor no (0).
+    Raises ValueError if the environment says neither yes (1) nor no (0).
     """
     wanted = os.environ.get(VARIABLE, "0")
     if wanted not in ("0", "1"):
@@ -44,12 +43,13 @@ def allowed() -> bool:
 
 
 def open_zip(name: str, file: BinaryIO, away: Away = nullcontext) -> LoadedModel:
-    """The model in an uploaded zip, whose files are gone again once it is open.
+    """The model in an uploaded zip, whose files are deleted once it is open.
 
-    It is called by the zip's name, letters, digits, - and _ of it. Inside `away` others compute,
-    now and whenever its tokenizer takes long. Raises InputProblem: `upload_too_large`,
-    `upload_no_zip`, `upload_encrypted`, `upload_bomb`, `upload_file`, `upload_tensors`,
-    `upload_heavy`, `upload_nothing`, `upload_pickle`, and `broken_model` as `open_model`.
+    Its name consists of the letters, digits, - and _ of the zip's name. Other sessions compute
+    inside `away`, now and whenever its tokenizer takes long. Raises InputProblem:
+    `upload_too_large`, `upload_no_zip`, `upload_encrypted`, `upload_bomb`, `upload_file`,
+    `upload_tensors`, `upload_heavy`, `upload_nothing`, `upload_pickle`, and `broken_model` as
+    `open_model`.
     """
     called = re.sub(r"[^\w-]+", "-", Path(name).stem, flags=re.ASCII).strip("-")[:40] or "model"
     with tempfile.TemporaryDirectory(prefix="headlight-", ignore_cleanup_errors=True) as place:
@@ -62,7 +62,7 @@ def open_zip(name: str, file: BinaryIO, away: Away = nullcontext) -> LoadedModel
 
 
 def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
-    """Write a model's files out of a zip into a folder. Raises InputProblem."""
+    """Unpack a model's files from a zip into a folder. Raises InputProblem."""
     size = file.seek(0, os.SEEK_END)
     if size > MOST_BYTES:
         raise InputProblem("upload_too_large", name=name, limit=MOST_BYTES, size=size)

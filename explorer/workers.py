@@ -1,9 +1,9 @@
-"""Several processes behind one address: `headlight app --workers 2`.
+"""Several processes at one address: `headlight app --workers 2`.
 
-Python runs one thread at a time, so one process serves with one core. Each worker is a whole app on
-a port of its own, on this machine only; in front of them stands a relay that sends a visitor's
-requests to one worker, named by a cookie. If that worker is gone, the next one takes over: all that
-a visitor chose stands in her link, which the page sends when it connects again.
+Python runs one thread at a time, so one process uses one core. Each worker is a complete app on
+a port of its own, on this machine only; a relay in front of them passes a user's
+requests to one worker, named by a cookie. If that worker is gone, the next one takes over: a user's
+choices are stored in the page link, which the page sends when it reconnects.
 """
 
 import asyncio
@@ -24,45 +24,45 @@ from models.training.home import home
 COOKIE = "headlight_worker"
 MOST_WORKERS = 64
 HEAD = 64 * 1024
-"""The largest head of a request, in bytes: cookies and address together."""
+"""Maximum size of a request head in bytes, cookies and address included."""
 PATIENCE = 20.0
-"""Seconds for a connection to say what it wants and to find a worker."""
+"""Seconds for a connection to send its request and find a worker."""
 BRIEFLY = 0.2
-"""Seconds for a connection beyond the descriptors to say what it wants, before it is refused."""
+"""Seconds for a connection beyond the descriptors to send its request, before it is refused."""
 EXPECTED = 5.0
-"""Seconds in which a browser that asks for the page for the first time opens its websocket."""
+"""Seconds within which a browser opens its websocket after its first request for the page."""
 LINGERING = 2.0
-"""Seconds for which a request is heard whose answer has been sent."""
+"""Seconds for which the rest of an already answered request is read."""
 USAGE = 2
-"""The exit status with which Streamlit refuses an option."""
+"""The exit status with which Streamlit rejects an option."""
 _CHUNK = 64 * 1024
-_AGAIN = 0.2  # seconds between two looks at whether a worker answers
+_AGAIN = 0.2  # seconds between two checks whether a worker answers
 _WORKER = re.compile(rf"(?im)^cookie:.*\b{COOKIE}=(\d+)")
 
 
 class Worker:
-    """One process of the app, started again whenever it ends."""
+    """One process of the app, restarted whenever it ends."""
 
     def __init__(self, number: int, options: Sequence[str], places: int = sys.maxsize) -> None:
         self.number, self.places = number, places
         self._options = options
         self.port = 0
-        self.n_visitors = 0  # websockets that are open
-        self._n_expected = 0  # browsers that have asked for the page and open one soon
+        self.n_visitors = 0  # open websockets
+        self._n_expected = 0  # browsers that have requested the page and will open a websocket
         self.process: asyncio.subprocess.Process | None = None
 
     async def keep(self) -> None:
-        """Run it, again and again, until this task is cancelled; then end it.
+        """Run it, restarting as needed, until this task is cancelled; then end it.
 
-        Raises ValueError where Streamlit does not take the options.
+        Raises ValueError if Streamlit rejects the options.
         """
         try:
             while True:
                 self.port = _free_port()
                 self.process = await asyncio.create_subprocess_exec(
                     sys.executable, "-m", "explorer.workers", str(self.port), *self._options,
-                    stdin=asyncio.subprocess.PIPE,  # closed when this process ends, however it ends
-                    stdout=asyncio.subprocess.DEVNULL,  # an address that nobody should open
+                    stdin=asyncio.subprocess.PIPE,  # closed whenever this process ends
+                    stdout=asyncio.subprocess.DEVNULL,  # would print an address not meant for users
                 )  # fmt: skip
                 if await self.process.wait() == USAGE:
                     raise ValueError(f"Streamlit does not take {' '.join(self._options)}")
@@ -74,12 +74,12 @@ class Worker:
                 await self.process.wait()
 
     def rank(self, known: int | None) -> tuple[bool, bool, int, float]:
-        """The smallest is asked first: one with places, that of the cookie, that with fewest."""
+        """Sort key, ascending: free places, then the cookie's worker, then the fewest users."""
         n_here = self.n_visitors + self._n_expected
         return self.n_visitors >= self.places, self.number != known, n_here, random.random()
 
     def come(self, head: bytes) -> None:
-        """Count a visitor: a websocket until it ends, a first request as one that will follow."""
+        """Count a user: a websocket until it ends, a first request as a websocket to come."""
         if _is_upgrade(head):
             self.n_visitors += 1
         elif _known(head) is None:
@@ -95,16 +95,16 @@ class Worker:
 
 
 class Relay:
-    """Passes every request on to the worker of its visitor."""
+    """Passes every request to the worker of its user."""
 
     def __init__(self, workers: Sequence[Worker], most: int = sys.maxsize) -> None:
         self._workers, self._most, self._n_open = workers, most, 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request and its answer, or one websocket for as long as it lasts."""
+        """Handle one request and its response, or one websocket for its lifetime."""
         if self._n_open >= self._most:
             with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(BRIEFLY):  # what is not read resets the connection
+                async with asyncio.timeout(BRIEFLY):  # unread data would reset the connection
                     await reader.read(HEAD)
             writer.write(admission.BUSY)
             await _close(writer)
@@ -146,10 +146,10 @@ class Relay:
     async def _worker_for(
         self, head: bytes
     ) -> tuple[Worker, tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        """The visitor's worker and a connection to it; while it is gone, one that listens.
+        """The user's worker and a connection to it; if it is gone, a worker that listens.
 
-        A newcomer goes to the worker with the fewest visitors; of several such, to any. A visitor
-        is counted before the connection is made, so that many who come at once are spread evenly.
+        A new user goes to the worker with the fewest users, chosen at random among equals. A user
+        is counted before the connection is made, so that simultaneous arrivals are spread evenly.
         """
         known = _known(head)
         while True:
@@ -178,9 +178,9 @@ def _has_body(head: bytes) -> bool:
 
 
 def _one_request(head: bytes) -> bytes:
-    """The head of a request that asks for one answer on this connection, and not for more.
+    """The request head, changed to allow only one request on this connection.
 
-    The next request on it may be another visitor's, where a further proxy stands in front.
+    The next request on it may be another user's, if there is a further proxy in front.
     """
     if _is_upgrade(head):
         return head
@@ -189,7 +189,7 @@ def _one_request(head: bytes) -> bytes:
 
 
 async def _request(reader: asyncio.StreamReader, to_worker: asyncio.StreamWriter) -> None:
-    """Pass a request on; what a worker no longer takes, since it has answered, is dropped."""
+    """Pass a request on; drop what a worker no longer reads because it has answered."""
     try:
         await _pass(reader, to_worker)
     except ConnectionError:
@@ -200,7 +200,7 @@ async def _request(reader: asyncio.StreamReader, to_worker: asyncio.StreamWriter
 async def _answer(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, worker: Worker, head: bytes
 ) -> None:
-    """Pass an answer on, and say in it which worker gave it, where the request did not know."""
+    """Pass a response on, with a cookie for its worker if the request had none."""
     answer = await reader.readuntil(b"\r\n\r\n")
     if _known(head) != worker.number:
         cookie = f"Set-Cookie: {COOKIE}={worker.number}; Path=/; HttpOnly; SameSite=Lax\r\n\r\n"
@@ -210,7 +210,7 @@ async def _answer(
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Everything from one end to the other, no faster than it is taken."""
+    """Copy everything from one end to the other, at the speed of the receiver."""
     while data := await reader.read(_CHUNK):
         writer.write(data)
         await writer.drain()
@@ -223,8 +223,8 @@ async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, st
 
 
 async def _hear_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Take what is still sent after the answer: to close before would reset the connection, and
-    lose the answer (RFC 9112, section 9.6)."""
+    """Read what is still sent after the response: closing earlier would reset the connection and
+    lose the response (RFC 9112, section 9.6)."""
     with contextlib.suppress(OSError, TimeoutError):
         writer.write_eof()
         async with asyncio.timeout(LINGERING):
@@ -233,7 +233,7 @@ async def _hear_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Close it once everything is sent, or its other end is gone."""
+    """Close it once everything is sent, or the other end is gone."""
     writer.close()
     with contextlib.suppress(ConnectionError):
         await writer.wait_closed()
@@ -247,13 +247,13 @@ def _free_port() -> int:
 
 
 async def serve(n_workers: int, address: str, port: int, options: Sequence[str] = ()) -> None:
-    """Serve the app at an address with several processes, until this process is asked to end.
+    """Serve the app at an address with several processes, until this process is terminated.
 
-    `options` are passed on to `streamlit run` in each of them. Raises OSError where the address is
-    taken, ValueError where Streamlit does not take the options.
+    `options` are passed to `streamlit run` in each of them. Raises OSError if the address is
+    taken, ValueError if Streamlit rejects the options.
     """
-    # One secret for all: an upload is signed by the worker that drew the page, and may reach
-    # another one after that has ended.
+    # One secret for all: an upload is signed by the worker that rendered the page, and may reach
+    # another one if that has ended.
     os.environ.setdefault("STREAMLIT_SERVER_COOKIE_SECRET", secrets.token_hex(32))
     os.environ[admission.PROCESSES] = str(n_workers)
     places = admission.capacity()

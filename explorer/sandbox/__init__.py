@@ -1,8 +1,8 @@
-"""A stranger's program, run without trusting it: `run` hands it to a process of its own.
+"""Run an untrusted program: `run` passes it to a process of its own.
 
-What a program may do: Python without files, network, processes and classes of the host, 0.3 s and
-16 MB, within a worker of Monty (`keeper`). What may reach the app: numbers, and words of bounded
-length. Nothing that a program does changes another's answer.
+The program may use Python without files, network, processes and classes of the host, 0.3 s and
+16 MB, within a worker of Monty (`keeper`). Only numbers, and strings of bounded length, reach the
+app. Programs cannot affect each other's answers.
 """
 
 import atexit
@@ -35,18 +35,18 @@ Kind = Literal[
 ]
 MOST_CHARACTERS, MOST_LINES = 4_000, 120
 MOST_KEEPERS, MOST_IDLE = 8, 4
-"""Programs that run at once, more wait for one another; and processes (40 MB) that are kept."""
+"""Programs that run at once (further ones wait), and idle processes (40 MB each) that are kept."""
 DEADLINE = 0.9
-"""Seconds after which a keeper is ended that has not answered: later than all of its own limits."""
+"""Seconds after which an unresponsive keeper is ended: more than all of its own limits."""
 START = 20.0
-"""The same for its first answer, for which it has to import first."""
+"""The same for its first answer, which includes its imports."""
 
 
 @dataclass(frozen=True)
 class Grid:
     """Cells of a matrix: calls with (query, key, *given), row by row.
 
-    Queries count from `first`, as they do behind a cache.
+    Queries count from `first`, as with a KV cache.
     """
 
     queries: int
@@ -57,11 +57,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a program gave no answer. Lines and columns count from 1; None where there is no place.
+    """Why a program gave no answer. Lines and columns count from 1; None if there is no position.
 
-    `error` and `message` are those of an exception of the program; of "outside", `message` is the
-    name that was meant; of "character", what stands there. `case` counts the calls that came before
-    the one that failed. `number` is the count that is too large.
+    `error` and `message` describe an exception of the program; for "outside", `message` is the
+    requested name; for "character", the character. `case` is the number of calls before the failed
+    one. `number` is the count that is too large.
     """
 
     kind: Kind
@@ -75,9 +75,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: a value for each call; and what the program printed.
+    """The result: a value for each call; and what the program printed.
 
-    With a `fault`, there are values for the calls before it only.
+    With a `fault`, only the calls before it have values.
 
     Values are None, bool, int, float, lists of them, or {"type": name} for anything else.
     """
@@ -90,15 +90,15 @@ class Answer:
 def available() -> bool:
     """Whether the optional package is installed (`pip install "headlight[workshop]"`).
 
-    Never on Windows, which has no groups of processes to end at once.
+    Always False on Windows, which has no process groups that can be ended at once.
     """
     return os.name == "posix" and importlib.util.find_spec("pydantic_monty") is not None
 
 
 def refused(code: str) -> Fault | None:
-    """What is wrong with a program before anybody runs it: its size, or what stands in it.
+    """Why a program is refused before it runs: its size, or its characters.
 
-    Marks that turn the direction of writing round make a program read otherwise than it runs.
+    Characters that override the text direction make a program look different from what it does.
     """
     if not code.strip():
         return Fault("empty")
@@ -125,10 +125,10 @@ def run(
     suspects: Sequence[str] = (),
 ) -> Answer:
     """Run a program, then call its function `name` for each cell of `grids`, and with each of
-    `cases`; the values come back in one row, in this order.
+    `cases`; the values are returned as one flat sequence, in this order.
 
     With `suspects`, programs that each define a function `suspect`, it is called with each of those
-    functions instead. Takes at most DEADLINE once it has a keeper. Raises FileNotFoundError where
+    functions instead. Takes at most DEADLINE once it has a keeper. Raises FileNotFoundError if
     the optional package is not installed.
     """
     if fault := refused(code):
@@ -150,7 +150,7 @@ def run(
 
 
 def _read(reply: bytes, count: int) -> Answer:
-    """A keeper's line, with as many values as there were calls if nothing failed."""
+    """A keeper's answer, with as many values as there were calls if nothing failed."""
     said = json.loads(reply)
     fault = None if said["fault"] is None else Fault(**said["fault"])
     if fault is None and len(said["values"]) != count:
@@ -159,7 +159,7 @@ def _read(reply: bytes, count: int) -> Answer:
 
 
 class _Keepers:
-    """At most MOST_KEEPERS, made as they are needed; the one that was used last goes first."""
+    """A pool of at most MOST_KEEPERS, created on demand; the last used is taken first."""
 
     def __init__(self) -> None:
         self._idle: queue.LifoQueue[Apart] = queue.LifoQueue()
@@ -167,7 +167,7 @@ class _Keepers:
         self._lock = threading.Lock()
 
     def take(self) -> Apart:
-        """One that nobody asks; waits for one where all are asked."""
+        """An idle keeper; waits for one if all are busy."""
         if not available():
             raise FileNotFoundError("running code needs the package pydantic-monty")
         try:
@@ -181,7 +181,7 @@ class _Keepers:
 
     def give(self, keeper: Apart) -> None:
         if self._idle.qsize() >= MOST_IDLE:
-            keeper.end()  # it starts again when it is asked
+            keeper.end()  # it restarts on its next use
         self._idle.put(keeper)
 
     def end(self) -> None:

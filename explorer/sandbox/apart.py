@@ -1,7 +1,7 @@
-"""A process of our own that reads what a stranger wrote: it answers a line with a line.
+"""A helper process that reads untrusted input: it answers each line with one line.
 
 It runs a module of this folder under the limits of `bounds`, and ends with this process, since its
-input closes then. Whoever asks gets plain data in time, or nothing.
+input then closes. The caller gets plain data in time, or nothing.
 """
 
 import os
@@ -16,22 +16,22 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 
 Away = Callable[[], AbstractContextManager[None]]
-"""A block in which the caller waits, and others compute."""
+"""A context in which the caller waits and other sessions compute."""
 
 ROOT = Path(__file__).parents[2]
 KEPT = ("PATH", "MONTY_BIN")
-"""What it sees of the environment."""
+"""The environment variables that it gets."""
 START = "import runpy, sys; sys.path.append({!r}); runpy.run_module({!r}, run_name='__main__')"
 MOST_REPLY = 64_000_000
-"""Bytes of an answer."""
+"""Maximum bytes of an answer."""
 SOON = 0.05
-"""Seconds after which who waits for an answer lets others compute."""
+"""Seconds of waiting for an answer after which other sessions may compute."""
 
 
 class Apart:
-    """One process, started when it is first asked, and again after it was ended.
+    """One process, started on its first use, and again after it was ended.
 
-    It is asked by one thread at a time: inside `lock`, or by whoever alone has it.
+    Only one thread may use it at a time: inside `lock`, or as its only owner.
     """
 
     def __init__(self, module: str, *arguments: str) -> None:
@@ -46,9 +46,9 @@ class Apart:
         return self._process is not None and self._process.poll() is None
 
     def ask(self, line: bytes, patience: float, away: Away = nullcontext) -> bytes | None:
-        """Its answer to one line; None if it gave none in `patience` seconds, or broke.
+        """Its answer to one line; None if there is none in `patience` seconds, or it is broken.
 
-        Then it is ended.
+        It is then ended.
         """
         until = time.monotonic() + patience
         if not self.is_there:
@@ -74,11 +74,11 @@ class Apart:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=kept | {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-            start_new_session=True,  # ended as a group, with all below it
+            start_new_session=True,  # so that it is ended as a group, with its children
         )
 
     def _line(self, until: float, away: Away) -> bytes | None:
-        """What it writes up to the end of a line; None if it ends, writes too much, or is late."""
+        """Its output up to a line end; None if it ends, writes too much, or is late."""
         assert self._process is not None
         assert self._process.stdout is not None
         source, parts, size = self._process.stdout.fileno(), list[bytes](), 0
@@ -98,14 +98,14 @@ class Apart:
         return None
 
     def end(self) -> None:
-        """End it and all below it."""
+        """End it and its children."""
         if self._process is None:
             return
-        with suppress(ProcessLookupError):  # it was over already
+        with suppress(ProcessLookupError):  # it had already ended
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with suppress(BrokenPipeError):  # a line that it never read
+            with suppress(BrokenPipeError):  # an unread line
                 pipe.close()
         self._process = None

@@ -1,4 +1,4 @@
-"""What a process gives up that reads what a stranger wrote: memory, time, files, being first."""
+"""Limits of a process that reads untrusted input: memory, time, files and priority."""
 
 import math
 import os
@@ -10,9 +10,9 @@ if sys.platform != "win32":
 
 
 def bounded(room: int, written: int = 0) -> None:
-    """Take at most `room` bytes besides those that this process has, and write none of a file.
+    """Limit memory to `room` bytes more than now, and forbid writing files.
 
-    `written`: bytes that a file may have. On other systems than Linux memory is not bounded.
+    `written`: maximum bytes of a file. Memory is limited on Linux only.
     """
     if sys.platform == "win32":
         return
@@ -23,15 +23,15 @@ def bounded(room: int, written: int = 0) -> None:
         with open("/proc/self/status", encoding="ascii") as status:
             taken = next(int(line.split()[1]) for line in status if line.startswith("VmData"))
     except (OSError, StopIteration):
-        return  # no Linux: the app's deadline remains
+        return  # not Linux: only the app's deadline applies
     limit = taken * 1024 + room
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def allow(seconds: int) -> None:
-    """Let this process compute for so many seconds from now, and up to one more; then it is ended.
+    """Limit the CPU time of this process to `seconds` from now, plus up to one; then it is ended.
 
-    Seconds of its own, whatever else the machine does.
+    Counts its own CPU time, whatever the load of the machine.
     """
     if sys.platform != "win32":
         _, most = resource.getrlimit(resource.RLIMIT_CPU)

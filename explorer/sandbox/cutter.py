@@ -1,7 +1,7 @@
-"""The process in which the `tokenizers` library reads a stranger's file and cuts texts by it.
+"""The process that loads an untrusted file with the `tokenizers` library and tokenizes texts.
 
 A regular expression, a chain of replacements or a long list of tokens in such a file may take any
-time and memory. Run by `apart`: lines of JSON in, lines of JSON out; `tokenizing` is the other end.
+time and memory. Run by `apart`: lines of JSON in, lines of JSON out; `tokenizing` is the caller.
 """
 
 import json
@@ -16,11 +16,11 @@ import tokenizers
 from explorer.sandbox.bounds import allow, bounded
 
 ROOM = 768_000_000
-"""Bytes that it may take: some 400 MB for the largest vocabularies that are in use, of 262,144."""
+"""Memory limit in bytes: the largest vocabularies in use, of 262,144, take some 400 MB."""
 MOST_TOKENS, MOST_ADDED = 300_000, 20_000
-"""Of all, and of those that were added: the app reads the list of them, and others wait for it."""
+"""Maximum number of tokens, and of added tokens: the app reads their list while others wait."""
 ANY = 2**32 - 1
-"""The id of a token that no vocabulary has."""
+"""A token id outside any vocabulary."""
 
 
 def read(path: Path) -> tokenizers.Tokenizer:
@@ -36,7 +36,7 @@ def read(path: Path) -> tokenizers.Tokenizer:
 
 
 def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
-    """What the app keeps of a tokenizer: its tokens, and what kinds of parts it has.
+    """The data that the app stores of a tokenizer: its tokens, and the kinds of its parts.
 
     Raises ValueError for more than MOST_TOKENS or MOST_ADDED.
     """
@@ -60,7 +60,7 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
     named = {token: piece for piece, token in vocab.items()}
     return {
         "vocab": vocab,
-        # Of tokens with one id, the library names one.
+        # If tokens share an id, the library names one of them.
         "named": [(i, name) for i in named if (name := library.id_to_token(i)) != named[i]],
         "special": [token for token, each in added.items() if each.special],
         "added": list(added),
@@ -71,9 +71,9 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
 
 
 def around(library: tokenizers.Tokenizer) -> dict[str, Any]:
-    """What the post-processor makes of ANY, a token that no vocabulary has; its error if it fails.
+    """The post-processor's output for ANY, a token outside any vocabulary; its error if it fails.
 
-    None of both where there is no post-processor.
+    Both None if there is no post-processor.
     """
     if library.post_processor is None:
         return {}
@@ -82,7 +82,7 @@ def around(library: tokenizers.Tokenizer) -> dict[str, Any]:
 
 
 def answered(library: tokenizers.Tokenizer, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A text cut, a text as the normalizer leaves it, or ids written out."""
+    """The tokens of a text, a text after the normalizer, or the text of ids."""
     if "text" in asked:
         library.encode_special_tokens = asked["special_is_text"]
         found = library.encode(asked["text"], add_special_tokens=asked["marked"])
@@ -93,8 +93,8 @@ def answered(library: tokenizers.Tokenizer, asked: Mapping[str, Any]) -> dict[st
 
 
 def _said(reply: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A reply, or the error in its place: the library raises bare ones, and its panics are no
-    Exception."""
+    """A reply, or its error: the library raises bare exceptions, and its panics are no Exception
+    subclasses."""
     try:
         return reply()
     except MemoryError:  # this process ends
@@ -104,11 +104,11 @@ def _said(reply: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer one line after another, the first about the file, each in its own `seconds`."""
+    """Answer line by line, the first about the file, each within its own `seconds`."""
     said = json.loads(sys.stdin.readline())
     path, made = Path(said["file"]), list[tokenizers.Tokenizer]()
     if path.suffix == ".spm":
-        import models.foreign.sentencepieces  # noqa: F401  (its memory is no part of ROOM)
+        import models.foreign.sentencepieces  # noqa: F401  (so its memory does not count in ROOM)
     bounded(ROOM)
     allow(said["seconds"])
 

@@ -1,13 +1,13 @@
-"""The process beside the app in which a stranger's program is handed to Monty and its answer read.
+"""The process that passes an untrusted program to Monty and reads its answer.
 
-Run by `apart`; it writes and reads lines of JSON. Monty is a Python interpreter in Rust without
-files, network or processes; each program runs in a worker process of it, within LIMITS. This
-process stands between that worker and the app: whatever a program gives back is unpacked here,
-where memory is bounded, and never in the app. (A list that holds one list ten times, eight times
-over, is a few hundred bytes there and 17 GB here.)
+Run by `apart`, with lines of JSON as input and output. Monty is a Python interpreter in Rust
+without files, network or processes; each program runs in a Monty worker process, within LIMITS.
+This process is between that worker and the app: a program's return values are unpacked here,
+where memory is limited, and never in the app. (A list that contains one list ten times, nested
+eight times, is a few hundred bytes there and 17 GB here.)
 
-Nothing of this project is defined in that worker but the program: it is fed expressions that call
-the program's function with literals, so there is nothing else that the program could change.
+The program is the only code of ours in that worker: it receives expressions that call the program's
+function with literals, so there is nothing else that the program could change.
 """
 
 import json
@@ -28,36 +28,36 @@ LIMITS: monty.ResourceLimits = {
     "max_feed_duration_secs": 0.3,
     "max_memory": 16_000_000,
     "max_recursion_depth": 200,
-    "max_suspensions": 0,  # every way out of the sandbox is one: names of the host, files, clocks
+    "max_suspensions": 0,  # every exit from the sandbox counts: names of the host, files, clocks
     "max_total_sleep_secs": 0.0,
 }
 GRACE = 0.2
-"""Seconds after the limit of time at which a worker that did not stop by itself is killed."""
+"""Seconds after the time limit at which an unresponsive worker is killed."""
 ROOM = 48_000_000
-"""Bytes that this process may take besides those that it begins with, and each worker as well."""
+"""Bytes that this process may use in addition to its initial memory, and each worker as well."""
 MOST_PRINTED, MOST_SAID, MOST_ANSWER = 2_000, 300, 400_000
-"""Characters of what a program prints, of an error's message, and of its answer as JSON."""
+"""Maximum characters of printed output, of an error message, and of the answer as JSON."""
 
 MOST_NAME, MOST_DEPTH, MOST_LENGTH = 40, 3, 1_000
-"""Characters of the name of a type; lists within lists, and values of a list, that are taken."""
+"""Maximum characters of a type's name, nesting depth of lists, and length of a list."""
 TIME = 0.6
-"""Seconds after which no further call of a program is begun; the app ends this process later."""
+"""Seconds after which no further call is begun; the app ends this process later."""
 POLICY: monty.OSPolicy = {
     "datetime": datetime(2000, 1, 1, tzinfo=UTC),
     "sleep": "zero",
     "random_start": {"seed": 0},
 }
-"""Time stands still, nobody sleeps, and chance repeats itself: an answer depends on the code."""
+"""A frozen clock, no sleeping, and seeded randomness: an answer depends only on the code."""
 PROGRAM = "<python-input-0>"
-"""What Monty calls the first thing that a session is fed: here the visitor's program."""
+"""Monty's name for the first input of a session: here the user's program."""
 
 
 def answered(pool: monty.Monty, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Run `code`, then call its function `name` for every cell of `grids` and with all `cases`.
 
     With `suspects`, programs that each define `suspect`, the function is called with those
-    functions instead. The answer holds `values`, those before the `fault` if there is one, and what
-    the program `printed`.
+    functions instead. The answer holds `values`, only those before the `fault` if there is one, and
+    what the program `printed`.
     """
     begun, code, name = time.monotonic(), asked["code"], asked["name"]
     if asked["suspects"]:
@@ -69,7 +69,7 @@ def answered(pool: monty.Monty, asked: Mapping[str, Any]) -> dict[str, Any]:
         return _reply(values, None, run.printed)
     fault, values = run.fault, []
     if fault["kind"] in ("raised", "call"):
-        # Once more, call by call: those before the one that failed have an answer.
+        # Repeat call by call, so that the calls before the failed one have values.
         cells = chain.from_iterable(map(_cells, asked["grids"]))
         calls = _calls(name, chain(cells, asked["cases"]))
         again = _Run(pool, code).call(calls, begun + TIME)
@@ -82,10 +82,10 @@ def answered(pool: monty.Monty, asked: Mapping[str, Any]) -> dict[str, Any]:
 def _judged(
     pool: monty.Monty, code: str, name: str, suspects: Sequence[str], begun: float
 ) -> dict[str, Any]:
-    """What a check says of each suspect. A failed assertion is a verdict.
+    """A check's verdict on each suspect. A failed assertion is a verdict.
 
-    Each is judged in a session of its own, and in an order by chance: a program that counts its
-    calls, or looks at a clock, learns nothing.
+    Each is judged in a session of its own, and in random order, so that a program cannot learn
+    anything by counting its calls or reading a clock.
     """
     runs: dict[int, _Run] = {}
     for at in random.SystemRandom().sample(range(len(suspects)), len(suspects)):
@@ -111,7 +111,7 @@ def _reply(values: list[Any], fault: Mapping[str, Any] | None, printed: str) -> 
 
 
 def _calls(name: str, cases: Iterable[Sequence[Any]]) -> Iterator[str]:
-    """Expressions that call the function, one per case: its arguments are copies."""
+    """Expressions that call the function, one per case, with copies of its arguments."""
     for case in cases:
         yield f"{name}({', '.join(map(repr, case))})"
 
@@ -133,7 +133,7 @@ def _cells(grid: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """A value as JSON: what is no number, no bool, not None and no short list becomes its type."""
+    """A value as JSON: anything but a number, bool, None or short list is replaced by its type."""
     kind = type(value)
     if value is None or kind in (bool, float):
         return value
@@ -149,12 +149,13 @@ def plain(value: Any, depth: int = 0) -> Any:
     elif isinstance(value, str) and (
         said := re.match(r"<(function|class|module) '|(range)\(", value)
     ):
-        name = said[1] or said[2]  # Monty hands these over as text
+        name = said[1] or said[2]  # Monty returns these as text
     return {"type": name[:MOST_NAME]}
 
 
 class _Run:
-    """A session with a program in it. `values` holds what its calls gave, up to the first fault."""
+    """A session with a program in it. `values` holds the results of its calls up to the first
+    fault."""
 
     def __init__(self, pool: monty.Monty, code: str, suspect: str = "") -> None:
         self._pool, self._code, self._suspect = pool, code, suspect
@@ -163,11 +164,11 @@ class _Run:
         self.values: list[Any] = []
 
     def call(self, calls: Iterable[str], until: float = float("inf")) -> "_Run":
-        """Run the program, and then each of these expressions, until one fails or it is late."""
+        """Run the program, then each of these expressions, until one fails or time is up."""
         called = False
         try:
             with self._pool.checkout(limits=LIMITS, os_policy=POLICY) as session:
-                # What a program ends with would be its result, and unpacked: so it ends with None.
+                # A final expression would be unpacked as the result, so the code ends with None.
                 session.feed_run(f"{self._code}\n\nNone\n", print_callback=self._print)
                 if self._suspect:
                     session.feed_run(f"{self._suspect}\n\nNone\n")
@@ -185,9 +186,9 @@ class _Run:
 
 
 def fault(error: monty.MontyError, code: str, called: bool = False) -> dict[str, Any]:
-    """What went wrong: its `kind`, the error's name and message, and the place in the program.
+    """The error: its `kind`, its name and message, and its position in the program.
 
-    `called`: not while the program was read, but in a call of its function.
+    `called`: it occurred in a call of the function, not while the program was loaded.
     """
     if isinstance(error, monty.MontyCrashedError):
         return {"kind": "time" if error.timed_out else "memory"}
@@ -195,7 +196,7 @@ def fault(error: monty.MontyError, code: str, called: bool = False) -> dict[str,
         return {"kind": "large"}
     name, _, message = error.display("type-msg")[:MOST_SAID].partition(": ")
     own = [each for each in error.traceback() if each.filename == PROGRAM]
-    if called:  # a frame without a name is a signature that the call does not fit
+    if called:  # a frame without a name: the call does not fit the signature
         own = [each for each in own if each.function_name is not None]
     kind = {"TimeoutError": "time", "MemoryError": "memory", "RecursionError": "depth"}.get(name)
     if isinstance(error, monty.MontySyntaxError):
@@ -215,7 +216,7 @@ def fault(error: monty.MontyError, code: str, called: bool = False) -> dict[str,
 
 
 def main() -> None:
-    """Answer one line of JSON after another, until the app closes the line."""
+    """Answer one line of JSON after another, until the app closes the input."""
     bounded(ROOM)
     with monty.Monty(
         min_processes=1,

@@ -1,7 +1,7 @@
-"""The tokenizer of a stranger's file: made and asked in a process of its own (`cutter`).
+"""The tokenizer of an untrusted file, loaded and used in a process of its own (`cutter`).
 
-`read_apart` gives what the library's own tokenizer would be to `models.tokenizer`: its tokens are
-kept here, as plain data; texts are cut there, within a limit of time and memory for each.
+`read_apart` returns what `models.tokenizer` expects of the library's own tokenizer: its tokens are
+stored here as plain data; texts are tokenized in the process, with limits of time and memory.
 """
 
 import json
@@ -24,16 +24,16 @@ from explorer.sandbox.cutter import ANY, ROOM
 from models.refusals import Refusal
 
 READING, CUTTING = 8, 1
-"""Seconds of its own that a process may take for a file, and for one text."""
+"""CPU seconds that a process may take for a file, and for one text."""
 MOST_PROCESSES = 4
-"""Processes that are kept: the one that was asked longest ago ends first, and starts again."""
+"""Maximum number of processes: the least recently used is ended first, and restarts on demand."""
 PATIENCE = 60.0
-"""Seconds for an answer, on a machine that is busy with other things."""
+"""Seconds to wait for an answer, on a busy machine."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """A text cut: the ids of its tokens, what they are called, and where in it each was."""
+    """A tokenized text: token ids, token names, and their offsets in the text."""
 
     ids: list[int]
     tokens: list[str]
@@ -41,16 +41,16 @@ class Encoding:
 
 
 class _Processes:
-    """Those that are kept, the one that was asked last at the end."""
+    """The running processes, most recently used last."""
 
     def __init__(self) -> None:
         self._guard = (
             threading.RLock()
-        )  # `end` may be called by the garbage collection inside `use`
+        )  # reentrant: the garbage collector may call `end` inside `use`
         self._kept: list[Apart] = []
 
     def use(self, process: Apart) -> None:
-        """It is about to be asked: end others that nobody asks, if there are too many."""
+        """Mark as used: end idle processes if there are too many."""
         with self._guard:
             others = [each for each in self._kept if each is not process and each.is_there]
             self._kept = [*others, process]
@@ -60,7 +60,7 @@ class _Processes:
                     idle.lock.release()
 
     def end(self, process: Apart) -> None:
-        """Its tokenizer is no longer kept."""
+        """Forget a process whose tokenizer is gone."""
         with self._guard:
             self._kept = [each for each in self._kept if each is not process]
         process.end()
@@ -70,7 +70,7 @@ _PROCESSES = _Processes()
 
 
 class _Served:
-    """A file, and the process that reads it; it goes when nobody keeps this any more."""
+    """A file, and the process that reads it; ended when the last reference to this is gone."""
 
     def __init__(self, path: Path, away: Away) -> None:
         self._name, self._content = path.name, zlib.compress(path.read_bytes(), 1)
@@ -79,7 +79,7 @@ class _Served:
         weakref.finalize(self, _PROCESSES.end, self._process)
 
     def tables(self) -> dict[str, Any]:
-        """What it says of the file. Raises Refusal if it takes too much, ValueError as it does."""
+        """Its data on the file. Raises Refusal if it exceeds a limit, ValueError as the process."""
         with self._alone():
             reply = self._read()
         if reply is None:
@@ -90,9 +90,9 @@ class _Served:
         return said
 
     def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """An answer to a question.
+        """An answer to a request.
 
-        Raises InputProblem: `heavy_tokenizer`, and ValueError where the library fails.
+        Raises InputProblem: `heavy_tokenizer`, and ValueError if the library fails.
         """
         with self._alone():
             found = None
@@ -107,7 +107,7 @@ class _Served:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Nobody else asks meanwhile. Who has to wait for it lets others compute."""
+        """Exclusive use of the process. Waiting for it lets other sessions compute."""
         lock = self._process.lock
         if not lock.acquire(timeout=SOON):
             with self._away():
@@ -138,7 +138,7 @@ class _Normalizer:
 
 @dataclass(frozen=True)
 class _PostProcessor:
-    """What the tokenizer puts around a text, asked once."""
+    """What the tokenizer adds around a text, determined once."""
 
     said: Mapping[str, Any]
 
@@ -150,7 +150,7 @@ class _PostProcessor:
 
 
 class LibraryApart:
-    """What `models.tokenizer` asks of a `tokenizers.Tokenizer`, with the same names."""
+    """The part of `tokenizers.Tokenizer`'s interface that `models.tokenizer` uses."""
 
     def __init__(self, path: Path, away: Away = nullcontext) -> None:
         self._served = _Served(path, away)
@@ -167,47 +167,47 @@ class LibraryApart:
         self.post_processor = _PostProcessor(said["around"]) if said["around"] else None
         self.encode_special_tokens = False
         try:
-            self.encode("a")  # one that cuts no text in time is refused now
+            self.encode("a")  # refuse a tokenizer that is too slow now
         except InputProblem:
             raise
-        except ValueError:  # it has no token for this text, and may well for others
+        except ValueError:  # no token for this text, but perhaps for others
             return
 
     def __deepcopy__(self, memo: object) -> "LibraryApart":
-        return copy(self)  # nothing but `encode_special_tokens` is ever changed
+        return copy(self)  # only `encode_special_tokens` is ever changed
 
     def no_padding(self) -> None:
-        """`cutter` never pads."""
+        """No effect: `cutter` never pads."""
 
     def no_truncation(self) -> None:
-        """`cutter` never cuts a text off."""
+        """No effect: `cutter` never truncates."""
 
     def to_str(self) -> str:
-        """As JSON, the kinds of its parts alone."""
+        """As JSON, only the kinds of its parts."""
         return self._parts
 
     def get_vocab(self) -> dict[str, int]:
-        """The ids of all tokens, by what they are called."""
+        """The ids of all tokens, by token name."""
         return self._vocab
 
     def get_vocab_size(self) -> int:
-        """How many tokens there are."""
+        """The number of tokens."""
         return len(self._vocab)
 
     def get_added_tokens_decoder(self) -> dict[int, tokenizers.AddedToken]:
-        """The tokens that were added to the model's own, by their ids."""
+        """The tokens that were added to the model's vocabulary, by id."""
         return self._added
 
     def token_to_id(self, token: str) -> int | None:
-        """The id of a token; None for none."""
+        """The id of a token; None if it is unknown."""
         return self._vocab.get(token)
 
     def id_to_token(self, token: int) -> str | None:
-        """What a token is called; None for an id that none has."""
+        """The name of a token; None for an unknown id."""
         return self._pieces.get(token)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> Encoding:
-        """A text cut. Raises as `_Served.ask`."""
+        """Tokenize a text. Raises as `_Served.ask`."""
         asked = {"text": text, "marked": add_special_tokens}
         said = self._served.ask({**asked, "special_is_text": self.encode_special_tokens})
         places = [(start, end) for start, end in said["offsets"]]
@@ -222,7 +222,7 @@ class LibraryApart:
 def read_apart(path: Path, away: Away = nullcontext) -> LibraryApart:
     """The tokenizer of a `tokenizer.json` or an `.spm` file, in a process of its own.
 
-    Inside `away` others compute, whenever an answer takes long. Raises ValueError for a file that
-    the library cannot read, and Refusal for one that takes too much time or memory.
+    Other sessions compute inside `away` while an answer takes long. Raises ValueError for a file
+    that the library cannot read, and Refusal for one that takes too much time or memory.
     """
     return LibraryApart(path, away)

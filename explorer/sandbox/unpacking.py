@@ -1,7 +1,7 @@
-"""The process that reads an uploaded zip: of its files, those that a model consists of are written.
+"""The process that reads an uploaded zip and writes only the files that a model consists of.
 
-A zip names its files as it likes, and says of their sizes what it likes. So no name in it becomes a
-path: the files beside its one config.json are written under the names that this module knows, and
+The names and sizes in a zip are untrusted. So no name in it becomes a path: the files next to its
+one config.json are written under the names that this module knows, and
 bytes are counted while they are unpacked. Run by `apart`: one line of JSON in, one out.
 """
 
@@ -20,14 +20,14 @@ from typing import BinaryIO
 from explorer.sandbox.bounds import allow, bounded
 
 ROOM = 256_000_000
-"""Bytes that it may take: the list of files alone may be some 20 MB, unpacked by `zipfile`."""
+"""Memory limit in bytes: the list of files alone may take some 20 MB, unpacked by `zipfile`."""
 SECONDS = 20
 MOST_DIRECTORY = 1_000_000
-"""Bytes of a zip's list of files, which is read whole before anything else: 10,000 files."""
+"""Maximum bytes of a zip's list of files, which is read whole first: 10,000 files."""
 MOST_HEADER = 2_000_000
-"""Bytes of the list of tensors in a file of weights: some 20,000 tensors."""
+"""Maximum bytes of the list of tensors in a weight file: some 20,000 tensors."""
 MOST_TEXT = 1_000_000
-"""Bytes of a file that the app reads as text or JSON, if MOST_OF names no other number."""
+"""Maximum bytes of a file that the app reads as text or JSON, unless MOST_OF names another."""
 MOST_OF = {
     "tokenizer.json": 64_000_000,  # read by `tokenizing`, never by the app
     "source.spm": 16_000_000,
@@ -54,7 +54,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error)
 
 
 class RefusedError(Exception):
-    """A zip is not unpacked: a key of `explorer.problems`, and values beyond the zip's own."""
+    """A zip is refused: a key of `explorer.problems`, and values in addition to the zip's own."""
 
     def __init__(self, key: str, **values: str | int) -> None:
         super().__init__(key)
@@ -62,7 +62,7 @@ class RefusedError(Exception):
 
 
 def unpack(file: BinaryIO, folder: Path, most: int) -> None:
-    """Write a model's files, of `most` bytes together, into a folder. Raises RefusedError."""
+    """Write a model's files, at most `most` bytes in total, into a folder. Raises RefusedError."""
     size = file.seek(0, os.SEEK_END)
     _check_directory(file, size)
     try:
@@ -72,14 +72,14 @@ def unpack(file: BinaryIO, folder: Path, most: int) -> None:
                 if member.flag_bits & 1:
                     raise RefusedError("upload_encrypted")
                 left -= _write(archive, member, folder / known, left)
-    # What zipfile raises: for a damaged file, an unknown way of packing (a RuntimeError), a member
-    # cut short, without a name, or said to begin before the file.
+    # Raised by zipfile: for a damaged file, an unknown compression (a RuntimeError), a member
+    # that is truncated, has no name, or claims to begin before the file.
     except (*_DAMAGED, RuntimeError, EOFError, OSError, ValueError, IndexError) as error:
         raise RefusedError("upload_no_zip") from error
 
 
 def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, left: int) -> int:
-    """Unpack one file; its bytes, at most `left`. Raises RefusedError."""
+    """Unpack one file; returns its bytes, at most `left`. Raises RefusedError."""
     weights = WEIGHTS.fullmatch(path.name)
     most = left if weights else MOST_OF.get(path.name, MOST_TEXT)
     size, allowed = 0, min(left, most)
@@ -97,20 +97,20 @@ def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, left: 
 
 
 def _check_directory(file: BinaryIO, size: int) -> None:
-    """Raise RefusedError for what is no zip, and for a list of files that would fill memory."""
-    tail = min(size, 65_557)  # the end of a zip with the longest comment
+    """Raise RefusedError if this is not a zip, or if its list of files would fill memory."""
+    tail = min(size, 65_557)  # the end record with the longest comment
     file.seek(size - tail)
     end = file.read(tail)
     at = end.rfind(_END)
     if at < 0 or at + 22 > len(end):
         raise RefusedError("upload_no_zip")
-    large = end[max(0, at - 20) : at].startswith(_END_64)  # of 4 GB or 65,536 files
+    large = end[max(0, at - 20) : at].startswith(_END_64)  # zip64: 4 GB or 65,536 files
     if large or int.from_bytes(end[at + 12 : at + 16], "little") > MOST_DIRECTORY:
         raise RefusedError("upload_bomb")
 
 
 def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
-    """The files of the one model in a zip, by the names under which they are written."""
+    """The files of the one model in a zip, by the names that they are written under."""
     members = [each for each in archive.infolist() if not each.is_dir()]
     folders = [each.filename[: -len(CONFIG)] for each in members if _is(each, CONFIG)]
     if not folders:
@@ -138,7 +138,7 @@ def _beside(members: list[zipfile.ZipInfo], folder: str) -> Iterator[tuple[str, 
 
 
 def answered(file: str, folder: str, most: int) -> dict[str, str | int]:
-    """Unpack a zip into a folder; nothing, or why not: the key of a refusal, and its values."""
+    """Unpack a zip into a folder; returns {}, or the key and values of a refusal."""
     try:
         with Path(file).open("rb") as packed:
             unpack(packed, Path(folder), most)
