@@ -193,7 +193,7 @@ def end_without_signal() -> None:
 def get_ready(over: threading.Event) -> None:
     """Import the app, and compute the content of a first visit in advance.
 
-    Then tune the garbage collector. Once the server is `over`, the rest is skipped.
+    Then watch memory (`engine.memory`). Once the server is `over`, the rest is skipped.
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(OFTEN)

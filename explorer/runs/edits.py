@@ -151,7 +151,7 @@ def _cells(text: str, site: str, head: str, state: str, places: list[str]) -> tu
 def paint(
     edits: Iterable[Edit], site: str, head: int | None, cells: Iterable[tuple[int, int]], open: bool
 ) -> tuple[Edit, ...]:
-    """`edits` after painting `cells` (query, key), each of which is toggled.
+    """`edits` after painting `cells` (query, key), each of them opened or closed by `open`.
 
     An earlier edit of the same cell and scope is removed instead of overridden, so a stroke and its
     opposite leave no edits.

@@ -34,7 +34,7 @@ def words_of(str_tokens: Sequence[str]) -> Words:
     for index, token in enumerate(str_tokens):
         special = bool(getattr(token, "special", False))
         if open_word and getattr(token, "within", False):
-            whole, _, _ = labels[-1].rpartition(token[0])  # its number in that token goes
+            whole, _, _ = labels[-1].rpartition(token[0])  # drop its subscript
             labels[-1] = whole + token[0] + token[1:].lstrip(NUMBERS)
             continue
         if open_word and not special and token.startswith(CONTINUED) and token != CONTINUED:
