@@ -167,7 +167,7 @@ def _values(
         if what == "pattern":
             source = head if seed is None else _other(random, head, range(len(tensor)))
             if source is not None:
-                queries, keys = map(slice, tensor.shape[1:])  # not beyond them
+                queries, keys = map(slice, tensor.shape[1:])  # not generated tokens
                 found[cell] = Patch(hook, (head, queries, keys), tensor[source])
             continue
         taken = [a for a, _ in places]
