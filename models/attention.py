@@ -18,14 +18,15 @@ from models.positions import NOWHERE, Placement, rotate
 
 
 def capped(x: Tensor, cap: float | None) -> Tensor:
-    """cap tanh(x / cap), which never exceeds the cap; x itself without one (Gemma 2)."""
+    """cap tanh(x / cap), bounded by the cap (Gemma 2); x unchanged if `cap` is None."""
     return x if cap is None else cap * (x / cap).tanh()
 
 
 def share_heads(q: Tensor, kv: Tensor) -> Tensor:
     """Keys or values [batch, kv_head, key, d] for each of the query heads of `q`.
 
-    Query head i reads kv head i // group (Ainslie et al. 2023). Raises ValueError where none fits.
+    Query head i reads kv head i // group (Ainslie et al. 2023). Raises ValueError if the number of
+    query heads is not a multiple of the number of key/value heads.
     """
     n_heads, n_kv_heads = q.shape[1], kv.shape[1]
     if n_heads % n_kv_heads:
@@ -47,15 +48,15 @@ def attend(
 ) -> tuple[Float[Tensor, "batch head query d_value"], Float[Tensor, "batch head query key"]]:
     """Mix the values by how well each query matches each key; return (z, pattern).
 
-    scores = q k^T / sqrt(d_head) + bias (positions may give one); pattern = softmax(scores) over
+    scores = q k^T / sqrt(d_head) + bias (a positional bias, if any); pattern = softmax(scores) over
     the keys that `mask` allows (True = may attend; None = all), exactly 0 elsewhere; z = pattern v.
     A `divisor` replaces sqrt(d_head); with a `cap`, scaled scores are `capped` before the bias.
-    A query that may attend to nothing gets an all-zero pattern, a zero z and finite gradients.
+    A fully masked row gets an all-zero pattern, a zero z and finite gradients.
 
     With fewer key/value heads than query heads, groups of query heads share one (`share_heads`).
-    The hook points of `hooks`, a sublayer, see scores, mask and pattern, this before `dropout`.
-    Raises TypeError for a mask that is not Bool; ValueError for one that does not broadcast to
-    [batch, head, query, key] and for heads that do not divide.
+    The hook points of `hooks`, a sublayer, receive the scores, the mask, and the pattern before
+    `dropout`. Raises TypeError if the mask is not Bool; ValueError if it does not broadcast to
+    [batch, head, query, key], or if the head counts do not divide.
     """
     k, v = share_heads(q, k), share_heads(q, v)
     scores = q @ k.transpose(-2, -1) / (divisor or math.sqrt(q.shape[-1]))
@@ -68,8 +69,8 @@ def attend(
     mask = mask.expand(scores.shape)
     if hooks is not None:
         scores, mask = hooks.hook_scores(scores), hooks.hook_mask(mask)
-    # The lowest finite score, not -inf: a row with nothing allowed then has a softmax without NaN
-    # (and so finite gradients), and the second fill makes the blocked cells exactly 0.
+    # The lowest finite score, not -inf: the softmax of a fully masked row is then free of NaN
+    # (so gradients are finite), and the second fill makes the blocked cells exactly 0.
     lowest = torch.finfo(scores.dtype).min
     pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
     if hooks is not None:
@@ -79,10 +80,10 @@ def attend(
 
 
 class Attention(nn.Module):
-    """Multi-head attention, self and cross alike: they differ only in where keys come from.
+    """Multi-head attention: self- or cross-attention, depending on the source of keys and values.
 
-    Query heads share the config's key/value heads in groups. With `qk_norm` an RMSNorm acts on each
-    query and key before any turn (Henry et al. 2020).
+    Groups of query heads share the config's key/value heads. With `qk_norm`, an RMSNorm is applied
+    to each query and key before any rotation (Henry et al. 2020).
     """
 
     attend: ClassVar[Callable[..., tuple[Tensor, Tensor | None]]] = staticmethod(attend)
@@ -100,10 +101,10 @@ class Attention(nn.Module):
         self.w_o = nn.Linear(queries, config.d_model, bias=config.bias)
         norm = partial(RMSNorm, self.d_head, config.norm_eps) if config.qk_norm else nn.Identity
         self.q_norm, self.k_norm = norm(), norm()
-        self.hook_q = HookPoint()  # [batch, head, query, d_head], as compared, after any turn
-        self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], as compared, after any turn
+        self.hook_q = HookPoint()  # [batch, head, query, d_head], after any norm and rotation
+        self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], after any norm and rotation
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]
-        self.hook_bias = HookPoint()  # [batch, head, query, key], where positions give one
+        self.hook_bias = HookPoint()  # [batch, head, query, key], if there is a positional bias
         self.hook_scores = HookPoint()  # [batch, head, query, key], scaled and biased, unmasked
         self.hook_mask = HookPoint()  # [batch, head, query, key], True = may attend
         self.hook_pattern = HookPoint()  # [batch, head, query, key], before dropout
@@ -119,15 +120,15 @@ class Attention(nn.Module):
     ) -> Float[Tensor, "batch query d_model"]:
         """Queries from `x`; keys and values from `x` too, or from `memory` (cross-attention).
 
-        With a `cache`, self-attention adds its new keys and values to those of earlier steps;
-        cross-attention fills it at the first step and reads it from then on.
+        With a `cache`, self-attention appends its new keys and values to those of earlier steps;
+        cross-attention fills the cache at the first step and only reads it afterwards.
         """
         if memory is not None and cache is not None and cache.length:
             q = self.q_norm(self._split(self.w_q(x)))
         else:
             q, k, v = self.project(x, x if memory is None else memory)
             q, k = self.q_norm(q), self.k_norm(k)
-            if placement.rotation is not None:  # keys are held as they were turned when new
+            if placement.rotation is not None:  # cached keys are already rotated
                 q, k = (self.rotate(each, placement.rotation) for each in (q, k))
             if cache is not None:
                 cache.append(k, v)

@@ -1,4 +1,4 @@
-"""Encoder and decoder blocks: sublayers, and where the norm stands around each.
+"""Encoder and decoder blocks: their sublayers and the placement of the norm.
 
 post      x ──┬── f ──(+)── norm ──     norm(x + f(x))      Vaswani et al. 2017
               └───────┘
@@ -25,7 +25,7 @@ from models.positions import NOWHERE, Placement
 
 
 class Block(nn.Module):
-    """Self-attention, then feed-forward: the block of an encoder, and of a model of one text.
+    """Self-attention, then feed-forward: used by encoders and by single-sequence models.
 
     A `DecoderBlock` has cross-attention between the two.
     """
@@ -64,9 +64,10 @@ class Block(nn.Module):
         cache: LayerCache | None = None,
         cross_cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch pos d_model"]:
-        """One block of the stream `x`; cross-attention looks at `memory`, the encoder's output.
+        """Apply the block to the residual stream `x`; cross-attention reads `memory`.
 
-        Raises ValueError for a memory that is missing, or that nothing here would look at.
+        `memory` is the encoder's output. Raises ValueError if a block with cross-attention gets
+        none, or a block without cross-attention gets one.
         """
         if self.crosses != (memory is not None):
             raise ValueError("a decoder block needs an encoder's output, and no other block does")
@@ -75,7 +76,7 @@ class Block(nn.Module):
         hooks, start = (self.hook_attn_out, self.hook_resid_mid), x
         x = self.residual(x, lambda h: self.attn_out_norm(attn(h)), self.attn_norm, *hooks)
         if self.crosses:
-            # No placement here: the two streams' positions are not on one scale.
+            # No placement: source and target positions are not comparable.
             cross = partial(self.cross_attn, memory=memory, mask=cross_mask, cache=cross_cache)
             hooks = self.hook_cross_attn_out, self.hook_resid_mid_cross
             x = self.residual(x, cross, self.cross_attn_norm, *hooks)
@@ -93,9 +94,9 @@ class Block(nn.Module):
         hook_out: HookPoint,
         hook_resid: HookPoint,
     ) -> Tensor:
-        """One sublayer joined to the stream x [batch, pos, d_model].
+        """Add one sublayer to the residual stream x [batch, pos, d_model].
 
-        `hook_out` sees what is added to the stream, `hook_resid` what the next sublayer receives.
+        `hook_out` receives the tensor added to the stream, `hook_resid` the next sublayer's input.
         """
         if self.norm_placement == "post":
             x = norm(x + hook_out(self.dropout(sublayer(x))))

@@ -1,7 +1,7 @@
-"""The key/value cache: what attention has already computed for the tokens before this one.
+"""The KV cache: keys and values that attention has computed for earlier tokens.
 
-Self-attention's keys and values grow by one column a step. Cross-attention's are computed from the
-encoder's output once and stay. Keys are stored after any rotation. Shazeer 2019, §2.3.
+In self-attention, each decoding step appends one column. In cross-attention, keys and values are
+computed from the encoder's output once. Keys are stored after any rotation. Shazeer 2019, §2.3.
 """
 
 import torch
@@ -19,29 +19,29 @@ class LayerCache:
         k: Float[Tensor, "batch kv_head new d_head"],
         v: Float[Tensor, "batch kv_head new d_head"],
     ) -> None:
-        """Put new columns behind those that are held."""
+        """Append new columns."""
         new = torch.stack((k, v))
         self._columns = new if self._columns is None else torch.cat((self._columns, new), dim=3)
 
     @property
     def columns(self) -> Tensor:
-        """Keys and values, [2, batch, kv_head, pos, d_head]. ValueError while there are none."""
+        """Keys and values, [2, batch, kv_head, pos, d_head]. Raises ValueError if empty."""
         if self._columns is None:
             raise ValueError("the cache is empty: append to it first")
         return self._columns
 
     @property
     def length(self) -> int:
-        """The number of positions that are held."""
+        """The number of cached positions."""
         return 0 if self._columns is None else self._columns.shape[3]
 
     def select(self, rows: Int[Tensor, " new_batch"]) -> None:
-        """Keep these batch rows, in this order; a row may be taken several times (beam search)."""
+        """Keep these batch rows, in this order; a row may be repeated (beam search)."""
         if self._columns is not None:
             self._columns = self._columns[:, rows]
 
     def keep(self, length: int) -> None:
-        """Forget all but the first `length` positions."""
+        """Drop all but the first `length` positions."""
         if self._columns is not None:
             self._columns = self._columns[:, :, :, :length]
 
@@ -59,6 +59,6 @@ class KVCache:
         return self.self_attn[0].length
 
     def select(self, rows: Int[Tensor, " new_batch"]) -> None:
-        """Keep these batch rows in every layer, as `LayerCache.select`."""
+        """Apply `LayerCache.select` in every layer."""
         for layer in (*self.self_attn, *self.cross_attn):
             layer.select(rows)

@@ -1,6 +1,6 @@
 """A trained model as a folder: config.json, model.safetensors, tokenizer.json, CARD.md.
 
-Only safetensors are read, never pickles: a stranger's checkpoint can be wrong, but run no code.
+Only safetensors are read, never pickles, so an untrusted checkpoint cannot run code.
 """
 
 import json
@@ -22,18 +22,18 @@ from models.transformer import Model, build_model
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
 
-MOST_COMPUTED = 2**28  # bytes of the table of sines, which no weight in the file vouches for
+MOST_COMPUTED = 2**28  # bytes of the sinusoidal table, whose size no stored tensor confirms
 
 
 class CheckpointError(Refusal):
-    """A checkpoint folder cannot be used; the message says which file and why."""
+    """A checkpoint folder cannot be used; the message names the file and the reason."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded model in eval mode without gradients, its tokenizer and config.
+    """A loaded model (in eval mode, without gradients), its tokenizer and its config.
 
-    `not_shown` are stored tensors that change nothing here: heads of other tasks.
+    `not_shown` names stored tensors that are not used here, such as the heads of other tasks.
     """
 
     model: Model
@@ -41,14 +41,14 @@ class Checkpoint:
     config: ModelConfig
     folder: Path
     not_shown: tuple[str, ...] = ()
-    asked: Any = None  # how it is run elsewhere: `models.foreign.generation.Asked`
+    asked: Any = None  # its generation settings: `models.foreign.generation.Asked`
 
 
 def load_checkpoint(folder: Path, weights: str = WEIGHTS) -> Checkpoint:
-    """Read a checkpoint folder, checking every tensor's name and shape against the config.
+    """Load a checkpoint folder, checking every tensor's name and shape against the config.
 
-    `weights` is the file in it that is read: a training also keeps those of earlier steps.
-    Raises CheckpointError when a file is missing, is not what it should be, or does not fit.
+    `weights` is the weight file within the folder; a training run also saves those of earlier
+    steps. Raises CheckpointError if a file is missing, malformed or inconsistent.
     """
     folder = Path(folder)
     try:
@@ -83,9 +83,9 @@ def _load(folder: Path, weights: str) -> Checkpoint:
 
 
 def check_sizes(config: ModelConfig, path: Path) -> None:
-    """Hold a config, which may ask for any size, against a file before memory is taken for it.
+    """Check a config's sizes against the weight file before any memory is allocated.
 
-    Raises CheckpointError.
+    Raises CheckpointError if they do not match.
     """
     with _opened(path) as file:
         layers, n_tensors = config.n_layers + (config.n_encoder_layers or 0), len(file.keys())
@@ -101,7 +101,7 @@ def check_sizes(config: ModelConfig, path: Path) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """A safetensors file. Raises CheckpointError where it is none."""
+    """Open a safetensors file. Raises CheckpointError if it is not one."""
     try:
         with safe_open(path, framework="pt") as file:
             yield file
@@ -127,7 +127,7 @@ def _compare(parameters: Mapping[str, Tensor], file: Any, path: Path) -> None:
 def load_weights(model: Model, path: Path) -> None:
     """Copy the tensors of a safetensors file into `model`.
 
-    Raises CheckpointError for a missing, superfluous, misshapen or non-finite tensor.
+    Raises CheckpointError if a tensor is missing, unknown, of the wrong shape or not finite.
     """
     parameters = dict(model.named_parameters())
     with _opened(path) as file:

@@ -1,4 +1,4 @@
-"""One frozen description of a model: everything that decides its shape, checked when it is made."""
+"""`ModelConfig`: a model's architecture as an immutable dataclass, validated on creation."""
 
 import json
 import math
@@ -23,18 +23,18 @@ CHOICES: dict[str, Collection[str]] = {
 }
 
 LARGEST = 2**24
-"""The largest width, vocabulary or number of layers: a config that asks for more is broken."""
+"""The largest width, vocabulary or number of layers; larger values are refused."""
 
 MOST = 1e30
-"""The largest other number: float32 ends at 3e38."""
+"""The largest absolute value of any other number; float32 overflows at 3e38."""
 
-Layers = tuple[int, ...]  # some of the blocks, by their index
+Layers = tuple[int, ...]  # indices of blocks
 FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
-"""Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
+"""Fields of older checkpoints; the ids of special tokens are now read from the tokenizer."""
 
 
 def _of_json(value: Any) -> Any:
-    """Lists as tuples; an object of exactly the fields of `Scaling` as one, others as they are."""
+    """Convert lists to tuples and objects with exactly the fields of `Scaling` to a `Scaling`."""
     if isinstance(value, dict) and value.keys() == {each.name for each in fields(Scaling)}:
         return Scaling(**{name: _of_json(each) for name, each in value.items()})
     return tuple(value) if isinstance(value, list) else value
@@ -66,16 +66,16 @@ KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     Layers: (_is_layers, "layers"),
     Scaling: (_is_scaling, "scaling"),
 }
-"""What a field of each type must be, and the key under which another value is refused."""
+"""Per field type: the validity check, and the key of the error message if it fails."""
 
 
 @no_type_check  # the run-time type checker would report before __post_init__ can say what is wrong
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Sizes and choices. Raises ValueError, naming the field and its value, when impossible.
+    """Sizes and choices. Raises ValueError, naming the field and its value, if one is invalid.
 
-    For `norm_placement` see `models.blocks`; "pre" and "sublayer" want `final_norm`, since nothing
-    else bounds what reaches the unembedding.
+    For `norm_placement` see `models.blocks`; "pre" and "sublayer" need `final_norm`, since nothing
+    else bounds the input of the LM head.
     """
 
     family: Family = "encoder-decoder"
@@ -87,33 +87,33 @@ class ModelConfig:
     n_kv_heads: int | None = None  # key/value heads; None: as many as n_heads
     head_dim: int | None = None  # features per head; None: d_model / n_heads
     d_ff: int = 1024
-    n_ctx: int = 256  # the most tokens per stream
+    n_ctx: int = 256  # maximum number of tokens per sequence
     norm: NormKind = "layernorm"
     norm_placement: NormPlacement = "post"
     final_norm: bool = False
     norm_eps: float = 1e-5
     positions: PositionKind = "sinusoidal"
-    rope_base: float = 10000.0  # base of the angles, of the sinusoidal table too
-    near_layers: Layers | None = None  # layers that look near: with what the next two say
-    near_rope_base: float | None = None  # the base of their angles (Gemma 3); None: the others'
-    window: int | None = None  # how many tokens back they see, themselves included; None: all
+    rope_base: float = 10000.0  # base of the angles, also of the sinusoidal table
+    near_layers: Layers | None = None  # layers with local attention: see the next two fields
+    near_rope_base: float | None = None  # their base of the angles (Gemma 3); None: `rope_base`
+    window: int | None = None  # their sliding window in tokens, the query included; None: all
     rope_scaling: Scaling | None = None  # see `positions.stretched`
-    rotary_dim: int | None = None  # features per head that are turned, the first ones; None: all
+    rotary_dim: int | None = None  # how many first features per head are rotated; None: all
     ffn: FeedForwardKind = "relu"
     dropout: float = 0.1
-    attention_dropout: float | None = None  # of attention's pattern; None: as dropout
+    attention_dropout: float | None = None  # of the attention pattern; None: as dropout
     bias: bool = True
-    qk_norm: bool = False  # RMSNorm over the features of each query and key, before any turn
-    out_norms: bool = False  # a further norm on what a sublayer adds to the stream (Gemma)
-    parallel: bool = False  # attention and net read the same stream; both are added (GPT-NeoX)
-    score_divisor: float | None = None  # what q . k is divided by; None: sqrt(d_head)
-    score_cap: float | None = None  # scores x become cap tanh(x / cap), logits by the other one
-    logit_cap: float | None = None
-    embed_norm: bool = False  # a norm on the embedded stream, before the first block
-    tie_embeddings: bool = True  # one matrix embeds both streams and unembeds
-    scale_embeddings: bool = True  # times sqrt(d_model), to stand up to the positions
+    qk_norm: bool = False  # RMSNorm over the features of each query and key, before any rotation
+    out_norms: bool = False  # an additional norm on each sublayer's output (Gemma)
+    parallel: bool = False  # attention and FFN read the same input; both are added (GPT-NeoX)
+    score_divisor: float | None = None  # divisor of q . k; None: sqrt(d_head)
+    score_cap: float | None = None  # scores x become cap tanh(x / cap)
+    logit_cap: float | None = None  # the same for logits
+    embed_norm: bool = False  # a norm on the embeddings, before the first block
+    tie_embeddings: bool = True  # source, target and output share one embedding matrix
+    scale_embeddings: bool = True  # times sqrt(d_model), to match the scale of the positions
     lm_head: bool = True  # False: no logits
-    head_net: bool = False  # a matrix, the net's activation and a norm before the unembedding
+    head_net: bool = False  # linear map, the FFN's activation and a norm before the LM head
     unembed_bias: bool = False
 
     def __post_init__(self) -> None:
@@ -145,7 +145,7 @@ class ModelConfig:
     def _require(
         self, names: str, fits: Callable[[Any], bool], key: str, **values: str | int
     ) -> None:
-        """Refuse a field that does not fit, by this key; None does where it is the default."""
+        """Refuse a field whose value does not fit; None is allowed if it is the default."""
         for name in names.split():
             value = getattr(self, name)
             may_be_none = getattr(type(self), name, 0) is None  # a default is a class attribute
@@ -159,7 +159,7 @@ class ModelConfig:
 
     @property
     def n_turned(self) -> int:
-        """Features per head that rotary positions turn."""
+        """Features per head that RoPE rotates."""
         return self.rotary_dim or self.d_head
 
     def _has_divisors(self, scaling: Scaling) -> bool:
@@ -168,11 +168,11 @@ class ModelConfig:
 
     @property
     def divisor(self) -> float:
-        """What q . k is divided by."""
+        """The divisor of q . k, with the default filled in."""
         return self.score_divisor or math.sqrt(self.d_head)
 
     def looks_near(self, layer: int) -> bool:
-        """Whether a layer is one of `near_layers`."""
+        """Whether a layer uses local attention (`near_layers`)."""
         return layer in (self.near_layers or ())
 
     @property
@@ -182,23 +182,23 @@ class ModelConfig:
 
     @property
     def position_type(self) -> type[Positions]:
-        """The class of its positions, which says what they do."""
+        """The class that implements the positional encoding."""
         return POSITIONS[self.positions]
 
     @property
     def longest(self) -> int | None:
-        """The most tokens that a stream can have; None where there is a position for any."""
+        """Maximum number of tokens of a sequence; None if positions are unbounded."""
         return self.n_ctx if self.position_type.bounded else None
 
     @property
     def cacheable(self) -> float:
-        """The longest row in which a later token leaves the keys of earlier ones as they are."""
+        """Longest sequence whose cached keys stay valid; beyond it RoPE scaling changes them."""
         scaling = self.rope_scaling
         return math.inf if scaling is None or scaling.n_ctx is None else scaling.n_ctx
 
     @property
     def pattern_dropout(self) -> float:
-        """Dropout of attention's pattern, with the default filled in."""
+        """Dropout of the attention pattern, with the default filled in."""
         return self.dropout if self.attention_dropout is None else self.attention_dropout
 
     @property
@@ -208,12 +208,12 @@ class ModelConfig:
 
     @property
     def reads_source(self) -> bool:
-        """Whether there is an encoder for a source, and cross-attention to read it."""
+        """Whether the model has a source encoder and cross-attention."""
         return self.family == "encoder-decoder"
 
     @property
     def is_causal(self) -> bool:
-        """Whether the logits of a position depend on nothing that stands after it."""
+        """Whether the logits of a position are independent of later positions."""
         return self.family != "encoder-only"
 
     def to_json(self) -> str:
@@ -222,7 +222,7 @@ class ModelConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
-        """What `to_json` wrote. Raises ValueError for what is no JSON object with these fields."""
+        """Parse the output of `to_json`. Raises ValueError if it is not JSON with these fields."""
         try:
             values: Any = json.loads(text)
         except json.JSONDecodeError as error:

@@ -1,11 +1,11 @@
-"""Decoding: encode once, then one token after another, one frozen `DecodeStep` at a time.
+"""Decoding: encode once, then generate token by token; each step is an immutable `DecodeStep`.
 
     memory = encode(src)                            once
     log_probs = log_softmax(model(tokens)[-1])      one forward per step; with the cache, over the
     choose, append, stop at eos or at the limit     new token only
 
-`decode` is a generator: nothing runs until a step is asked for. To see or edit the tensors of a
-step, put `visiting` around the call that asks for it:
+`decode` is a generator: nothing runs until a step is requested. To read or edit the tensors of a
+step, wrap the call to `next` in `visiting`:
 
     steps = decode(model, src, Beam(width=4), max_new_tokens=64)
     while True:
@@ -13,9 +13,9 @@ step, put `visiting` around the call that asks for it:
         with visiting(record):
             step = next(steps, None)  # the encoder runs in the first call only
 
-The visitor in force is the one of whoever calls `next`, step by step; `decode` sets none, since a
-ContextVar set inside a generator would stay set for its caller between two steps. For the same
-reason no inference or no_grad mode is held across a yield.
+Each step uses the visitor of the context that calls `next`. `decode` sets none: a ContextVar set
+inside a generator would stay set for its caller between steps. For the same reason no inference or
+no_grad mode is active across a yield.
 """
 
 from collections import deque
@@ -35,31 +35,31 @@ from models.transformer import Model
 
 @dataclass(frozen=True, eq=False)
 class DecodeStep:
-    """All that one step read, computed and chose.
+    """The inputs, scores and choices of one decoding step.
 
-    Tensors have a row per live hypothesis that the step extended, sentence by sentence, best first,
-    in the order of the step before's `live`; `sentences` says whose row each is.
+    Tensors have one row per live hypothesis that the step extended, grouped by sentence, best
+    first, in the order of the previous step's `live`; `sentences` maps each row to its sentence.
     """
 
     index: int  # 0 for the first output token
     forced: bool  # the token was given by `prefix`
-    sentences: tuple[int, ...]  # of each row
-    input_tokens: Int[Tensor, "row pos"]  # what the decoder has read: bos or the prompt, outputs
-    positions: tuple[int, ...]  # of each row: the query that was read out, on this pass's axis
-    log_probs: Float[Tensor, "row vocab"]  # the model's own
-    probs: Float[Tensor, "row vocab"]  # after the strategy's cuts: sums to 1, exactly 0 where cut
+    sentences: tuple[int, ...]  # sentence index per row
+    input_tokens: Int[Tensor, "row pos"]  # decoder input so far: bos or the prompt, then outputs
+    positions: tuple[int, ...]  # per row: the query whose logits are used, on this pass's axis
+    log_probs: Float[Tensor, "row vocab"]  # of the model, before rules and strategy
+    probs: Float[Tensor, "row vocab"]  # truncated by the strategy: sums to 1, 0 where cut
     live: tuple[tuple[Hypothesis, ...], ...]  # per sentence, best first; empty once finished
-    ended: tuple[tuple[Hypothesis, ...], ...]  # per sentence, those kept as answers, by score
-    ruled: Float[Tensor, "row vocab"]  # `log_probs` under the rules, from which was chosen
+    ended: tuple[tuple[Hypothesis, ...], ...]  # per sentence, finished ones kept, by score
+    ruled: Float[Tensor, "row vocab"]  # `log_probs` after the rules: the basis of the choice
 
     @property
     def best(self) -> tuple[Hypothesis, ...]:
-        """Per sentence the answer if decoding ended here: the best finished, else live output."""
+        """The output per sentence if decoding ended here: the best finished or else live one."""
         return tuple((ended or live)[0] for ended, live in zip(self.ended, self.live, strict=True))
 
 
 def best(steps: Iterable[DecodeStep]) -> tuple[Hypothesis, ...]:
-    """Run through all steps; per sentence the answer (`DecodeStep.best`). Empty without a step."""
+    """Run all steps and return the output per sentence (`DecodeStep.best`); empty if no steps."""
     last = deque(steps, maxlen=1)
     return last[0].best if last else ()
 
@@ -75,21 +75,21 @@ def decode(
     use_cache: bool = True,
     rules: Rules | None = None,
 ) -> Iterator[DecodeStep]:
-    """Write an output for each row of `src`, one step at a time, to eos or `max_new_tokens`.
+    """Generate an output for each row of `src`, step by step, up to eos or `max_new_tokens`.
 
-    `src` is what the model is given, with its marks (`Model.with_marks`): the source of a
-    translator, the prompt to be continued, the text whose mask tokens are filled in, the first one
-    first. Shorter rows are padded (`src_valid` False) and come out as they would alone.
+    `src` is the model's input with its special tokens (`Model.with_marks`): the source of a
+    translator, the prompt to continue, or a text whose mask tokens are filled in from left to
+    right. Shorter rows are padded (`src_valid` False); padding does not change their output.
 
-    `prefix` holds the first output tokens, forced on every sentence. Each is a step like any
-    other, marked `forced`, and counts towards the limit; eos may stand at its end only.
-    Without `use_cache` every step reads the whole row again: the same numbers, whole patterns.
-    `rules` act on every choice, those of a text that is filled in aside.
+    `prefix` holds the first output tokens, forced on every sentence. Each is a normal step, marked
+    `forced`, and counts towards the limit; eos is allowed only as its last token. Without
+    `use_cache`, every step recomputes the whole sequence: same numbers, complete patterns.
+    `rules` apply to every choice, except when mask tokens are filled in.
 
-    Learned positions end at n_ctx, so there the tokens read must fit it; others run on beyond it.
-    Raises ValueError, naming what is wrong, here and not at the first step: a model in training
-    mode or without logits, an ill-formed src, ids outside the vocabulary, lengths beyond the
-    limits, a text to be filled in without a mask token.
+    Learned positions limit the tokens read to n_ctx; other positional encodings do not. Raises
+    ValueError at the call, not at the first step: for a model in training mode or without logits,
+    a malformed src, ids outside the vocabulary, lengths beyond the limits, or a text to fill in
+    without a mask token.
     """
     forced = () if prefix is None else tuple(prefix)
     require_decodable(model, src, src_valid, max_new_tokens, forced)
@@ -104,7 +104,7 @@ def decode(
 def require_decodable(
     model: Model, src: Tensor, src_valid: Tensor | None, max_new_tokens: int, prefix: Sequence[int]
 ) -> None:
-    """Raise ValueError for whatever `decode` cannot start with."""
+    """Raise ValueError if `decode` cannot run with these arguments."""
     config = model.config
     if model.training:
         why = "where dropout changes every step: call model.eval()"
@@ -150,35 +150,37 @@ def require_decodable(
 
 
 class _Writer:
-    """A model that writes at the end of its rows: one row per live hypothesis, cached or not."""
+    """State of a decoding that appends tokens: one row per live hypothesis, cached or not."""
 
     def __init__(self, model: Model, rows: Rows, use_cache: bool, may_pad: bool = False) -> None:
         self.model, self.rows = model, rows
         self.may_pad, self.prompt = may_pad, rows.tgt.shape[1]
-        self.sentences = list(range(len(rows)))  # whose row each is
+        self.sentences = list(range(len(rows)))  # sentence index per row
         self.cache = KVCache(model.config.n_layers) if use_cache else None
         with torch.inference_mode():
             self.memory = model.memory_of(rows)
 
     def positions(self) -> tuple[int, ...]:
-        """The query of each row whose logits are asked for, as an index on this pass's axis."""
+        """Per row: the query position whose logits are used, as an index on this pass's axis."""
         return (-1,) * len(self.rows)
 
     def scores(self) -> Float[Tensor, "row vocab"]:
-        """One forward: the model's logits of the token that each row asks for."""
+        """One forward pass: the logits of each row's next token."""
         with torch.inference_mode():
             logits = self.logits()
         marks = self.model.marks
         if marks.pad is not None and marks.pad == marks.start and not self.may_pad:
-            logits = logits.clone()  # a decoder that begins with the padding never writes it
+            logits = logits.clone()  # never generated if PAD is also the start token
             logits[:, marks.pad] = -torch.inf
-        wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
+        wide = torch.promote_types(
+            logits.dtype, torch.float32
+        )  # half precision is too coarse for sums
         return logits.to(wide)
 
     def logits(self) -> Float[Tensor, "row vocab"]:
-        """Read what the cache does not hold; unembed the end of each row only, which costs most."""
+        """Run the tokens that are not cached; unembed only the last, since that dominates cost."""
         if self.rows.tgt.shape[1] > self.model.config.cacheable:
-            self.cache = None  # from here on every token turns the earlier keys anew
+            self.cache = None  # from here on each new token changes the rotation of earlier keys
         new = self.rows.tgt[:, self.cache.length if self.cache else 0 :]
         x = self.model.last_stack.run(replace(self.rows, tgt=new), self.memory, self.cache)
         return self.model.logits_of(x[:, -1:])[:, -1]
@@ -188,7 +190,7 @@ class _Writer:
         return self.model.marks.ends(output[-1])
 
     def go_on(self, parents: list[int], tokens: list[int]) -> None:
-        """Row i becomes row parents[i], with tokens[i] written into it."""
+        """Row i becomes row parents[i] extended by tokens[i]."""
         if parents != list(range(len(self.rows))):
             index = self.rows.tgt.new_tensor(parents)
             if self.cache is not None:
@@ -199,7 +201,7 @@ class _Writer:
         self.write(self.rows.tgt.new_tensor(tokens))
 
     def write(self, tokens: Int[Tensor, " row"]) -> None:
-        """One token behind each row."""
+        """Append one token to each row."""
         new = tokens[:, None]
         valid = self.rows.tgt_valid
         valid = None if valid is None else torch.cat((valid, torch.ones_like(new).bool()), dim=1)
@@ -207,11 +209,11 @@ class _Writer:
 
 
 class _Filler(_Writer):
-    """A model that fills in the mask tokens of its rows, the first of each row first."""
+    """State of a decoding that fills in mask tokens, from left to right."""
 
     def __init__(self, model: Model, rows: Rows, use_cache: bool, may_pad: bool = False) -> None:
-        super().__init__(model, rows, use_cache=False)  # every token sees those that come later
-        # Noted once: a model may well answer with the mask token itself.
+        super().__init__(model, rows, use_cache=False)  # attention is bidirectional
+        # Computed once: a model may predict the mask token itself.
         self.places = [(row == model.marks.mask).nonzero()[:, 0].tolist() for row in rows.tgt]
         self.n_filled = 0
 
@@ -225,8 +227,8 @@ class _Filler(_Writer):
         return len(output) == len(self.places[self.sentences[row]])
 
     def write(self, tokens: Int[Tensor, " row"]) -> None:
-        """One token into the place of each row that was asked about."""
-        filled = self.rows.tgt.clone()  # a step that was handed out still holds the rows as read
+        """Replace the current mask token of each row."""
+        filled = self.rows.tgt.clone()  # earlier `DecodeStep`s still refer to the old tensor
         filled[torch.arange(len(filled)), list(self.positions())] = tokens
         self.rows, self.n_filled = replace(self.rows, tgt=filled), self.n_filled + 1
 
@@ -238,7 +240,7 @@ def _steps(
     prefix: tuple[int, ...],
     rules: Rules | None,
 ) -> Iterator[DecodeStep]:
-    """The loop of `decode`: ask the model, let the strategy choose, go on with what it chose."""
+    """The loop of `decode`: score, let the strategy choose, extend the chosen hypotheses."""
     if max_new_tokens == 0:
         return
     reader = begin()  # here, so that the encoder runs under the visitor of the first step
@@ -266,12 +268,12 @@ def _steps(
             rows = slice(first, first + len(parents))
             room = strategy.room(len(ended[s]), len(reader.model.marks.all_ends))
             if index < len(prefix):
-                chosen = [(0, prefix[index])]  # nothing but the prefix so far: one hypothesis
+                chosen = [(0, prefix[index])]  # a single hypothesis during the prefix
             else:
                 totals = [hypothesis.total for hypothesis in parents]
                 chosen = strategy.choose(ruled[rows], probs[rows], totals, room, draw[s])
             places = [first + k for k, _ in chosen], [token for _, token in chosen]
-            # What was forced against a rule is none of its business.
+            # Rules do not affect the score of forced tokens.
             picked = (log_probs if index < len(prefix) else ruled)[places].tolist()
             made = []
             for (k, token), gain, own in zip(chosen, picked, log_probs[places], strict=True):

@@ -1,8 +1,8 @@
 """Three families: `EncoderDecoder` (translation), `DecoderOnly` (continuation) and `EncoderOnly`
-(reading both ways, and filling in masked words).
+(bidirectional, filling in masked words).
 
-Models hold weights and nothing else: masks, caches and positions are arguments or are derived from
-`valid` (None = all tokens are real). `Model` is what all promise: nobody asks for the family.
+Models hold weights only: masks, caches and positions are arguments or are derived from `valid`
+(None = all tokens are real). `Model` is the common interface, so no caller depends on the family.
 """
 
 import math
@@ -29,10 +29,10 @@ from models.rows import Rows, Stream, Tokens, Valid
 
 
 class Stack(nn.Module):
-    """One embedded stream of a batch and the blocks it flows through; encoder and decoder both."""
+    """The embedding and the blocks of an encoder or a decoder."""
 
     announce: ClassVar[Callable[..., None]] = staticmethod(lambda: None)
-    """Called when a pass begins; set from outside, where others are to go first."""
+    """Called when a pass begins; set from outside to yield to other sessions first."""
 
     def __init__(
         self,
@@ -53,19 +53,19 @@ class Stack(nn.Module):
         norm = partial(NORMS[config.norm], config.d_model, config.norm_eps)
         self.embed_norm = norm() if config.embed_norm else nn.Identity()
         self.final_norm = norm() if config.final_norm else nn.Identity()
-        self.hook_positions = HookPoint()  # Int [batch, pos], with a cache those before as well
+        self.hook_positions = HookPoint()  # Int [batch, pos], including cached positions
         self.hook_embed = HookPoint()  # [batch, pos, d_model], scaled
-        self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], where something is added
+        self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], if positions are added
         self.hook_resid_final = HookPoint()  # [batch, pos, d_model], before the final norm
 
     def run(
         self, rows: Rows, memory: Tensor | None = None, cache: KVCache | None = None
     ) -> Float[Tensor, "batch new d_model"]:
-        """Embed the tokens; send them through every block and the final norm, where there is one.
+        """Embed the tokens and apply every block and the final norm, if there is one.
 
-        Cross-attention reads `memory`, [batch, src, d_model]. With a `cache`, the tokens follow
-        those that it holds, and `valid` covers these too.
-        Raises ValueError for a `valid` that does not fit, and for a cache of what looks ahead.
+        Cross-attention reads `memory`, [batch, src, d_model]. With a `cache`, the tokens follow the
+        cached ones, and `valid` must cover both. Raises ValueError if the shape of `valid` does not
+        fit, or if a stack without a causal mask gets a cache.
         """
         x, through = self.enter(rows, memory, cache)
         for layer in range(len(self.blocks)):
@@ -75,9 +75,9 @@ class Stack(nn.Module):
     def enter(
         self, rows: Rows, memory: Tensor | None = None, cache: KVCache | None = None
     ) -> tuple[Float[Tensor, "batch new d_model"], Callable[[int, Tensor], Tensor]]:
-        """The tokens embedded, and what sends a stream through one block: `through(layer, x)`.
+        """The embedded tokens, and a function `through(layer, x)` that applies one block.
 
-        So a single block can be run again from its input. Takes and raises what `run` does.
+        A single block can thus be rerun from its input. Arguments and errors are those of `run`.
         """
         self.announce()
         if cache is not None and not self.causal:
@@ -86,7 +86,7 @@ class Stack(nn.Module):
         valid = rows.src_valid if self.stream == "src" else rows.tgt_valid
         past, n_new = cache.length if cache else 0, tokens.shape[1]
         mask = _padding(valid, n_new, past)
-        if self.causal and n_new > 1:  # a single token is the last one: it sees all before it
+        if self.causal and n_new > 1:  # a single token is the last and sees all earlier ones
             causal = causal_mask(n_new, past + n_new, offset=past, device=tokens.device)
             mask = causal if mask is None else causal & mask
         near_mask = mask
@@ -109,9 +109,9 @@ class Stack(nn.Module):
     def embed_tokens(
         self, tokens: Tokens, valid: Tensor | None, past: int = 0
     ) -> tuple[Float[Tensor, "batch pos d_model"], Placement]:
-        """Embeddings with what the positions add, and the placement for the blocks' attention.
+        """Embeddings plus positional encodings, and the placement for the blocks' attention.
 
-        `past` tokens were read before these, by way of a cache.
+        `past` is the number of cached tokens before these.
         """
         positions = self.hook_positions(positions_of(valid, tokens, past))  # [batch, past + pos]
         new = positions[:, past:]
@@ -123,7 +123,7 @@ class Stack(nn.Module):
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
-    """Bool [batch, 1, 1, past + new], None without padding. Raises ValueError for a misfit."""
+    """Bool [batch, 1, 1, past + new]; None without padding. Raises ValueError on a wrong length."""
     if valid is None:
         return None
     if valid.shape[1] != past + n_new:
@@ -134,33 +134,33 @@ def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
 
 
 class Model(nn.Module, ABC):
-    """What every family promises.
+    """The interface of every family.
 
-    `marks` are those of the tokenizer whose ids it reads; a fresh model has those trained here.
+    `marks` holds the special tokens of the model's tokenizer; a new model has this project's.
     """
 
     config: ModelConfig
     marks: Marks
     unembed: nn.Linear
     hook_logits: HookPoint
-    reads: ClassVar[tuple[Stream, ...]]  # the streams of its rows, in this order
-    # What stands around a stream, before and behind, where that is more than the marks below.
+    reads: ClassVar[tuple[Stream, ...]]  # the sequences of its rows, in this order
+    # Tokens before and after a sequence, if they differ from the special tokens below.
     framed: Mapping[Stream, tuple[tuple[int, ...], tuple[int, ...]]] = MappingProxyType({})
-    surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]  # start mark before, end mark behind?
+    surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]  # start token before, end token after?
 
     @property
     def predicts(self) -> Literal["next", "same"] | None:
-        """Whether logits are about the token after a position or at it; None without logits."""
+        """Whether logits predict the next token or the token at a position; None without logits."""
         return "next" if self.config.lm_head else None
 
     def complete(self, config: ModelConfig, embed: nn.Embedding) -> None:
-        """Add what every family has besides its stacks, give it fresh weights, name the hooks.
+        """Add the LM head, initialise all weights and name the hook points.
 
-        Xavier for every logical matrix, zero biases, embeddings N(0, 1 / d_model). Each of w_q,
-        w_k, w_v is its own matrix here, so Xavier gives each the spread that it should have; on a
-        fused w_qkv it would be smaller by sqrt(2). Embeddings of that spread times sqrt(d_model)
-        have unit size, near the sines' 0.71; learned positions start as large as the embeddings
-        that they join, scaled or not. Glorot & Bengio 2010; Vaswani et al. §3.4.
+        Xavier for every matrix, zero biases, embeddings N(0, 1 / d_model). w_q, w_k and w_v are
+        separate matrices, so Xavier gives each the intended standard deviation; for a fused w_qkv
+        it would be smaller by sqrt(2). Embeddings times sqrt(d_model) have unit standard deviation,
+        close to 0.71 of the sinusoids; learned positions start with the standard deviation of the
+        embeddings, scaled or not. Glorot & Bengio 2010; Vaswani et al. §3.4.
         """
         self.config, self.marks = config, OUR_MARKS
         if config.lm_head:
@@ -174,7 +174,7 @@ class Model(nn.Module, ABC):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
-        for module in self.modules():  # after: a tied unembedding keeps the embedding's spread
+        for module in self.modules():  # last, so that it also applies to tied matrices
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             if isinstance(module, Stack):
@@ -186,15 +186,15 @@ class Model(nn.Module, ABC):
     ) -> Float[Tensor, "batch tgt vocab"]:
         """The logits of every position of `rows.tgt`.
 
-        `memory` is what `memory_of(rows)` gave, where that was asked for before. With a `cache`,
-        `rows.tgt` holds the new tokens only and `rows.tgt_valid` covers the cached ones too.
-        Raises ValueError for a missing stream, an unfit `valid`, a cache of what looks ahead.
+        `memory` is the result of `memory_of(rows)`, if already computed. With a `cache`, `rows.tgt`
+        holds the new tokens only, and `rows.tgt_valid` also covers the cached ones. Raises
+        ValueError for a missing sequence, a `valid` of the wrong shape, or a cache for an encoder.
         """
         memory = self.memory_of(rows) if memory is None else memory
         return self.logits_of(self.last_stack.run(rows, memory, cache))
 
     def logits_of(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos vocab"]:
-        """The logits of what the last stack gave, after its final norm."""
+        """The logits from the last stack's output, after its final norm."""
         logits = self.unembed(self.head(x)) if self.config.lm_head else x[..., :0]
         return self.hook_logits(capped(logits, self.config.logit_cap))
 
@@ -204,22 +204,22 @@ class Model(nn.Module, ABC):
         """The stack that reads `rows.tgt`; the logits come from its output."""
 
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
-        """The rows that a decoding begins with, when it is given these tokens with their marks.
+        """The initial rows of a decoding, given tokens that include their special tokens.
 
-        What is given is the first of the streams that the family `reads`.
+        The given tokens are the first of the sequences that the family `reads`.
         """
         return Rows(given, valid)
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
-        """The text that a decoding leaves behind: its output, or that joined to what was given."""
+        """The final text of a decoding: the given tokens followed by the output."""
         return (*given, *output)
 
     def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"] | None:
-        """What the source is read into, once for all steps of a decoding; None without a source."""
+        """The encoder's output, computed once for all decoding steps; None without a source."""
         return None
 
     def stacks(self) -> tuple[StackSite, ...]:
-        """The stacks of blocks, one a stream; each may look at the streams before its own."""
+        """The stacks of blocks, one per sequence; each may attend to earlier stacks' sequences."""
         parts = (("", self), *self.named_children())
         stacks = [(name, each) for name, each in parts if isinstance(each, Stack)]
         return tuple(
@@ -249,7 +249,7 @@ class Model(nn.Module, ABC):
         )
 
     def with_marks(self, stream: Stream, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The tokens of a text with the marks that this model expects around them, if any."""
+        """The tokens of a text with the special tokens that this model expects around them."""
         if stream in self.framed:
             first, last = self.framed[stream]
             return (*first, *tokens, *last)
@@ -260,7 +260,7 @@ class Model(nn.Module, ABC):
 
 
 class HeadNet(nn.Module):
-    """What BERT has before its unembedding: a matrix, the net's activation, a norm."""
+    """BERT's layer before the unembedding: a linear map, the FFN's activation and a norm."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -295,7 +295,8 @@ class EncoderDecoder(Model):
         return self.encoder.run(rows)
 
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
-        """A source; the output begins with the start mark. Raises ValueError without one."""
+        """Rows with this source; the target begins with the start token. Raises ValueError if the
+        tokenizer has no start token."""
         if not (first := self.with_marks("tgt", ())):
             raise ValueError("a translation has to begin with a start mark: the marks have none")
         return Rows(given.new_tensor(first).expand(len(given), -1), None, given, valid)
@@ -305,7 +306,7 @@ class EncoderDecoder(Model):
 
 
 class OneStack(Stack, Model):
-    """What models of one text share: one stack, embedded and unembedded by the same object."""
+    """Base of single-sequence models: the model itself is its only stack."""
 
     reads = ("tgt",)
 
@@ -320,12 +321,12 @@ class OneStack(Stack, Model):
 
 
 class DecoderOnly(OneStack):
-    """A language model: one stream, causal self-attention. Radford et al. 2018 (GPT)."""
+    """A language model: one sequence, causal self-attention. Radford et al. 2018 (GPT)."""
 
     surrounded: ClassVar = {"tgt": (True, False)}
 
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
-        """A prompt, its padding moved to the left, so that all outputs begin in one column."""
+        """Rows with this prompt, padded on the left, so that all outputs begin in one column."""
         if valid is None or bool(valid.all()):
             return Rows(given)
         order = valid.long().argsort(dim=1, stable=True)  # padding first, words in order
@@ -333,15 +334,16 @@ class DecoderOnly(OneStack):
 
 
 class EncoderOnly(OneStack):
-    """An encoder alone: every token sees the whole text. Devlin et al. 2018 (BERT).
+    """An encoder without a decoder: bidirectional attention. Devlin et al. 2018 (BERT).
 
-    Its logits, empty without `lm_head`, are about the token at a position, trained where masked.
+    Its logits (empty without `lm_head`) predict the token at the same position; they are trained
+    at masked positions.
     """
 
     surrounded: ClassVar = {"tgt": (True, True)}
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
-        """The given text, its mask tokens replaced one after another."""
+        """The given text with its mask tokens replaced by the output, in order."""
         filling = iter(output)
         return tuple(next(filling, token) if token == self.marks.mask else token for token in given)
 

@@ -1,40 +1,40 @@
-"""All that only makes a model faster, put on from outside; the numbers stay those of the plain one.
+"""Optional speed-ups for a built model; the computed numbers are those of the plain model.
 
-`speed_up` exchanges the classes of a built model's modules for the subclasses below. They share
-parameters, names and hook points with the plain ones, so checkpoints, ties, copies and `.to()` do
-not notice. `lay_out_for_decoding` also stores the matrices as one token reads them soonest.
+`speed_up` replaces the classes of a model's modules by the subclasses below. They share parameters,
+names and hook points with the plain classes, so checkpoints, tied weights, copies and `.to()` work
+unchanged. `lay_out_for_decoding` also stores the matrices in the fastest layout for decoding.
 
-- *Attention* takes torch's fused kernel at every site that nobody looks at, and leaves out a mask
-  that hides nothing. Where the pattern alone is looked at (`patterns.py`), scale and mask are terms
-  of one product, found once for all layers; it is made of some queries at a time, so that their
-  scores never leave the processor's cache, and keys that none of them may attend to are not
-  multiplied: half of them under a causal mask. 12 heads of 512 tokens take 7.6 ms, the fused kernel
-  10, step by step 30; 128 tokens 0.6, 0.7 and 1.4.
-- *The cache* has spare room, so that a step of decoding copies nothing that it holds; where a beam
-  exchanges rows that hold the same, as those of one source do, it does nothing.
-- *Rotations* of queries and keys multiply complex numbers, in one pass over them in place of six.
-- *Sines* are read from a table, which is made once.
-- *A record* copies what is alike along an axis, as a mask is for all heads, once, and a pattern not
-  at all; where a picture is all that is wanted, it is written in float16.
-- *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times what
-  there is to do; a step of decoding passes more than a hundred of them.
-- *Columns*: a step of decoding multiplies every matrix by one token, and its time is that of
-  reading it. Stored row by row, a matrix is many dot products, which BLAS reads at half to three
-  quarters of the speed of memory; stored column by column it is few long sums. Measured on one core
-  of an EPYC server, one token: 8,000 x 512 takes 0.54 ms in place of 0.80, 2,048 x 512 0.14 in
-  place of 0.21, 512 x 2,048 0.13 in place of 0.17. On a desktop machine, where 8,000 x 512 takes
-  0.85 in place of 1.6, narrowing maps are as fast by rows. Self-attention's three projections are
-  read as one map.
-- *Packed for several rows*: for the two to eight tokens of a beam or a small batch BLAS first
-  copies a matrix into another order, and reads at half the speed of memory. oneDNN keeps it in that
-  order ("packed"). On one core of a Sapphire Rapids server, four tokens: 2,048 x 512 takes 0.40 ms
-  in place of 0.57 by columns and 0.59 by rows, 8,000 x 512 1.5 in place of 2.1 and 2.7. A single
-  token is read faster by columns out of the processor's cache, and on some machines out of memory
-  too, so each matrix is held twice, and a model that is larger than a cache is timed both ways.
-  For many rows there is less to gain where BLAS uses the whole processor; on an AMD EPYC with
-  AVX-512, which MKL leaves alone, oneDNN is 2.2 times as fast (96 x 256 x 1,024: 0.2 ms in place of
-  0.5), so one product is timed both ways, once in a process.
-- *One text in all rows* of a batch, as `expand` makes it, is multiplied once.
+- *Attention* uses torch's fused kernel at every site that no visitor wants, and drops a mask that
+  hides nothing. If only the pattern is recorded (`patterns.py`), scale and mask are folded into the
+  matrix product; the mask term is computed once for all layers. Queries are processed in chunks
+  whose scores fit into the processor's cache. Keys hidden from a whole chunk are skipped: half of
+  them under a causal mask. 12 heads of 512 tokens take 7.6 ms, compared with 10 for the fused
+  kernel and 30 step by step; 128 tokens take 0.6, 0.7 and 1.4 ms.
+- *The KV cache* has spare capacity, so a decoding step copies none of its contents. Reordering
+  identical rows, such as the cross-attention of one source in beam search, is skipped.
+- *Rotations* of queries and keys use complex multiplication: one pass over memory instead of six.
+- *Sinusoidal encodings* are read from a table that is computed once.
+- *A record* copies a tensor that is constant along an axis only once (a mask shared by all heads),
+  and does not copy patterns. For display only, patterns are stored in float16.
+- *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times as
+  much as the work itself; a decoding step passes more than a hundred of them.
+- *Columns*: a decoding step multiplies every matrix by one token, so reading the matrix dominates.
+  Stored by rows, the product is many dot products, which BLAS reads at half to three quarters of
+  the memory bandwidth; stored by columns, it is a few long sums. Measured on one core of an EPYC
+  server for one token: 8,000 x 512 takes 0.54 ms instead of 0.80, 2,048 x 512 takes 0.14 instead of
+  0.21, and 512 x 2,048 takes 0.13 instead of 0.17. On a desktop machine, 8,000 x 512 takes 0.85
+  instead of 1.6, and narrowing maps are as fast by rows. The three projections of self-attention
+  are joined into one map.
+- *Packed for several rows*: for two to eight tokens (beam search, a small batch), BLAS first copies
+  a matrix into another order, and reads at half the memory bandwidth. oneDNN stores the matrix in
+  that order ("packed"). On one core of a Sapphire Rapids server with four tokens, 2,048 x 512 takes
+  0.40 ms instead of 0.57 by columns and 0.59 by rows; 8,000 x 512 takes 1.5 instead of 2.1 and 2.7.
+  A single token is faster by columns if the matrix is in the processor's cache, on some machines
+  also from memory. So each matrix is stored twice, and models larger than a cache are timed both
+  ways. For many rows the gain is smaller if BLAS uses the full processor. On an AMD EPYC with
+  AVX-512, which MKL does not use, oneDNN is 2.2 times as fast (96 x 256 x 1,024: 0.2 ms instead of
+  0.5), so one product is timed both ways, once per process.
+- *A batch of identical sequences*, as made by `expand`, is multiplied once.
 """
 
 import math
@@ -58,17 +58,17 @@ from models.transformer import Model
 
 
 def speed_up(model: nn.Module) -> None:
-    """Exchange the modules of `model` for faster ones, in place; right for training too."""
+    """Replace the modules of `model` by faster ones, in place; also valid for training."""
     for module in model.modules():
         module.__class__ = FASTER.get(type(module), type(module))
 
 
 def lay_out_for_decoding(model: Model) -> None:
-    """`speed_up`, and the matrices of `model` in the order in memory that decoding reads soonest.
+    """`speed_up`, and store the matrices of `model` in the memory layout that decodes fastest.
 
-    Shapes, values and the state dict stay as they are. Call it on a model that will not be trained
-    further: an optimizer keeps its state in the layout that the weights had before. A tied
-    embedding goes along; looking up a row of it costs a little more.
+    Shapes, values and the state dict do not change. Do not train the model afterwards: an
+    optimizer keeps its state in the previous layout of the weights. A tied embedding changes its
+    layout too, which makes lookups slightly slower.
     """
     speed_up(model)
     for site in model.attention_sites():
@@ -78,15 +78,15 @@ def lay_out_for_decoding(model: Model) -> None:
     for module in model.modules():
         if isinstance(module, FastLinear):
             module.lay_out()
-        # A part is looked up in `_modules` only after all else has failed, 0.5 us each time and
-        # 400 times a step; as an attribute like any other it is found at once.
+        # Looking up a submodule in `_modules` takes 0.5 us, 400 times per step; a plain attribute
+        # is found immediately.
         vars(module).update(module.named_children())
     settle_single_rows(packed_maps(model))
 
 
 @dataclass(frozen=True, eq=False)
 class Joined(NotCopied):
-    """Several maps of one input as one: their matrices share its memory, in order."""
+    """Several linear maps of one input, joined: their weights are consecutive views of `weight`."""
 
     weight: Tensor
     bias: Tensor | None
@@ -94,7 +94,7 @@ class Joined(NotCopied):
 
 
 def packed_maps(model: nn.Module) -> list[tuple[Tensor, Packed]]:
-    """Every packed matrix of a model, joined ones too, beside the same by columns: [out, in]."""
+    """Pairs of every matrix by columns, [out, in], and its packed copy, joined ones included."""
     found = []
     for module in model.modules():
         if isinstance(module, FastAttention) and module._joined is not None:
@@ -116,7 +116,7 @@ def attend(
     dropout: float = 0.0,
     hooks: "FastAttention | None" = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """`models.attention.attend`; the pattern is None, and never computed, where nobody looks."""
+    """`models.attention.attend`; the pattern is None, and not computed, if no visitor wants it."""
     k, v = share_heads(q, k), share_heads(q, v)
     if mask is not None:
         require_mask(mask, (*q.shape[:3], k.shape[2]))
@@ -153,7 +153,7 @@ def attend(
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """`models.positions.rotate` in one pass: a pair of features is turned as a complex number."""
+    """`models.positions.rotate` in one pass: pairs of features are rotated as complex numbers."""
     n = 2 * rotation[0].shape[-1]
     if n < x.shape[-1] or x.dtype not in (torch.float32, torch.float64):
         return plain_rotate(x, rotation)
@@ -163,8 +163,8 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
 
 
 class FastAttention(Attention):
-    """Attention by the `attend` above, a cache that grows without copying, and self-attention's
-    three projections in one product."""
+    """Attention with the `attend` above, a growing cache, and joined projections in
+    self-attention."""
 
     _joined: Joined | None = None  # see `join_projections`
     hook_scores: "FastHookPoint"
@@ -188,7 +188,7 @@ class FastAttention(Attention):
 
     def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         joined = self._joined
-        # With gradients, which have to reach the three matrices themselves, there are three.
+        # Gradients must reach the three matrices themselves.
         if joined is None or source is not x or torch.is_grad_enabled():
             return super().project(x, source)
         heads = self._split(linear(x, joined.weight, joined.bias, joined.packed))
@@ -197,10 +197,10 @@ class FastAttention(Attention):
 
     @torch.no_grad()
     def join_projections(self) -> None:
-        """Let w_q, w_k and w_v share one memory, so that self-attention reads them in one product.
+        """Store w_q, w_k and w_v in one tensor, so that self-attention needs a single product.
 
-        They keep their names, shapes and values; a pass without gradients multiplies by all three
-        at once, stored column by column. Moving or converting the sublayer parts them again.
+        Names, shapes and values do not change; a pass without gradients multiplies by all three
+        at once, stored by columns. Moving or converting the sublayer separates them again.
         """
         parts = (self.w_q, self.w_k, self.w_v)
         weight = torch.cat([part.weight for part in parts]).t().contiguous().t()
@@ -216,19 +216,19 @@ class FastAttention(Attention):
         self._joined = Joined(weight, bias, packed)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FastAttention":
-        self._joined = None  # `fn` gives each matrix a memory of its own
+        self._joined = None  # `fn` gives each matrix its own storage
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
 
 class GrowingCache(LayerCache):
-    """A cache whose storage is larger than what it holds and doubles when full.
+    """A cache with spare capacity that doubles when full, so a step writes one column only.
 
-    So a step writes one column and copies nothing. A plain cache becomes one while it is empty.
+    An empty plain cache is converted into a growing one.
     """
 
     _stored: Tensor | None = None  # [keys and values, batch, kv_head, room, d_head]
-    _origins: list[int]  # of each row: which one it was when last written to
+    _origins: list[int]  # per row: its index at the last append
 
     def append(self, k: Tensor, v: Tensor) -> None:
         batch, kv_head, new, d_head = k.shape
@@ -246,7 +246,7 @@ class GrowingCache(LayerCache):
         if self._stored is None:
             return
         origins = [self._origins[row] for row in rows.tolist()]
-        if origins == self._origins:  # the hypotheses of one sentence, in cross-attention
+        if origins == self._origins:  # same content, e.g. one source in cross-attention
             return
         _, _, *sizes = self._stored.shape
         chosen = self._stored.new_empty(2, len(rows), *sizes)
@@ -256,12 +256,12 @@ class GrowingCache(LayerCache):
 
 
 class FastSinusoidal(Sinusoidal):
-    """Sines read from a table of n_ctx positions, which is made when it is first asked for."""
+    """Sinusoidal encodings read from a table of n_ctx positions, computed on first use."""
 
-    _table: Tensor | None = None  # [pos, d_model], on the device that computes
+    _table: Tensor | None = None  # [pos, d_model], on the device of the positions
 
     def added(self, positions: Tensor) -> Tensor:
-        if int(positions.max()) >= self.config.n_ctx:  # the module is shared: its table never grows
+        if int(positions.max()) >= self.config.n_ctx:  # the table is shared and never grows
             return super().added(positions)
         table = self._table
         if table is None or table.device != positions.device:
@@ -278,13 +278,13 @@ class FastHookPoint(HookPoint):
 
     @property
     def wanted(self) -> bool:
-        """Whether the current visitor asked for this hook point: else its tensor need not exist."""
+        """Whether the current visitor wants this hook point; if not, skip its tensor."""
         visitor = VISITOR.get()
         return visitor is not None and visitor.wants(self.name)
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """In which dtype a record keeps a pattern that it leaves as it is; None: in its own."""
+        """The dtype in which the record stores a pattern that it does not edit; None: unchanged."""
         visitor = VISITOR.get()
         return visitor.dtype(self.name) if isinstance(visitor, FastRecord) else None
 
@@ -296,7 +296,7 @@ class FastHookPoint(HookPoint):
 
 
 class FastDropout(nn.Dropout):
-    """Dropout that is the identity outside training at the price of one."""
+    """Dropout that skips `nn.Module.__call__` outside training."""
 
     def __call__(self, x: Tensor) -> Tensor:
         return super().__call__(x) if self.training else x

@@ -1,4 +1,4 @@
-"""Linear maps, laid out in memory as they are multiplied soonest; `models.fast` says why."""
+"""Linear maps in the memory layout that multiplies fastest; `models.fast` gives the reasons."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,53 +10,53 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-FEW = range(2, 9)  # rows for which the product with a packed matrix is the sooner one
+FEW = range(2, 9)  # numbers of rows for which a packed matrix is always used
 SIZES = (*FEW, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-"""Numbers of rows that are multiplied packed. oneDNN compiles half a megabyte of code in 0.3 ms for
-each number that it meets with each matrix, so others are filled up to one of these, or divided."""
-LARGE = 2**19  # numbers in a matrix that may be read sooner packed by a single row too
+"""Numbers of rows for packed products. For each new number and matrix oneDNN compiles half a
+megabyte of code in 0.3 ms, so other numbers of rows are padded to one of these, or split."""
+LARGE = 2**19  # elements from which a packed matrix may be faster for a single row too
 
 
 class NotCopied:
-    """What stands beside parameters for speed only; a copy of their module starts without it."""
+    """Data derived from parameters for speed; a deep copy of the module does not copy it."""
 
     def __deepcopy__(self, memo: object) -> None:
-        """None: the copied parameters lie elsewhere in memory, and their counters start anew."""
+        """Return None: copied parameters have new storage and new version counters."""
 
 
 @dataclass(eq=False)
 class Packed(NotCopied):
-    """A matrix [out, in] in oneDNN's own order, and the parameters that it was taken from.
+    """A matrix [out, in] in oneDNN's packed order, and the parameters it was made from.
 
-    It must not outlive a change of theirs: `current` compares the counters that torch advances
-    whenever a tensor is written to.
+    It is invalid once they change: `current` compares the version counters that torch increments
+    at each in-place write.
     """
 
     matrix: Tensor
     sources: tuple[Tensor, ...]
     versions: tuple[int, ...]
-    for_one: bool = False  # whether it is read for a single row too
+    for_one: bool = False  # whether it is used for a single row too
 
     @classmethod
     def of(cls, matrix: Tensor, *sources: Tensor) -> "Packed | None":
-        """`matrix` packed; None where oneDNN has no product for it: all but float32 on a CPU."""
+        """Pack `matrix`; None if oneDNN cannot multiply it (anything but float32 on a CPU)."""
         if matrix.dtype != torch.float32 or matrix.device.type != "cpu":
             return None
         try:
             packed = torch.ops.mkldnn._reorder_linear_weight(matrix, FEW[len(FEW) // 2])
-        except (AttributeError, RuntimeError):  # a torch built without it, which has no such kernel
+        except (AttributeError, RuntimeError):  # torch built without oneDNN
             return None
         return cls(packed, sources, tuple(source._version for source in sources))
 
     def is_sooner(self, rows: int) -> bool:
-        """Whether so many rows are multiplied sooner by it than by the plain matrix."""
+        """Whether the packed product is faster than the plain one for this number of rows."""
         if rows == 1:
             return self.for_one
         return rows in FEW or (rows > 0 and many_are_sooner_packed())
 
     @property
     def current(self) -> bool:
-        """False once a source was written to."""
+        """False once a source was modified."""
         return all(
             source._version == version
             for source, version in zip(self.sources, self.versions, strict=True)
@@ -66,10 +66,10 @@ class Packed(NotCopied):
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None) -> Tensor:
     """x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] -> [..., out].
 
-    `packed` is the same matrix again, read where that is sooner: without gradients, which have to
-    reach the parameter itself, and for FEW rows; for one, where `settle_single_rows` found it so,
-    and for more, where `many_are_sooner_packed`. A batch that is one text in all its rows, as
-    `expand` makes it, is multiplied once.
+    `packed` is a copy of the same matrix. It is used only without gradients, which must reach the
+    parameter itself, and only if it is faster: for FEW rows, for one row if `settle_single_rows`
+    found it so, and for more if `many_are_sooner_packed`. A batch of identical rows, as made by
+    `expand`, is multiplied once.
     """
     if torch.is_grad_enabled():
         return nn.functional.linear(x, weight, bias)
@@ -82,7 +82,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None
 
 
 def read_packed(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
-    """`linear` by the packed matrix."""
+    """`linear` with the packed matrix."""
     rows = x.numel() // x.shape[-1]
     if rows == 1 or rows in SIZES:
         return product(x, packed, bias)
@@ -97,9 +97,9 @@ def read_packed(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
 
 @cache
 def portions(rows: int) -> tuple[tuple[int, int], ...]:
-    """Rows in parts that are multiplied at once: (how many, one of SIZES that has room for them).
+    """Split rows into parts for one product each: (number of rows, padded size from SIZES).
 
-    What is added is at most a quarter, or 16 rows; where that is too little, there are more parts.
+    Padding adds at most a quarter, or 16 rows; if that is not enough, there are more parts.
     """
     made = []
     while rows:
@@ -112,18 +112,18 @@ def portions(rows: int) -> tuple[tuple[int, int], ...]:
 
 
 def product(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
-    """`read_packed` for a number of rows that oneDNN shall remember."""
+    """`read_packed` for a number of rows from SIZES (oneDNN caches code per size)."""
     return torch.ops.mkldnn._linear_pointwise(x, packed.matrix, bias, "none", [], "")
 
 
 Timed = Sequence[tuple[Tensor, Tensor, Packed]]
-"""What is multiplied, by which matrix, and the same packed."""
+"""Triples (input, matrix, packed matrix)."""
 
 
 @torch.inference_mode()
 def timed(maps: Timed, rounds: int) -> tuple[float, float]:
-    """Seconds of all products, plain and packed, each the soonest of so many rounds: a busy machine
-    only ever adds to them."""
+    """Seconds of all products, plain and packed: the minimum over the rounds, since other load only
+    adds time."""
     plain, packed = math.inf, math.inf
     for _ in range(rounds):
         start = perf_counter()
@@ -137,11 +137,11 @@ def timed(maps: Timed, rounds: int) -> tuple[float, float]:
 
 
 def settle_single_rows(maps: Sequence[tuple[Tensor, Packed]]) -> None:
-    """Time a single row through all LARGE widening maps both ways, and note the sooner one.
+    """Time a single row through all LARGE widening maps, plain and packed, and pick the faster way.
 
-    They are read one after another, as a step of decoding does: out of memory, where they are more
-    than the cache holds. Machines differ: 2,048 x 512 takes an EPYC server 0.125 ms packed and 0.14
-    by columns. Three rounds take 10 ms for 100 MB of weights.
+    The maps are read one after another, as in a decoding step, so from memory if they exceed the
+    cache. Machines differ: on an EPYC server 2,048 x 512 takes 0.125 ms packed and 0.14 by columns.
+    Three rounds take 10 ms for 100 MB of weights.
     """
     large = [
         (weight.new_zeros(1, weight.shape[1]), weight, packed)
@@ -155,12 +155,12 @@ def settle_single_rows(maps: Sequence[tuple[Tensor, Packed]]) -> None:
 
 @cache
 def many_are_sooner_packed() -> bool:
-    """Whether oneDNN multiplies many rows sooner than torch's BLAS, by a quarter or more.
+    """Whether oneDNN is at least a quarter faster than torch's BLAS for many rows.
 
-    Both are at the limit of the processor where they use all of it. But MKL, with which torch is
-    built, leaves AVX-512 alone on AMD's, and takes 2.3 times as long there (`benchmarks.packed`).
-    Five rounds take 3 ms, once in a process. So wide a margin is decided alike by all processes of
-    a machine, unless it has just that one.
+    Both reach the processor's limit if they use all of it. But MKL, the BLAS of torch, does not use
+    AVX-512 on AMD processors and takes 2.3 times as long there (`benchmarks.packed`). Five rounds
+    take 3 ms, once per process. The wide margin makes all processes on a machine decide alike,
+    unless its ratio is close to the threshold.
     """
     x, weight = torch.ones(64, 256), torch.ones(512, 256)
     packed = Packed.of(weight)
@@ -179,13 +179,13 @@ class FastLinear(nn.Linear):
         return linear(x, self.weight, self.bias, self._packed)
 
     def lay_out(self) -> None:
-        """Store the matrix by columns, and keep it packed too. Moving it forgets that.
+        """Store the matrix by columns, and a packed copy; moving the module drops the copy.
 
-        Shapes, values and the state dict stay as they are.
+        Shapes, values and the state dict do not change.
         """
         if self.weight.is_contiguous():
             self.weight.data = self.weight.data.t().contiguous().t()
-        if self.weight.t().is_contiguous():  # else it is a part of a joined matrix
+        if self.weight.t().is_contiguous():  # else it is part of a joined matrix
             self._packed = Packed.of(self.weight.detach(), self.weight)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FastLinear":

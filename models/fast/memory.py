@@ -1,4 +1,4 @@
-"""What spares memory: a record that copies nothing twice, and models without numbers."""
+"""Saving memory: a record that avoids copies, and models without storage (device "meta")."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,10 +12,10 @@ from models.hooks import NO_EDITS, Edits, Record
 
 
 class FastRecord(Record):
-    """A record that takes the least room: what is alike along an axis is copied once, and a pattern
-    not at all, since attention makes it for the record and changes it no more. With `patterns`, a
-    dtype, those that no edit changes are kept in that: float16 takes half the memory, and rounds by
-    up to 1 / 4,096. The run itself goes on with the numbers that it would have without a record.
+    """A record with minimal memory: tensors constant along an axis are copied once, and patterns
+    not at all, since attention does not modify them afterwards. `patterns` is the dtype for
+    patterns that no edit changes: float16 halves the memory and rounds by up to 1 / 4,096. The
+    record does not change the numbers of the run itself.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class FastRecord(Record):
         self._patterns = patterns
 
     def dtype(self, name: str) -> torch.dtype | None:
-        """In which dtype the pattern `name` is kept; None: in its own, as where it is edited."""
+        """The dtype in which the pattern `name` is stored; None (also if edited): unchanged."""
         return None if self._edits.wants(name) else self._patterns
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
@@ -48,8 +48,8 @@ _DRAWN = frozenset({"normal_", "uniform_", "kaiming_uniform_"})
 
 
 class Undrawn(TorchFunctionMode):
-    """Inside, initial weights are not drawn: a file's take their place. To draw them takes longer
-    than to read that file; and without storage, torch would import its compiler for it (5 s).
+    """Skip random initialisation inside, for weights that are loaded from a file. Drawing takes
+    longer than reading the file, and on device "meta" torch would import its compiler (5 s).
     """
 
     def __torch_function__(
@@ -67,6 +67,6 @@ class Undrawn(TorchFunctionMode):
 
 @contextmanager
 def without_numbers() -> Iterator[None]:
-    """Whatever is built inside has shapes and no numbers (torch's device "meta")."""
+    """Modules built inside have shapes but no storage (torch's device "meta")."""
     with torch.device("meta"), Undrawn():
         yield

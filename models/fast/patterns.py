@@ -1,4 +1,4 @@
-"""Attention patterns that somebody keeps, and nothing else of attention; `models.fast` says why."""
+"""Attention if only the pattern is recorded, no scores or mask; see `models.fast`."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,20 +8,20 @@ from torch import Tensor
 
 from models.attention import capped
 
-QUERIES = 64  # whose scores over a thousand keys fit into a processor's cache, for a dozen heads
+QUERIES = 64  # chunk size: scores of a dozen heads over a thousand keys fit into the cache
 
 
 @dataclass(frozen=True, eq=False)
 class Hiding:
-    """What a mask means for the scores of so many queries and keys: found once for all layers of a
-    pass, which are handed the same mask.
+    """A mask prepared for given numbers of queries and keys, computed once for all layers of a
+    pass, which share the mask.
 
-    `added` [1 | batch, 1 | head, query, key] is 0 where a query may attend and -inf elsewhere; None
-    where some query sees no key at all, since of a row of -inf the softmax is no number. None of
-    the i-th QUERIES sees a key from `ends[i]` on.
+    `added` [1 | batch, 1 | head, query, key] is 0 where a query may attend and -inf elsewhere; it
+    is None if there is a fully masked row, since the softmax of -inf only is NaN. No query of the
+    i-th chunk of QUERIES may attend to a key from `ends[i]` on.
     """
 
-    mask: Tensor  # with all four axes
+    mask: Tensor  # all four axes, broadcast to query and key
     added: Tensor | None
     ends: tuple[int, ...]
     dtype: torch.dtype
@@ -32,7 +32,7 @@ class Hiding:
         size = (n_query, n_key)
         if found is not None and found.mask.shape[2:] == size and found.dtype == dtype:
             return found
-        shared = (1, 1, 1, 1)[mask.ndim :] + mask.shape  # not written out for each head
+        shared = (1, 1, 1, 1)[mask.ndim :] + mask.shape  # not expanded over heads
         whole = mask.reshape(shared).expand(*shared[:2], *size)
         seen = [part.flatten(0, 2).any(0).nonzero() for part in torch.split(whole, QUERIES, 2)]
         ends = tuple(int(keys[-1]) + 1 if len(keys) else 1 for keys in seen)
@@ -67,10 +67,10 @@ def patterned(
     cap: float | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """z [batch, head, query, d_value] and the pattern [batch, head, query, key], in that dtype, of
-    queries, keys [batch, head, d_head, key] and values, on a CPU and without gradients.
+    """Compute z [batch, head, query, d_value] and the pattern [batch, head, query, key] in `dtype`
+    on a CPU without gradients; `k_t` holds the keys, [batch, head, d_head, key].
 
-    The pattern counts what is written to it.
+    The pattern has a version counter (it is not an inference tensor), so writes can be detected.
     """
     n_query, n_key = q.shape[2], k_t.shape[3]
     hiding = None if mask is None else Hiding.of(mask, n_query, n_key, q.dtype)
@@ -103,7 +103,7 @@ def _pattern(
     cap: float | None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The pattern of some queries; `added` is what the `mask` adds to scores, where it can."""
+    """The pattern of some queries; `added` is `mask` as a term of the scores, if possible."""
     if cap is None and (mask is None or added is not None):
         if bias is not None:
             added = bias if added is None else bias + added
@@ -113,7 +113,7 @@ def _pattern(
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None, out: Tensor | None = None) -> Tensor:
-    """The pattern of scores, exactly 0 where the mask hides, in all of a row that sees nothing."""
+    """Softmax of the scores, exactly 0 where masked and in all of a fully masked row."""
     if mask is None:
         return torch.softmax(scores, -1, out=out)
     scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)

@@ -1,10 +1,10 @@
 """From text files to padded batches.
 
 A pair becomes: source = tokens + end; decoder input = start + tokens; labels = tokens + end. Input
-and labels are separate tensors made from one row, never views of each other. A text for a
-decoder-only model becomes decoder input and labels alone. For an encoder that fills in masked
-words, input and labels are the text with its marks, and the words' labels count: its objective
-hides some of them.
+and labels are separate tensors, never views of each other. A text for a decoder-only model becomes
+decoder input and labels only. For an encoder that fills in masked words, input and labels are both
+the text with its special tokens; labels of special tokens do not count, and the objective masks
+some of the words.
 """
 
 import csv
@@ -23,18 +23,18 @@ from models.transformer import Model
 
 Pair = tuple[str, str]  # source, target
 
-END_OF_TEXT = "<|endoftext|>"  # a line of its own between two texts of a plain-text file
+END_OF_TEXT = "<|endoftext|>"  # the line that separates texts in a plain-text file
 
 
 class Example(NamedTuple):
-    """Token ids of one training example; `src` is empty for a model of one text."""
+    """Token ids of one training example; `src` is empty for a single-sequence model."""
 
     src: tuple[int, ...]
     tgt: tuple[int, ...]
 
 
 class Preference(NamedTuple):
-    """Two continuations of one beginning, in token ids without the start mark."""
+    """Two continuations of one beginning, as token ids without the start token."""
 
     given: tuple[int, ...]
     better: tuple[int, ...]
@@ -43,21 +43,21 @@ class Preference(NamedTuple):
 
 @dataclass(frozen=True)
 class Material:
-    """All that a training learns from and is measured on."""
+    """The training set, the validation set and the preference pairs of a training run."""
 
     examples: Sequence[Example]
-    valid: Sequence[Example] = ()  # held apart: nothing of it is learnt
+    valid: Sequence[Example] = ()  # the validation set, not used for training
     preferences: Sequence[Preference] = ()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What a model reads in one step, and what it should predict at every position."""
+    """A model's input in one step, and the label of every position."""
 
     rows: Rows
     labels: Tensor  # Long [batch, tgt]
     loss_mask: Tensor  # Bool [batch, tgt], True = this label counts
-    n_labels: int  # labels that count, those of the batch's other shares included
+    n_labels: int  # labels that count, including other processes' shares of the batch
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
@@ -69,7 +69,7 @@ class Batch:
         )
 
     def twice(self) -> "Batch":
-        """All rows in order, then all of them again; `n_labels` stays."""
+        """The batch with all rows repeated after themselves; `n_labels` is unchanged."""
         return replace(
             self,
             rows=self.rows.select([*range(len(self.rows))] * 2),
@@ -79,10 +79,10 @@ class Batch:
 
 
 def read_pairs(path: Path) -> list[Pair]:
-    """Sentence pairs of a TSV file: source TAB target, further columns ignored.
+    """Sentence pairs of a TSV file: source TAB target; further columns are ignored.
 
-    Raises ValueError, naming the line, for a row with fewer than two columns, or one that
-    Python's csv cannot read (a field of more than 131,072 characters).
+    Raises ValueError, naming the line, if a row has fewer than two columns or a field of more than
+    131,072 characters (the limit of Python's csv module).
     """
     pairs = []
     with path.open(encoding="utf-8", newline="") as file:
@@ -101,7 +101,7 @@ def read_pairs(path: Path) -> list[Pair]:
 
 
 def read_texts(path: Path) -> list[str]:
-    """The texts of a plain-text file, separated by lines that say <|endoftext|>."""
+    """The texts of a plain-text file, separated by lines of <|endoftext|>."""
     texts = path.read_text(encoding="utf-8").split(END_OF_TEXT)
     return [text.strip() for text in texts if text.strip()]
 
@@ -109,7 +109,7 @@ def read_texts(path: Path) -> list[str]:
 def encode_pairs(
     pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, n_ctx: int
 ) -> list[Example]:
-    """Token ids of pairs; pairs longer than `n_ctx` (with the end mark) are left out."""
+    """Token ids of pairs; pairs longer than `n_ctx` (with the end token) are skipped."""
     encode = tokenizer.encode
     examples = [Example(tuple(encode(src)), tuple(encode(tgt))) for src, tgt in pairs]
     return [e for e in examples if e.src and e.tgt and max(map(len, e)) < n_ctx]
@@ -118,7 +118,7 @@ def encode_pairs(
 def encode_texts(
     texts: Sequence[str], tokenizer: Tokenizer, n_ctx: int, n_marks: int = 1
 ) -> list[Example]:
-    """Token ids of texts, cut into pieces that leave room for `n_marks` of the `n_ctx` tokens."""
+    """Token ids of texts, cut into pieces of `n_ctx` tokens, `n_marks` special ones included."""
     step = n_ctx - n_marks
     return [
         Example((), tuple(ids[start : start + step]))
@@ -137,7 +137,7 @@ def encode_rows(
 
 
 def labelled(example: Example, model: Model) -> tuple[list[int], list[int], list[bool]]:
-    """What the model reads of the text, its label at each position, and whether that counts."""
+    """The model's input for the text, the label of each position, and whether it counts."""
     if model.predicts == "same":
         row = list(model.with_marks("tgt", example.tgt))
         return row, row, [token not in model.marks for token in row]
@@ -147,7 +147,7 @@ def labelled(example: Example, model: Model) -> tuple[list[int], list[int], list
 
 
 def collate(examples: Sequence[Example], model: Model) -> Batch:
-    """One padded batch for this model, as the module docstring describes."""
+    """Collate examples into a padded batch for this model, as described at the top."""
     inputs, labels, counts = zip(*(labelled(e, model) for e in examples), strict=True)
     sources = None
     if "src" in model.reads:
@@ -161,15 +161,15 @@ def collate(examples: Sequence[Example], model: Model) -> Batch:
 def plan_batches(
     examples: Sequence[Example], max_tokens: int, seed: int, epoch: int
 ) -> list[list[int]]:
-    """Indices of the examples of each batch of one epoch, each example once.
+    """Indices of the examples in each batch of one epoch; each example occurs once.
 
-    Examples of similar length share a batch, and a batch holds at most `max_tokens` cells of its
-    longer stream, padding included (an example longer than that makes a batch of its own). The
-    order depends on `seed` and `epoch` only, so a resumed run continues with the same batches.
+    Examples of similar length share a batch. A batch has at most `max_tokens` tokens in the longer
+    of source and target, padding included (a longer example forms its own batch). The order depends
+    on `seed` and `epoch` only, so a resumed run continues with the same batches.
     """
     order = random.Random(f"{seed}/{epoch}")
     indices = list(range(len(examples)))
-    order.shuffle(indices)  # so that examples of one length are grouped anew in every epoch
+    order.shuffle(indices)  # so that examples of equal length are regrouped in every epoch
     indices.sort(key=lambda i: (len(examples[i].tgt), len(examples[i].src)))
     batches: list[list[int]] = []
     current: list[int] = []
@@ -196,14 +196,14 @@ def batches(
     skip: int = 0,
     share: tuple[int, int] = (0, 1),
 ) -> Iterator[Batch]:
-    """The batches of one epoch, without the first `skip` (already trained on before a stop).
+    """The batches of one epoch, without the first `skip` (used before the run was stopped).
 
-    `share` (i, n) gives the i-th of n processes its part of every batch; `n_labels` stays that of
-    the whole batch, so that losses divided by it add up over the processes.
+    With `share` (i, n), the i-th of n processes gets its part of every batch. `n_labels` counts the
+    whole batch, so that losses divided by it add up over the processes.
     """
     part, n_parts = share
     for indices in plan_batches(examples, max_tokens, seed, epoch)[skip:]:
-        # With fewer rows than processes, the others read a row that does not count, so that all
+        # With fewer rows than processes, the rest read a row that does not count, so that all
         # processes take the same number of steps.
         mine = indices[part::n_parts] or indices[:1]
         batch = collate([examples[i] for i in mine], model)

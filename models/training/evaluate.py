@@ -1,4 +1,4 @@
-"""Scores: BLEU and chrF of translations (by sacrebleu), perplexity of texts, hidden words found."""
+"""Scores: BLEU and chrF of translations (by sacrebleu), perplexity, masked-word accuracy."""
 
 import math
 import time
@@ -21,16 +21,16 @@ from models.training.repetition import repetition_of
 from models.transformer import Model
 
 MAX_TOKENS = 1024
-"""Source tokens, padding included, that are translated in one batch."""
+"""Maximum number of source tokens per batch in translation, padding included."""
 
 
 @dataclass(frozen=True)
 class TranslationScores:
-    """How good translations are, and how well the model predicts given ones.
+    """Scores of the model's translations, and its teacher-forced scores on the references.
 
-    `bleu`, `chrf` and `exact` (translations equal to a reference, character by character) in
-    percent. `loss` in nats and `accuracy` in percent are those under teacher forcing. `seconds` is
-    the time of translating alone.
+    `bleu`, `chrf` and `exact` (translations that equal a reference in every character) are in
+    percent. `loss`, in nats, and `accuracy`, in percent, are measured with teacher forcing.
+    `seconds` is the time of the translation only.
     """
 
     bleu: float
@@ -43,7 +43,7 @@ class TranslationScores:
 
 
 def output_limit(n_source: int) -> int:
-    """The most tokens to write for a source of `n_source` tokens: twice as many, and 16."""
+    """Maximum output length for a source of `n_source` tokens: 2 n_source + 16."""
     return 2 * n_source + 16
 
 
@@ -53,7 +53,7 @@ def translate(
     """The model's translation of each sentence (greedy unless a strategy is given).
 
     Sentences of similar length share a batch of at most `MAX_TOKENS` padded source tokens. Raises
-    ValueError for a sentence without a token.
+    ValueError for a sentence without tokens.
     """
     device = next(model.parameters()).device
     sources = [model.with_marks("src", ids) for ids in map(tokenizer.encode, sentences)]
@@ -80,7 +80,7 @@ def translate(
 
 
 def by_source(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """The targets of each source: all rows that share a source give its references."""
+    """The references of each source: the targets of all pairs with this source."""
     references: dict[str, list[str]] = {}
     for source, target in pairs:
         references.setdefault(source, []).append(target)
@@ -88,7 +88,7 @@ def by_source(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def is_chinese(texts: Sequence[str]) -> bool:
-    """Whether most letters are CJK ideographs: then BLEU counts characters, not words."""
+    """Whether most letters are CJK ideographs; if so, BLEU counts characters, not words."""
     letters = [c for text in texts for c in text if c.isalpha()]
     return sum("\u4e00" <= c <= "\u9fff" for c in letters) > len(letters) / 2
 
@@ -110,8 +110,8 @@ def evaluate_translation(
         hypotheses = translate(model, tokenizer, list(references), strategy or Beam(width=4))
     seconds = time.monotonic() - started
     most = max(map(len, references.values()))
-    # sacrebleu takes the first reference of every source, then the second ones, and so on; None
-    # stands for a missing one.
+    # sacrebleu expects the first references of all sources, then the second ones, and so on; None
+    # marks a missing one.
     columns: Any = [
         [r[i] if i < len(r) else None for r in references.values()] for i in range(most)
     ]
@@ -142,11 +142,11 @@ def bleu_score(
 def evaluate_language_model(
     model: Model, tokenizer: Tokenizer, texts: Sequence[str], counted: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Loss in nats and perplexity per token, over texts cut at the model's n_ctx.
+    """Loss in nats and perplexity per token, for texts cut at the model's n_ctx.
 
-    If texts are long enough, also the percentage of 4-grams that the model repeats when it
-    continues them greedily (`repetition.py`), and the percentage in these texts themselves. With
-    `counted` texts, also the perplexity of a trigram model of these, on the same tokens.
+    If the texts are long enough, also the percentage of repeated 4-grams in the model's greedy
+    continuations (`repetition.py`) and in the texts themselves. With `counted` texts, also the
+    perplexity of a trigram model trained on them, on the same tokens.
     """
     config = model.config
     examples = encode_texts(texts, tokenizer, config.n_ctx)
@@ -173,9 +173,9 @@ def evaluate_language_model(
 def evaluate_masked_words(
     model: Model, tokenizer: Tokenizer, texts: Sequence[str]
 ) -> dict[str, float]:
-    """Loss in nats and accuracy in percent on words that are hidden, over texts cut at n_ctx.
+    """Loss in nats and accuracy in percent on masked words, for texts cut at n_ctx.
 
-    Always the same words are hidden (`objectives/masked_words.py`); `words` is how many there are.
+    The masked words are the same at every call (`objectives/masked_words.py`); `words` counts them.
     """
     n_marks = len(model.with_marks("tgt", ()))
     examples = encode_texts(texts, tokenizer, model.config.n_ctx, n_marks)

@@ -1,7 +1,7 @@
-"""Wrong masks to train and to evaluate under: models trained with them show what a mask is for.
+"""Wrong masks for training and evaluation, to show what each mask is for.
 
-The models themselves know only right masks. A fault is a visitor that replaces the masks in the
-passes that are run under it.
+The models themselves implement only the correct masks. A fault is a visitor that replaces the masks
+of all passes within its context.
 """
 
 from collections.abc import Callable
@@ -16,14 +16,14 @@ from models.masks import causal_mask, padding_mask
 from models.transformer import Model
 
 Masks = Literal["right", "no_causal", "pad_visible", "inverted"]
-"""`no_causal`: the decoder may attend to the tokens that it has to predict. `pad_visible`: padding
-is attended to like words. `inverted`: every mask hides what it should show, and the reverse."""
+"""`no_causal`: the decoder may attend to the tokens that it must predict. `pad_visible`: padding
+can be attended to like words. `inverted`: every mask is negated."""
 
 
 def masked_as(
     masks: Masks, model: Model, tgt_valid: Tensor | None = None
 ) -> AbstractContextManager[Any]:
-    """Inside this `with` block, passes of `model` run under these masks; "right" changes nothing.
+    """Context manager: passes of `model` inside use these masks; "right" changes nothing.
 
     `tgt_valid` is Bool [batch, tgt], True at real tokens; None means that all are real.
     """
@@ -31,7 +31,7 @@ def masked_as(
 
 
 def edits_of(masks: Masks, model: Model, tgt_valid: Tensor | None = None) -> Edits:
-    """The edits that put these masks in the place of a model's own; none for "right"."""
+    """The edits that replace a model's masks by these; no edits for "right"."""
     functions: dict[str, Callable[[Tensor], Tensor]] = {}
     for site in model.attention_sites() if masks != "right" else ():
         function = _fault(masks, site, tgt_valid)
@@ -43,7 +43,7 @@ def edits_of(masks: Masks, model: Model, tgt_valid: Tensor | None = None) -> Edi
 def _fault(
     masks: Masks, site: AttentionSite, tgt_valid: Tensor | None
 ) -> Callable[[Tensor], Tensor] | None:
-    """The wrong mask [batch, head, query, key] of one site, from the right one."""
+    """A function from the right mask [batch, head, query, key] of a site to the wrong one."""
     causal = site.kind == "self" and site.stack == "decoder"
     if masks == "inverted":
         return torch.logical_not

@@ -1,4 +1,4 @@
-"""Teacher forcing: how well a model predicts each next token of texts that are given to it."""
+"""Teacher forcing: how well a model predicts each next token of given texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from models.transformer import Model
 
 @dataclass(frozen=True)
 class Forced:
-    """Means over real labels under teacher forcing: loss in nats, share of right first guesses."""
+    """Teacher-forced means over the labels that count: loss in nats and top-1 accuracy."""
 
     loss: float
     accuracy: float
@@ -23,7 +23,7 @@ class Forced:
 def teacher_forced(
     model: Model, examples: Sequence[Example], max_tokens: int, masks: Masks = "right"
 ) -> Forced:
-    """Loss without smoothing, and accuracy, over all real labels; the model in eval mode."""
+    """Loss without smoothing, and accuracy, over all labels that count, in eval mode."""
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device

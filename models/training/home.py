@@ -1,7 +1,7 @@
-"""Where everything lies that is not Python: shipped models, words, sentences, the app's files.
+"""Paths of data files: shipped models, word lists, sentences, the app's files.
 
-In a checkout these stand beside the packages; a wheel carries them inside `models` (the
-table `force-include` in pyproject.toml). Nothing else needs to know which of the two it is.
+In a checkout they are next to the packages; in a wheel they are inside `models` (the table
+`force-include` in pyproject.toml). Only this module depends on the difference.
 """
 
 from importlib.resources import files
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """The folder that holds `assets/`, `app.py` and `.streamlit/`."""
+    """The folder that contains `assets/`, `app.py` and `.streamlit/`."""
     package = data("models")
     packed = package / "_home"
     return packed if packed.is_dir() else package.parent
@@ -21,10 +21,10 @@ def asset(*names: str) -> Path:
 
 
 def data(package: str, *names: str) -> Path:
-    """A file or folder that stands beside a package's modules: data("explorer.ui", "page.css").
+    """A file or folder next to a package's modules: data("explorer.ui", "page.css").
 
-    A path of the file system, since Streamlit, torch and safetensors all open files by path: pip
-    unpacks every wheel that it installs. Raises TypeError for a package inside a zip file.
+    Returns a file system path, since Streamlit, torch and safetensors open files by path, and pip
+    unpacks every wheel it installs. Raises TypeError for a package inside a zip file.
     """
     root = files(package)
     if not isinstance(root, Path):

@@ -1,11 +1,11 @@
-"""The training loop: resumable after a kill at any moment, and the same run again from its seed.
+"""The training loop: resumable after a kill at any moment, and reproducible from its seed.
 
-All that a run needs to go on stands in one file (`state.py`). Batches depend on seed and epoch
-only, dropout on seed, step and process, so nothing else has to be remembered. Beside that file lie
-one snapshot an epoch, of which the best are averaged in the end, and those that make a film.
+The state needed to resume is in one file (`state.py`). Batches depend on seed and epoch only,
+dropout on seed, step and process, so nothing else must be saved. The folder also contains one
+snapshot per epoch, the best of which are averaged at the end, and the snapshots of chosen steps.
 
-Under `torchrun` each process takes its share of every batch (torch's own DDP adds the gradients
-up); the batches, and so the loss curve, are those of one process.
+Under `torchrun` each process takes its share of every batch (torch's DDP sums the gradients); the
+batches, and so the loss curve, are those of a single process.
 """
 
 import json
@@ -32,7 +32,7 @@ from models.training.settings import TrainingConfig, learning_rate
 from models.training.state import STATE, Progress, State
 from models.transformer import Model
 
-EPOCHS = "snapshots"  # the folder of one snapshot an epoch
+EPOCHS = "snapshots"  # the folder with one snapshot per epoch
 
 
 class _Reader(nn.Module):
@@ -47,7 +47,7 @@ class _Reader(nn.Module):
 
 
 class Trainer:
-    """One training run in one folder; making a `Trainer` on a used folder resumes it."""
+    """One training run in one folder; creating a `Trainer` on a used folder resumes the run."""
 
     def __init__(
         self,
@@ -59,18 +59,18 @@ class Trainer:
         score: Callable[[Model], dict[str, float]] | None = None,
         device: torch.device | None = None,
     ) -> None:
-        """`score` gives figures of the model after each epoch; "bleu", if there, picks snapshots.
-        `device` None: a GPU where there is one.
+        """`score` returns metrics of the model after each epoch; "bleu", if present, selects the
+        snapshots to average. `device` None: a GPU if available.
 
-        Raises ValueError for objectives that do not go together or with this model and material,
-        and when the folder holds a run with other settings.
+        Raises ValueError for objectives that are incompatible with each other, the model or the
+        material, and if the folder contains a run with other settings.
         """
         check_objectives(objectives)
         usual = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.device(usual) if device is None else device
         self.model = model.to(self.device)
         speed_up(self.model)
-        # Walking through all modules for them takes as long as a tenth of a small model's step.
+        # Collecting them from all modules takes a tenth of a small model's step.
         self._parameters = list(self.model.parameters())
         self.material, self.config, self.objectives = material, config, objectives
         self.folder, self.score = folder, score
@@ -94,12 +94,12 @@ class Trainer:
 
     @property
     def progress(self) -> Progress:
-        """Where the run stands."""
+        """The progress of the run."""
         return self.state.progress
 
     @property
     def step(self) -> int:
-        """The number of steps already taken."""
+        """The number of completed steps."""
         return self.progress.step
 
     @property
@@ -108,13 +108,13 @@ class Trainer:
         return self.rank, self.n_processes
 
     def logits(self, rows: Rows, model: Model | None = None) -> Tensor:
-        """Float32 logits [batch, tgt, vocab] of the model in training, or of another one."""
+        """Float32 logits [batch, tgt, vocab] of the trained model, or of another `model`."""
         with autocast(self.config.precision, self.device):
             logits: Tensor = model.read(rows) if model else self._reader(rows)
         return logits.float()
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> Progress:
-        """Train to the end, or until `stop()`; save at the end of each epoch and now and then."""
+        """Train to the end or until `stop()`; save after each epoch and every `save_seconds`."""
         progress = self.progress
         started = saved = time.monotonic()
         before = progress.seconds
@@ -170,16 +170,16 @@ class Trainer:
         return shown.item() / batch.n_labels
 
     def rate(self) -> float:
-        """The learning rate of the step that comes next."""
+        """The learning rate of the next step."""
         return learning_rate(self.step, self.total_steps, self.config)
 
     def clear_gradients(self) -> None:
-        """Forget the gradients of the step before: backward() would add to them."""
+        """Clear the previous step's gradients, since backward() accumulates."""
         for parameter in self._parameters:
             parameter.grad = None
 
     def backward(self, batch: Batch) -> Tensor:
-        """The gradients of one batch; returns the loss that the curve shows, summed over labels."""
+        """Compute the gradients of one batch; return the curve's loss, summed over labels."""
         if not self.model.training:
             self.model.train()
         torch.manual_seed(hash((self.config.seed, self.step, self.rank)))  # for dropout
@@ -192,7 +192,7 @@ class Trainer:
         return reduce(operator.add, (x.shown.detach() for x in losses if x.shown is not None))
 
     def descend(self) -> Tensor:
-        """Clip the gradients and take one step; returns their norm before they were clipped."""
+        """Clip the gradients and take one step; return their norm before clipping."""
         rate = self.rate()
         for optimizer in self.state.optimizers:
             for group in optimizer.param_groups:
@@ -203,7 +203,7 @@ class Trainer:
         return norm
 
     def count(self, batch: Batch, shown: float) -> None:
-        """Count a step that was taken, with its loss summed over labels."""
+        """Record a completed step; `shown` is its loss summed over labels."""
         progress = self.progress
         progress.step += 1
         progress.batch += 1
@@ -230,7 +230,7 @@ class Trainer:
         if self.rank == 0:
             save_tensors(self._epoch_snapshot(progress.epoch), self.state.weights())
             self._save()
-            # Only now: the snapshots that the saved state still names are all there.
+            # After saving, so that the snapshots of the saved state always exist.
             best = best_epochs(progress.curve, self.config.average)
             keep = {self._epoch_snapshot(epoch) for epoch in best}
             for path in (self.folder / EPOCHS).glob("*.safetensors"):
@@ -242,7 +242,7 @@ class Trainer:
         return self.folder / EPOCHS / f"epoch-{epoch:03d}.safetensors"
 
     def _keep_snapshot(self) -> None:
-        """Store this step's weights, in 16 bits, if the film of the training shows them."""
+        """Save this step's weights in float16 if it is one of `config.snapshots`."""
         if self.step in self.config.snapshots and self.rank == 0:
             (self.folder / SNAPSHOTS).mkdir(exist_ok=True)
             kept = {name: tensor.half() for name, tensor in self.state.weights().items()}

@@ -1,4 +1,4 @@
-"""Cross-entropy over the labels that count, with label smoothing, and its own backward pass."""
+"""Cross-entropy over the labels that count, with label smoothing and a custom backward pass."""
 
 from typing import Any
 
@@ -8,11 +8,12 @@ from torch import Tensor
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """Cross-entropy against (1 - e) on the label and e spread evenly, forward and backward by hand.
+    """Cross-entropy against (1 - e) on the label and e spread evenly over the vocabulary.
 
     loss = log sum exp(z) - (1 - e) z[label] - e mean(z), with the gradient softmax(z) - target.
-    The logits are the largest tensor of a training step, and torch's own label smoothing passes
-    over them several times more (measured: 0.45 against 0.16 s for 2,000 x 8,000 on one core).
+    The logits are the largest tensor of a training step, and torch's own label smoothing makes
+    several more passes over them (measured: 0.45 s, compared with 0.16 s here, for 2,000 x 8,000 on
+    one core).
     """
 
     @staticmethod
@@ -42,8 +43,8 @@ def sequence_loss(
     """Sum of the losses, in nats, at the positions where `loss_mask` is True.
 
     With smoothing e the target is (1 - e) on the label and e spread evenly over the vocabulary
-    (Szegedy et al. 2016, §7; Vaswani et al. 2017, §5.4). It is the sum, not the mean, so that the
-    parts of a batch that is split over processes add up to the same number. Takes logits, not
+    (Szegedy et al. 2016, §7; Vaswani et al. 2017, §5.4). The result is a sum, not a mean, so that
+    the parts of a batch split over processes add up to the same number. Takes logits, not
     probabilities.
     """
     loss: Tensor = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]

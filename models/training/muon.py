@@ -1,10 +1,10 @@
-"""Muon: an optimizer whose update of a matrix is as large in every direction.
+"""Muon: an optimizer whose update of a matrix has about the same size in every direction.
 
-The update is the momentum of the gradient with all its singular values brought near 1 (Jordan et
-al. 2024, https://kellerjordan.github.io/posts/muon/), times 0.2 sqrt(longer side). That makes it
-about as large as an update of Adam's, so both take the same learning rate and weight decay (Liu et
-al. 2025, Muon is Scalable for LLM Training, §2.2). torch's own `optim.Muon` computes in bfloat16
-only: on a CPU without such arithmetic an update took 77 ms, and 4.2 in float32 (432 x 160).
+The update is the momentum of the gradient with all singular values moved close to 1 (Jordan et al.
+2024, https://kellerjordan.github.io/posts/muon/), times 0.2 sqrt(longer side). This makes it about
+as large as an Adam update, so both use the same learning rate and weight decay (Liu et al. 2025,
+Muon is Scalable for LLM Training, §2.2). torch's own `optim.Muon` computes in bfloat16 only: on a
+CPU without native bfloat16 an update took 77 ms, compared with 4.2 in float32 (432 x 160).
 """
 
 from collections.abc import Iterable
@@ -14,16 +14,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 MOMENTUM = 0.95
-# of the polynomial a x + b x^3 + c x^5, which is applied ITERATIONS times (Jordan et al. 2024)
+# of the polynomial a x + b x^3 + c x^5, applied ITERATIONS times (Jordan et al. 2024)
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 ITERATIONS = 5
 
 
 def orthogonalised(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows columns"]:
-    """U S' V^T for `matrix` = U S V^T, every singular value in S' roughly between 0.7 and 1.2.
+    """U S' V^T for `matrix` = U S V^T, with all singular values S' roughly between 0.7 and 1.2.
 
-    Five Newton-Schulz iterations, which need matrix products only. Singular values below a
-    thousandth of the matrix's Frobenius norm stay smaller; a zero matrix stays zero.
+    Uses five Newton-Schulz iterations, which need matrix products only. Singular values below a
+    thousandth of the matrix's Frobenius norm remain smaller; a zero matrix remains zero.
     """
     a, b, c = COEFFICIENTS
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.t()
@@ -37,7 +37,7 @@ def orthogonalised(matrix: Float[Tensor, "rows columns"]) -> Float[Tensor, "rows
 class Muon(torch.optim.Optimizer):
     """Muon with Nesterov momentum and decoupled weight decay, for matrices only.
 
-    Raises ValueError for a parameter that is no matrix.
+    Raises ValueError for a parameter that is not a matrix.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 Row = Sequence[int]
 DISCOUNT = 0.75
-"""What every count gives up to tokens that were not seen there: the D below."""
+"""The discount D subtracted from every count, for tokens not seen in a context."""
 
 
 class Trigram:
@@ -18,7 +18,7 @@ class Trigram:
     """
 
     def __init__(self, rows: Sequence[Row], vocab_size: int, bos: int):
-        """`rows` are token ids without the start mark. Raises ValueError when there are none."""
+        """`rows` are token ids without the start token. Raises ValueError if there are none."""
         if not rows:
             raise ValueError("an n-gram model needs text to count")
         self.vocab_size, self.bos = vocab_size, bos
@@ -35,7 +35,7 @@ class Trigram:
         ]
 
     def prob(self, context: tuple[int, int], token: int) -> float:
-        """P(token | the two tokens before it)."""
+        """P(token | context), where `context` is the two tokens before it."""
         kept, weight = 0.0, 1.0
         for cut, order in enumerate(self._orders):
             before = context[cut:]
@@ -58,7 +58,7 @@ class Trigram:
 
 
 class _Order:
-    """The counts of one order: per context their sum, and how many different tokens follow it."""
+    """The counts of one order; per context, their sum and the number of different next tokens."""
 
     def __init__(self, counts: dict[tuple[tuple[int, ...], int], int]) -> None:
         self.counts = counts

@@ -1,4 +1,4 @@
-"""The optimizers of a training, their state by name, and the precision that it computes in."""
+"""The optimizers of a training run, their state by name, and autocast."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -14,7 +14,7 @@ from models.transformer import Model
 def make_optimizers(model: Model, config: TrainingConfig) -> list[torch.optim.Optimizer]:
     """AdamW for all parameters; or, with `muon`, Muon for the blocks' matrices, AdamW for the rest.
 
-    All state is there from the start, so that a state file always has the same tensors.
+    All state is created at the start, so that a state file always has the same tensors.
     """
     by_muon = [
         parameter
@@ -43,7 +43,7 @@ def make_optimizers(model: Model, config: TrainingConfig) -> list[torch.optim.Op
 
 
 def optimizer_state(model: Model, optimizers: list[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """Every tensor that the optimizers go on from, by its name in a state file."""
+    """Every tensor of the optimizers' state, by its name in a state file."""
     return {
         f"optimizer/{key}/{name}": value
         for name, parameter in model.named_parameters()
@@ -53,14 +53,14 @@ def optimizer_state(model: Model, optimizers: list[torch.optim.Optimizer]) -> di
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """True where this machine computes in bfloat16 natively, so that autocast is a gain."""
+    """Whether the device supports bfloat16 natively, so that autocast is faster."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
-    """Matrix products in this block are computed in bfloat16 where `precision` asks for it."""
+    """Context manager: matrix products inside use bfloat16 if `precision` selects it."""
     if precision == "bfloat16" or (precision == "auto" and has_bfloat16(device)):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()

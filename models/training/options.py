@@ -1,4 +1,4 @@
-"""What several commands of the shell share: a model by its name, and options of decoding."""
+"""Options shared by several commands: the model, its device and dtype, and the decoding."""
 
 import argparse
 import os
@@ -30,14 +30,14 @@ def add_command(
 
 
 def open_checkpoint(name: str, placing: Placing = USUAL) -> Checkpoint:
-    """A model by its folder, or by its name among the shipped ones and those of HEADLIGHT_MODELS.
+    """Open a model by its folder, or by the name of a shipped model or one in HEADLIGHT_MODELS.
 
-    `placing` says where and in which floats it computes. Raises ValueError for neither, and says so
-    of a folder that is not there.
+    `placing` is the device and dtype it computes in. Raises ValueError if there is no such model
+    or folder.
     """
     own = found()
     for folder in (Path(name), SHIPPED / name, own.get(name, SHIPPED / name)):
-        if os.path.exists(folder):  # unlike Path, of a name that is too long as well
+        if os.path.exists(folder):  # unlike Path, does not raise for names that are too long
             checkpoint = open_folder(folder, placing=placing)
             speed_up(checkpoint.model)
             return checkpoint
@@ -50,8 +50,8 @@ def open_checkpoint(name: str, placing: Placing = USUAL) -> Checkpoint:
 def add_model(
     command: argparse.ArgumentParser, usual: str | None = None, positional: bool = False
 ) -> None:
-    """The option `--model`, required unless there is a `usual` one; with `positional`, the model
-    may also stand behind the command's name: `info DIR`."""
+    """Add the option `--model`, required unless `usual` gives a default; with `positional`, the
+    model may also follow the command's name: `info DIR`."""
     words = "a folder or a GGUF file, or the name of a shipped model"
     required = usual is None
     ways = command.add_mutually_exclusive_group(required=required) if positional else command
@@ -63,7 +63,7 @@ def add_model(
 
 
 def add_placing(command: argparse.ArgumentParser) -> None:
-    """The options that `placing_of` reads."""
+    """Add the options that `placing_of` reads."""
     command.add_argument(
         "--device", choices=DEVICES, help=f"cpu unless given (or {DEVICE_VARIABLE})"
     )
@@ -76,17 +76,17 @@ def add_placing(command: argparse.ArgumentParser) -> None:
 
 
 def placing_of(args: argparse.Namespace) -> Placing:
-    """Where a model is to compute. Raises ValueError for a GPU where there is none."""
+    """The device and dtype of a model. Raises ValueError for a GPU if there is none."""
     return Placing.asked(args.device, args.dtype)
 
 
 def is_path(name: str) -> bool:
-    """Whether a name can only be meant as a folder's."""
+    """Whether a name can only be a path."""
     return name.startswith((".", "~")) or "/" in name or os.sep in name
 
 
 def add_strategy(command: argparse.ArgumentParser) -> None:
-    """The options that `strategy_of` reads."""
+    """Add the options that `strategy_of` reads."""
     command.add_argument(
         "--beam",
         type=int,
@@ -104,7 +104,7 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
 
 
 def strategy_of(args: argparse.Namespace) -> Strategy:
-    """Sampling when it is asked for, or any of its settings; else a beam."""
+    """Sampling if `--sample` or any of its settings is given; otherwise beam search."""
     usual = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
     given = {name: value for name in usual if (value := getattr(args, name)) is not None}
     if args.sample or given:

@@ -1,4 +1,4 @@
-"""A recipe: settings of model, training, objectives and data as a TOML file of these tables."""
+"""A recipe: a TOML file with tables of settings for model, training, objectives and data."""
 
 import tomllib
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ TABLES = ("model", "training", "objectives", "data")
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to build, how to train it, by what objectives, and on what.
+    """The settings of the model, the training, its objectives and its data.
 
-    `steps` are those of the project's curriculum that [data] names (`recipes.STEPS`).
+    `steps` holds the data preparation steps that [data] names (`recipes.STEPS`).
     """
 
     model: ModelConfig
@@ -31,7 +31,7 @@ class Recipe:
 
 
 def recipe_names() -> tuple[str, ...]:
-    """The recipes that come with the project."""
+    """Names of the recipes that ship with the project."""
     return tuple(sorted(path.stem for path in RECIPES.glob("*.toml")))
 
 
@@ -42,9 +42,9 @@ CHANGE = (
 
 
 def read_recipe(name: str, changes: list[str]) -> Recipe:
-    """The recipe of that name, or in that file, with `changes` like "model.dropout=0.2" applied.
+    """Read a recipe by name or file path and apply `changes` such as "model.dropout=0.2".
 
-    Raises ValueError for an unknown recipe, table or field, or an impossible value.
+    Raises ValueError for an unknown recipe, table or field, or an invalid value.
     """
     path = RECIPES / f"{name}.toml"
     if not path.is_file():
@@ -67,7 +67,7 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
         )
         named = make_objectives(objectives)
         check_steps(steps, made="task" in data)
-    except (TypeError, AttributeError) as error:  # a value of another kind than it must be
+    except (TypeError, AttributeError) as error:  # a value of the wrong type
         raise ValueError(f"{path.name}: {error}") from error
     return Recipe(
         _made(ModelConfig, path, "model", tables.get("model", {})),
@@ -79,7 +79,7 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
 
 
 def _change(text: str) -> dict[str, Any]:
-    """The table with the one field that `text` sets. Raises ValueError, naming the text."""
+    """Parse a change into its table with one field. Raises ValueError, quoting `text`."""
     table, dot, assignment = text.partition(".")
     try:
         values = tomllib.loads(assignment)
@@ -100,7 +100,7 @@ def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
 
 
 def _made(cls: type[Any], path: Path, table: str, values: dict[str, Any]) -> Any:
-    """The dataclass of one table. Raises ValueError, naming file and table, for a wrong field."""
+    """Build one table's dataclass. Raises ValueError, naming file and table, for a wrong field."""
     unknown = sorted(set(values) - {f.name for f in fields(cls)})
     if unknown:
         raise ValueError(f"{path.name}: [{table}] has unknown fields {', '.join(unknown)}")

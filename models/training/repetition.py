@@ -13,14 +13,14 @@ from models.transformer import Model
 
 N_GRAM = 4
 ROWS_AT_ONCE = 64
-BEGINNING, CONTINUATION = 24, 128  # tokens: given, and written at most
+BEGINNING, CONTINUATION = 24, 128  # tokens given, and maximum generated
 
 
 def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> list[list[int]]:
-    """Each beginning (ids with the start mark) and its greedy continuation.
+    """Each beginning (ids with the start token) followed by its greedy continuation.
 
-    At most `n_new` tokens are written, up to and including the end mark. The model is in eval mode
-    meanwhile.
+    At most `n_new` tokens are generated, up to and including the end token. The model is in eval
+    mode during the call.
     """
     was_training = model.training
     model.eval()
@@ -32,9 +32,9 @@ def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> 
 
 
 def repeated(row: Sequence[int], start: int) -> list[bool]:
-    """For each token: is it part of an n-gram that occurred earlier in the row?
+    """Per token: whether it is part of an n-gram that occurred earlier in the sequence.
 
-    Only n-grams that lie wholly at or after `start` count; the earlier one may be anywhere.
+    Only n-grams entirely at or after `start` count; the earlier one may be anywhere.
     """
     found = [False] * len(row)
     seen = set()
@@ -47,17 +47,17 @@ def repeated(row: Sequence[int], start: int) -> list[bool]:
 
 
 def repetition(rows: Sequence[Sequence[int]]) -> float:
-    """Share of the n-grams of `rows` that occurred earlier in the same row (seq-rep-4)."""
+    """Share of the n-grams of `rows` that occurred earlier in the same sequence (seq-rep-4)."""
     n_grams = [[tuple(row[i : i + N_GRAM]) for i in range(len(row) - N_GRAM + 1)] for row in rows]
     again = sum(len(each) - len(set(each)) for each in n_grams)
     return again / max(1, sum(map(len, n_grams)))
 
 
 def repetition_of(model: Model, texts: Sequence[Sequence[int]]) -> tuple[float, float] | None:
-    """`repetition` of the model's greedy continuations of texts, and of the texts' own.
+    """`repetition` of the model's greedy continuations, and of the texts' own continuations.
 
-    Of each text `BEGINNING` tokens are given, and the next `CONTINUATION` are compared, or as many
-    as the model reads; the end mark does not count. None when no text is long enough.
+    `BEGINNING` tokens of each text are given, and the next `CONTINUATION` are compared, or as many
+    as fit into the model's n_ctx; the end token does not count. None if no text is long enough.
     """
     config = model.config
     n_new = min(CONTINUATION, config.n_ctx - BEGINNING - 1)

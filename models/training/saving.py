@@ -11,17 +11,17 @@ from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
 from models.tokenizer import Tokenizer
 from models.transformer import Model
 
-SNAPSHOTS = "moments"  # the folder of snapshots: the same model earlier in its training
+SNAPSHOTS = "moments"  # the folder of snapshots: weights at earlier training steps
 
 
 def snapshot_name(step: int) -> str:
-    """The file of the weights after `step` steps, in the folder SNAPSHOTS."""
+    """File name, in the folder SNAPSHOTS, of the weights after `step` steps."""
     return f"step-{step:06d}.safetensors"
 
 
 def snapshots(folder: Path) -> tuple[int, ...]:
-    """The steps of a checkpoint's training whose weights were kept, rising; none where the folder
-    cannot be looked into."""
+    """The steps whose weights were saved in a checkpoint folder, ascending; empty if the folder
+    cannot be read."""
     try:
         names = [path.stem for path in (folder / SNAPSHOTS).glob("step-*.safetensors")]
     except OSError:
@@ -38,8 +38,8 @@ def save_checkpoint(
 ) -> None:
     """Write the four files; a tied matrix is stored once.
 
-    `dtype` is that of the stored tensors: float16 halves the file (`load_checkpoint` computes in
-    float32 whatever was stored). Each file appears whole or not at all, the weights last.
+    `dtype` is the dtype of the stored tensors: float16 halves the file (`load_checkpoint` always
+    computes in float32). Each file is replaced atomically, the weights last.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _write_whole(folder / CONFIG, model.config.to_json())
@@ -51,7 +51,7 @@ def save_checkpoint(
 def save_tensors(
     path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None
 ) -> None:
-    """Write a safetensors file so that a kill at any moment leaves the old one or the new one."""
+    """Write a safetensors file atomically: a kill at any moment leaves the old or the new file."""
     part = path.with_name(path.name + ".part")
     contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     save_file(contiguous, part, metadata=about)

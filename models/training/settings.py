@@ -1,4 +1,4 @@
-"""How to train: the numbers of a recipe, and the learning rate that follows from them."""
+"""Training settings (the table [training] of a recipe) and the learning rate schedule."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 @no_type_check  # the run-time type checker would report before __post_init__ can say why
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
-    """How to train. Raises ValueError, naming the field, for an impossible value.
+    """Training settings. Raises ValueError, naming the field, for an invalid value.
 
     The learning rate rises linearly for `warmup` steps to `learning_rate` and then falls with the
     inverse square root of the step (Vaswani et al. 2017, §5.3), or with half a cosine to zero at
@@ -21,16 +21,16 @@ class TrainingConfig:
 
     epochs: int = 10
     optimizer: Optimizer = "adamw"  # "muon": for the blocks' matrices, AdamW for the rest
-    max_tokens: int = 2048  # cells of a batch's longer stream, padding included
-    learning_rate: float = 7e-4  # the highest one
+    max_tokens: int = 2048  # per batch, in the longer of source and target, padding included
+    learning_rate: float = 7e-4  # the peak, after warmup
     warmup: int = 1000
     schedule: Schedule = "inverse_sqrt"
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.98)
-    clip: float = 1.0  # the largest norm of the gradient
-    average: int = 5  # snapshots, one an epoch, that are averaged at the end
+    clip: float = 1.0  # maximum norm of the gradient
+    average: int = 5  # how many snapshots (one per epoch) are averaged at the end
     seed: int = 1
-    snapshots: tuple[int, ...] = ()  # steps whose weights are kept, for a film of the training
+    snapshots: tuple[int, ...] = ()  # steps whose weights are saved, to show the training
     precision: Precision = "auto"
     save_seconds: float = 60.0
 
@@ -52,7 +52,7 @@ class TrainingConfig:
 
 
 def learning_rate(step: int, total: int, config: TrainingConfig) -> float:
-    """The learning rate of the step after `step` steps, of `total` in all."""
+    """The learning rate for the step after `step` completed steps, of `total`."""
     if step < config.warmup:
         return config.learning_rate * (step + 1) / config.warmup
     if config.schedule == "inverse_sqrt":

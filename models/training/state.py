@@ -1,7 +1,7 @@
-"""Where a run stands, and the one file that it is resumed from.
+"""The progress of a training run, and the file from which it is resumed.
 
-`state.safetensors` holds the weights and the optimizers' state and, as its metadata, the settings
-and the progress. It is replaced as a whole, so a kill at any moment leaves the old one or the new.
+`state.safetensors` contains the weights, the optimizers' state and, as metadata, the settings and
+the progress. It is replaced atomically: a kill at any moment leaves the old or the new file.
 """
 
 import json
@@ -23,12 +23,12 @@ from models.training.settings import TrainingConfig
 from models.transformer import Model
 
 STATE = "state.safetensors"
-MAY_CHANGE = ("epochs", "save_seconds", "average")  # settings without a part in the steps so far
+MAY_CHANGE = ("epochs", "save_seconds", "average")  # settings that do not affect past steps
 
 
 @dataclass
 class Progress:
-    """Where a run stands, and its curve: one row per epoch."""
+    """The progress of a run, and its training curve: one row per epoch."""
 
     step: int = 0
     epoch: int = 0
@@ -46,7 +46,7 @@ class Progress:
 
 @dataclass
 class State:
-    """All that a run needs to go on: what is saved, and what a saved state is read into."""
+    """Everything needed to continue a run; it is saved to and restored from the state file."""
 
     model: Model
     optimizers: list[torch.optim.Optimizer]
@@ -73,9 +73,9 @@ class State:
         save_tensors(folder / STATE, tensors, about)
 
     def resume(self, folder: Path) -> None:
-        """Go on from the state file of a run's folder.
+        """Restore from the state file of a run's folder.
 
-        Raises ValueError when it was written under settings that would have made other steps.
+        Raises ValueError if it was written under settings that would have led to other steps.
         """
         with safe_open(folder / STATE, framework="pt") as file:
             about = file.metadata()
@@ -101,6 +101,6 @@ class State:
 
 
 def _defaults(kind: type[ModelConfig] | type[TrainingConfig]) -> dict[str, Any]:
-    """The defaults of a table: what a run had for fields that did not exist when it was begun."""
+    """The defaults of a table, for fields that did not exist yet when a run was started."""
     known = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
     return dict(json.loads(json.dumps(known)))

@@ -1,6 +1,6 @@
 """Toy tasks whose attention is known: copy (a diagonal), reverse (an anti-diagonal) and sort.
 
-The rows are random letters separated by blanks, so that each letter is one token.
+The examples are random letters separated by blanks, so that each letter is one token.
 """
 
 import random
@@ -12,7 +12,7 @@ MOST_SYMBOLS = len(string.ascii_lowercase)
 
 
 def solve(task: Task, symbols: tuple[str, ...]) -> tuple[str, ...]:
-    """The correct output for an input."""
+    """The correct output for the input `symbols`."""
     match task:
         case "copy":
             return symbols
@@ -27,8 +27,8 @@ def task_pairs(
 ) -> list[tuple[str, str]]:
     """`n` different pairs (question, answer) of `lengths[0]` to `lengths[1]` letters.
 
-    The letters are the first `n_symbols` of the alphabet and may repeat. Raises ValueError when
-    there are not that many different questions of these lengths.
+    The letters are the first `n_symbols` of the alphabet and may repeat. Raises ValueError if `n`
+    is more than half the number of possible questions.
     """
     possible = sum(n_symbols**length for length in range(lengths[0], lengths[1] + 1))
     if n > possible // 2:

@@ -26,7 +26,7 @@ from models.training.options import (
 from models.transformer import Model
 
 USUALLY = 64
-"""New tokens that `generate` writes unless it is told otherwise."""
+"""Default maximum number of new tokens for `generate`."""
 
 
 def translate_text(args: argparse.Namespace) -> None:
@@ -48,7 +48,7 @@ def translate_text(args: argparse.Namespace) -> None:
 
 
 def _say_unread(checkpoint: Checkpoint, texts: list[str]) -> None:
-    """Name what the vocabulary lacks: it is read as the unknown token, or dropped."""
+    """Report characters missing from the vocabulary: read as the unknown token, or dropped."""
     tokenizer, name = checkpoint.tokenizer, checkpoint.folder.name
     unread = dict.fromkeys(each for text in texts for each in tokenizer.unknown(text))
     for dropped, words in ((False, "read as an unknown token"), (True, "dropped")):
@@ -58,7 +58,7 @@ def _say_unread(checkpoint: Checkpoint, texts: list[str]) -> None:
 
 
 def _note(words: str) -> None:
-    """Beside what is written: standard output holds one line for each sentence."""
+    """Print a note to stderr, since stdout has one line per sentence."""
     print(f"note: {words}", file=sys.stderr)
 
 
@@ -84,12 +84,12 @@ def generate(args: argparse.Namespace) -> None:
 
 
 def _most_new(model: Model, given: Tensor) -> int:
-    """USUALLY, or as many tokens as fit behind what is given, ids [1, pos]; it says if fewer do."""
+    """USUALLY, or as many tokens as fit after `given`, ids [1, pos], with a note if fewer fit."""
     longest = model.config.longest
     if longest is None or model.predicts == "same":
         return USUALLY
     left = longest - model.begin(given).tgt.shape[1] + 1  # the last new token is never read
-    if not 0 < left < USUALLY:  # of a text that is too long itself, `decode` says so
+    if not 0 < left < USUALLY:  # `decode` reports a prompt that is too long
         return USUALLY
     _note(f"at most {left} new tokens fit: n_ctx = {longest} positions were learned")
     return left

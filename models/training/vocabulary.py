@@ -1,8 +1,8 @@
-"""Learning a vocabulary: byte-pair encoding by the `tokenizers` library, with this project's rules.
+"""Training a vocabulary: byte-pair encoding with the `tokenizers` library and this project's rules.
 
-One vocabulary for all languages of a model (Sennrich et al. 2016, joint BPE). A text that begins
-with an alphabetic script is treated as if a blank came first, so that a word is the same token at
-the start and in the middle. Chinese has no blanks and gets none.
+All languages of a model share one vocabulary (Sennrich et al. 2016, joint BPE). A text that begins
+with an alphabetic script gets a leading blank, so that a word is the same token at the start and
+in the middle. Chinese has no blanks and gets none.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ _UNSPACED = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef“”‘’…—"
 
 
 MIN_FREQUENCY = 2
-"""How often a character or a pair must occur to get into the vocabulary."""
+"""How often a character or a pair must occur to be included in the vocabulary."""
 
 
 def train_tokenizer(
@@ -27,8 +27,8 @@ def train_tokenizer(
 ) -> Tokenizer:
     """Learn merges from `texts`; characters seen fewer than `MIN_FREQUENCY` times become <unk>.
 
-    Digits are tokens of their own, and punctuation is never merged with letters. Of
-    `special_tokens`, the first ids, "<unk>" must be one.
+    Each digit is a token of its own, and punctuation is never merged with letters.
+    `special_tokens` get the first ids and must include "<unk>".
     """
     texts = list(texts)
     tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))

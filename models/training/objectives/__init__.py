@@ -1,8 +1,8 @@
-"""What a training minimises: one objective a file, named by recipes, put together by no one else.
+"""Training objectives, one per file, combined by recipes.
 
-A recipe names its objectives as tables, `[objectives.likelihood]`, whose fields are those of the
-class (`registry.py`). Exactly one of them is the `main` one: it learns from the batch itself, and
-the curve shows its loss. Any others are added to it, each with a weight of its own.
+A recipe names its objectives as tables such as `[objectives.likelihood]`, whose fields are those of
+the class (`registry.py`). Exactly one is the `main` objective: it learns from the batch itself, and
+the training curve shows its loss. Others are added to it, each with its own weight.
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from models.transformer import Model
 
 
 class Loss(NamedTuple):
-    """An objective's share of one step, summed over the labels of this process's part of a batch.
+    """An objective's loss in one step, summed over the labels of this process's part of the batch.
 
     The loop divides by the number of labels in the whole batch, so that the parts of several
-    processes add up to what one process would have computed.
+    processes add up to the loss of a single process.
     """
 
     minimised: Tensor  # scalar, with a gradient
-    shown: Tensor | None = None  # scalar: what the training curve shows; None for nothing
+    shown: Tensor | None = None  # scalar for the training curve; None: not shown
 
 
 @runtime_checkable
 class Training(Protocol):
-    """The training that an objective serves, as far as objectives may look at it."""
+    """The part of a training run that objectives may use."""
 
     model: Model
     config: TrainingConfig
@@ -39,7 +39,7 @@ class Training(Protocol):
 
     @property
     def step(self) -> int:
-        """The number of steps already taken."""
+        """The number of completed steps."""
         ...
 
     @property
@@ -48,48 +48,47 @@ class Training(Protocol):
         ...
 
     def logits(self, rows: Rows, model: Model | None = None) -> Tensor:
-        """Float32 logits [batch, tgt, vocab] of the model in training, or of another one.
+        """Float32 logits [batch, tgt, vocab] of the trained model, or of another `model`.
 
-        Computed in the precision of the training, and by way of DDP, so that the gradients of all
-        processes are added up.
+        Computed in the precision of the training and through DDP, so that the gradients of all
+        processes are summed.
         """
         ...
 
 
 @runtime_checkable
 class Objective(Protocol):
-    """A term of what is minimised. Its public fields are its settings, as in a recipe.
+    """A term of the minimised loss. Its public fields are its settings in a recipe.
 
-    An objective may keep what it prepared, so it serves one training at a time.
+    An objective may store prepared state, so use one instance for one training run at a time.
     """
 
     name: ClassVar[str]  # of its table in a recipe
-    main: ClassVar[bool] = False  # it learns from the batch itself: a training has exactly one
+    main: ClassVar[bool] = False  # whether it learns from the batch: exactly one per training run
 
     def prepare(self, training: Training) -> None:
-        """Called once, before the first step and before a stopped run is read again.
+        """Called once, before the first step and before a stopped run is restored.
 
-        `training.model` has the weights that the whole run begins with. Raises ValueError where
-        this objective cannot serve this training.
+        `training.model` has the initial weights of the run. Raises ValueError if this objective is
+        not valid for this training run.
         """
         return
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """The objective on one batch. The model is in training mode, and stays in it.
+        """The loss on one batch. The model is in training mode, and must be left in it.
 
-        torch's random numbers are seeded by (seed, step, process) before each step: an objective
-        that draws from them, or from `training.step` alone, makes a resumed run end with the same
-        bits.
+        torch is seeded by (seed, step, process) before each step: if an objective takes randomness
+        only from torch or from `training.step`, a resumed run is reproduced bit for bit.
         """
         ...
 
     def metrics(self, training: Training) -> dict[str, float]:
-        """Figures for the curve after an epoch, measured on `training.material.valid`."""
+        """Metrics for the curve after an epoch, measured on `training.material.valid`."""
         return {}
 
 
 def settings_of(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
-    """The tables of a recipe that name these objectives: {"likelihood": {"label_smoothing": 0}}."""
+    """These objectives as tables of a recipe: {"likelihood": {"label_smoothing": 0}}."""
     return {
         objective.name: {k: v for k, v in vars(objective).items() if not k.startswith("_")}
         for objective in objectives
@@ -97,7 +96,7 @@ def settings_of(objectives: Sequence[Objective]) -> dict[str, dict[str, Any]]:
 
 
 def check_objectives(objectives: Sequence[Objective]) -> None:
-    """Raises ValueError unless exactly one objective is a main one."""
+    """Raise ValueError unless exactly one objective is a main one."""
     mains = [objective.name for objective in objectives if objective.main]
     if len(mains) != 1:
         raise ValueError(
@@ -107,14 +106,14 @@ def check_objectives(objectives: Sequence[Objective]) -> None:
 
 
 def check_weight(name: str, weight: float) -> None:
-    """Raises ValueError, naming the objective, for a negative weight."""
+    """Raise ValueError, naming the objective, if the weight is negative."""
     if weight < 0:
         raise ValueError(f"{name} is {weight}: it must be at least 0")
 
 
 @dataclass(kw_only=True)
 class OfOwnText(Objective):
-    """An objective about what a language model writes itself, added with a weight.
+    """An objective on a language model's own generated text, added with a weight.
 
     Raises ValueError for a negative weight.
     """
@@ -125,7 +124,7 @@ class OfOwnText(Objective):
         check_weight(self.name, self.weight)
 
     def prepare(self, training: Training) -> None:
-        """Raises ValueError for a model that continues no text."""
+        """Raises ValueError unless the model is decoder-only."""
         config = training.model.config
         if config.reads_source or not config.is_causal:
             raise ValueError(

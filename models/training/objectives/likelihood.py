@@ -23,7 +23,7 @@ class Likelihood(Objective):
             raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
 
     def prepare(self, training: Training) -> None:
-        """Raises ValueError for a model whose labels would be the tokens that it reads."""
+        """Raises ValueError if the model does not predict the next token."""
         if training.model.predicts != "next":
             raise ValueError(
                 f"{self.name} is for models that predict the next token, not for "
@@ -31,13 +31,13 @@ class Likelihood(Objective):
             )
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """The cross-entropy of all labels that count."""
+        """The cross-entropy of all labels that count, summed."""
         logits = training.logits(batch.rows)
         total = sequence_loss(logits, batch.labels, batch.loss_mask, self.label_smoothing)
         return Loss(total, shown=total)
 
     def metrics(self, training: Training) -> dict[str, float]:
-        """`valid_loss`: in nats per label, without smoothing; nothing where nothing is held out."""
+        """`valid_loss` in nats per label, without smoothing; empty without a validation set."""
         valid = training.material.valid
         if not valid:
             return {}

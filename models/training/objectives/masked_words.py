@@ -1,4 +1,4 @@
-"""Masked language modelling: predict words that were hidden, from the words on both sides.
+"""Masked language modelling: predict masked words from the words on both sides.
 
 Devlin et al. 2018, BERT: Pre-training of Deep Bidirectional Transformers for Language
 Understanding, arXiv 1810.04805, §3.1.
@@ -19,22 +19,22 @@ from models.training.loss import sequence_loss
 from models.training.objectives import Loss, Objective, Training
 from models.transformer import Model
 
-CHOSEN = 0.15  # of the words of a text, at least one: these are to be predicted
-MASKED, RANDOM = 0.8, 0.1  # shares of the chosen that become [MASK] or a random token
+CHOSEN = 0.15  # share of a text's words to predict, at least one
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words replaced by [MASK] or a random token
 
 
 @dataclass(kw_only=True)
 class MaskedWords(Objective):
-    """Choose 15 % of the words, hide most of them, and predict what they were.
+    """Choose 15 % of the words, mask most of them, and predict the originals.
 
-    Each process draws for its own rows, so the curve of several is not exactly that of one.
+    Each process samples for its own rows, so the curve depends on the number of processes.
     """
 
     name: ClassVar[str] = "masked_words"
     main: ClassVar[bool] = True
 
     def prepare(self, training: Training) -> None:
-        """Raises ValueError for a model that does not predict the tokens that it reads."""
+        """Raises ValueError if the model is not an encoder with an LM head and a mask token."""
         if training.model.predicts != "same":
             raise ValueError(
                 "masked_words is for encoder-only models, whose logits are about the token at the "
@@ -46,7 +46,7 @@ class MaskedWords(Objective):
     def loss(self, batch: Batch, training: Training) -> Loss:
         """The mean cross-entropy of the chosen words, times the words of this part of the batch.
 
-        So the whole batch's loss, divided by its number of words, is a mean over chosen ones.
+        Divided by the number of words in the whole batch, it is a mean over the chosen words.
         """
         model = training.model
         rows, chosen = with_words_masked(
@@ -57,7 +57,7 @@ class MaskedWords(Objective):
         return Loss(total, shown=total)
 
     def metrics(self, training: Training) -> dict[str, float]:
-        """`valid_loss` in nats and `valid_accuracy` in percent, of hidden words held out."""
+        """`valid_loss` in nats and `valid_accuracy` in percent, on masked validation words."""
         if not training.material.valid:
             return {}
         filled = fill_in(training.model, training.material.valid, training.config.max_tokens)
@@ -69,7 +69,7 @@ class MaskedWords(Objective):
 
 @dataclass(frozen=True)
 class Filled:
-    """Means over chosen words: loss in nats, and the share whose first guess is right."""
+    """Means over the chosen words: loss in nats and top-1 accuracy."""
 
     loss: float
     accuracy: float
@@ -78,7 +78,7 @@ class Filled:
 
 @torch.no_grad()
 def fill_in(model: Model, examples: Sequence[Example], max_tokens: int) -> Filled:
-    """Loss and accuracy on the words of `examples`, hidden as in training, always the same ones."""
+    """Loss and accuracy on masked words of `examples`, masked as in training with a fixed seed."""
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
@@ -104,11 +104,11 @@ def with_words_masked(
     vocab_size: int,
     draw: torch.Generator | None = None,
 ) -> tuple[Rows, Bool[Tensor, "batch tgt"]]:
-    """The rows as the model reads them, and the positions that it has to predict.
+    """The model's input with words masked, and the positions to predict.
 
-    Of each row 15 % of the positions at which `words` is True are chosen, at least one. 80 % of
-    these become the mask token, 10 % a random token that is no mark, and 10 % stay as they are.
-    Numbers are drawn on the CPU, from torch's global generator unless another is given.
+    In each row, 15 % of the positions at which `words` is True are chosen, at least one. 80 % of
+    these become the mask token, 10 % a random ordinary token, and 10 % are unchanged. Random
+    numbers are drawn on the CPU, from torch's global generator unless `draw` is given.
     """
     device = words.device
     n_chosen = (CHOSEN * words.sum(1)).round().clamp(min=1)

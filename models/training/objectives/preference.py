@@ -1,7 +1,7 @@
-"""Direct preference optimization: of two continuations, make the preferred one the likelier.
+"""Direct preference optimization: make the preferred one of two continuations more likely.
 
-Rafailov et al. 2023, arXiv 2305.18290, eq. 7, measured from where the model stood before. The
-better continuation's own likelihood is kept up beside that (Pang et al. 2024, Iterative Reasoning
+Rafailov et al. 2023, arXiv 2305.18290, eq. 7; the reference is the model before this training. The
+likelihood of the better continuation is maximised as well (Pang et al. 2024, Iterative Reasoning
 Preference Optimization, arXiv 2404.19733, eq. 1).
 """
 
@@ -20,23 +20,23 @@ from models.training.data import Batch, Preference
 from models.training.objectives import Loss, OfOwnText, Training
 from models.transformer import Model
 
-LIKELIHOOD = 0.2  # what a nat per token of the better one counts beside the preference
-BETA = 0.1  # how strongly the model is held to where it stood before
-PAIRS = 16  # of one step, over all processes
+LIKELIHOOD = 0.2  # weight of the better text's mean loss, relative to the preference loss
+BETA = 0.1  # how strongly the model is tied to the reference
+PAIRS = 16  # pairs per step, over all processes
 
 
 @dataclass(kw_only=True)
 class DirectPreference(OfOwnText):
-    """Prefer as `training.material.preferences` do; `weight` is that of a pair beside a label."""
+    """Learn `training.material.preferences`; `weight` is the weight of a pair relative to a label."""
 
     _before: Model | None = field(default=None, init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "preference"
 
     def prepare(self, training: Training) -> None:
-        """Keep the model as it is now, to measure from.
+        """Copy the model as the reference.
 
-        Raises ValueError for a model that continues no text, and without pairs to prefer in.
+        Raises ValueError if the model is not decoder-only, or if there are no preference pairs.
         """
         super().prepare(training)
         if not training.material.preferences:
@@ -49,7 +49,7 @@ class DirectPreference(OfOwnText):
     def loss(self, batch: Batch, training: Training) -> Loss:
         """The preference loss of this process's share of the step's pairs.
 
-        In eval mode: what dropout does to a text's likelihood says nothing about the text.
+        Computed in eval mode, since dropout only adds noise to the likelihoods.
         """
         assert self._before is not None
         preferences = training.material.preferences
@@ -70,10 +70,10 @@ class DirectPreference(OfOwnText):
 def pairs_of_step(
     pairs: Sequence[Preference], step: int, seed: int, share: tuple[int, int] = (0, 1)
 ) -> list[Preference]:
-    """The `PAIRS` of a step, each as often as the others in the long run.
+    """The `PAIRS` pairs of a step; over many steps all pairs occur equally often.
 
-    They follow from step and seed alone, as a resumed run needs it. `share` (i, n) gives the i-th
-    of n processes its part.
+    They depend on step and seed only, so a resumed run uses the same ones. With `share` (i, n), the
+    i-th of n processes gets its part.
     """
     part, n_parts = share
     places = range(step * PAIRS + part, (step + 1) * PAIRS, n_parts)
@@ -85,9 +85,9 @@ def pairs_of_step(
 
 
 def batch_of(pairs: Sequence[Preference], model: Model) -> Batch:
-    """The better text of every pair, then the worse ones, cut to what the model reads.
+    """The better texts of all pairs, then the worse ones, cut to the model's n_ctx.
 
-    `loss_mask` is True at the tokens that the pair does not have in common.
+    `loss_mask` is True at the tokens of the continuation.
     """
     texts = [(*pair.given, *pair.better) for pair in pairs]
     texts += [(*pair.given, *pair.worse) for pair in pairs]
@@ -101,7 +101,7 @@ def batch_of(pairs: Sequence[Preference], model: Model) -> Batch:
 def log_likelihoods(
     logits: Float[Tensor, "batch tgt vocab"], batch: Batch
 ) -> Float[Tensor, " batch"]:
-    """Of each row the log-probability of its labels that count, in nats."""
+    """Per row, the log-probability of the labels that count, in nats."""
     log_p = logits.float().log_softmax(-1)
     return (log_p.gather(-1, batch.labels[..., None])[..., 0] * batch.loss_mask).sum(1)
 
@@ -109,10 +109,10 @@ def log_likelihoods(
 def preference_objective(
     now: Float[Tensor, " batch"], before: Float[Tensor, " batch"], n_written: Int[Tensor, " batch"]
 ) -> Float[Tensor, ""]:
-    """The preference loss of the pairs and `LIKELIHOOD` of the better ones' mean loss, summed.
+    """The preference loss plus `LIKELIHOOD` times the better texts' mean loss, summed over pairs.
 
-    Of each row (the better ones, then the worse ones) the log-likelihood under the model `now` and
-    `before` this training, and the number of tokens that it was summed over.
+    Per row (the better texts, then the worse ones), `now` and `before` are the log-likelihoods
+    under the trained and the reference model; `n_written` is the number of tokens summed over.
     """
     better, worse = (now - before).chunk(2)
     of_better = slice(0, len(better))

@@ -1,4 +1,4 @@
-"""R-Drop: under dropout, the same model should predict the same twice.
+"""R-Drop: two passes with different dropout should give the same predictions.
 
 Liang et al. 2021, R-Drop: Regularized Dropout for Neural Networks, arXiv 2106.14448.
 """
@@ -17,11 +17,11 @@ from models.training.objectives.likelihood import Likelihood
 
 @dataclass(kw_only=True)
 class RDrop(Likelihood):
-    """Read the batch twice at once, with different dropout, and make both passes agree.
+    """Run the batch twice in one pass, with different dropout, and penalise disagreement.
 
-    Minimised is the mean of both cross-entropies + weight / 2 * their disagreement: half of eq. 3
-    of the paper, so that a learning rate means the same as without R-Drop. Raises ValueError for a
-    negative weight.
+    The loss is the mean of both cross-entropies + weight / 2 * their disagreement: half of eq. 3 of
+    the paper, so that learning rates are comparable to training without R-Drop. Raises ValueError
+    for a negative weight.
     """
 
     weight: float = 5.0
@@ -33,7 +33,7 @@ class RDrop(Likelihood):
         check_weight(self.name, self.weight)
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """What is shown is the mean cross-entropy of the two passes."""
+        """The R-Drop loss; the curve shows the mean cross-entropy of the two passes."""
         twice = batch.twice()
         logits = training.logits(twice.rows)
         total = sequence_loss(logits, twice.labels, twice.loss_mask, self.label_smoothing)

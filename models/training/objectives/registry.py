@@ -1,4 +1,4 @@
-"""Which objectives recipes can name, and the objectives that a recipe names."""
+"""The registry of objectives, and building objectives from the tables of a recipe."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -21,9 +21,9 @@ Tables = dict[str, dict[str, Any]]
 
 
 def make_objectives(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Objective, ...]:
-    """The objectives that these tables name, in their order.
+    """Build the objectives that these tables name, in order.
 
-    Raises ValueError for an unknown objective, an unknown field or an impossible value.
+    Raises ValueError for an unknown objective, an unknown field or an invalid value.
     """
     made = []
     for name, values in tables.items():
@@ -41,11 +41,12 @@ def make_objectives(tables: Mapping[str, Mapping[str, Any]]) -> tuple[Objective,
 def without_shorthands(
     training: Mapping[str, Any], tables: Tables
 ) -> tuple[dict[str, Any], Tables]:
-    """The tables [training] and [objectives], with what [training] says of objectives moved over.
+    """Move the shorthands for objectives from the table [training] to the tables [objectives].
 
-    `label_smoothing`, `r_drop`, `masks`, `unlikelihood` and `preference` in [training] are short
-    for the tables of these objectives, which are left out at 0: with `--set training.r_drop=5.0`,
-    R-Drop takes the place of plain likelihood. `moments` is the former name of `snapshots`.
+    `label_smoothing`, `r_drop`, `masks`, `unlikelihood` and `preference` in [training] are
+    shorthands for the tables of these objectives; 0 omits the objective. `--set
+    training.r_drop=5.0` replaces plain likelihood by R-Drop. `moments` is the former name of
+    `snapshots`.
     """
     rest, objectives = dict(training), {name: dict(table) for name, table in tables.items()}
     if "moments" in rest:

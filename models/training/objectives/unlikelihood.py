@@ -1,8 +1,8 @@
-"""Unlikelihood: what a language model repeats in its own greedy continuations counts against it.
+"""Unlikelihood: penalise repetitions in a language model's own greedy continuations.
 
 Welleck et al. 2020, Neural Text Generation with Unlikelihood Training, arXiv 1908.04319. Trained by
-likelihood alone, a model gives its own repetitions too much probability, and a text continued
-greedily falls into a loop (`models/training/repetition.py` measures how much).
+likelihood alone, a model assigns too much probability to repetitions, and greedy continuations
+fall into loops (measured by `models/training/repetition.py`).
 """
 
 from dataclasses import dataclass
@@ -21,25 +21,24 @@ from models.transformer import Model
 
 @dataclass(kw_only=True)
 class Unlikelihood(OfOwnText):
-    """Continue the beginnings of the batch's texts and lower what is repeated there (§5.2)."""
+    """Continue the beginnings of the batch's texts and penalise repeated tokens (§5.2)."""
 
     name: ClassVar[str] = "unlikelihood"
 
     def loss(self, batch: Batch, training: Training) -> Loss:
-        """How much of each text is given changes with the step; all processes give the same."""
-        n_given = 8 + training.step % 41  # 8 to 48, the start mark included
+        """The number of given tokens varies with the step and is equal in all processes."""
+        n_given = 8 + training.step % 41  # 8 to 48, including the start token
         own = own_words(training.model, batch, n_given)
         logits = training.logits(own.rows)
         return Loss(self.weight * unlikelihood(logits, own.labels, own.loss_mask))
 
 
 def own_words(model: Model, batch: Batch, n_given: int) -> Batch:
-    """The beginnings of a batch's texts as the model itself continues them.
+    """The beginnings of a batch's texts with the model's own continuations.
 
-    `n_given` tokens of each text are given, or all of a shorter one, but at most half of what the
-    model reads. `labels` are the model's own words, and `loss_mask` is True at those that repeat.
-    `n_labels` stays that of `batch`, so that a sum over several processes, divided by it, is what
-    one process would have computed.
+    `n_given` tokens of each text are given, or all of a shorter one, but at most half of n_ctx.
+    `labels` are the model's own tokens, and `loss_mask` is True at repetitions. `n_labels` is that
+    of `batch`, so that a sum over processes divided by it equals the result of a single process.
     """
     n_given = min(n_given, model.config.n_ctx // 2)
     beginnings = [
@@ -50,7 +49,7 @@ def own_words(model: Model, batch: Batch, n_given: int) -> Batch:
     tokens, valid = padded(rows, model.marks.pad)
     flags = [repeated(row, len(given)) for row, given in zip(rows, beginnings, strict=True)]
     repeats: Bool[Tensor, "batch pos"] = padded(flags)[0].bool()
-    counts = batch.loss_mask.any(dim=1, keepdim=True)  # False: a row that only fills a share
+    counts = batch.loss_mask.any(dim=1, keepdim=True)  # False: a filler row of a process
     device = batch.rows.tgt.device
     labels: Int[Tensor, "batch pos"] = tokens[:, 1:]
     return Batch(
@@ -68,7 +67,7 @@ def unlikelihood(
 ) -> Float[Tensor, ""]:
     """Sum of -log(1 - p(label)) where `loss_mask` is True: eq. 4 of the paper.
 
-    A probability of 1 would cost infinitely much; it is taken as 1 - 1e-4.
+    Probabilities are clamped to 1 - 1e-4, since the loss of 1 would be infinite.
     """
     log_p = logits[loss_mask].log_softmax(-1).gather(-1, labels[loss_mask][:, None])
     return -torch.log1p(-log_p.exp().clamp(max=1 - 1e-4)).sum()

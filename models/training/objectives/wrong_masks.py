@@ -1,4 +1,4 @@
-"""Likelihood under wrong masks: it trains the twins that show what a mask is for."""
+"""Likelihood under wrong masks, for training the twins that show what a mask is for."""
 
 from dataclasses import dataclass
 from typing import ClassVar, get_args
@@ -12,7 +12,7 @@ from models.training.objectives.likelihood import Likelihood
 
 @dataclass(kw_only=True)
 class WrongMasks(Likelihood):
-    """Predict every label while every pass runs under `masks`. Raises ValueError for others."""
+    """Likelihood with every pass under `masks`. Raises ValueError for unknown masks."""
 
     masks: Masks = "inverted"
 
@@ -25,7 +25,7 @@ class WrongMasks(Likelihood):
             raise ValueError(f"masks is {self.masks!r}: it must be one of {options}")
 
     def prepare(self, training: Training) -> None:
-        """Raises ValueError as `Likelihood`, and beside an objective that has the model write."""
+        """Raises ValueError as `Likelihood` does, and if another objective generates text."""
         super().prepare(training)
         for other in training.objectives:
             if isinstance(other, OfOwnText):

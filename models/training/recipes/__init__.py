@@ -1,30 +1,30 @@
-"""The recipes that come with the project, and its own curriculum: a README in place of one.
+"""The recipes that ship with the project, and the curriculum they form.
 
-Each `NAME.toml` is a recipe (`models/training/recipe.py` reads them), and `python -m models train
---recipe NAME` follows it; its first lines say what it is for and which files it wants. Models that
-ship are named like the last recipe of their line.
+Each `NAME.toml` is a recipe (read by `models/training/recipe.py`); `python -m models train --recipe
+NAME` runs it. Its first lines state its purpose and the files it needs. A shipped model has the
+name of the last recipe in its sequence.
 
-**Translators**, `en-zh` and `zh-en`, learn in four lessons, each of which begins with the model of
-the one before: `NAME-short` reads the corpus, everyday sentences of some ten tokens; `NAME-long`
-adds rows of several sentences or clauses (`joining.py`), since a model of nothing else stuttered on
-forty tokens; `NAME-numbers` adds pairs with other numbers (`numbering.py`), since the corpus names
-few and the model guessed the rest, and rows of a word or two (`shortening.py`), which are rare in
-it; `NAME` returns to the corpus with fewer rows of these kinds.
+**Translators**, `en-zh` and `zh-en`, are trained in four stages, each starting from the previous
+model. `NAME-short` reads the corpus: everyday sentences of about ten tokens. `NAME-long` adds rows
+of several sentences or clauses (`joining.py`), since the first model repeated itself on forty
+tokens. `NAME-numbers` adds pairs with other numbers (`numbering.py`), since the corpus contains few
+and the model guessed the rest, and rows of one or two words (`shortening.py`), which are rare in
+it. `NAME` returns to the corpus with fewer rows of these kinds.
 
-**The story-teller**: `stories-base` learns four thousand children's stories, `stories-words`
-everyday sentences beside them, `stories-names` and `stories-again` the stories with other names in
-them (`renaming.py`), so that who is who has to be looked up. `stories-loops` learns not to repeat
-itself (the objective `unlikelihood`), and `stories` prefers those of its own continuations that
-kept sense longer in the eyes of a reader (`judging.py`, the marks in `judged/`, the objective
-`preference`). `stories-deep`, a trial in twice the layers (`growing.py`), is not shipped.
+**The story model**: `stories-base` learns four thousand children's stories. `stories-words` adds
+everyday sentences. `stories-names` and `stories-again` use the stories with other names
+(`renaming.py`), so that the model must look up the characters. `stories-loops` learns not to repeat
+itself (the objective `unlikelihood`). `stories` learns to prefer those of its own continuations
+that a reader found coherent for longer (`judging.py`, the judgements in `judged/`, the objective
+`preference`). `stories-deep`, an experiment with twice the layers (`growing.py`), is not shipped.
 
-**Twins** differ from `twin-right` in one thing each: the masks that they were trained under, their
-positions, or, eight layers deep, where their norm stands. **Toys**, `copy`, `reverse` and `sort`,
-learn a task whose right attention is known.
+**Twins** differ from `twin-right` in one choice each: the masks used in training, the positions, or
+(with eight layers) the norm placement. **Toys**, `copy`, `reverse` and `sort`, learn a task whose
+correct attention is known.
 
-The modules here know English numbers, Chinese numerals, names and judged stories. The library
-knows none of that: a recipe names the steps that prepare its rows, in its table [data], and `STEPS`
-finds them.
+The modules here implement steps for English numbers, Chinese numerals, names and judged stories.
+The rest of the library does not depend on them: a recipe names its data preparation steps in its
+table [data], and `STEPS` maps the names to functions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ def _texts(rows: Sequence[Row]) -> list[str]:
 
 
 Step = Callable[[Sequence[Row], int, int], Sequence[Row]]
-"""(the rows of the recipe's file, how many to make, seed) -> the rows made out of them."""
+"""(rows of the recipe's file, number of rows to make, seed) -> new rows made from them."""
 
 STEPS: dict[str, Step] = {
     "joined": lambda rows, n, seed: joined_pairs(_pairs(rows), n, seed),
@@ -60,16 +60,16 @@ STEPS: dict[str, Step] = {
     "short": lambda rows, n, seed: short_rows(_pairs(rows), n, seed),
     "renamed": lambda rows, n, seed: renamed_texts(_texts(rows), n, seed),
 }
-"""What [data] of a recipe may ask for beside its file: `joined = 8000` is so many rows more."""
+"""Steps that a recipe's [data] may name in addition to its file: `joined = 8000` adds 8000 rows."""
 
 JUDGED = "judged"
-"""And this names the judged continuations, a file in `judged/` or another, to prefer by."""
+"""The field of [data] that names the judged continuations: a file in `judged/` or a path."""
 
 
 def check_steps(steps: Mapping[str, Any], made: bool) -> None:
-    """Raises ValueError, naming the step, for an impossible number of rows.
+    """Raise ValueError, naming the step, for an invalid number of rows.
 
-    `made`: the recipe's own rows are made by a task, so there is no file to make others of.
+    `made`: the recipe's rows are generated by a task, so there is no file to derive others from.
     """
     for name in STEPS:
         n = steps.get(name, 0)
@@ -78,9 +78,9 @@ def check_steps(steps: Mapping[str, Any], made: bool) -> None:
 
 
 def more_rows(rows: Sequence[Row], steps: Mapping[str, Any], seed: int) -> list[Row]:
-    """The rows that the steps of a recipe make out of `rows`, drawn by `seed`.
+    """The rows that the steps of a recipe make from `rows`, sampled with `seed`.
 
-    Always in the order of `STEPS`. Raises ValueError when there are too few rows for a step.
+    Steps run in the order of `STEPS`. Raises ValueError if there are too few rows for a step.
     """
     made: list[Row] = []
     for name, step in STEPS.items():
@@ -92,7 +92,7 @@ def more_rows(rows: Sequence[Row], steps: Mapping[str, Any], seed: int) -> list[
 def preferences(
     rows: Sequence[Row], steps: Mapping[str, Any], tokenizer: Tokenizer
 ) -> list[Preference]:
-    """The pairs to prefer in, where a recipe names judged continuations of the texts of `rows`."""
+    """The preference pairs, if a recipe names judged continuations of the texts of `rows`."""
     if not steps.get(JUDGED):
         return []
     return preferences_of(read_judged(steps[JUDGED]), _texts(rows), tokenizer)

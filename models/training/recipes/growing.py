@@ -1,4 +1,4 @@
-"""A trained model grows deeper: each layer is copied, and the copy contributes nothing at first."""
+"""Making a trained model deeper: each layer is copied, and the copy initially adds nothing."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,18 +8,18 @@ import torch
 from models.transformer import Model
 
 SILENT = ("w_o.weight", "w_o.bias", "w_down.weight", "w_down.bias")
-"""The last parameters of a sublayer: where they are 0, it adds nothing to the residual stream."""
+"""The output parameters of a sublayer: if they are 0, it adds nothing to the residual stream."""
 
 
 @torch.no_grad()
 def grow(small: Model, model: Model) -> None:
-    """Fill `model` so that it computes what `small` does, in more layers.
+    """Initialise `model` so that it computes the same function as `small`, with more layers.
 
-    Block expansion (Wu et al. 2024, LLaMA Pro, arXiv 2401.02415, §3.1): each layer of `small` comes
-    n times in a row, first as it is and then with zeros in its output matrices, so that a copy adds
-    nothing until training changes that. Raises ValueError when the number of layers is not a
-    multiple, when another size or choice differs, and when a norm follows the sublayers: it would
-    turn even their zeros into something else.
+    Block expansion (Wu et al. 2024, LLaMA Pro, arXiv 2401.02415, §3.1): each layer of `small` is
+    repeated n times, first unchanged and then with zeros in its output matrices, so that a copy
+    adds nothing until it is trained. Raises ValueError if the number of layers is not a multiple,
+    if another size or choice differs, or if a norm follows the sublayers, since it would not leave
+    a zero output unchanged.
     """
     times, rest = divmod(model.config.n_layers, small.config.n_layers)
     if rest:

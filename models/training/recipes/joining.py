@@ -1,4 +1,4 @@
-"""Longer rows made of short ones, so that a translator sees long texts though its corpus has none.
+"""Joining short rows into longer ones, for a corpus without long texts.
 
 A model trained on sentences of ten tokens repeats itself on texts of forty: it has seen neither
 those positions nor two statements in a row. Concatenations of unrelated pairs teach both (Kondo et
@@ -15,10 +15,10 @@ FEWEST, MOST = 2, 4  # pairs in one longer row
 
 
 def joined_pairs(pairs: Sequence[Pair], n: int, seed: int) -> list[Pair]:
-    """`n` longer pairs, each of two to four of `pairs`, drawn at random by `seed`.
+    """`n` longer pairs, each made of two to four of `pairs`, sampled with `seed`.
 
-    Half of them are a sequence of sentences, the others the clauses of one sentence, wherever the
-    pairs end with a full stop. Raises ValueError when there are fewer than four pairs.
+    Half of them are sequences of sentences; the others join the pairs as clauses of one sentence,
+    if they end with a full stop. Raises ValueError if there are fewer than four pairs.
     """
     if len(pairs) < MOST:
         raise ValueError(f"{len(pairs)} pairs are too few to join: {MOST} are needed")
@@ -39,7 +39,7 @@ def joined_pairs(pairs: Sequence[Pair], n: int, seed: int) -> list[Pair]:
 
 
 def _joined(left: str, right: str, clauses: bool, inside: Counter[str]) -> str:
-    """Two texts as one. `inside` counts the words within texts, where only names have a capital."""
+    """Join two texts. `inside` counts non-initial words, of which only names are capitalised."""
     if clauses and left.endswith("。"):
         return f"{left[:-1]}，{right}"
     if clauses and left.endswith("."):

@@ -1,8 +1,8 @@
-"""Which of a model's own continuations a reader prefers.
+"""Preference pairs from a reader's judgements of a model's own continuations.
 
-A reader marked, in texts that a model wrote after the beginnings of stories, the first sentence
-that breaks sense. Of two texts with the same beginning, the one that keeps sense longer is the
-better one (`models/training/objectives/preference.py` learns from such pairs).
+In texts that a model generated from the beginnings of stories, a reader marked the first sentence
+that does not make sense. Of two texts with the same beginning, the one that makes sense for longer
+is better (`models/training/objectives/preference.py` learns from such pairs).
 """
 
 import gzip
@@ -18,24 +18,24 @@ from models.training.home import data
 
 JUDGED = data("models.training.recipes", "judged")
 ENDING = ".jsonl.gz"
-LEAD = 8  # tokens: by so many the better one keeps sense longer
+LEAD = 8  # minimum number of tokens by which the better one makes sense for longer
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What a model wrote after the first `given` tokens of a story, as far as it was judged."""
+    """A model's continuation of the first `given` tokens of a story, up to the judged sentence."""
 
-    story: int  # in the training file, from 0: the text itself is not ours to keep
+    story: int  # index in the training file, from 0 (the text itself is not redistributed)
     given: int
-    kept: str  # the sentences that keep sense, exactly as they follow what was given
-    broken: str  # the first one that does not; empty where all of them do
+    kept: str  # the sentences that make sense, exactly as they follow the given tokens
+    broken: str  # the first sentence that does not make sense; empty if all of them do
 
 
 def read_judged(name: str) -> list[Judged]:
-    """The judgements of that name, or of a file: one JSON object a line, the fields of `Judged`.
+    """Read judgements by name or file path: one JSON object per line, with the fields of `Judged`.
 
-    A file ending in .gz is compressed, as those that come with the project are: a sixth of the
-    size. Raises ValueError where there are none.
+    A file ending in .gz is decompressed; the shipped ones are (a sixth of the size). Raises
+    ValueError if there is no such name or file.
     """
     path = JUDGED / f"{name}{ENDING}"
     if not path.is_file():
@@ -50,20 +50,20 @@ def read_judged(name: str) -> list[Judged]:
 
 
 def judged_names() -> tuple[str, ...]:
-    """The judgements that come with the project, by name."""
+    """Names of the judgements that ship with the project."""
     return tuple(sorted(path.name.removesuffix(ENDING) for path in JUDGED.glob(f"*{ENDING}")))
 
 
 def preferences_of(
     judged: Sequence[Judged], texts: Sequence[str], tokenizer: Tokenizer
 ) -> list[Preference]:
-    """Pairs of continuations of one beginning, of which one makes sense clearly longer (`LEAD`).
+    """Pairs of continuations of one beginning, one of which makes sense for `LEAD` more tokens.
 
-    The story itself also forms a pair, with the continuation that breaks first: so the model can
-    learn what it would never write, not only its own best habits. Each text ends where its
-    judgement does: the better one with its last sentence that makes sense, the worse one with the
-    sentence that does not, the story with a sentence after about as many tokens. Raises ValueError
-    for a judgement of a story, or of more of its tokens, than `texts` has.
+    The story itself is paired with the continuation that breaks first, so that the model also
+    learns from text that it would not generate. The better text ends with its last sentence that
+    makes sense, the worse one with the sentence that does not, and the story with the sentence that
+    reaches about the same length. Raises ValueError if a judged story, or its given tokens, are not
+    in `texts`.
     """
     read: dict[tuple[int, tuple[int, ...]], list[tuple[list[int], list[int]]]] = defaultdict(list)
     for one in judged:
@@ -77,7 +77,7 @@ def preferences_of(
         given = tuple(ids[: one.given])
         kept = tokenizer.decode(given) + one.kept
         good, whole = tokenizer.encode(kept), tokenizer.encode(kept + one.broken)
-        # Cut within a word, a text can go on in pieces that its whole is not read in.
+        # A cut within a word can change how the whole text is tokenized: skip such cases.
         if tuple(good[: one.given]) == given == tuple(whole[: one.given]):
             read[one.story, given].append((good[one.given :], whole[one.given :]))
     pairs = []
@@ -98,7 +98,7 @@ def preferences_of(
 
 
 def _to_sentence_end(ids: list[int], least: int, tokenizer: Tokenizer) -> list[int]:
-    """The first `least` of these tokens, and the rest of the sentence that they end in."""
+    """The first `least` tokens, extended to the end of the sentence."""
     for n in range(least, len(ids)):
         if tokenizer.decode(ids[:n]).endswith((".", "!", "?", '"')):
             return ids[:n]

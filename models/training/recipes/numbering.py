@@ -1,9 +1,9 @@
-"""Rows with other numbers, so that a translator copies numbers instead of guessing them.
+"""Rows with substituted numbers, so that a translator copies numbers instead of guessing them.
 
-Every digit is a token of its own, but a small corpus names few numbers, and each of them often: a
-model learns "20" together with its sentences, not that the number on one side is the number on the
-other. So pairs that name a number on both sides are repeated with other numbers, drawn at random
-(data augmentation by substitution; Fadaee et al. 2017, arXiv 1705.00440, do so with rare words).
+Every digit is a token of its own, but a small corpus contains few numbers, each of them often: a
+model memorises "20" with its sentences instead of learning to copy the number. So pairs with the
+same number on both sides are repeated with random other numbers (data augmentation by substitution;
+Fadaee et al. 2017, arXiv 1705.00440, do so with rare words).
 """
 
 import random
@@ -20,7 +20,7 @@ from models.training.evaluate import translate
 from models.training.faults import Masks, masked_as
 from models.transformer import Model
 
-MOST = 999_999  # the highest number that is read, written or drawn
+MOST = 999_999  # the largest supported number
 
 _SMALL = [
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
@@ -71,7 +71,7 @@ def in_chinese(number: int) -> str:
 
 @cache
 def _values() -> dict[str, int]:
-    """The value of each number in words. Without 1, since "one" and 一 are seldom a number."""
+    """The value of each number in words; without 1, since "one" and 一 are rarely numbers."""
     numbers = [*range(2, 10_000), *range(10_000, MOST, 1000)]
     english = {in_english(number): number for number in numbers}
     chinese = {in_chinese(number): number for number in numbers}
@@ -88,7 +88,7 @@ class _Found(NamedTuple):
 
 
 def _found(text: str) -> list[_Found]:
-    """Every number in an English or Chinese text, with its place in the text."""
+    """Every number in an English or Chinese text, with its span."""
     found = []
     for match in _NUMBER.finditer(text):
         written = match[0].lower().replace("两", "二").replace(",", "")
@@ -101,12 +101,12 @@ def _found(text: str) -> list[_Found]:
 
 
 def numbers(text: str) -> list[int]:
-    """The numbers that a text names, in order; 1 only where it is written as a digit."""
+    """The numbers in a text, in order; 1 only if it is written as a digit."""
     return [each.value for each in _found(text)]
 
 
 class _Slot(NamedTuple):
-    """A number that a pair names exactly once on each side."""
+    """A number that occurs exactly once on each side of a pair."""
 
     english: str
     chinese: str
@@ -115,7 +115,7 @@ class _Slot(NamedTuple):
 
 
 def _kind(slot: _Slot) -> str | None:
-    """The kind of number that may replace it; None where it is vague, as 六十多岁, "over sixty"."""
+    """The kind of number that may replace it; None if vague, as in 六十多岁, "over sixty"."""
     value, after = slot.here.value, slot.chinese[slot.there.end :]
     if value < 2 or after[:1] in ("多", "几", "来"):
         return None
@@ -140,14 +140,14 @@ def _slots(english: str, chinese: str) -> list[_Slot]:
     ]
 
 
-# How often each kind is drawn: by how hard it is for a model, not by how many pairs have it.
+# Sampling weights of the kinds, by their difficulty for a model, not their frequency.
 _WEIGHTS = {
     "few": 4, "many": 5, "year": 3, "hour": 1, "half hour": 1, "minute": 1, "day": 1
 }  # fmt: skip
 
 
 def _drawn(kind: str, draw: random.Random) -> int:
-    """Another number, of at least 3: a plural stays a plural, and 两 is never needed for 二."""
+    """A random number of at least 3, so that plurals stay plural and 二 never has to become 两."""
     if kind in ("hour", "half hour"):
         return draw.randint(3, 12)
     if kind == "minute":
@@ -164,7 +164,7 @@ def _drawn(kind: str, draw: random.Random) -> int:
 
 
 def _written(number: int, kind: str, slot: _Slot, draw: random.Random) -> Pair:
-    """A number in English and Chinese: times as the pair wrote them, others alike on both sides."""
+    """A number in English and Chinese; times in the pair's notation, others alike on both sides."""
     english = slot.english[slot.here.start : slot.here.end]
     chinese = slot.chinese[slot.there.start : slot.there.end]
     digits = [english[0].isdecimal(), chinese[0].isdecimal()]
@@ -180,10 +180,10 @@ def _written(number: int, kind: str, slot: _Slot, draw: random.Random) -> Pair:
 
 
 def numbered_rows(pairs: Sequence[Pair], n: int, seed: int) -> list[tuple[str, str, int]]:
-    """`n` rows (source, target, number) made of English and Chinese `pairs`, drawn by `seed`.
+    """`n` rows (source, target, number) made from English-Chinese `pairs`, sampled with `seed`.
 
     Each is a pair in which one number was replaced on both sides by the `number` of its row. Either
-    language may be the source. Raises ValueError when no pair names a number on both sides.
+    language may be the source. Raises ValueError if no pair has a number on both sides.
     """
     by_kind: dict[str, list[tuple[_Slot, bool]]] = defaultdict(list)
     for source, target in pairs:
@@ -213,9 +213,9 @@ def numbers_kept(
     strategy: Strategy | None = None,
     masks: Masks = "right",
 ) -> dict[str, float]:
-    """How many rows (source, target, number), as `numbered_rows` makes them, keep their number.
+    """Percentage of rows (source, target, number) whose translation contains the number.
 
-    In percent: those whose translation names it, in digits or in words. The model runs under
+    The rows are those of `numbered_rows`; digits and words both count. The model runs under
     `masks`: the right ones, or the wrong ones that it was trained under.
     """
     with masked_as(masks, model):

@@ -1,7 +1,7 @@
-"""Stories with other names in them, so that a model learns to look up whom a story is about.
+"""Stories with substituted names, so that a model learns to look up a story's characters.
 
-In a small corpus a name predicts its own stories. With other names, the same story can only be
-continued by looking up who was in it, which is what an induction head does.
+In a small corpus a name predicts its story. With other names, a story can only be continued by
+looking up the names in its context, which is what an induction head does.
 """
 
 import random
@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-FEWEST = 12  # stories that a name must occur in, to be told from other words with a capital
+FEWEST = 12  # minimum number of stories with a name, to exclude other capitalised words
 _TITLES = {"Mr", "Mrs", "Papa"}
 _INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b")
 _WORD = re.compile(r"\b[A-Za-z]+\b")
@@ -17,11 +17,10 @@ _HE, _SHE = {"he", "him", "his"}, {"she", "her", "hers"}
 
 
 def names_of(texts: Sequence[str]) -> list[list[str]]:
-    """The names in `texts`, in two lists: those that go with "he", and those that go with "she".
+    """The names in `texts`, as two lists: names used with "he", and names used with "she".
 
-    A name is a word that is capitalised within sentences in at least `FEWEST` texts. It goes with
-    the pronoun that is more than twice as frequent as the other in the texts where it is the only
-    name.
+    A name is a word that is capitalised within sentences in at least `FEWEST` texts. Its pronoun
+    must be more than twice as frequent as the other one in the texts where it is the only name.
     """
     inside = Counter(word for text in texts for word in set(_INSIDE.findall(text)))
     small = Counter(word for text in texts for word in set(_WORD.findall(text)))
@@ -44,10 +43,10 @@ def names_of(texts: Sequence[str]) -> list[list[str]]:
 
 
 def renamed_texts(texts: Sequence[str], n: int, seed: int) -> list[str]:
-    """`n` of `texts`, each as often as the others, with every name replaced by a random one.
+    """`n` texts, cycling through `texts` in random order, with every name replaced at random.
 
-    A "he" stays a "he", and two people stay two. Texts without a name stay as they are. Raises
-    ValueError when no names are found.
+    Pronouns still match, and different names stay different. Texts without a name are unchanged.
+    Raises ValueError if no names are found.
     """
     draw = random.Random(seed)
     kinds = names_of(texts)

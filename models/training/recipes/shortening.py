@@ -1,8 +1,8 @@
-"""Rows of a word or two, so that a translator knows what they mean on their own.
+"""Rows of one or two words, so that a translator can translate them on their own.
 
-Such rows are rare in a corpus of sentences, and each has one kind of punctuation there: a model
-that saw "Help!" once has to guess at "Help.". So they are repeated with a full stop and with an
-exclamation mark, and so are words before a comma on both sides: "No, I'm not." contains "No.".
+Such rows are rare in a corpus of sentences, and each has only one kind of punctuation: a model that
+saw "Help!" must guess "Help.". So they are repeated with a full stop and with an exclamation mark.
+Words before a comma on both sides are used as well: "No, I'm not." contains "No.".
 """
 
 import random
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 from models.training.data import Pair
 
-WORDS, CHARACTERS = 2, 4  # the most that counts as short, in English and in Chinese
+WORDS, CHARACTERS = 2, 4  # maximum length of a short text, in English and in Chinese
 _MARKS = ((".", "。"), ("!", "！"))
 
 
 def short_rows(pairs: Sequence[Pair], n: int, seed: int) -> list[Pair]:
-    """`n` rows of a word or two made of English and Chinese `pairs`, drawn by `seed`.
+    """`n` rows of one or two words made from English-Chinese `pairs`, sampled with `seed`.
 
-    Words before a comma are used where at least two pairs agree on their translation. Either
-    language may be the source. Raises ValueError when `pairs` contain nothing so short.
+    Words before a comma are used if at least two pairs agree on their translation. Either language
+    may be the source. Raises ValueError if `pairs` contain no short text.
     """
     whole = [pair for pair in pairs if _short(*pair)]
     before = Counter(pair for source, target in pairs if (pair := _before_comma(source, target)))
@@ -42,7 +42,7 @@ def _short(*texts: str) -> bool:
 
 
 def _before_comma(source: str, target: str) -> Pair | None:
-    """What both sides say before their first comma, with full stops; None unless both are short."""
+    """Both sides up to their first comma, with full stops; None unless both are short."""
     first = []
     for text in (source, target):
         phrase, comma, _ = text.partition("," if text.isascii() else "，")
@@ -53,7 +53,7 @@ def _before_comma(source: str, target: str) -> Pair | None:
 
 
 def _marked(text: str, marks: Pair) -> str:
-    """A text with the full stop or exclamation mark of its script; a question stays one."""
+    """A text with its final full stop or exclamation mark replaced; a question is unchanged."""
     if text[-1] in ".!":
         return text[:-1] + marks[0]
     if text[-1] in "。！":
