@@ -1,10 +1,10 @@
-"""Models of other libraries: a folder as people have it, opened as one of ours.
+"""Models of other libraries: open a standard Hugging Face folder as a model of this library.
 
-folder -> opening   what it is, and what of it cannot be opened
-       -> families  by its `model_type`: what its config means, and our name for each tensor
-       -> folds     what turns their tensors into ours
-       -> weights   every shape compared, then every parameter filled once
-       -> tokens    its tokenizer: how tokens are shown, what the special ones are for
+folder -> opening   inspects the folder and reports what cannot be opened
+       -> families  by `model_type`: interprets the config and maps tensor names
+       -> folds     convert stored tensors into parameters
+       -> weights   checks every shape, then fills every parameter once
+       -> tokens    the tokenizer: how tokens are displayed, the roles of the special tokens
 """
 
 from models.foreign.families import FAMILIES

@@ -1,9 +1,9 @@
-"""LoRA adapters: small changes of another model's weights, stored without that model.
+"""LoRA adapters: low-rank updates of a base model's weights, stored without the base model.
 
     W' = W + scale · B A,  scale = alpha / r  (alpha / √r with `use_rslora`)
 
-Hu et al. 2021; Kalajdzievski 2023 (rsLoRA); Liu et al. 2024 (DoRA, which then scales each output's
-row of W' to a learned length). Written as `peft` stores them.
+Hu et al. 2021; Kalajdzievski 2023 (rsLoRA); Liu et al. 2024 (DoRA, which then scales each row of W'
+to a learned norm). The file format is that of `peft`.
 """
 
 import json
@@ -28,12 +28,12 @@ ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 COMMAND = "headlight merge BASE {adapter} --out DIR"
 _PREFIX = "base_model.model."
 _LORA = re.compile(r"\.(lora_A|lora_B|lora_embedding_A|lora_embedding_B|lora_magnitude_vector)\b")
-WHOLE = "whole"  # a tensor that was trained as it is
+WHOLE = "whole"  # role of a fully trained tensor
 _EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "embed_in.weight", "shared.weight")
 _BESIDE = ("*.json", "*.jinja", "*.spm", "*.txt", "*.model")
 _UNLESS: dict[
     str, tuple[Any, ...]
-] = {  # the values of these keys under which the formula above is all that is computed
+] = {  # per key, the values under which the formula above is complete
     "peft_type": ("LORA",),
     "init_lora_weights": (True, False, "gaussian", "orthogonal", "eva"),
     "layer_replication": (None, []),
@@ -44,7 +44,7 @@ _UNLESS: dict[
 
 
 def require_no_adapter(folder: Path) -> None:
-    """Raise CheckpointError for a folder with an adapter and no weights of a model."""
+    """Raise CheckpointError if a folder contains an adapter but no model weights."""
     has_weights = any((folder / name).is_file() for name in (WEIGHTS, INDEX))
     if has_weights or not (folder / ADAPTER).is_file():
         return
@@ -58,11 +58,11 @@ def require_no_adapter(folder: Path) -> None:
 
 
 def merge(base: Path, adapter: Path, out: Path) -> int:
-    """Write the model in `base`, changed by `adapter`, to the new folder `out`.
+    """Merge `adapter` into the model in `base` and write it to the new folder `out`.
 
-    Tensors keep the floats of the base. The tokenizer is the adapter's if it has one. Returns how
-    many tensors were changed or added. Raises CheckpointError, naming the file and the reason, for
-    an adapter of another kind or of another model, and OSError.
+    Tensors keep the dtype of the base. The adapter's tokenizer is used if it has one. Returns the
+    number of tensors changed or added. Raises CheckpointError, naming the file and the reason, if
+    the adapter is of an unsupported kind or belongs to another model, and OSError.
     """
     said, config = read_object(adapter / ADAPTER), read_object(base / CONFIG)
     for name, allowed in _UNLESS.items():
@@ -77,7 +77,7 @@ def merge(base: Path, adapter: Path, out: Path) -> int:
     if (head := next((name for name in parts if name.endswith("lm_head.weight")), "")) and (
         head not in stored.shapes
     ):
-        source[head] = _embedding(stored)  # a tied output becomes a matrix of its own
+        source[head] = _embedding(stored)  # untie the LM head, which has its own update
         config["tie_word_embeddings"] = False
     _require_one_meaning(parts, head, stored)
     tensors: dict[str, Tensor] = {}
@@ -98,7 +98,7 @@ def merge(base: Path, adapter: Path, out: Path) -> int:
 
 
 def _parts(adapter: Path) -> dict[str, dict[str, Tensor]]:
-    """What an adapter stores, by the tensor that it changes and by its role: A, B, …, or WHOLE."""
+    """An adapter's tensors, by the base tensor they change and by role: A, B, …, or WHOLE."""
     path = adapter / ADAPTER_WEIGHTS
     found: dict[str, dict[str, Tensor]] = {}
     try:
@@ -119,7 +119,7 @@ def _parts(adapter: Path) -> dict[str, dict[str, Tensor]]:
 
 
 def _stored_name(name: str, stored: Safetensors) -> str:
-    """What the base calls a tensor of the adapter: who saved it decides on a prefix."""
+    """The base model's name of an adapter's tensor; their prefixes may differ."""
     if name in stored.shapes:
         return name
     alike = [e for e in stored.shapes if e.endswith(f".{name}") or name.endswith(f".{e}")]
@@ -131,7 +131,7 @@ def _is_embedding(name: str) -> bool:
 
 
 def _embedding(stored: Safetensors) -> str:
-    """The name of the base's embedding. Raises CheckpointError where it has none."""
+    """The name of the base model's embedding. Raises CheckpointError if it has none."""
     found = [name for name in stored.shapes if _is_embedding(name)]
     if not found:
         raise CheckpointError("lacks", file=stored.name, tensor=_EMBEDDINGS[0])
@@ -139,7 +139,7 @@ def _embedding(stored: Safetensors) -> str:
 
 
 def _require_one_meaning(parts: Collection[str], head: str, stored: Safetensors) -> None:
-    """Raise CheckpointError where an embedding changes that may be the output too, or may not."""
+    """Raise CheckpointError for a changed embedding if it is unclear whether the output is tied."""
     own = any(name.endswith(("lm_head.weight", "embed_out.weight")) for name in stored.shapes)
     for name in parts:
         if _is_embedding(name) and not head and not own:
@@ -149,7 +149,7 @@ def _require_one_meaning(parts: Collection[str], head: str, stored: Safetensors)
 def _changed(
     name: str, source: str, part: Mapping[str, Tensor], stored: Safetensors, said: Mapping[str, Any]
 ) -> Tensor:
-    """A tensor of the merged model, in float32. Raises CheckpointError where nothing fits."""
+    """A tensor of the merged model in float32. Raises CheckpointError if names or shapes differ."""
     if source not in stored.shapes and WHOLE not in part:
         raise CheckpointError("adapter_other", file=ADAPTER_WEIGHTS, tensor=name)
     before = part[WHOLE] if WHOLE in part else stored.read(source)
@@ -172,7 +172,7 @@ def _changed(
 
 
 def _scale(name: str, rank: int, said: Mapping[str, Any]) -> float:
-    """What B · A is multiplied by, for one module. Raises CheckpointError."""
+    """The scale of B A for one module. Raises CheckpointError for an invalid alpha or pattern."""
     module, alpha = name.removesuffix(".weight"), said.get("lora_alpha")
     for pattern, value in (said.get("alpha_pattern") or {}).items():
         try:

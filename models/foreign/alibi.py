@@ -1,5 +1,5 @@
-"""Models whose scores fall with the distance (ALiBi): Bloom and MPT. Le Scao et al. 2022; MosaicML
-2023.
+"""Models with ALiBi, a score penalty linear in distance: Bloom and MPT. Le Scao et al. 2022;
+MosaicML 2023.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ USUAL: dict[str, Any] = {
 
 
 def bloom(keys: Keys) -> Plan:
-    """A norm on the embedding; queries, keys and values side by side in each head."""
+    """Bloom: a norm on the embedding; queries, keys and values interleaved per head."""
     keys.only("apply_residual_connection_post_layernorm", False)
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="word_embeddings")
     d_model = keys.size("hidden_size", keys.values.get("n_embed"))
@@ -54,9 +54,10 @@ def bloom(keys: Keys) -> Plan:
 
 
 def mpt(keys: Keys) -> Plan:
-    """No biases at all, in LayerNorms either.
+    """MPT: no biases, not even in LayerNorms.
 
-    Its slopes are ours for a power of two of heads; for other numbers they come in another order.
+    Its slopes equal ours if the number of heads is a power of two; otherwise their order differs,
+    so such models are refused.
     """
     keys.only("no_bias", True)
     keys.only("embedding_fraction", 1.0, 1)

@@ -1,5 +1,5 @@
-"""BERT and what is built like it: RoBERTa, XLM-R, DistilBERT, MiniLM; with a masked-word head or
-without. Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019.
+"""BERT and models like it: RoBERTa, XLM-R, DistilBERT, MiniLM; with or without a masked-word head.
+Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019.
 """
 
 import re
@@ -12,7 +12,7 @@ from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
 
 IGNORED = (
     r"embeddings\.position_ids",
-    # Heads of other tasks: the encoder below them is shown without one.
+    # Heads of other tasks: the encoder is opened without them.
     r"pooler\.dense\..*",
     r"cls\.seq_relationship\..*",
     r"(pre_)?classifier\..*",
@@ -21,7 +21,7 @@ IGNORED = (
 
 
 def bert(keys: Keys) -> Plan:
-    """BERT and MiniLM. Every text is one segment, so the first token type joins its positions."""
+    """BERT and MiniLM. Texts have one segment: the first token type is added to the positions."""
     keys.only("is_decoder", False)
     keys.only("position_embedding_type", "absolute")
     head = _head(
@@ -37,20 +37,20 @@ def bert(keys: Keys) -> Plan:
 
 
 def roberta(keys: Keys) -> Plan:
-    """RoBERTa and XLM-R: the first rows of the table, up to the padding's id, are no positions."""
+    """RoBERTa and XLM-R: the position table starts with unused rows, up to the padding's id."""
     keys.only("is_decoder", False)
     keys.only("position_embedding_type", "absolute")
     first = keys.token("pad_token_id", 1) + 1
     head = _head(keys, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias")
     config = _config(keys, head, first)
     if config.lm_head:
-        keys.only("hidden_act", "gelu")  # its head has this one, whatever the config says
+        keys.only("hidden_act", "gelu")  # its head always uses this activation
     rows = (*_embedded(config, first), *_encoder(config), *head.rows)
     return Plan(config, rows, (*IGNORED, *head.ignored))
 
 
 def distilbert(keys: Keys) -> Plan:
-    """DistilBERT: no token types, and names of its own."""
+    """DistilBERT: no token types, and different tensor names."""
     keys.only("sinusoidal_pos_embds", False)
     names = ("vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias")
     head = _head(keys, *names)
@@ -89,9 +89,10 @@ _SHARED: dict[str, Any] = {"embed_norm": True, "scale_embeddings": False, "dropo
 
 
 def _head(keys: Keys, net: str, norm: str, decoder: str, bias: str) -> Output:
-    """The masked-word head, where it is stored: a net, a norm, the output matrix and its bias.
+    """The masked-word head, if stored: a linear map, a norm, the output matrix and its bias.
 
-    The matrix copies the embedding unless the stored one differs; the bias has one name or two.
+    The matrix is tied to the embedding unless a different one is stored; files store the bias under
+    one or two names.
     """
     if not keys.stores(f"{net}.weight"):
         return Output({"lm_head": False}, (), (re.escape(decoder) + r"\..*",))

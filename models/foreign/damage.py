@@ -1,4 +1,4 @@
-"""Whether a file that is no readable safetensors file was cut short, or never fetched."""
+"""Whether an unreadable safetensors file is truncated, or a Git LFS pointer."""
 
 import json
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 from models.checkpoint import CheckpointError
 from models.foreign.json_files import LFS
 
-_LENGTH = 8  # bytes that say how long the header is; the header follows, and then the tensors
-_MOST_HEADER = 100_000_000  # safetensors reads no longer one
+_LENGTH = 8  # bytes of the header's length; the header and the tensors follow
+_MOST_HEADER = 100_000_000  # the largest header that safetensors reads
 
 
 def require_all_of(path: Path) -> None:
-    """Raise CheckpointError where a safetensors file is a pointer of Git LFS (`lfs_pointer`), or
-    has fewer bytes than its header says (`cut_short`); OSError where it cannot be read."""
+    """Raise CheckpointError if a safetensors file is a Git LFS pointer (`lfs_pointer`) or has fewer
+    bytes than its header requires (`cut_short`); OSError if it cannot be read."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(len(LFS))
@@ -31,7 +31,7 @@ def require_all_of(path: Path) -> None:
 
 
 def _n_bytes(header: bytes) -> int:
-    """The bytes of all tensors by a file's header, 0 where it cannot be read."""
+    """Total size of the tensors in bytes according to the header; 0 if it cannot be parsed."""
     try:
         listed = json.loads(header)
         return max(int(listed[key]["data_offsets"][1]) for key in listed if key != "__metadata__")

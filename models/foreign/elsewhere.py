@@ -1,7 +1,7 @@
-"""How a model is run elsewhere: the rules and the beam search of `transformers`.
+"""Generation as in `transformers`: its rules (logits processors) and its beam search.
 
-Rules say what may not follow, what must, and what counts for less: they act on scores [row, vocab]
-before a token is chosen. Keskar et al. 2019 (repetition penalty); Paulus et al. 2018 (n-grams).
+Rules forbid, force or penalise tokens: they change the scores [row, vocab] before a token is
+chosen. Keskar et al. 2019 (repetition penalty); Paulus et al. 2018 (n-grams).
 """
 
 import math
@@ -18,11 +18,12 @@ from models.strategies import Beam, Hypothesis, by_score
 
 @dataclass(frozen=True)
 class Rules:
-    """`forced_first` is written first, `forced_last` where the limit is reached; `forbidden` are
-    tokens or runs of tokens that are not written, nor are those of `never`, which even overrule
-    what is forced; `not_first` are tokens that do not begin an output.
+    """Rules for generation.
 
-    The first `prompt` tokens of a row were given. `no_ngram`: an n-gram of the row never recurs.
+    `forced_first` is the first token, `forced_last` the last one at the length limit. `forbidden`
+    are sequences that are not generated; `never` are tokens that are not generated, even if forced.
+    `not_first` are tokens that may not begin an output. `no_ngram` n > 0: no n-gram of a row may be
+    repeated.
     """
 
     repetition_penalty: float = 1.0
@@ -35,7 +36,7 @@ class Rules:
     min_new_tokens: int = 0
 
     def __bool__(self) -> bool:
-        """Whether they change anything."""
+        """Whether any rule is set."""
         return self != Rules()
 
     def applied(
@@ -46,10 +47,10 @@ class Rules:
         limit: int,
         ends: tuple[int, ...],
     ) -> Float[Tensor, "row vocab"]:
-        """The scores under these rules; -inf where a token may not follow.
+        """The scores under these rules; -inf for tokens that may not follow.
 
-        At most `limit` tokens are written behind the prompt; `ends` are the ids that end an output.
-        A row in which nothing may follow keeps its scores.
+        The first `prompt` tokens of each row were given, and at most `limit` are generated; `ends`
+        are the ids that end an output. A row without any allowed token keeps its scores.
         """
         made, written = scores.clone(), rows.shape[1] - prompt
         if self.repetition_penalty != 1:
@@ -62,7 +63,7 @@ class Rules:
             made[row, self._blocked(tokens)] = -math.inf
         if written < self.min_new_tokens:
             made[:, list(ends)] = -math.inf
-        # A model of one text begins with a prompt, which is longer than a start token.
+        # One token only: the start token of a translator, since a prompt is longer.
         if self.forced_first is not None and rows.shape[1] == 1:
             made = _only(made, self.forced_first)
         if self.forced_last is not None and written == limit - 1:
@@ -74,7 +75,7 @@ class Rules:
         return torch.where(made.isneginf().all(1, keepdim=True), scores, made)
 
     def _blocked(self, tokens: list[int]) -> list[int]:
-        """What may not follow a row: the ends of forbidden runs, and of n-grams that it has."""
+        """Tokens that would complete a forbidden sequence or repeat an n-gram."""
         found = [run[-1] for run in self.forbidden if _ends_with(tokens, run[:-1])]
         n = self.no_ngram
         if n and len(tokens) >= n - 1:
@@ -89,7 +90,7 @@ def _ends_with(tokens: list[int], run: tuple[int, ...]) -> bool:
 
 
 def _only(scores: Tensor, token: int) -> Tensor:
-    """Scores under which one token alone can follow."""
+    """Scores that allow only one token."""
     return torch.full_like(scores, -math.inf).index_fill(1, scores.new_tensor([token]).long(), 0.0)
 
 
@@ -98,15 +99,15 @@ class RefillingBeam(Beam):
     """The beam search of `transformers` (5.24, `_beam_search`), with the same answers.
 
     It differs from `Beam` in three ways:
-    1. The beam stays `width` wide: a finished hypothesis gives its place to the next live one. Only
-       one that is among the best `width` extensions of its step counts as an answer.
-    2. The best `width` answers are kept; a better one pushes the worst out.
-    3. The search ends with `early_stopping` True as soon as there are `width` answers; with False
-       when the best live one, scored at its length so far, is no better than the worst answer; with
-       "never" the same, scored at the greatest length if the length penalty is above 0. At the
-       limit the best live ones are answers too.
+    1. The beam is always `width` wide: the next live hypothesis replaces a finished one. A finished
+       one counts as an answer only if it is among the best `width` extensions of its step.
+    2. The best `width` answers are kept; a better one replaces the worst.
+    3. With `early_stopping` True, the search ends as soon as there are `width` answers. With False,
+       it ends when the best live hypothesis, scored at its current length, is no better than the
+       worst answer; "never" scores it at the maximum length if the length penalty is above 0. At
+       the limit the best live ones are answers too.
 
-    Padding is a token like any other. Raises ValueError as `Beam`.
+    Padding is treated like any other token. Raises ValueError as `Beam` does.
     """
 
     may_pad: ClassVar[bool] = True

@@ -18,7 +18,7 @@ from models.foreign.variants import cohere, granite, olmo, phi, phi3, stablelm, 
 
 @dataclass(frozen=True)
 class Family:
-    """What it is called, how a config is read, and the prefixes that stored names may have."""
+    """A family's title, its config reader, and the prefixes that stored names may have."""
 
     title: str
     plan: Callable[[Keys], Plan]

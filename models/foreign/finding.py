@@ -1,5 +1,5 @@
-"""Where models of one's own lie: the folders that HEADLIGHT_MODELS names, what is in them, and why
-one of them cannot be read."""
+"""Finding the user's own models in the folders of HEADLIGHT_MODELS, and explaining why one cannot
+be read."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -12,21 +12,21 @@ from models.refusals import Refusal
 
 VARIABLE = "HEADLIGHT_MODELS"
 WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model.bin")
-HUB = "models--"  # how the hub's cache names the folder of a model: models--org--name
+HUB = "models--"  # prefix of a model's folder in the hub's cache: models--org--name
 
 
 def places() -> tuple[Path, ...]:
-    """The folders that HEADLIGHT_MODELS names, separated as in PATH."""
+    """The folders listed in HEADLIGHT_MODELS, separated as in PATH."""
     return tuple(Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name)
 
 
 def missing() -> tuple[Path, ...]:
-    """The folders that HEADLIGHT_MODELS names and that are not there."""
+    """The folders listed in HEADLIGHT_MODELS that do not exist."""
     return tuple(place for place in places() if not place.expanduser().exists())
 
 
 def without_models() -> tuple[Path, ...]:
-    """The folders that HEADLIGHT_MODELS names in which there is no model."""
+    """The folders listed in HEADLIGHT_MODELS that contain no model."""
     there = (place.expanduser() for place in places())
     return tuple(place for place in there if place.exists() and not any(_models_in(place)))
 
@@ -34,11 +34,11 @@ def without_models() -> tuple[Path, ...]:
 def found(where: Sequence[Path] | None = None) -> dict[str, Path]:
     """Every model in these folders (None: `places()`) by its name, in the order of the folders.
 
-    Each is a model itself (a folder, or a GGUF file) or holds models, one level down or two, as
-    org/name and run/checkpoint-500 do; a folder two levels down is called so, and so is a model in
-    the hub's cache. Of two with one name the second has its parent's name before it. Whether a
-    model can be opened is not asked here, and what cannot be looked into is listed, so that opening
-    it says why.
+    Each folder is a model itself (a folder or a GGUF file) or contains models one or two levels
+    down. Models two levels down, and in the hub's cache, are named like org/name or
+    run/checkpoint-500. If two have the same name, the second is prefixed with its parent's name.
+    Models are not opened here; unreadable folders are listed, so that opening them gives the
+    reason.
     """
     models: dict[str, Path] = {}
     for place in places() if where is None else where:
@@ -60,8 +60,8 @@ def _models_in(place: Path) -> Iterator[Path]:
 
 
 def _models_of(path: Path, deeper: bool = True) -> list[Path]:
-    """What a folder inside a place is or holds: a model, GGUF files, or, if `deeper`, folders that
-    are or hold such. A file may be a model too.
+    """The models that a path is or contains: a model, GGUF files, or, if `deeper`, models in its
+    subfolders.
     """
     if _is_model(path) or is_gguf(path) or _lacks_config(path):
         return [path]
@@ -73,7 +73,7 @@ def _models_of(path: Path, deeper: bool = True) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """All in a folder; nothing where it is none, or may not be listed."""
+    """The contents of a folder; empty if it is not a folder or cannot be listed."""
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -81,7 +81,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _name(path: Path, place: Path) -> str:
-    """What a model that was found in a place is called."""
+    """The name of a model found in a place."""
     if path.suffix == ENDING:
         return path.stem
     if _hub(path):
@@ -94,19 +94,19 @@ def _hub(path: Path) -> bool:
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether a path is a GGUF file by its name."""
-    return path.suffix == ENDING and not os.path.isdir(path)  # never raises, as Path does
+    """Whether a path is a GGUF file, judging by its name."""
+    return path.suffix == ENDING and not os.path.isdir(path)  # unlike Path, never raises
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a path is a folder with a config. So are a dead link and what cannot be looked into:
-    opening it says why it cannot be opened.
+    """Whether a path is a folder with a config. Dead links and unreadable folders count as well:
+    opening them gives the reason.
     """
     try:
         if any(each.is_symlink() and not each.exists() for each in (path, path / CONFIG)):
             return True
         return (path / CONFIG).is_file() or (_hub(path) and (path / "snapshots").is_dir())
-    except OSError:  # no rights
+    except OSError:  # no permission
         return True
 
 
@@ -115,6 +115,6 @@ def _lacks_config(path: Path) -> bool:
 
 
 def unreadable(error: OSError, path: object) -> Refusal:
-    """Why the system does not let a file be read, for an error that may name the file itself."""
-    name = Path(str(error.filename or path)).name  # visitors need not know where a server has it
+    """The reason for an OSError, for the file named by the error or else `path`."""
+    name = Path(str(error.filename or path)).name  # do not reveal the server's folders
     return Refusal("unreadable", path=name, reason=of_system(error))

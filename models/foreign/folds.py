@@ -1,7 +1,7 @@
-"""What turns a tensor of another library into one of ours: small functions, applied one by one.
+"""Small composable functions that convert stored tensors of other libraries into parameters.
 
-All of them also work on torch's `meta` device, so that shapes are compared before a file is read.
-Matrices are [out, in] unless it is said otherwise; the output axis comes first.
+All of them also work on torch's `meta` device, so that shapes can be checked before a file is read.
+Matrices are [out, in] unless stated otherwise.
 """
 
 import math
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 Fold = Callable[..., Tensor]
-"""Gets the stored tensors of a row, in order, and returns the parameter."""
+"""Takes the stored tensors of a row, in order, and returns the parameter."""
 
 
 def as_is(tensor: Tensor) -> Tensor:
@@ -20,12 +20,12 @@ def as_is(tensor: Tensor) -> Tensor:
 
 
 def transposed(tensor: Tensor) -> Tensor:
-    """A matrix that is stored as [in, out] (GPT-2's Conv1D); vectors stay as they are."""
+    """A matrix that is stored as [in, out] (GPT-2's Conv1D); vectors are unchanged."""
     return tensor.t()
 
 
 def in_turn(*folds: Fold) -> Fold:
-    """One fold after another."""
+    """The composition of folds, the first one applied first."""
 
     def fold(*tensors: Tensor) -> Tensor:
         tensor = folds[0](*tensors)
@@ -42,7 +42,8 @@ def part(index: int, of: int) -> Fold:
 
 
 def part_of_heads(index: int, of: int, n_heads: int) -> Fold:
-    """The same where each head has its parts side by side: [head, part, d_head] (GPT-NeoX)."""
+    """`part` for a fused matrix whose parts are interleaved per head: [head, part, d_head]
+    (GPT-NeoX)."""
 
     def fold(tensor: Tensor) -> Tensor:
         by_head = tensor.reshape(n_heads, of, -1, *tensor.shape[1:])
@@ -52,10 +53,10 @@ def part_of_heads(index: int, of: int, n_heads: int) -> Fold:
 
 
 def neighbours(n_heads: int, turned: int | None = None) -> Fold:
-    """Output features in the order that our rotation pairs: (0, 1), (2, 3), …
+    """Reorder output features so that rotated pairs are adjacent: (0, 1), (2, 3), …
 
-    Stored are pairs (i, i + half); both rotate alike once queries and keys are permuted alike.
-    `turned` is how many features of a head are rotated (None: all); the others stay behind them.
+    Stored pairs are (i, i + half); the result is the same if queries and keys are permuted alike.
+    `turned` is the number of rotated features per head (None: all); the others remain after them.
     """
 
     def fold(tensor: Tensor) -> Tensor:
@@ -83,7 +84,7 @@ def turned_times(factor: float, n_heads: int, turned: int) -> Fold:
 
 
 def halves(n_heads: int, turned: int) -> Fold:
-    """The opposite of `neighbours`."""
+    """The inverse of `neighbours`."""
 
     def fold(tensor: Tensor) -> Tensor:
         heads = tensor.reshape(n_heads, -1, *tensor.shape[1:])
@@ -101,44 +102,44 @@ def plus_one(tensor: Tensor) -> Tensor:
 
 
 def times(factor: float) -> Fold:
-    """Every number times a constant."""
+    """A tensor times a constant."""
     return lambda tensor: tensor * factor
 
 
 def first_row_added(tensor: Tensor, other: Tensor) -> Tensor:
-    """Row 0 of another table joins every row: BERT's token type of a text of one segment."""
+    """Add row 0 of another table to every row: BERT's token type for single-segment texts."""
     return tensor + other[0]
 
 
 def without_first(n: int) -> Fold:
-    """A table without its first `n` rows, which stand for no position (RoBERTa)."""
+    """A table without its first `n` rows, which are not positions (RoBERTa)."""
     return lambda tensor: tensor[n:]
 
 
 def zeros(*shape: int) -> Fold:
-    """A parameter that the other library does not have: a bias that was never added."""
+    """A zero parameter that is not stored: a bias that the other library does not have."""
     return lambda: torch.zeros(*shape)
 
 
 def ones(*shape: int) -> Fold:
-    """The weight of a norm that has none."""
+    """The weight of a norm without parameters."""
     return lambda: torch.ones(*shape)
 
 
 def rows_of(first: int, end: int) -> Fold:
-    """Some of the output features of a fused matrix: from `first` up to `end`."""
+    """The output features `first` to `end` (exclusive) of a fused matrix."""
     return lambda tensor: tensor[first:end]
 
 
 def only_row(tensor: Tensor) -> Tensor:
-    """The one row of a matrix [1, n], as a vector."""
+    """The only row of a matrix [1, n], as a vector."""
     return tensor.squeeze(0)
 
 
 def sines_then_cosines(
     n_positions: int, d_model: int, first: int = 0, steps: int | None = None
 ) -> Fold:
-    """The table that Marian computes: sines in the first half of the columns, cosines in the other.
+    """Marian's position table: sines in the first half of the columns, cosines in the second.
 
     Angles are (first + position) / 10000^(c / steps) for column c of either half; `steps` is half
     of d_model, or one less (tensor2tensor).

@@ -14,7 +14,7 @@ from models.refusals import Refusal
 
 NORMS = {
     "attn_norm": "input_layernorm",
-    "attn_out_norm": "post_attention_layernorm",  # here it *is* behind attention
+    "attn_out_norm": "post_attention_layernorm",  # here it does follow attention
     "ffn_norm": "pre_feedforward_layernorm",
     "ffn_out_norm": "post_feedforward_layernorm",
 }
@@ -24,9 +24,9 @@ PLAIN_NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layer
 
 
 def gemma(keys: Keys) -> Plan:
-    """As Llama, with a gate of GELU, scaled embeddings and norms that store their weight less 1.
+    """Llama with a GELU gate, scaled embeddings and norms stored as weight minus 1.
 
-    GELU is by tanh also where older configs say "gelu".
+    "gelu" in older configs also means the tanh approximation.
     """
     keys.only("hidden_act", "gelu_pytorch_tanh", "gelu")
     no_window = {"out_norms": False, "window": None, "near_layers": None, "score_divisor": None}
@@ -34,7 +34,7 @@ def gemma(keys: Keys) -> Plan:
 
 
 def gemma2(keys: Keys) -> Plan:
-    """Two norms around each sublayer, caps on scores and logits, every second layer a window."""
+    """Norms before and after each sublayer, caps on scores and logits, alternating windows."""
     caps = {
         "score_cap": _cap(keys, "attn_logit_softcapping", 50.0),
         "logit_cap": _cap(keys, "final_logit_softcapping", 30.0),
@@ -43,8 +43,8 @@ def gemma2(keys: Keys) -> Plan:
 
 
 def gemma3(keys: Keys) -> Plan:
-    """As Gemma 2, with norms on queries and keys in place of caps; every sixth layer sees all, and
-    only its angles have the long base.
+    """Gemma 2 with norms on queries and keys instead of caps; every sixth layer has global
+    attention, and only these layers use the large RoPE base.
     """
     keys.only("attn_logit_softcapping", None)
     keys.only("final_logit_softcapping", None)
@@ -57,11 +57,11 @@ WITH_PICTURES = {
     "num_key_value_heads": 4,
     "max_position_embeddings": 131072,
 }
-"""What a config of Gemma 3 with pictures leaves unsaid about its text model."""
+"""Defaults that multimodal Gemma 3 configs omit for the text model."""
 
 
 def gemma3_with_pictures(keys: Keys) -> Plan:
-    """The text model inside; what reads pictures is left out, as no text ever reaches it."""
+    """The text model of a multimodal Gemma 3; the image encoder is ignored."""
     said = keys.values.get("text_config")
     if not isinstance(said, Mapping):
         raise Refusal("text_config", name="text_config", value=repr(said))
@@ -134,7 +134,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
 
 
 def _turning(keys: Keys, d_head: int, has_two: bool) -> tuple[Turning, float | None]:
-    """The rotation, and the base of the layers with a window where they have one of their own."""
+    """The rotation, and the RoPE base of the layers with a window, if it differs."""
     if not has_two:
         return turning(keys, d_head), None
     near = turning(keys, d_head, bases=("rope_local_base_freq",), layers="sliding_attention")

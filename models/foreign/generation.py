@@ -1,4 +1,4 @@
-"""What `generation_config.json` asks for: rules that are honoured, and all else by its name."""
+"""The settings of `generation_config.json`: rules to apply, and the names of all others."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ CHOSEN = (
     *("do_sample", "num_beams", "length_penalty", "early_stopping"),
     *("temperature", "top_k", "top_p"),
 )
-"""What a visitor chooses: a strategy and its settings."""
-_NOTHING = {  # settings that change no token, or that bound the length, which a visitor chooses
+"""Settings of the decoding strategy, which the user chooses."""
+_NOTHING = {  # settings that change no token, or limit the length, which the user chooses
     "_from_model_config", "transformers_version", "use_cache", "cache_implementation",
     "cache_config", "return_legacy_cache", "return_dict_in_generate", "num_return_sequences",
     "output_attentions", "output_hidden_states", "output_scores", "output_logits",
@@ -35,8 +35,8 @@ _USUAL: dict[str, tuple[Any, ...]] = {  # values under which a setting does noth
 
 @dataclass(frozen=True)
 class Asked:
-    """How a model is run elsewhere: `rules`, the settings that they come from, the settings of a
-    strategy, and those that are not applied here."""
+    """A model's generation settings: `rules`, the settings they come from (`applied`), those of the
+    strategy (`chosen`), and those not applied here (`ignored`)."""
 
     rules: Rules = field(default_factory=Rules)
     applied: tuple[str, ...] = ()
@@ -45,10 +45,10 @@ class Asked:
 
 
 def asked_in(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Asked:
-    """What a folder asks for: its generation_config.json, else settings in an older config.json.
+    """Read the settings from generation_config.json, or from an older config.json.
 
-    A setting whose value means nothing for so many tokens is not applied.
-    Raises CheckpointError for a file that is not JSON.
+    A setting with an invalid value, such as an id beyond `vocab_size`, is not applied.
+    Raises CheckpointError if the file is not JSON.
     """
     path = folder / FILE
     said = read_object(path) if path.is_file() else {k: config[k] for k in _OLDER & config.keys()}
@@ -122,5 +122,5 @@ _READ: dict[str, Reader] = {
     "suppress_tokens": _tokens("never"),
     "begin_suppress_tokens": _tokens("not_first"),
 }
-"""How each setting becomes a field of `Rules`; None for a value that means nothing."""
+"""Converts each setting to a field of `Rules`; None for an invalid value."""
 _OLDER = frozenset({*_READ, *CHOSEN, "min_length", "encoder_no_repeat_ngram_size"})

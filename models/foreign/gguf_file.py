@@ -1,8 +1,8 @@
-"""GGUF: one file with the config, the weights, mostly quantised, and the tokenizer.
+"""GGUF: one file with the config, the (mostly quantised) weights and the tokenizer.
 
-The format of llama.cpp, read by its own package `gguf` (`pip install headlight[gguf]`), which turns
-every kind of quantised block into floats. Names and config become those that `transformers` has for
-the Llama, Qwen and Gemma families, so that their tables serve here too.
+The format of llama.cpp, read by its own package `gguf` (`pip install headlight[gguf]`), which
+dequantises all kinds of blocks. Names and config are converted to those of `transformers` for the
+Llama, Qwen and Gemma families, so that the same tables apply.
 """
 
 import re
@@ -42,7 +42,7 @@ BETWEEN = NAMES | {
     "ffn_norm": "pre_feedforward_layernorm",
     "post_ffw_norm": "post_feedforward_layernorm",
 }
-"""Gemma's, from its second version on: a norm on either side of each sublayer."""
+"""Names since Gemma 2, which has norms before and after each sublayer."""
 
 KEYS = {
     "embedding_length": "hidden_size",
@@ -62,7 +62,7 @@ WINDOWS = KEYS | {
     "final_logit_softcapping": "final_logit_softcapping",
     "rope.freq_base_swa": "rope_local_base_freq",
 }
-FAMILIES = {  # of an architecture: its family, its names, its keys
+FAMILIES = {  # per architecture: its family, names and keys
     "llama": ("llama", NAMES, KEYS),
     "qwen2": ("qwen2", NAMES, KEYS),
     "qwen3": ("qwen3", NAMES, KEYS),
@@ -73,22 +73,22 @@ FAMILIES = {  # of an architecture: its family, its names, its keys
 OF_OTHERS = {"vocab_size", "tensor_data_layout", "expert_count", "expert_used_count"}
 OF_ROTATION = {f"rope.{name}" for name in ("dimension_count", "scaling.type", "scaling.factor")}
 USUAL = {"attention.causal": True, "rope.scaling.attn_factor": 1.0, "rope.scaling.finetuned": False}
-"""Further keys that are read or change nothing, and those that change nothing with these values."""
+"""Further keys that are read or have no effect, and keys that have no effect at these values."""
 
 FACTORS = "rope_freqs.weight"
 LARGEST = {"gemma2": 46, "gemma3": 62}  # layers of the 27B models
 
 
 class GGUF:
-    """An opened file; `named` are its tensors' names by those that `transformers` has for them.
+    """An open file; `named` maps the `transformers` names of its tensors to the stored names.
 
-    `values` is its config as a config.json would have it. Raises CheckpointError for a file that
-    cannot be read, for one of another family, and for a setting that cannot be honoured.
+    `values` is its config in the form of a config.json. Raises CheckpointError if the file cannot
+    be read, belongs to another family, or has a setting that is not supported.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        header(path)  # whether the file is whole
+        header(path)  # raises if the file is truncated
         from gguf import GGUFReader, dequantize
 
         self._dequantize: Any = dequantize
@@ -106,7 +106,7 @@ class GGUF:
             name: tuple(int(size) for size in reversed(tensor.shape))
             for name, tensor in self._tensors.items()
         }
-        self.half: torch.dtype | None = None  # its blocks are read as float32
+        self.half: torch.dtype | None = None  # blocks are dequantised to float32
         self.values = self._config()
 
     def _config(self) -> dict[str, Any]:
@@ -141,13 +141,13 @@ class GGUF:
         }
 
     def _rotation(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """The width of heads, how much of it is turned, and how the angles are scaled."""
+        """The head width, the rotated share of it, and the scaling of the angles."""
         try:
             usual = said["embedding_length"] // said["attention.head_count"]
             d_head = said.get("attention.key_length", usual)
             self._turned = said.get("rope.dimension_count", d_head)
             share = self._turned / d_head
-        except (KeyError, TypeError, ZeroDivisionError):  # refused with its key, by the family
+        except (KeyError, TypeError, ZeroDivisionError):  # the family refuses it, naming the key
             return {}
         scaled: dict[str, Any] = {}
         if said.get("rope.scaling.type", "none") == "linear":
@@ -168,19 +168,19 @@ class GGUF:
         }
 
     def read(self, name: str) -> Tensor:
-        """One tensor in float32. Raises CheckpointError for a kind of block that is not known."""
+        """One tensor in float32. Raises CheckpointError for an unknown kind of block."""
         tensor = self._tensors[name]
         try:
             numbers = self._dequantize(tensor.data, tensor.tensor_type)
-        except RuntimeError as error:  # a kind of block that the package does not unpack
+        except RuntimeError as error:  # a kind of block that the package cannot dequantise
             raise CheckpointError(
                 "gguf_block", file=self.path.name, tensor=tensor.name, reason=error
             ) from error
         values = torch.from_numpy(np.array(numbers, dtype=np.float32).reshape(self.shapes[name]))
         values = finite(values, self.path.name, tensor.name)
         if self.kind.startswith("gemma") and name.endswith("norm.weight"):
-            return values - 1  # llama.cpp has added what the family adds
-        # llama.cpp pairs neighbours, as this library does, in files of the Llama family alone.
+            return values - 1  # stored with 1 added, which the family's fold adds again
+        # Only in files of the Llama family does llama.cpp pair adjacent features, as here.
         turned = re.search(r"\.attn_(q|k)\.", name)
         if turned and self.kind == "llama":
             heads = "num_attention_heads" if turned[1] == "q" else "num_key_value_heads"
@@ -189,11 +189,11 @@ class GGUF:
         return values
 
     def tokenizer(self) -> ForeignTokenizer:
-        """The tokenizer inside. Raises ValueError for a kind that is not known."""
+        """The file's tokenizer. Raises ValueError for an unknown kind."""
         return tokenizer_in(self.fields, self.values)
 
     def _name(self, theirs: str) -> str:
-        """The name without its prefix that `transformers` has for a tensor; others stay."""
+        """The `transformers` name of a tensor, without prefix; unknown names are unchanged."""
         block, found, rest = theirs.partition(".")
         if block == "blk" and found:
             number, _, rest = rest.partition(".")
@@ -202,7 +202,7 @@ class GGUF:
         return f"{self._names.get(block, block)}{found}{rest}"
 
     def real_name(self, ours: str) -> str:
-        """The name in the file of what `transformers` calls so, whether the file has it or not."""
+        """The file's name for a `transformers` name, whether or not the file has the tensor."""
         kind, _, leaf = ours.rpartition(".")
         layer = ""
         if kind.startswith("layers."):
@@ -213,7 +213,7 @@ class GGUF:
 
 
 def architecture(fields: Mapping[str, Any], file_name: str) -> str:
-    """The kind of a file. Raises CheckpointError for one that cannot be opened exactly."""
+    """The architecture of a file. Raises CheckpointError if it cannot be reproduced exactly."""
     kind = fields.get("general.architecture")
     if kind not in FAMILIES:
         known = ", ".join(FAMILIES)

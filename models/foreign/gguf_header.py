@@ -1,4 +1,4 @@
-"""The header of a GGUF file: its single values and its size, without its vocabulary or tensors.
+"""The header of a GGUF file: scalar values and model size, without the vocabulary or tensors.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -16,14 +16,14 @@ ENDING = ".gguf"
 INSTALL = "pip install 'headlight[gguf]'"
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 STRING, ARRAY, MOST_AXES = 8, 9, 8
-USUAL_ALIGNMENT = 32  # bytes, of the place where the tensors begin
-"""Types of values in a header, as struct formats; the two others are a string and an array."""
+USUAL_ALIGNMENT = 32  # bytes; the tensors begin at a multiple
+"""SCALARS: types of values in a header, as struct formats; the others are string and array."""
 
 
 def header(path: Path) -> tuple[dict[str, Any], int]:
-    """The single values of a file's header and how many numbers its tensors hold, in a fraction of
-    the time that reading its vocabulary takes. Raises CheckpointError for no readable header, and
-    for a file that ends before its last tensor does.
+    """The scalar values of a file's header and the number of elements in its tensors, much faster
+    than reading the vocabulary. Raises CheckpointError if the header is unreadable or the file is
+    truncated.
     """
     require_gguf(path)
     try:
@@ -41,7 +41,7 @@ class _Header:
         self.data, self.at = data, 4
 
     def read(self) -> tuple[dict[str, Any], int]:
-        from gguf import GGML_QUANT_SIZES  # of each kind: numbers and bytes of a block
+        from gguf import GGML_QUANT_SIZES  # per kind: elements and bytes of a block
 
         self._scalar("I")  # the version
         n_tensors, n_values = self._scalar("Q"), self._scalar("Q")
@@ -77,7 +77,7 @@ class _Header:
         return self.data[self.at - size : self.at].decode("utf-8", "replace")
 
     def _value(self, kind: int) -> Any:
-        """One value; of an array nothing, it is passed by."""
+        """One value; arrays are skipped and give None."""
         if kind == STRING:
             return self._string()
         if kind != ARRAY:
@@ -94,7 +94,7 @@ class _Header:
 
 
 def require_gguf(path: Path) -> None:
-    """Raise CheckpointError for a file that is no GGUF file, or that nothing here can read."""
+    """Raise CheckpointError if a file is not a GGUF file or the package `gguf` is missing."""
     with path.open("rb") as opened:
         if opened.read(4) != b"GGUF":
             raise CheckpointError("no_gguf", file=path.name)
@@ -105,7 +105,7 @@ def require_gguf(path: Path) -> None:
 
 
 def gguf_in(path: Path) -> Path | None:
-    """The GGUF file that a path is, or that a folder holds; None for neither, or for several."""
+    """The path itself if it is a GGUF file, or the only one in a folder; None otherwise."""
     if path.suffix == ENDING and path.is_file():
         return path
     inside = sorted(path.glob(f"*{ENDING}")) if path.is_dir() else []

@@ -24,17 +24,17 @@ SPLITS = {
     "qwen2": _LETTERS % "" + _OTHERS % "",
     "tekken": rf"{_BEFORE}{_UPPER}*{_LOWER}+|{_BEFORE}{_UPPER}+{_LOWER}*|\p{{N}}" + _OTHERS % "/",
 }
-"""Where the tokenizers of these families cut a text before any merge, by llama.cpp's names."""
+"""Pre-tokenisation patterns of these families, by llama.cpp's names."""
 
 WHOLE = frozenset(SPLITS) - {"qwen2"}
-"""Those that take a word of the vocabulary whole, even if no merges build it, and that begin a text
-with the start mark unless the file says otherwise."""
+"""Those that use a word of the vocabulary as one token even if no merges build it, and prepend the
+start token by default."""
 
 
 def tokenizer_in(fields: Mapping[str, Any], config: Mapping[str, Any]) -> ForeignTokenizer:
-    """The tokenizer that these fields describe; `config` holds the ids of the special tokens.
+    """Build the tokenizer from a file's fields; `config` has the ids of the special tokens.
 
-    Raises ValueError for a kind that is not known.
+    Raises ValueError for an unknown kind.
     """
     listed = fields.get("tokenizer.ggml.tokens") or []
     types = fields.get("tokenizer.ggml.token_type") or [1] * len(listed)
@@ -83,7 +83,7 @@ def _byte_level(listed: list[str], merged: list[str], pre: str) -> tokenizers.To
 def _metaspace(
     listed: list[str], types: list[int], fields: Mapping[str, Any], unknown: int
 ) -> tokenizers.Tokenizer:
-    """SentencePiece's BPE: of two neighbours the pair with the best score merges first."""
+    """SentencePiece's BPE: the adjacent pair with the best score is merged first."""
     ids = {token: i for i, token in enumerate(listed)}
     scores = fields["tokenizer.ggml.scores"]
     merges = []

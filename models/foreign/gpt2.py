@@ -1,4 +1,4 @@
-"""GPT, GPT-2, GPT-Neo and GPT-J, as their first authors name the tensors.
+"""GPT, GPT-2, GPT-Neo and GPT-J, with the original authors' tensor names.
 
 Radford et al. 2018 and 2019; Black et al. 2021; Wang & Komatsuzaki 2021.
 """
@@ -13,7 +13,7 @@ from models.foreign.rotation import Turning
 from models.refusals import Refusal
 
 MASKS = (r"h\.\d+\.attn\.(bias|masked_bias)",)
-"""The causal mask of old files, under a name that reads like a bias."""
+"""The causal mask in old files, stored under the name of a bias."""
 
 
 def gpt2(keys: Keys) -> Plan:
@@ -60,7 +60,7 @@ def _fused(ours: str, theirs: str) -> list[Row]:
 
 
 def gpt(keys: Keys) -> Plan:
-    """The first GPT: as GPT-2, with its norms behind the sublayers. Its "gelu" is by tanh."""
+    """The first GPT: GPT-2 with post-norm. Its "gelu" is the tanh approximation."""
     keys.only("afn", "gelu", "relu", "swish", "silu")
     by_tanh = keys.values.get("afn") in (None, "gelu")
     d_model = keys.size("n_embd")
@@ -88,7 +88,7 @@ def gpt(keys: Keys) -> Plan:
 
 
 def gpt_neo(keys: Keys) -> Plan:
-    """As GPT-2 with plain matrices, scores that are not divided, and windows in some layers."""
+    """GPT-2 with untransposed matrices, unscaled scores, and windows in some layers."""
     n_layers, d_model = keys.layers("num_layers"), keys.size("hidden_size")
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
     kinds = _attention_layers(keys, n_layers)
@@ -119,8 +119,8 @@ def gpt_neo(keys: Keys) -> Plan:
 
 
 def gptj(keys: Keys) -> Plan:
-    """Parallel sublayers behind one norm; the first features of each head are turned, as pairs of
-    neighbours. Attention has no biases."""
+    """Parallel sublayers with a shared norm; RoPE on the first features of each head, in adjacent
+    pairs. Attention has no biases."""
     keys.only("rope_scaling", None)
     keys.only("rope_parameters", None)
     d_model, n_heads = keys.size("n_embd"), keys.size("n_head")
@@ -151,7 +151,7 @@ def gptj(keys: Keys) -> Plan:
 
 
 def _usual(keys: Keys, n_ctx: str) -> dict[str, Any]:
-    """What GPT-Neo and GPT-J share."""
+    """Settings shared by GPT-Neo and GPT-J."""
     return {
         "family": "decoder-only",
         "vocab_size": keys.size("vocab_size"),

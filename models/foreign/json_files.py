@@ -1,4 +1,4 @@
-"""JSON files of a model's folder, which a stranger may have written."""
+"""Reading the untrusted JSON files of a model's folder."""
 
 import json
 from pathlib import Path
@@ -8,15 +8,16 @@ from models.checkpoint import CheckpointError
 from models.refusals import Refusal
 
 MOST_BYTES = 100_000_000
-"""No file is larger: the vocabularies of the largest models take a third of it."""
+"""The size limit: the vocabularies of the largest models take a third of it."""
 LFS = "version https://git-lfs"
-"""How a pointer of Git LFS begins, which lies where the file itself has not been fetched."""
+"""The beginning of a Git LFS pointer, which replaces a file that was not downloaded."""
 
 
 def read_text(path: Path) -> str:
-    """What a text file holds.
+    """Read a text file.
 
-    Raises CheckpointError for one above MOST_BYTES and for a pointer of Git LFS, and OSError.
+    Raises CheckpointError if it is larger than MOST_BYTES, not UTF-8 or a Git LFS pointer, and
+    OSError.
     """
     if (size := path.stat().st_size) > MOST_BYTES:
         megabytes, limit = f"{size / 1e6:,.0f}", f"{MOST_BYTES / 1e6:,.0f}"
@@ -31,9 +32,9 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file says.
+    """Parse a JSON file.
 
-    Raises CheckpointError for no JSON, for more than MOST_BYTES and for nesting without end.
+    Raises CheckpointError if it is not JSON, larger than MOST_BYTES or too deeply nested.
     """
     text = read_text(path)
     try:
@@ -45,7 +46,7 @@ def read_json(path: Path) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in a file. Raises CheckpointError as `read_json`, and for anything else."""
+    """The JSON object in a file. Raises CheckpointError as `read_json`, or if it is no object."""
     values = read_json(path)
     if not isinstance(values, dict):
         raise CheckpointError("no_object", file=path.name)

@@ -1,6 +1,6 @@
-"""Translators of many languages: NLLB, M2M-100, mBART. A special token stands for each language.
+"""Multilingual translators (NLLB, M2M-100, mBART), with a special token as code of each language.
 
-One such code stands at the source, and the decoder is made to write another one first.
+The source text includes its language's code, and the decoder starts with the target's code.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import Any
 from models.foreign.tokens import ForeignTokenizer
 from models.rows import Stream
 
-Frame = tuple[tuple[int, ...], tuple[int, ...]]  # the tokens before a text, and those behind it
-Codes = Mapping[str, int]  # codes of languages, and their tokens
+Frame = tuple[tuple[int, ...], tuple[int, ...]]  # the tokens before and after a text
+Codes = Mapping[str, int]  # language code -> token id
 
 CODE = r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__"
 _PAIR = re.compile(rf"(.+)@({CODE})-({CODE})")
@@ -20,13 +20,13 @@ PREFERRED = ("zho_Hans", "zh_CN", "__zh__", "fra_Latn", "fr_XX", "__fr__")
 
 
 def split_languages(name: str) -> tuple[str, tuple[str, str] | None]:
-    """Of "nllb@eng_Latn-zho_Hans", the model's name and the pair; None: the one it opens with."""
+    """Split "nllb@eng_Latn-zho_Hans" into the model's name and the pair; None: the default pair."""
     found = _PAIR.fullmatch(name)
     return (found[1], (found[2], found[3])) if found else (name, None)
 
 
 def languages_of(tokenizer: ForeignTokenizer) -> Codes:
-    """The codes among its special tokens, in alphabetical order."""
+    """The language codes among a tokenizer's special tokens, in alphabetical order."""
     specials = tokenizer.specials()
     return {name: specials[name] for name in sorted(specials) if re.fullmatch(CODE, name)}
 
@@ -34,10 +34,10 @@ def languages_of(tokenizer: ForeignTokenizer) -> Codes:
 def frames(
     codes: Codes, around: Frame, start: int, source: str, target: str
 ) -> dict[Stream, Frame]:
-    """What stands around both texts for a pair of languages.
+    """The tokens around source and target for a pair of languages.
 
-    The source's code takes the place of the one that the tokenizer puts there. `start` begins the
-    decoder's text, unless it is itself a code: then the target's replaces it.
+    The source's code replaces the one that the tokenizer adds. The target begins with `start` and
+    its code; if `start` is itself a language code, with its code only.
     """
     ids = set(codes.values())
     before, behind = (
@@ -48,8 +48,8 @@ def frames(
 
 
 def usual_pair(codes: Codes, around: Frame, said: Mapping[str, Any]) -> tuple[str, str]:
-    """The pair that a folder opens with: the tokenizer's own source, and the target of the config,
-    or one of a few large languages that is not the source."""
+    """The default pair of a folder: the tokenizer's source language and the config's target, or
+    else a preferred language other than the source."""
     names = {token: name for name, token in codes.items()}
     placed = (names[token] for side in around for token in side if token in names)
     source = next(placed, next(iter(codes)))

@@ -1,4 +1,4 @@
-"""Llama and what is built like it: Mistral, SmolLM, TinyLlama, Qwen2, Qwen3.
+"""Llama and models like it: Mistral, SmolLM, TinyLlama, Qwen2, Qwen3.
 
 Touvron et al. 2023 (Llama); Jiang et al. 2023 (Mistral); Qwen team 2024 and 2025.
 """
@@ -16,30 +16,30 @@ from models.refusals import Refusal
 
 
 def llama(keys: Keys) -> Plan:
-    """Llama, SmolLM, TinyLlama: biases where the config says so."""
+    """Llama, SmolLM, TinyLlama: biases as configured."""
     attention, mlp = keys.flag("attention_bias", False), keys.flag("mlp_bias", False)
     return like_llama(keys, biased=(*("qkvo" if attention else ""), *(["ffn"] if mlp else [])))
 
 
 def mistral(keys: Keys) -> Plan:
-    """As Llama, with a window in every layer."""
+    """Llama with a sliding window in every layer."""
     return like_llama(keys, window=window(keys))
 
 
 def qwen2(keys: Keys) -> Plan:
-    """As Llama, with biases on queries, keys and values, which no key of the config mentions."""
+    """Llama with biases on queries, keys and values (not configurable)."""
     return like_llama(keys, tuple("qkv"), **_upper_window(keys))
 
 
 def qwen3(keys: Keys) -> Plan:
-    """As Llama, with a norm on every query and key and heads of 128 features unless it says so."""
+    """Llama with norms on queries and keys, and 128 features per head by default."""
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
     d_head = keys.size("head_dim", 128)
     return like_llama(keys, biased, qk_norm=True, d_head=d_head, **_upper_window(keys))
 
 
 def _upper_window(keys: Keys) -> dict[str, Any]:
-    """The window of Qwen: that of the layers from `max_window_layers` on, where it is used."""
+    """Qwen's sliding window, if enabled: in the layers from `max_window_layers` on."""
     slides = keys.flag("use_sliding_window", False)
     first = keys.values.get("max_window_layers", 28)
     usual = range(first, keys.layers("num_hidden_layers")) if slides else ()
@@ -47,13 +47,13 @@ def _upper_window(keys: Keys) -> dict[str, Any]:
 
 
 def window(keys: Keys, usual: int | None = None) -> int | None:
-    """How many tokens back the layers with a window see; null where none has one."""
+    """The size of the sliding window in tokens; None without a window."""
     said = keys.values.get("sliding_window", usual)
     return None if said is None else keys.size("sliding_window", usual)
 
 
 def near_layers(keys: Keys, usual: Iterable[int]) -> tuple[int, ...]:
-    """The layers with a window, as `layer_types` says, or as is usual for the family."""
+    """The layers with a window, from `layer_types` or else `usual`, the family's default."""
     said = keys.values.get("layer_types")
     if said is None:
         return tuple(usual)
@@ -64,7 +64,7 @@ def near_layers(keys: Keys, usual: Iterable[int]) -> tuple[int, ...]:
 
 
 NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
-"""The second one comes *before* the feed-forward net, whatever its name says."""
+"""Despite its name, the second one is applied *before* the feed-forward network."""
 
 NET = {"w_gate": "gate_proj", "w_up": "up_proj", "w_down": "down_proj"}
 PROJECTIONS = {name: f"{name}_proj" for name in "qkvo"}
@@ -72,11 +72,11 @@ PROJECTIONS = {name: f"{name}_proj" for name in "qkvo"}
 
 @dataclass(frozen=True)
 class Style:
-    """How the tensors of a family that is built like Llama differ from Llama's own.
+    """How the tensors of a family differ from Llama's.
 
-    `norms` and `net` are stored names by ours; both norms may be one. LayerNorms whose bias or
-    weight is not stored have zeros or ones. `fused`: queries, keys and values are one matrix, and
-    so are the gate and the way up. `paired`: the rotation turns neighbours, as ours does.
+    `norms` and `net` map our names to stored names; both norms may be the same. LayerNorms without
+    a stored bias or weight get zeros or ones. `fused`: queries, keys and values are one matrix, and
+    so are w_gate and w_up. `paired`: RoPE rotates adjacent features, as in this library.
     """
 
     norms: Mapping[str, str] = field(default_factory=lambda: NORMS)
@@ -104,9 +104,9 @@ def like_llama(
     d_head: int | None = None,
     **more: Any,
 ) -> Plan:
-    """The plan of Llama, or of a family like it: `more` are fields of the config that differ.
+    """The plan of Llama or of a similar family; `more` are `ModelConfig` fields that differ.
 
-    `near` are the layers that have the `window`; None: all. `d_head`: None as Llama has it.
+    `near` are the layers with the `window`; None: all. `d_head` None: as in Llama's config.
     """
     if "ffn" not in more:
         keys.activation("hidden_act", "silu")
@@ -194,7 +194,7 @@ def _attention(
 def _linear(
     config: ModelConfig, ours: str, theirs: str, n_out: int, biased: bool, fold: Fold = as_is
 ) -> Iterator[Row]:
-    """A weight, and the bias that our map has where any has one: stored, or zeros."""
+    """The rows of a weight and, if the config has biases, its bias: stored, or zeros."""
     yield weight(ours, theirs, fold)
     if config.bias:
         stored = (f"{theirs}.bias",) if biased else ()

@@ -8,7 +8,7 @@ from models.foreign.rotation import TABLES, turning
 
 
 def neox(keys: Keys) -> Plan:
-    """Attention and net read the same stream; the first features of each head are turned."""
+    """Parallel attention and FFN; RoPE on the first features of each head."""
     keys.only("attention_bias", True)
     n_heads, d_model = keys.size("num_attention_heads"), keys.size("hidden_size")
     d_head = d_model // n_heads
@@ -45,5 +45,5 @@ def neox(keys: Keys) -> Plan:
         rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.dense_h_to_4h")
         rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.dense_4h_to_h")
         rows += both(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm")
-    masks = r"layers\.\d+\.attention\.(bias|masked_bias)"  # of old files: the causal one
+    masks = r"layers\.\d+\.attention\.(bias|masked_bias)"  # causal masks in old files
     return Plan(config, (*rows, *head.rows), (masks, *TABLES, *head.ignored))

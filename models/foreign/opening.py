@@ -1,6 +1,6 @@
-"""A folder as people have it, opened: config.json, model.safetensors, tokenizer.json.
+"""Opening a standard Hugging Face folder: config.json, model.safetensors, tokenizer.json.
 
-Nothing but these files is read, and no code that comes with them is run.
+Code that comes with a model is never run.
 """
 
 import math
@@ -50,25 +50,26 @@ MAKING = (
     "t.AutoTokenizer.from_pretrained('.').save_pretrained('.')\""
 )
 _BESIDE = re.compile(r"lm_head|cls\.|embed_out|final_logits_bias|vocab_")
-"""What stands beside a model, so that its name has no prefix: heads."""
+"""Heads, which are outside the base model, so that their names have no prefix."""
 _WRAPPERS = re.compile(
     r"^(module\.|_forward_module\.|pretrained_model\.)+|"
     r"\b(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
 )
-"""torch.compile, DataParallel, DeepSpeed, FSDP, activation checkpointing, TRL's value head."""
+"""Prefixes added by torch.compile, DataParallel, DeepSpeed, FSDP, activation checkpointing and TRL.
+"""
 _OTHER_HEADS = re.compile(
     r"(score|v_head|value_head|reward_head|regression_head|classification_head|(pre_)?classifier|"
     r"qa_outputs|pooler|cls\.seq_relationship|summary|multiple_choice_head)\..+"
 )
-"""Heads of other tasks, which read what the model computes and change none of it."""
+"""Heads of other tasks, which do not affect the numbers shown here."""
 OURS = frozenset(field.name for field in fields(ModelConfig))
 
 
 def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) -> Checkpoint:
-    """The model in a folder, whether it is ours or another library's.
+    """Open the model in a folder, in the format of this library or of Hugging Face.
 
-    `weights` is as in `load_checkpoint`; `placing` says where and in which floats it computes.
-    Raises CheckpointError, with the file's name and the reason, for whatever cannot be opened.
+    `weights` is as in `load_checkpoint`; `placing` is the device and dtype it computes in.
+    Raises CheckpointError, with the file's name and the reason, if the model cannot be opened.
     """
     try:
         folder = revision(Path(folder))
@@ -84,7 +85,7 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
         if str(error).startswith(f"{folder.name}: "):
             raise
         raise CheckpointError("within", file=folder.name, reason=error) from error
-    except OSError as error:  # no rights, or a circle of links
+    except OSError as error:  # no permission, or circular links
         why = unreadable(error, folder)
         raise CheckpointError("within", file=folder.name, reason=why) from error
     except BaseException as error:
@@ -95,16 +96,16 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
 
 
 def _require_no_dead_links(folder: Path) -> None:
-    """Raise CheckpointError for a folder, or a file, that is a link to nothing, or to itself."""
+    """Raise CheckpointError if the folder or a file is a dead or circular link."""
     for path in (folder, *(folder / name for name in (CONFIG, WEIGHTS, INDEX, TOKENIZER))):
         if path.is_symlink() and not path.exists():
             raise CheckpointError("dead_link", file=path.name)
 
 
 def revision(folder: Path) -> Path:
-    """The folder of the files themselves: in the hub's cache a folder holds several versions.
+    """The folder with the model's files, which in the hub's cache is one of several snapshots.
 
-    Of `models--org--name` it is the snapshot that `refs/main` names, else the newest one.
+    For `models--org--name` it is the snapshot named by `refs/main`, or else the newest one.
     """
     kept = folder / "snapshots"
     if (folder / CONFIG).exists() or not kept.is_dir():
@@ -117,13 +118,13 @@ def revision(folder: Path) -> Path:
 
 
 def _is_ours(values: Mapping[str, Any]) -> bool:
-    """Whether a config is one of this library: others say their `model_type`, and where that is
-    lost, most of their keys are others."""
+    """Whether a config is one of this library: it has no `model_type`, and more than half of its
+    keys are fields of `ModelConfig`."""
     return "model_type" not in values and 2 * len(OURS.intersection(values)) > len(values)
 
 
 def reads_source(folder: Path) -> bool:
-    """Whether a folder's model reads a source, by its config alone; False for what has none."""
+    """Whether a folder's model has a source encoder, from its config only; False without config."""
     try:
         config = read_object(revision(folder) / CONFIG)
     except (OSError, ValueError):
@@ -149,10 +150,10 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
 
 
 def _plan(family: Family, keys: Keys, named: Mapping[str, str], config: str, weights: str) -> Plan:
-    """What a config means, every stored tensor being used. Raises CheckpointError."""
+    """The plan of a config. Raises CheckpointError, also if it leaves stored tensors unused."""
     try:
         plan = family.plan(keys)
-    except CheckpointError:  # of a tensor that was compared
+    except CheckpointError:  # raised while comparing tensors
         raise
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         raise CheckpointError("within", file=config, reason=error) from error
@@ -166,11 +167,11 @@ def _plan(family: Family, keys: Keys, named: Mapping[str, str], config: str, wei
 
 @dataclass(frozen=True)
 class Look:
-    """What a folder's config and the headers of its files say of the model in it.
+    """A summary of the model in a folder, from its config and file headers.
 
-    `family` is the `model_type` of another library, or our own family. `parameters` are the stored
-    numbers that it uses, `half` the half precision that they are stored in, if they are; `n_tokens`
-    of a vocabulary of `vocab_size` are those of the tokenizer, 0 where only opening it tells.
+    `family` is the `model_type` of another library, or our own family. `parameters` is the number
+    of stored parameters used, `half` their half-precision dtype, if any. `n_tokens` is the size of
+    the tokenizer's vocabulary (0 if unknown before opening), `vocab_size` that of the model.
     """
 
     family: str
@@ -186,17 +187,17 @@ class Look:
     def at(
         cls, family: str, config: ModelConfig, stored: Safetensors, used: Iterable[str]
     ) -> "Look":
-        """What a config and these of the stored tensors say."""
+        """The summary from a config and the stored tensors that are used."""
         parameters = sum(math.prod(stored.shapes[name]) for name in used)
         sizes = config.n_layers, config.n_heads, config.d_model
         return cls(family, *sizes, parameters, stored.half, config.vocab_size)
 
 
 def look(folder: Path) -> Look:
-    """Look at a model without opening it: no tensor is read.
+    """Summarise a model without opening it: no tensor is read.
 
-    Raises CheckpointError for what cannot be opened, as far as the config, the headers and the size
-    of the vocabulary tell (NaN, say, is found by reading all weights alone), and OSError for what
+    Raises CheckpointError if the config, the headers or the vocabulary size show that the model
+    cannot be opened (NaN, for example, is only detected when opening it), and OSError if a file
     cannot be read.
     """
     folder = revision(Path(folder))
@@ -241,9 +242,9 @@ def _own_config(folder: Path) -> ModelConfig:
 def _planned(
     folder: Path, values: Mapping[str, Any], compare: bool = True
 ) -> tuple[Plan, dict[str, str], Safetensors]:
-    """The plan of a folder, the stored names by those that the plan uses, and the tensors.
+    """The plan of a folder, a map from the plan's names to the stored names, and the tensors.
 
-    With `compare`, copies of tensors are read; otherwise those of one shape count as equal.
+    With `compare`, copies of tensors are compared; otherwise equal shapes count as equal tensors.
     """
     family = _family(values)
     stored = Safetensors(folder)
@@ -278,7 +279,7 @@ def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoi
 
 
 def _family(values: Mapping[str, Any]) -> Family:
-    """The family of a config. Raises CheckpointError for one that cannot be opened exactly."""
+    """The family of a config. Raises CheckpointError if it cannot be reproduced exactly."""
     kind = values.get("model_type")
     if values.get("auto_map"):
         raise CheckpointError("own_code", file=CONFIG)
@@ -293,9 +294,9 @@ def _family(values: Mapping[str, Any]) -> Family:
 
 
 def _plain(name: str, prefixes: tuple[str, ...]) -> str:
-    """A stored name without its prefix, and with the names that norms have today.
+    """A stored name without prefix, with the current names of norm parameters.
 
-    What training wrapped around the model or its parts leaves names too: `_WRAPPERS`.
+    Names added by training wrappers (`_WRAPPERS`) are removed too.
     """
     name = _WRAPPERS.sub("", name)
     for prefix in prefixes:
@@ -306,10 +307,10 @@ def _plain(name: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _real_name(named: Mapping[str, str], name: str) -> str:
-    """The stored name of a tensor that a plan uses; of a missing one, as its neighbours have it.
+    """The stored name of a tensor that a plan uses; for a missing tensor, the likely name.
 
-    `named` are the stored names by those without a prefix. The neighbours are those that begin with
-    most of the same parts, or, for a tensor that stands alone in the model itself, all of it.
+    `named` maps names without prefix to stored names. A missing tensor gets the most common prefix
+    of the names that share the most leading parts with it, or of all names if none do.
     """
     if name in named or not named:
         return named.get(name, name)
@@ -333,12 +334,12 @@ def _today(old: re.Match[str]) -> str:
 
 
 def _not_shown(named: Mapping[str, str]) -> tuple[str, ...]:
-    """The heads among stored tensors that are no part of what is shown, as the file names them."""
+    """The stored names of heads of other tasks, which are not shown."""
     return tuple(sorted(named[name] for name in named if _OTHER_HEADS.fullmatch(name)))
 
 
 def _all_are_used(plan: Plan, named: Mapping[str, str], file_name: str) -> None:
-    """Raises CheckpointError for a stored tensor that nothing here reads, heads aside."""
+    """Raise CheckpointError for a stored tensor that is not used, except other tasks' heads."""
     used = {name for row in plan.rows for name in row.theirs}
     ignored = re.compile("|".join((*plan.ignored, _OTHER_HEADS.pattern)))
     left = sorted(name for name in named if name not in used and not ignored.fullmatch(name))
@@ -368,7 +369,7 @@ def _require_tokenizer(folder: Path) -> None:
 
 
 def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
-    """The ids that end an output, by the config and by the settings of generation beside it."""
+    """The ids that end an output, from the config and generation_config.json."""
     path = folder / GENERATION
     listed: list[Any] = []
     for said in (values, read_object(path) if path.is_file() else {}):
@@ -378,9 +379,9 @@ def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
 
 
 def fitted(tokenizer: ForeignTokenizer, plan: Plan, file: str) -> ForeignTokenizer:
-    """A tokenizer with the marks of this model; `file` is where it stands.
+    """The tokenizer with its special tokens adapted to the model; `file` is used in messages.
 
-    Raises CheckpointError where it does not fit.
+    Raises CheckpointError if the tokenizer does not fit the model.
     """
     try:
         tokenizer.fit(plan.config.vocab_size)
@@ -391,7 +392,7 @@ def fitted(tokenizer: ForeignTokenizer, plan: Plan, file: str) -> ForeignTokeniz
 
 
 def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
-    """The marks, the start and the end being those that stand around a text of this model."""
+    """The special tokens, with start and end as they surround a text of this model."""
     before, behind = tokenizer.around()
     if plan.starts_with is None and (len(before) > 1 or len(behind) > 1):
         raise Refusal("several_around", before=len(before), behind=len(behind))
@@ -403,10 +404,10 @@ def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
 
 
 def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
-    """Let a model put around a text what the tokenizer's own post-processor does.
+    """Make a model add the same special tokens around a text as the tokenizer's post-processor.
 
-    Behind the prompt of a decoder nothing is put: there would be nothing to continue. The decoder
-    of a translator begins with a mark of its own, so the source's are named apart.
+    No token is added after a decoder's prompt, which would end the text. A translator's decoder has
+    its own start token, so the tokens around its source are stored separately.
     """
     if model.reads[0] == "src":
         model.framed = {"src": tokenizer.around()}

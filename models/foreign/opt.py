@@ -8,7 +8,7 @@ from models.foreign.translators import OFFSET, attention_rows
 
 
 def opt(keys: Keys) -> Plan:
-    """A decoder as BART has it, without cross-attention; post-norm if the config says so."""
+    """BART's decoder without cross-attention; pre-norm or post-norm as configured."""
     d_model = keys.size("hidden_size")
     keys.only("word_embed_proj_dim", d_model, None)
     keys.only("_remove_final_layer_norm", False)

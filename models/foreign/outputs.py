@@ -1,8 +1,8 @@
-"""Where the output of a model comes from: the embedding, a matrix of its own, or nowhere.
+"""The LM head of a model: tied to the embedding, a separate matrix, or absent.
 
-A stored matrix that differs from the one it usually copies is used, whatever the config says, as in
-`transformers`. Without a matrix a model has no output, unless its config names a class with one:
-then the tensor is missing, and the file is refused.
+As in `transformers`, a stored matrix that differs from the embedding is used even if the config
+ties them. A model without a stored matrix has no LM head; if its config names a class with one, the
+tensor is missing, and the file is refused.
 """
 
 import re
@@ -26,7 +26,7 @@ def output(
     embed: str = "embed_tokens",
     biased: bool = False,
 ) -> Output:
-    """The output of a model of one text; `tied`: the config says that it is the embedding."""
+    """The LM head of a single-sequence model; `tied`: the config ties it to the embedding."""
     name = f"{theirs}.weight"
     bias = (Row("unembed.bias", (f"{theirs}.bias",)),) if biased else ()
     settings = {"unembed_bias": biased}
@@ -39,7 +39,7 @@ def output(
 
 
 def shared_output(keys: Keys, tied: bool = True) -> Output:
-    """The embeddings and the output of a translator, usually all one matrix."""
+    """The embeddings and the LM head of a translator, which usually share one matrix."""
     stacks = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     head = "lm_head.weight"
     shared = keys.stored("shared.weight", *stacks)

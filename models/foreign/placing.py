@@ -1,7 +1,7 @@
-"""Where an opened model computes, and in which floats: on the CPU in float32 unless asked.
+"""The device and dtype of an opened model: by default the CPU and float32.
 
-A model that computes elsewhere is still read from the CPU, in float32: rows go in from there, and
-what its hook points show and its logits come out so. Whoever reads it need not know.
+For callers, every model takes rows on the CPU, and its hook points and logits are float32 tensors
+on the CPU, so no caller depends on the device or dtype.
 """
 
 import copy
@@ -26,10 +26,10 @@ HALVES = (torch.float16, torch.bfloat16)
 
 @dataclass(frozen=True)
 class Placing:
-    """A device, and a kind of floats; None: float32, unless only the half precision that the
-    weights are stored in fits into the device's memory.
+    """A device and a dtype; None: float32, unless only the half precision in which the weights are
+    stored fits into the device's memory.
 
-    Raises ValueError for a name that is not known, and for a GPU where torch finds none.
+    Raises ValueError for an unknown name, or for a GPU if torch finds none.
     """
 
     device: str = "cpu"
@@ -46,21 +46,21 @@ class Placing:
 
     @classmethod
     def asked(cls, device: str | None = None, dtype: str | None = None) -> "Placing":
-        """As these say; where they say nothing, as HEADLIGHT_DEVICE and HEADLIGHT_DTYPE do."""
+        """The given device and dtype, with HEADLIGHT_DEVICE and HEADLIGHT_DTYPE as defaults."""
         of_environment = os.environ.get(DEVICE_VARIABLE), os.environ.get(DTYPE_VARIABLE)
         return cls(device or of_environment[0] or "cpu", dtype or of_environment[1] or None)
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that the device has."""
+        """Total memory of the device in bytes."""
         if self.device == "cuda":
             return torch.cuda.get_device_properties(0).total_memory
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def dtype_for(self, n_parameters: int, stored: torch.dtype | None = None) -> torch.dtype:
-        """The floats in which a model of this size is computed; `stored`: those of its file.
+        """The dtype for a model of this size; `stored` is the half-precision dtype of its file.
 
-        Raises ValueError for a model that needs more memory than there is.
+        Raises ValueError if the model does not fit into memory.
         """
         dtype = DTYPES[self.dtype or "float32"]
         if self.dtype is None and stored in HALVES and 4 * n_parameters > self.memory:
@@ -86,19 +86,19 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def outside(tensor: Tensor) -> Tensor:
-    """A tensor as it is seen from outside: on the CPU, half precision in float32."""
+    """A tensor as callers see it: on the CPU, half precision converted to float32."""
     tensor = tensor.cpu()
     return tensor.float() if tensor.dtype in HALVES else tensor
 
 
 def inside(model: nn.Module, tensor: Tensor) -> Tensor:
-    """Floats as the parts of a model take them: where it computes, and in its kind of floats."""
+    """A tensor converted to the device and dtype of a model."""
     parameter = next(model.parameters())
     return tensor.to(parameter.device, parameter.dtype)
 
 
 class PlacedHookPoint(FastHookPoint):
-    """A hook point whose visitor sees the tensor from outside, and changes it there."""
+    """A hook point whose visitor reads and edits the tensor on the CPU in float32."""
 
     def forward(self, tensor: Tensor) -> Tensor:
         if not self.wanted:
@@ -107,7 +107,7 @@ class PlacedHookPoint(FastHookPoint):
         seen = super().forward(shown)
         if seen is shown and not shown.requires_grad:
             return tensor
-        return seen.to(tensor.device, tensor.dtype)  # what a gradient is asked of is passed through
+        return seen.to(tensor.device, tensor.dtype)  # also if gradients are needed
 
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ else:
 
 
 class _Placed(_Base):
-    """A family's model, read from outside."""
+    """Mixin for a family's model that converts inputs and outputs between devices."""
 
     def read(self, rows: Rows, *rest: Any, **more: Any) -> Tensor:
         return super().read(rows.to(next(self.parameters()).device), *rest, **more)
@@ -130,7 +130,7 @@ class _Placed(_Base):
 
 
 def place(model: Model, placing: Placing, dtype: torch.dtype) -> None:
-    """Move a built model, in place, and let it be read from outside."""
+    """Move a built model in place; inputs, outputs and hook points remain on the CPU."""
     model.to(placing.device, dtype)
     if placing.device == "cpu" and dtype == torch.float32:
         return
@@ -142,7 +142,7 @@ def place(model: Model, placing: Placing, dtype: torch.dtype) -> None:
 
 
 def shown(module: nn.Module) -> nn.Module:
-    """A module whose weights can be read from outside: itself, or a copy of one elsewhere."""
+    """A module with float32 weights on the CPU: the module itself, or a converted copy."""
     parameters = list(module.parameters())
     if all(each.device.type == "cpu" and each.dtype not in HALVES for each in parameters):
         return module

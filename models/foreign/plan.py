@@ -1,8 +1,7 @@
-"""How a family of models is described: what its config means, and where each parameter is stored.
+"""Describing a family of models: the meaning of its config and the source of each parameter.
 
-A family is one function that reads a `Keys` and returns a `Plan`. It names every key that it reads,
-and refuses values that this library cannot honour: a setting that is silently ignored gives wrong
-numbers.
+A family is a function that reads a `Keys` and returns a `Plan`. It refuses values that this library
+does not support, since silently ignoring a setting would give wrong numbers.
 """
 
 import operator
@@ -26,12 +25,12 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-"""Their names of activation functions, and ours."""
+"""Names of activation functions in configs, and in this library."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One parameter of ours: its name, the stored tensors that it is made of, and how."""
+    """One parameter: its name, the stored tensors it is made from, and the conversion."""
 
     ours: str
     theirs: tuple[str, ...]
@@ -40,12 +39,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """A model of ours, and how each of its parameters is filled.
+    """The config of a model, and how each of its parameters is filled.
 
-    `ignored` are regular expressions for stored tensors that change none of the shown numbers; each
-    matches a whole name. Only three kinds may be ignored: tables that `transformers` recomputes
-    from the config, heads of other tasks, and copies that `Keys.differs` has compared.
-    `starts_with` is the token that the decoder of a translator begins with.
+    `ignored` are regular expressions, matching whole names, for stored tensors that do not affect
+    the results. Only three kinds may be ignored: tables that `transformers` recomputes from the
+    config, heads of other tasks, and copies that `Keys.differs` has compared.
+    `starts_with` is the start token of a translator's decoder.
     """
 
     config: ModelConfig
@@ -55,9 +54,9 @@ class Plan:
 
 
 class Keys:
-    """A `config.json`, read key by key, and the names of the tensors that are stored beside it.
+    """A `config.json`, read key by key, and the names of the stored tensors.
 
-    Every method raises ValueError, naming the key and its value, where it cannot be used.
+    Every method raises ValueError, naming the key and its value, if the value is not supported.
     """
 
     def __init__(
@@ -68,29 +67,29 @@ class Keys:
     ) -> None:
         self.values = values
         self.names = names
-        self._alike = alike  # whether two stored tensors hold the same numbers
+        self._alike = alike  # whether two stored tensors are equal
 
     def of(self, values: Mapping[str, Any]) -> "Keys":
-        """Other settings of the same model: those of a part of it."""
+        """A `Keys` for a nested object of the same config."""
         return Keys(values, self.names, self._alike)
 
     def stores(self, *names: str) -> bool:
-        """Whether there is a tensor with one of these names, prefixes left out."""
+        """Whether a tensor with one of these names (without prefix) is stored."""
         return any(name in self.names for name in names)
 
     def stored(self, *names: str) -> str:
-        """The first of these names under which a tensor is stored; without any, the first one."""
+        """The first of these names under which a tensor is stored, or else the first name."""
         return next((name for name in names if name in self.names), names[0])
 
     def differs(self, name: str, copied: str) -> bool:
-        """Whether a tensor is stored that usually copies another one, with numbers of its own.
+        """Whether a tensor is stored that is normally a copy of `copied` but differs from it.
 
-        Merging an adapter, for example, leaves an output matrix that is no longer the embedding.
+        Merging an adapter, for example, may leave an output matrix that differs from the embedding.
         """
         return name in self.names and not self._alike(name, copied)
 
     def says_head(self) -> bool:
-        """Whether the config names a class with an LM head, so that its tensors must be there."""
+        """Whether the config names a class with an LM head, whose tensors must then be stored."""
         said = self.values.get("architectures")
         named = said if isinstance(said, list) else []
         return any(isinstance(each, str) and _WITH_HEAD.search(each) for each in named)
@@ -103,7 +102,7 @@ class Keys:
         return value
 
     def layers(self, name: str, default: int | None = None) -> int:
-        """A number of layers, which cannot be larger than that of the stored tensors."""
+        """A number of layers, at most the number of stored tensors."""
         value = self.size(name, default)
         if value > len(self.names):
             raise Refusal("more_layers", name=name, value=value, count=len(self.names))
@@ -118,7 +117,7 @@ class Keys:
         return float(value)
 
     def object(self, name: str) -> dict[str, Any]:
-        """Settings under a key of their own; none where it is absent or null."""
+        """A nested object; empty if the key is absent or null."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, dict):
             raise Refusal("object_key", name=name, value=repr(value))
@@ -139,14 +138,14 @@ class Keys:
         return value
 
     def only(self, name: str, *allowed: Any) -> None:
-        """A setting that is understood with these values alone; absent, it counts as the first."""
+        """Require a setting to have one of these values; if absent, it counts as the first."""
         value = self.values.get(name, allowed[0])
         if value not in allowed:
             said = ", ".join(repr(each) for each in allowed)
             raise Refusal("not_exact", name=name, value=repr(value), allowed=said)
 
     def activation(self, name: str, default: str) -> str:
-        """Our name of an activation function."""
+        """An activation function, by this library's name."""
         value = self._value(name, default)
         if value not in ACTIVATIONS:
             known = ", ".join(ACTIVATIONS)
@@ -163,7 +162,7 @@ class Keys:
 
 
 def both(ours: str, theirs: str, fold: Fold = as_is, bias_fold: Fold | None = None) -> list[Row]:
-    """The rows of a weight and its bias, filled alike unless `bias_fold` says otherwise."""
+    """The rows of a weight and its bias; both use `fold` unless `bias_fold` is given."""
     return [
         Row(f"{ours}.weight", (f"{theirs}.weight",), fold),
         Row(f"{ours}.bias", (f"{theirs}.bias",), bias_fold or fold),

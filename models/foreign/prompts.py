@@ -1,7 +1,7 @@
-"""The marks that a model which learned to chat expects around a question.
+"""Chat templates: the special tokens that a chat model expects around a message.
 
-A folder says them as a program (its chat template), and no code that comes with a model is run:
-what is known here are the usual forms, recognised by the marks that the template names.
+A folder's template is a program, and code that comes with a model is not run. Instead, the common
+templates are defined here and recognised by their special tokens.
 """
 
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ from pathlib import Path
 from models.foreign.json_files import read_json, read_text
 
 LINE_END = "↵"
-"""How a line end is typed among prompt marks; any other white space is one blank."""
+"""Typed for a line end in a prompt; any other white space is one blank."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What stands `before` and `behind` a question; `sign` is the mark that all such texts have."""
+    """The text `before` and `behind` (after) a message; `sign` is a token that identifies it."""
 
     sign: str
     before: str
     behind: str
 
     def around(self, question: str) -> str:
-        """The question between its marks; a text that has them already stays as it is."""
+        """The message inside the template; a text that already contains `sign` is unchanged."""
         return question if self.sign in question else f"{self.before}{question}{self.behind}"
 
 
@@ -37,12 +37,12 @@ FORMS = (
     Prompt("<|user|>", "<|user|>↵", "</s>↵<|assistant|>↵"),
     Prompt("[INST]", "[INST] ", " [/INST]"),
 )
-"""ChatML (Qwen, SmolLM), Llama 3, Gemma, Zephyr (TinyLlama), Mistral and Llama 2. A message of the
-system before the question, which some templates add, is left to whoever edits the text."""
+"""ChatML (Qwen, SmolLM), Llama 3, Gemma, Zephyr (TinyLlama), Mistral and Llama 2. Default system
+messages, which some templates add, are not included; users can type them."""
 
 
 def prompt_in(template: str) -> Prompt | None:
-    """The form of a chat template; None for one that is not known."""
+    """The known form of a chat template; None if it is not recognised."""
     return next((form for form in FORMS if form.sign in template), None)
 
 
@@ -53,5 +53,5 @@ def prompt_of(folder: Path) -> Prompt | None:
         return prompt_in(read_text(alone))
     path = folder / "tokenizer_config.json"
     said = read_json(path) if path.is_file() else None
-    # A name and a template each, where there are several.
+    # A list of names and templates if there are several.
     return prompt_in(str(said.get("chat_template") or "")) if isinstance(said, dict) else None

@@ -1,9 +1,9 @@
-"""Rotary positions of other libraries: one reader of every way in which configs describe them.
+"""Reading the RoPE settings of Hugging Face configs.
 
-The settings stand in `rope_parameters` (transformers 5), or in `rope_scaling` with the base beside
-it (transformers 4); each family may name the base and the turned share in its own way. Every kind
-of scaling becomes one divisor per pair of features. What attention is multiplied by goes into the
-turned rows of the query and key matrices.
+The settings are in `rope_parameters` (transformers 5), or in `rope_scaling` with a separate base
+(transformers 4); the keys of the base and the rotated share depend on the family. Every kind of
+scaling is converted to one divisor per pair of features. The attention factor is folded into the
+rotated rows of the query and key matrices.
 """
 
 import math
@@ -20,7 +20,7 @@ from models.positions import Scaling, frequencies
 from models.refusals import Refusal
 
 TABLES = (r".*rotary_emb\.inv_freq",)
-"""Angles that old files store; `transformers` computes them anew from the config."""
+"""Angles stored in old files; `transformers` recomputes them from the config."""
 
 _ALWAYS = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
 _FIRST = "original_max_position_embeddings"
@@ -33,14 +33,14 @@ USED = {
     | {"mscale_all_dim", _FIRST},
     "longrope": {"short_factor", "long_factor", "factor", "attention_factor", _FIRST},
 }
-"""The settings that each kind of scaling has, besides those that all have."""
+"""The settings of each kind of scaling, in addition to the common ones."""
 
 
 @dataclass(frozen=True)
 class Turning:
-    """A rotation: its base, how many features of a head it turns, and how its angles are scaled.
+    """A rotation: its base, the number of rotated features per head, and its scaling.
 
-    `size` multiplies queries and keys where they are turned (the attention factor).
+    `size` multiplies the rotated features of queries and keys (the attention factor).
     """
 
     base: float
@@ -49,7 +49,7 @@ class Turning:
     size: float = 1.0
 
     def settings(self, d_head: int) -> dict[str, Any]:
-        """The fields of a config."""
+        """The fields of a `ModelConfig`."""
         return {
             "positions": "rotary",
             "rope_base": self.base,
@@ -58,9 +58,9 @@ class Turning:
         }
 
     def fold(self, n_heads: int, sized: bool = True, paired: bool = False) -> Fold:
-        """What makes the rows of w_q or w_k ours; `paired`: they turn neighbours as we do.
+        """The fold for the rows of w_q or w_k; `paired`: rotated pairs are already adjacent.
 
-        With a norm on queries and keys only the norm's weight is `sized`, as it comes later.
+        With a norm on queries and keys only the norm's weight is `sized`, as it is applied later.
         """
         n = self.n_turned
         into_pairs = (lambda tensor: tensor) if paired else neighbours(n_heads, n)
@@ -80,10 +80,10 @@ def turning(
     shares: Sequence[str] = ("partial_rotary_factor",),
     layers: str | None = None,
 ) -> Turning:
-    """The rotation of a config, or of its `layers`, where two kinds of them have their own.
+    """The rotation of a config, or of its `layers` if two kinds of layers have different settings.
 
-    `bases` and `shares` are this family's keys outside `rope_parameters`, and `base` and `share`
-    what counts without any. Raises ValueError for a setting that cannot be honoured.
+    `bases` and `shares` are the family's keys outside `rope_parameters`; `base` and `share` are the
+    defaults. Raises ValueError for a setting that is not supported.
     """
     said = _settings(keys, layers)
     kind = _kind(said)
@@ -115,14 +115,14 @@ def turning(
 
 
 def _settings(keys: Keys, layers: str | None) -> Mapping[str, Any]:
-    """What the config says in an object, under the new key or the old one."""
+    """The settings in the config's nested object, under the new key or the old one."""
     old = {k: v for k, v in keys.object("rope_scaling").items() if v is not None}
     new = keys.object("rope_parameters")
     if layers is not None and any(name.endswith("_attention") for name in new):
         new = keys.of(new).object(layers)
     new = {k: v for k, v in new.items() if v is not None}
     if layers == "sliding_attention":
-        old = {}  # it was for the others alone
+        old = {}  # applies to the other layers only
     if old and new and old != new:
         raise Refusal("rope_twice")
     return new or old
@@ -149,8 +149,8 @@ def _first(keys: Keys, names: Sequence[str], usual: float) -> float:
 
 
 def _llama3(of: Keys, angles: Tensor, factor: float, first: int) -> Tensor:
-    """Pairs with short wavelengths stay, those with long ones are divided by the factor, and those
-    between go over smoothly. Llama team 2024, §3.4.2."""
+    """Angles of pairs with short wavelengths are unchanged, those with long ones are divided by the
+    factor, with a smooth transition in between. Llama team 2024, §3.4.2."""
     low, high = of.number("low_freq_factor"), of.number("high_freq_factor")
     if high <= low:
         raise Refusal("above", name="high_freq_factor", value=repr(high), least=low)
@@ -159,11 +159,11 @@ def _llama3(of: Keys, angles: Tensor, factor: float, first: int) -> Tensor:
 
 
 def _yarn(of: Keys, angles: Tensor, factor: float, first: int, base: float) -> Tensor:
-    """As Llama 3's, but linear in the number of the pair. Peng et al. 2023 (YaRN), §3.2."""
+    """As Llama 3, but linear in the pair's index. Peng et al. 2023 (YaRN), §3.2."""
     n = 2 * len(angles)
 
     def pair_that_turns(times: float) -> float:
-        """The pair that turns so many times within the first n_ctx, by its number."""
+        """The (fractional) index of the pair that rotates `times` times within the first n_ctx."""
         return n * math.log(first / (times * 2 * math.pi)) / (2 * math.log(base))
 
     low = pair_that_turns(of.number("beta_fast", 32.0))
@@ -187,11 +187,11 @@ def _yarn_size(of: Keys, factor: float) -> float:
 
 
 def _longrope(of: Keys, base: float, n_turned: int, n_ctx: int, first: int) -> Turning:
-    """Divisors that were searched for, some for short texts and some for long ones. Ding et al.
-    2024 (LongRoPE)."""
+    """Divisors found by search, one list for short texts and one for long texts. Ding et al. 2024
+    (LongRoPE)."""
     factor = of.number("factor", n_ctx / first)
     usual = math.sqrt(1 + math.log(factor) / math.log(first)) if factor > 1 else 1.0
-    # A file of llama.cpp has one list alone, without a length from which another one counts.
+    # A llama.cpp file has a single list for all lengths.
     near, far = (_list(of, name, n_turned // 2) for name in ("short_factor", "long_factor"))
     scaling = Scaling(near) if near == far else Scaling(near, first, far)
     return Turning(base, n_turned, scaling, of.number("attention_factor", usual))

@@ -1,8 +1,8 @@
-"""Marian's tokenizer: two SentencePiece models, one for each language, and a table of ids.
+"""Marian's tokenizer: a SentencePiece model for each language, and a table of ids.
 
-The two `.spm` files are protocol buffers with pieces, scores and a table of normalisation. The
-`tokenizers` library computes the same segmentation from these, so neither `sentencepiece` nor a
-conversion on disk is needed. Kudo 2018 (unigram language model); Kudo & Richardson 2018.
+The two `.spm` files are protocol buffers with pieces, scores and a normalisation table. The
+`tokenizers` library computes the same segmentation from them, so neither `sentencepiece` nor a
+converted file is needed. Kudo 2018 (unigram language model); Kudo & Richardson 2018.
 """
 
 import struct
@@ -19,14 +19,14 @@ from models.refusals import Refusal
 from models.tokenizer import Piece, made_of, refusing
 
 SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
-NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces; control symbols are in no text
+NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces that a text can contain
 UNIGRAM = 1  # type of a model
 
 
 class MarianTokenizer(ForeignTokenizer):
-    """Encodes texts by the source's model, and what is to be written by the target's.
+    """Encodes texts with the source's model, and target texts with the target's.
 
-    A text may begin with a code of the language to translate into, as ">>cmn_Hans<<".
+    A text may begin with the code of the target language, e.g. ">>cmn_Hans<<".
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class MarianTokenizer(ForeignTokenizer):
 
     @classmethod
     def of_folder(cls, folder: Path) -> "MarianTokenizer":
-        """The tokenizer of a folder's three files. Raises ValueError where one is broken."""
+        """Load the tokenizer from a folder's three files. Raises ValueError if one is invalid."""
         try:
             ids = read_json(folder / VOCABULARY)
             if sorted(ids.values()) != list(range(len(ids))):
@@ -80,21 +80,21 @@ class MarianTokenizer(ForeignTokenizer):
 
 
 def read_unigram(path: Path) -> tokenizers.Tokenizer:
-    """The unigram model of an `.spm` file; its own ids mean nothing here.
+    """Read the unigram model of an `.spm` file; its ids are not used.
 
-    Raises ValueError, with the file's name, for what is no such model.
+    Raises ValueError, with the file's name, if it is not a unigram model.
     """
     try:
         pieces, normaliser = _parsed(path.read_bytes())
         unknown = next(i for i, (_, _, kind) in enumerate(pieces) if kind == UNKNOWN)
-        # The unknown piece stands for text and is none: typed, its name is characters.
+        # Typing the name of the unknown piece must not give that piece.
         listed = [("\0" if kind == UNKNOWN else piece, score) for piece, score, kind in pieces]
         model = tokenizers.Tokenizer(models.Unigram(listed, unk_id=unknown, byte_fallback=False))
     except Refusal as error:
         raise Refusal("no_sentencepiece", file=path.name, reason=error) from error
     except (StopIteration, IndexError, struct.error, UnicodeDecodeError) as error:
         raise Refusal("no_sentencepiece", file=path.name, reason=repr(error)) from error
-    # As sentencepiece does it: blanks at the ends are dropped, several in a row become one.
+    # As in sentencepiece: strip blanks at the ends and merge repeated ones.
     blanks = [normalizers.Strip(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
     table = [normalizers.Precompiled(normaliser)] if normaliser else []
     model.normalizer = normalizers.Sequence([*table, *blanks])
@@ -103,7 +103,7 @@ def read_unigram(path: Path) -> tokenizers.Tokenizer:
 
 
 def _parsed(data: bytes) -> tuple[list[tuple[str, float, int]], bytes]:
-    """(Piece, score, type) of every piece that a text can hold, and the normalisation table."""
+    """(Piece, score, type) of every piece that a text can contain, and the normalisation table."""
     pieces, table, kind_of_model = [], b"", UNIGRAM
     for number, value in _fields(data):
         if not isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""The operating system's reasons for not letting a folder be read, as refusals."""
+"""Operating system errors as refusals."""
 
 import errno
 
@@ -19,10 +19,10 @@ SYSTEM = {
     errno.ENFILE: "many_files",
     errno.ENAMETOOLONG: "long_name",
 }
-"""The keys of the operating system's usual reasons, by their numbers."""
+"""Keys of the messages for common errors, by errno."""
 
 
 def of_system(error: OSError) -> Refusal | str:
-    """Why the operating system refused, without the file's name; rare reasons in its own words."""
+    """The reason of an OSError, without the file's name; the system's message if it is rare."""
     known = SYSTEM.get(error.errno or 0)
     return Refusal(known) if known else error.strerror or str(error)

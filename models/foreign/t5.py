@@ -14,15 +14,15 @@ NETS: dict[str, FeedForwardKind] = {"relu": "relu", "gated-gelu": "geglu_tanh"}
 
 
 def mt5(keys: Keys) -> Plan:
-    """As T5 v1.1: the decoder's output is never scaled."""
+    """mT5: T5 v1.1, whose decoder output is never scaled."""
     return t5(keys, scales=False)
 
 
 def t5(keys: Keys, scales: bool = True) -> Plan:
-    """Pre-norm without biases; a number per distance joins the scores, in all layers the same.
+    """Pre-norm without biases; a score bias per distance, shared by all layers; unscaled scores.
 
-    Its scores are not divided. The first T5 divides the decoder's output by √d_model: that goes
-    into its last norm. A file without a decoder is an encoder alone.
+    The original T5 divides the decoder's output by √d_model, which is folded into the final norm. A
+    file without a decoder is opened as an encoder.
     """
     keys.only("relative_attention_num_buckets", T5Bias.n_buckets)
     keys.only("relative_attention_max_distance", 128)
@@ -78,7 +78,7 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
                 rows.append(weight(f"{ours}.ffn.{mine}", f"{net}.DenseReluDense.{its}"))
     ignored = (
         *shared.ignored,
-        # The first files had a table for cross-attention as well, which was never read.
+        # Early files have an unused table for cross-attention.
         r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
     )
     if alone:

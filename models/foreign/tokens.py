@@ -1,4 +1,4 @@
-"""Tokenizers of other libraries: the text of their tokens, and what their special ones are for."""
+"""Tokenizers of other libraries: the text of their tokens, and the roles of special tokens."""
 
 import codecs
 import copy
@@ -25,10 +25,10 @@ MOST_NAMED = 20  # characters in a refusal
 
 ANY, ANY_ID = "text", 2**32 - 1
 ANY_TEXT = tokenizers.Tokenizer(tokenizers.models.WordLevel({ANY: ANY_ID}, unk_token=ANY))
-"""Any text, as one token that no vocabulary has: what a post-processor is asked about."""
+"""Encodes any text as one token outside every vocabulary, to probe a post-processor."""
 
 NUMBERED = "headlight.numbered"
-"""How bytes that make no character are decoded: `errors` of `bytes.decode`."""
+"""Error handler (`errors` of `bytes.decode`) that writes invalid bytes as <E4>."""
 
 
 def _numbered(error: UnicodeError) -> tuple[str, int]:
@@ -40,9 +40,9 @@ codecs.register_error(NUMBERED, _numbered)
 
 
 def byte_alphabet() -> dict[str, int]:
-    """The characters that byte-level tokenizers write bytes as. Radford et al. 2019, `encoder.py`.
+    """The character of each byte in byte-level tokenizers. Radford et al. 2019, `encoder.py`.
 
-    Printable bytes stand for themselves, all others for the characters from U+0100 on.
+    Printable bytes map to themselves, all others to the characters from U+0100 on.
     """
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
@@ -56,7 +56,7 @@ ALPHABET = byte_alphabet()
 
 
 class ForeignTokenizer(Tokenizer):
-    """A `tokenizer.json` of another library, or one that was built from a GGUF file."""
+    """A tokenizer from another library's `tokenizer.json`, or built from a GGUF file."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class ForeignTokenizer(Tokenizer):
         added = tokenizer.get_added_tokens_decoder().items() if self._byte_level else ()
         self._as_written = {token: each.content for token, each in added}
         self.beyond: Mapping[int, str] = {}
-        """The tokens that its model lacks: a text that contains one is refused."""
+        """Tokens beyond the model's vocabulary; a text that contains one is refused."""
 
     def fit(self, vocab_size: int) -> None:
-        """Keep in `beyond` which tokens a model of so many tokens lacks, and use none as a mark.
+        """Store the tokens with ids from `vocab_size` on in `beyond`, and remove them from `marks`.
 
-        Raises Refusal unless all of them were added to the vocabulary, as an image token is.
+        Raises Refusal unless all of them are added tokens, such as an image token.
         """
         vocabulary = self._tokenizer.get_vocab()
         beyond = {token: text for text, token in vocabulary.items() if token >= vocab_size}
@@ -101,8 +101,8 @@ class ForeignTokenizer(Tokenizer):
         return {token.content: i for i, token in added if token.special}
 
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The special tokens before and behind a text, as the tokenizer's own post-processor puts
-        them there. Raises Refusal where it fails, or does not leave a text as it is.
+        """The special tokens that the tokenizer's post-processor adds before and after a text.
+        Raises Refusal if it fails or changes the text itself.
         """
         processor = self._tokenizer.post_processor
         if processor is None:
@@ -115,9 +115,9 @@ class ForeignTokenizer(Tokenizer):
         return tuple(whole[:at]), tuple(whole[at + 1 :])
 
     def _cut(self, text: str) -> list[Piece]:
-        """As in `Tokenizer`; a text with the model's own prompt marks is cut as a prompt is.
+        """As in `Tokenizer`; a text in the model's chat template is tokenized as a prompt.
 
-        There each special token that is spelled out is one, and LINE_END is a line end.
+        In a prompt, special tokens that are spelled out are recognised, and LINE_END is a line end.
         """
         for token in self.beyond.values():
             if token in text:
@@ -131,7 +131,7 @@ class ForeignTokenizer(Tokenizer):
         return self.prompt is not None and self.prompt.sign in text
 
     def _tokens(self, text: str) -> list[int]:
-        """As in `Tokenizer`; the Refusal names the characters that the tokenizer fails on."""
+        """As in `Tokenizer`; the Refusal names the characters that cannot be encoded."""
         try:
             return super()._tokens(text)
         except Refusal as error:
@@ -148,8 +148,8 @@ class ForeignTokenizer(Tokenizer):
         return True
 
     def unknown(self, text: str) -> list[str]:
-        """What the vocabulary lacks of a text, in order: its different characters, or a whole word
-        of which the tokenizer knows nothing. It is read as the unknown token, or dropped.
+        """The parts of a text that the vocabulary lacks, in order: distinct characters, or a whole
+        unknown word. They are read as the unknown token, or dropped.
         """
         found: dict[str, None] = {}
         for part in self._between_masks(text):
@@ -159,7 +159,7 @@ class ForeignTokenizer(Tokenizer):
         return list(found)
 
     def _lacked(self, text: str) -> list[str]:
-        """`unknown` of a text without masks."""
+        """`unknown` for a text without masks."""
         with suppress(Refusal), refusing("text_fails"):
             pieces = self._cut(text)
             spans = [text[slice(*span)] for token, span in pieces if token == self.marks.unknown]
@@ -173,9 +173,9 @@ class ForeignTokenizer(Tokenizer):
         return []
 
     def _is_lost(self, character: str, written: bytes) -> bool:
-        """Whether a text that was read as `written` lost this character of it.
+        """Whether encoding dropped this character from a text; `written` is the decoded text.
 
-        What the normalizer removes on purpose, such as an accent, is not lost.
+        Characters that the normalizer removes on purpose, such as accents, do not count.
         """
         ids = self.encoded(character)
         if self.marks.unknown in ids or _is_text(b"".join(map(self.bytes_of, ids)).strip()):
@@ -184,7 +184,7 @@ class ForeignTokenizer(Tokenizer):
         return bool(normal) and normal not in written
 
     def _normal(self, text: str) -> str:
-        """A text as the tokenizer's normalizer leaves it."""
+        """A text after the tokenizer's normalizer."""
         normalizer = self._tokenizer.normalizer
         if normalizer is None:
             return text
@@ -194,13 +194,13 @@ class ForeignTokenizer(Tokenizer):
 
     @cached_property
     def _of_prompts(self) -> tokenizers.Tokenizer:
-        """The same for texts in which special tokens are no text."""
+        """A copy of the tokenizer that recognises special tokens in a text."""
         tokenizer = copy.deepcopy(self._tokenizer)
         tokenizer.encode_special_tokens = False
         return tokenizer
 
     def decode(self, ids: Sequence[int]) -> str:
-        """As `Tokenizer.decode`; bytes that make no character are written as numbers: <E4>."""
+        """As `Tokenizer.decode`; bytes that are not valid UTF-8 are written as <E4>."""
         text = super().decode(ids)
         if "\ufffd" not in text and not any(map(self._is_misread, ids)):
             return text
@@ -208,7 +208,7 @@ class ForeignTokenizer(Tokenizer):
         return b"".join(written).decode(errors=NUMBERED).strip()
 
     def _is_misread(self, token: int) -> bool:
-        """Whether the library decodes an added token as if its letters stood for bytes: "đem"."""
+        """Whether the library wrongly decodes an added token's letters as bytes, e.g. "đem"."""
         text = self._as_written.get(token, "")
         return not text.isascii() and all(char in ALPHABET for char in text)
 
@@ -227,7 +227,7 @@ class ForeignTokenizer(Tokenizer):
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether bytes are whole characters, at least one."""
+    """Whether bytes are valid UTF-8 and not empty."""
     try:
         return bool(data.decode())
     except UnicodeDecodeError:
@@ -235,17 +235,17 @@ def _is_text(data: bytes) -> bool:
 
 
 def _unknown(tokenizer: tokenizers.Tokenizer, model: Mapping[str, Any]) -> int | None:
-    """The token that a tokenizer's own model reads what it does not know as."""
+    """The unknown token of a tokenizer's own model, if any."""
     name = model.get("unk_token")
     found = model.get("unk_id") if name is None else tokenizer.token_to_id(name)
     return None if found is None else int(found)
 
 
 def largest_in(path: Path) -> tuple[int, int]:
-    """The largest ids in a tokenizer.json: of all tokens, and of those that were not added.
+    """The largest ids in a tokenizer.json: of all tokens, and of those that are not added tokens.
 
-    It is read as JSON alone, a tenth of the time that making a tokenizer of it takes.
-    Raises CheckpointError where it has no tokens.
+    Parsing the JSON only takes a tenth of the time of building the tokenizer.
+    Raises CheckpointError if it has no tokens.
     """
     said = read_json(path)
     try:
@@ -258,16 +258,16 @@ def largest_in(path: Path) -> tuple[int, int]:
 
 
 def few(n_tokens: int, vocab_size: int) -> bool:
-    """Whether most of a model's vocabulary has no token: its tokenizer may be another model's.
+    """Whether a tokenizer covers less than half of a model's vocabulary, and may be a wrong one.
 
-    A few are often left, to make the size a round one; and a small tokenizer may have been trained
-    for a model whose size nobody changed, so this is no reason to refuse it.
+    A few unused ids are common, as padding to a round size; and a small tokenizer may have been
+    trained for a model with a larger default vocabulary, so this is not an error.
     """
     return 2 * n_tokens < vocab_size
 
 
 def named_tokens(folder: Path) -> dict[str, str]:
-    """The names of special tokens by their purpose, as tokenizer_config.json has them."""
+    """The names of special tokens by role, from the tokenizer's config files."""
     found: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         path = folder / name
@@ -283,14 +283,13 @@ def named_tokens(folder: Path) -> dict[str, str]:
 def marks_of(
     tokenizer: tokenizers.Tokenizer, named: Mapping[str, str], config: Mapping[str, Any]
 ) -> Marks:
-    """What the special tokens are for: by their names in the folder, else by the config's ids.
-
-    Where neither says anything, by the usual names. Each of several end tokens ends an output.
+    """The roles of the special tokens: from their names in the folder, else from the config's ids,
+    else from the usual names. Each of several end tokens ends an output.
     """
     usual = marks_by_name(tokenizer)
     known = set(tokenizer.get_vocab().values())
     said = config.get("eos_token_id")
-    # Of an ordinary token a config says so only by mistake.
+    # An ordinary token listed as an end token is a mistake in the config.
     apart = tokenizer.get_added_tokens_decoder()
     ends = [i for i in (said if isinstance(said, list) else [said]) if i in apart]
 

@@ -1,4 +1,4 @@
-"""Translators and summarisers of one design: Marian, BART, mBART, M2M-100 with NLLB, Pegasus.
+"""Translators and summarisers with one design: Marian, BART, mBART, M2M-100 with NLLB, Pegasus.
 
 Junczys-Dowmunt et al. 2018 and Tiedemann & Thottingal 2020 (Marian); Lewis et al. 2020; Liu et al.
 2020; Fan et al. 2021 and NLLB team 2022; Zhang et al. 2020 (Pegasus).
@@ -13,14 +13,14 @@ from models.foreign.outputs import shared_output
 from models.foreign.plan import Keys, Plan, Row, blocks, both
 from models.refusals import Refusal
 
-OFFSET = 2  # rows of BART's table of positions that stand for none
+OFFSET = 2  # unused first rows of BART's position table
 
 
 def marian(keys: Keys) -> Plan:
-    """The 2017 design, post-norm, with a bias for each token and a table of sines of its own.
+    """The 2017 design, post-norm, with an output bias per token and its own sinusoidal table.
 
-    Its sines fill half of the columns each, not every second one, so the table is taken as a
-    learned one, and a stored table is used.
+    Sines and cosines fill one half of the columns each instead of alternating, so the table is
+    treated as learned positions; a stored table is used if there is one.
     """
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
         keys.only(name, False)
@@ -32,7 +32,7 @@ def marian(keys: Keys) -> Plan:
 
 
 def bart(keys: Keys) -> Plan:
-    """Post-norm with learned positions and a norm on the embedding."""
+    """BART: post-norm, learned positions, a norm on the embedding."""
     for name, value in (("normalize_before", False), ("normalize_embedding", True)):
         keys.only(name, value)
     keys.only("add_final_layer_norm", False)
@@ -41,7 +41,7 @@ def bart(keys: Keys) -> Plan:
 
 
 def mbart(keys: Keys) -> Plan:
-    """As BART with pre-norm; its decoder begins with the code of the language to write."""
+    """BART with pre-norm; the decoder starts with the target language's code."""
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
         keys.only(name, True)
     keys.only("static_position_embeddings", False)
@@ -49,7 +49,7 @@ def mbart(keys: Keys) -> Plan:
 
 
 def m2m(keys: Keys) -> Plan:
-    """M2M-100 and NLLB: pre-norm with sines as tensor2tensor has them, from the padding's id on."""
+    """M2M-100 and NLLB: pre-norm, tensor2tensor's sinusoids, positions offset by the padding id."""
     first = keys.token("pad_token_id", 1) + 1
 
     def table(n_ctx: int, d_model: int) -> Fold:
@@ -59,7 +59,7 @@ def m2m(keys: Keys) -> Plan:
 
 
 def pegasus(keys: Keys) -> Plan:
-    """Pre-norm with Marian's sines."""
+    """Pegasus: pre-norm with Marian's sinusoidal table."""
     for name in ("normalize_before", "add_final_layer_norm", "static_position_embeddings"):
         keys.only(name, True)
     keys.only("normalize_embedding", False)
@@ -75,8 +75,8 @@ def _plan(
     stored_table: bool = True,
     biased: bool = True,
 ) -> Plan:
-    """`table` makes the positions, [n_ctx, d_model], where none is stored; None: they are learned,
-    behind OFFSET rows. `biased`: each token has a bias. Normalisation has the eps of the code."""
+    """`table` computes the positions, [n_ctx, d_model], if none are stored; None: they are learned,
+    after OFFSET unused rows. `biased`: each token has an output bias. Norms use the default eps."""
     n_heads, d_ff = keys.size("encoder_attention_heads"), keys.size("encoder_ffn_dim")
     keys.only("decoder_attention_heads", n_heads)
     keys.only("decoder_ffn_dim", d_ff)

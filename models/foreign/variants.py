@@ -1,4 +1,4 @@
-"""Families that are built like Llama: Phi, Phi-3, StarCoder2, Granite, StableLM, OLMo, Cohere.
+"""Variants of Llama: Phi, Phi-3, StarCoder2, Granite, StableLM, OLMo, Cohere.
 
 Microsoft 2023 and 2024 (Phi); Lozhkov et al. 2024; IBM 2024; Stability AI 2024; Groeneveld et al.
 2024; Cohere 2024.
@@ -16,17 +16,17 @@ from models.foreign.plan import Keys, Plan
 from models.foreign.rotation import turning
 
 ONE_NORM = dict.fromkeys(NORMS, "input_layernorm")
-"""Attention and net read the same normalised stream."""
+"""Attention and FFN share one norm."""
 
 
 def phi3(keys: Keys) -> Plan:
-    """Queries, keys and values are stored as one matrix; so are the gate and the way up."""
+    """Phi-3: queries, keys and values are stored as one matrix; so are w_gate and w_up."""
     names = {"w_gate": "gate_up_proj", "w_up": "gate_up_proj", "w_down": "down_proj"}
     return like_llama(keys, style=Style(net=names, fused=True), window=window(keys))
 
 
 def phi(keys: Keys) -> Plan:
-    """Phi-1.5 and Phi-2: parallel sublayers behind one norm, and half of each head is turned."""
+    """Phi-1.5 and Phi-2: parallel sublayers with a shared norm; RoPE on half of each head."""
     keys.only("qk_layernorm", False)
     style = Style(
         norms=ONE_NORM,
@@ -42,7 +42,7 @@ def phi(keys: Keys) -> Plan:
 
 
 def starcoder2(keys: Keys) -> Plan:
-    """LayerNorm, an ungated net, and a window in every layer."""
+    """StarCoder2: LayerNorm, an ungated FFN, and a sliding window in every layer."""
     biased = (*"qkvo", "ffn") if keys.flag("use_bias", True) else ()
     style = Style(norm_bias=True, net={"w_up": "c_fc", "w_down": "c_proj"})
     return like_llama(
@@ -57,7 +57,7 @@ def starcoder2(keys: Keys) -> Plan:
 
 
 def stablelm(keys: Keys) -> Plan:
-    """LayerNorm, a quarter of each head is turned; the sublayers may be parallel."""
+    """StableLM: LayerNorm, RoPE on a quarter of each head; the sublayers may be parallel."""
     keys.only("qk_layernorm", False)
     parallel = keys.flag("use_parallel_residual", False)
     biased = tuple("qkv") if keys.flag("use_qkv_bias", False) else ()
@@ -67,7 +67,7 @@ def stablelm(keys: Keys) -> Plan:
 
 
 def olmo(keys: Keys) -> Plan:
-    """LayerNorms without parameters."""
+    """OLMo: LayerNorms without parameters."""
     keys.only("clip_qkv", None)
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
     more: dict[str, Any] = {"norm": "layernorm", "norm_eps": 1e-5}
@@ -75,9 +75,9 @@ def olmo(keys: Keys) -> Plan:
 
 
 def cohere(keys: Keys) -> Plan:
-    """Parallel sublayers behind one norm; neighbouring features are turned as pairs.
+    """Cohere: parallel sublayers with a shared norm; RoPE on adjacent pairs of features.
 
-    The factor of its logits goes into the last norm.
+    The scale of the logits is folded into the final norm.
     """
     keys.only("use_qk_norm", False)
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
@@ -94,9 +94,9 @@ def cohere(keys: Keys) -> Plan:
 
 
 def granite(keys: Keys) -> Plan:
-    """Llama with four factors: of scores, embeddings, what joins the stream, and logits.
+    """Granite: Llama with factors for scores, embeddings, sublayer outputs and logits.
 
-    The last norm makes up for the embedding's factor where the embedding is the output too.
+    If embeddings are tied, the final norm compensates for the factor of the embeddings.
     """
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
     biased = (*biased, "ffn") if keys.flag("mlp_bias", False) else biased

@@ -1,4 +1,4 @@
-"""The tensors of a folder: one safetensors file, or shards with an index. Read one at a time."""
+"""The tensors of a folder, read one at a time: a safetensors file, or shards with an index."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,28 +28,28 @@ CONVERSION = (
     "for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}, "
     "'model.safetensors')\""
 )
-"""Of one file or of several: each tensor for itself, since safetensors shares no memory."""
+"""Converts one or several pickles; each tensor is cloned, as safetensors refuses shared memory."""
 
 
 class Stored(Protocol):
-    """Tensors by their names, whose shapes are known before they are read."""
+    """Stored tensors by name; their shapes are known before they are read."""
 
     name: str
-    """That of the file, or of the index of several."""
+    """Name of the file, or of the index of several files."""
     shapes: Mapping[str, tuple[int, ...]]
     half: torch.dtype | None
-    """The half precision that its floats are stored in, if they all are."""
+    """The half-precision dtype of all tensors; None if they have another or several dtypes."""
 
     def read(self, name: str) -> Tensor:
-        """One tensor, in float32. Raises CheckpointError where that fails."""
+        """Read one tensor in float32. Raises CheckpointError if that fails."""
         ...
 
 
 class Safetensors:
-    """The tensors of a folder, none of them read yet.
+    """The tensors of a folder, read on demand.
 
-    Raises CheckpointError for a folder without such files, and for one that is truncated or is not
-    what the index says, and OSError for a file that cannot be read.
+    Raises CheckpointError if the folder has no safetensors files, or a file is truncated or does
+    not match the index; OSError if a file cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,9 +58,11 @@ class Safetensors:
         shapes: dict[str, tuple[int, ...]] = {}
         kinds: set[str] = set()
         for file_name, wanted in _files(folder).items():
-            (folder / file_name).open("rb").close()  # safetensors takes no rights for no file
+            (folder / file_name).open(
+                "rb"
+            ).close()  # safetensors reports missing permission as a missing file
             try:
-                # Closed when it is collected: no tensor is read yet.
+                # Closed by garbage collection; tensors are read later.
                 file: Any = safe_open(folder / file_name, framework="pt")
                 found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             except (SafetensorError, OSError) as error:
@@ -82,7 +84,7 @@ class Safetensors:
         self.half = HALVES.get(kinds.pop()) if len(kinds) == 1 else None
 
     def require_floats(self, name: str) -> None:
-        """Raise CheckpointError for a tensor of other numbers."""
+        """Raise CheckpointError if a tensor is not floating point."""
         file_name, file = self._in[name]
         kind = file.get_slice(name).get_dtype()
         if kind not in FLOATS:
@@ -95,14 +97,14 @@ class Safetensors:
 
 
 def finite(tensor: Tensor, file_name: str, name: str) -> Tensor:
-    """The tensor. Raises CheckpointError where it holds NaN or infinity."""
+    """Return the tensor. Raises CheckpointError if it contains NaN or infinity."""
     if not tensor.isfinite().all():
         raise CheckpointError("not_finite", file=file_name, tensor=name)
     return tensor
 
 
 def _files(folder: Path) -> dict[str, set[str] | None]:
-    """The weight files of a folder, and the tensors that an index says are in each."""
+    """The weight files of a folder, and the tensors that the index lists for each."""
     if (folder / WEIGHTS).is_file():
         return {WEIGHTS: None}
     if not (folder / INDEX).is_file():
@@ -136,12 +138,12 @@ def fill(
     real_name: Callable[[str], str],
     placing: Placing,
 ) -> Model:
-    """A model of this config in eval mode, each of its parameters filled by its row.
+    """Build a model of this config in eval mode and fill each parameter by its row.
 
-    `real_name` gives the name under which a row's tensor is stored. Every shape is compared, and
-    the memory that is needed, before a number is read.
-    Raises CheckpointError for a parameter that no row or two rows fill, for a tensor that is
-    missing, misshapen or not finite, and for a model that is larger than the machine's memory.
+    `real_name` maps a row's tensor to its stored name. All shapes and the required memory are
+    checked before any data is read. Raises CheckpointError if a parameter has no row or several, if
+    a tensor is missing, has the wrong shape or is not finite, or if the model does not fit into
+    memory.
     """
     model = shaped(config, rows, stored, real_name)
     dtype = placing.dtype_for(sum(each.numel() for each in model.parameters()), stored.half)
@@ -149,7 +151,7 @@ def fill(
         tensor = row.fold(*(stored.read(real_name(each)) for each in row.theirs)).contiguous()
         tensor = tensor.to(placing.device, dtype)
         if tensor.untyped_storage().nbytes() > tensor.nbytes:
-            tensor = tensor.clone()  # a part of a fused matrix would keep the whole in memory
+            tensor = tensor.clone()  # a view would keep the whole fused matrix in memory
         path, _, leaf = row.ours.rpartition(".")
         owner = model.get_submodule(path)
         setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
@@ -165,9 +167,9 @@ def shaped(
     stored: Stored,
     real_name: Callable[[str], str],
 ) -> Model:
-    """A model of this config as shapes alone, each of them held against the stored ones.
+    """A model of this config without storage, its shapes checked against the stored ones.
 
-    Raises CheckpointError as `fill`; no number is read.
+    Raises CheckpointError as `fill` does; no data is read.
     """
     with without_numbers():
         model = build_model(config)
