@@ -1,4 +1,4 @@
-"""The feed-forward nets of a block: the same small net on every token, each by itself.
+"""Feed-forward networks: the same network applied to every token independently.
 
 ReLU (Vaswani et al. 2017, §3.3), GELU and SiLU (Hendrycks & Gimpel 2016), GLUs (Shazeer 2020).
 """
@@ -17,19 +17,22 @@ FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu_
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "gelu": nn.functional.gelu,  # x * Phi(x), with the error function
-    "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),  # within 4.8e-4 of the exact
+    "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),  # error at most 4.8e-4
     "silu": nn.functional.silu,
 }
 
-GATED = {"swiglu": "silu", "geglu_tanh": "gelu_tanh"}  # a gate with this activation, and the way up
+GATED = {
+    "swiglu": "silu",
+    "geglu_tanh": "gelu_tanh",
+}  # activation of the gate, which multiplies w_up(x)
 FEEDFORWARDS = (*ACTIVATIONS, *GATED)
 assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))
 
 
 class FeedForward(nn.Module):
-    """w_down(activation(w_up(x))): d_model -> d_ff -> d_model, narrow, wide, narrow.
+    """w_down(activation(w_up(x))): d_model -> d_ff -> d_model.
 
-    Gated, w_down(activation(w_gate(x)) * w_up(x)): a gate decides how much of each unit passes.
+    Gated kinds compute w_down(activation(w_gate(x)) * w_up(x)).
     `kind` is one of `FEEDFORWARDS`. Raises ValueError for any other.
     """
 
@@ -45,10 +48,10 @@ class FeedForward(nn.Module):
         self.w_up = nn.Linear(d_model, d_ff, bias=bias)
         self.w_down = nn.Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
-        self.hook_pre = HookPoint()  # [batch, pos, d_ff], w_up's side
+        self.hook_pre = HookPoint()  # [batch, pos, d_ff], the output of w_up
         if self.gated:
             self.hook_gate = HookPoint()  # [batch, pos, d_ff], after the activation
-        self.hook_post = HookPoint()  # [batch, pos, d_ff], what w_down reads
+        self.hook_post = HookPoint()  # [batch, pos, d_ff], the input of w_down
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         pre = self.hook_pre(self.w_up(x))

@@ -1,12 +1,12 @@
-"""Hook points: see any tensor of a forward pass, or replace it, without registering anything.
+"""Hook points: read or replace any tensor of a forward pass, without registering hooks.
 
-A `HookPoint` is an identity module where a tensor is worth seeing. Its name is its path in the
-module tree: `decoder.blocks.0.cross_attn.hook_pattern`. In a block of code under
-`visiting(visitor)`, those that the visitor asks for hand it the tensor and go on with its answer.
+A `HookPoint` is an identity module at a tensor of interest. Its name is its path in the module
+tree: `decoder.blocks.0.cross_attn.hook_pattern`. Inside `visiting(visitor)`, every hook point that
+the visitor wants passes it the tensor and continues with the returned one.
 
-The visitor lives in a `ContextVar`, so it belongs to one thread (or task): a model that many share
-never collects anybody else's tensors, and nothing is left behind after an error. torch's own
-forward hooks fail at exactly that, since they belong to the module.
+The visitor is stored in a `ContextVar`, so it applies to one thread (or task): sessions that share
+a model never see each other's tensors, and no hook remains after an error. torch's own forward
+hooks do not provide this, since they belong to the module.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,13 +22,13 @@ from models.rows import Stream
 
 @runtime_checkable
 class Visitor(Protocol):
-    """What `visiting` takes: says which hook points it wants and is called at each of them."""
+    """The argument of `visiting`: selects hook points and is called at each of them."""
 
     def wants(self, name: str) -> bool:
-        """True when the tensor at the hook point `name` is to be handed over."""
+        """Whether to call this visitor at the hook point `name`."""
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor | None:
-        """See one tensor. None keeps it; a tensor of the same shape and dtype replaces it."""
+        """Receive one tensor. Return None to keep it, or a replacement of equal shape and dtype."""
 
 
 VISITOR: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
@@ -36,7 +36,7 @@ VISITOR: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
 
 @contextmanager
 def visiting(visitor: Visitor) -> Iterator[None]:
-    """Let `visitor`, and no outer one, see every wanted tensor of the passes made in this block."""
+    """Call `visitor`, and no outer one, at its hook points in all passes inside this block."""
     token = VISITOR.set(visitor)
     try:
         yield
@@ -45,12 +45,12 @@ def visiting(visitor: Visitor) -> Iterator[None]:
 
 
 class HookPoint(nn.Module):
-    """An identity with a name. `name_hook_points` sets the name once the model is built."""
+    """A named identity module. `name_hook_points` sets the name after the model is built."""
 
     name: str = ""
 
     def forward(self, tensor: Tensor) -> Tensor:
-        """The tensor or what the visitor replaces it by. ValueError for another shape or dtype."""
+        """The tensor or its replacement. Raises ValueError if the shape or dtype differs."""
         visitor = VISITOR.get()
         if visitor is None or not visitor.wants(self.name):
             return tensor
@@ -66,7 +66,7 @@ class HookPoint(nn.Module):
 
 
 def name_hook_points(model: nn.Module) -> None:
-    """Give every hook point below `model` its path in the module tree as its name."""
+    """Set the name of every hook point in `model` to its path in the module tree."""
     for name, module in model.named_modules():
         if isinstance(module, HookPoint):
             module.name = name
@@ -76,13 +76,13 @@ Change = Callable[[Tensor], Tensor]  # the tensor of a hook point -> its replace
 
 
 class Edits:
-    """A visitor that replaces: `functions[name]` gets the tensor and returns its replacement."""
+    """A visitor that edits: `functions[name]` maps a hook point's tensor to its replacement."""
 
     def __init__(self, functions: Mapping[str, Change]) -> None:
         self.functions = dict(functions)
 
     def then(self, other: "Edits") -> "Edits":
-        """Both edits as one. Where they change the same hook point, `other` gets what this left."""
+        """The composition of both edits; at shared hook points, `other` is applied second."""
         both = dict(self.functions)
         for name, change in other.functions.items():
             both[name] = _in_turn(both[name], change) if name in both else change
@@ -103,9 +103,9 @@ NO_EDITS = Edits({})
 
 
 class Record:
-    """A visitor that keeps: every wanted tensor, detached and copied, in `activations[name]`.
+    """A visitor that records every wanted tensor, detached and copied, in `activations[name]`.
 
-    `edits` are applied first, so what is kept is what the model went on with, the last time.
+    `edits` are applied first, so the edited tensor is recorded. Later calls overwrite earlier ones.
     """
 
     def __init__(self, wants: Callable[[str], bool], edits: Edits = NO_EDITS) -> None:
@@ -124,11 +124,11 @@ class Record:
         return tensor
 
     def copied(self, tensor: Tensor) -> Tensor:
-        """What is kept of a tensor: no later in-place change of the model's may reach it."""
+        """A copy of a tensor, unaffected by later in-place changes of the model."""
         return tensor.clone()
 
 
-LOGITS = "hook_logits"  # the hook point of the logits, which every model has at its top
+LOGITS = "hook_logits"  # the hook point of the logits in every model
 
 Role = Literal["encoder", "decoder", "cross"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -136,10 +136,10 @@ ROLES: tuple[Role, ...] = get_args(Role)
 
 @dataclass(frozen=True)
 class StackSite:
-    """One stack of blocks of a model, by which all that is in it is found.
+    """One stack of blocks of a model, with the paths of its parts.
 
-    `name` is its path in the module tree ("" for a model that is one stack); the self-attention of
-    an encoder looks both ways. `reads_too` are the streams that its cross-attention looks at.
+    `name` is its path in the module tree ("" for a model that is itself the stack); an encoder's
+    self-attention is bidirectional. `reads_too` are the sequences read by its cross-attention.
     """
 
     name: str
@@ -149,24 +149,25 @@ class StackSite:
     reads_too: tuple[Stream, ...] = ()
 
     def path(self, *parts: str | int) -> str:
-        """The path of something inside: `path("blocks", 0)` is "encoder.blocks.0"."""
+        """The path of a part: `path("blocks", 0)` is "encoder.blocks.0"."""
         return ".".join(map(str, ((self.name, *parts) if self.name else parts)))
 
     def hook(self, what: str) -> str:
-        """The full name of one of the stack's own hook points, as `hook("embed")`."""
+        """The full name of one of the stack's own hook points, e.g. `hook("embed")`."""
         return self.path(f"hook_{what}")
 
     def block_hook(self, layer: int, what: str, *inside: Literal["attn", "ffn"]) -> str:
-        """The full name of a hook point of one block, as `block_hook(0, "resid_post")`, or of what
-        is inside it, as `block_hook(0, "pattern", "attn")`."""
+        """The full name of a hook point of a block, e.g. `block_hook(0, "resid_post")`, or of one
+        of its sublayers, e.g. `block_hook(0, "pattern", "attn")`."""
         return self.path("blocks", layer, *inside, f"hook_{what}")
 
 
 @dataclass(frozen=True)
 class AttentionSite:
-    """One attention sublayer of a model, and all that menus, labels and titles need to know of it.
+    """One attention sublayer of a model, with everything that menus, labels and titles need.
 
-    `name` is the sublayer's path, `block` its block's; `hook`, `block_hook` name what is in them.
+    `name` and `block` are the paths of the sublayer and its block; `hook` and `block_hook` give the
+    names of their hook points.
     """
 
     name: str
@@ -177,7 +178,7 @@ class AttentionSite:
     query_stream: Stream
     key_stream: Stream
     n_heads: int
-    window: int | None = None  # how many tokens back its masks let it see; None: all
+    window: int | None = None  # sliding window in tokens; None: no window
 
     @property
     def role(self) -> Role:
@@ -189,5 +190,5 @@ class AttentionSite:
         return f"{self.name}.hook_{what}"
 
     def block_hook(self, what: str) -> str:
-        """The full name of a hook point of the site's block, as `block_hook("resid_pre")`."""
+        """The full name of a hook point of the site's block, e.g. `block_hook("resid_pre")`."""
         return f"{self.block}.hook_{what}"

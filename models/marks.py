@@ -1,31 +1,31 @@
-"""What a tokenizer's special tokens are for."""
+"""The roles of a tokenizer's special tokens."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """Token ids by their purpose. Each may be absent (None), and one token may serve several.
+    """Ids of the special tokens by role. Each may be None, and one token may have several roles.
 
     GPT-2 has one token that both starts and ends a text; Marian's decoder starts with the padding
     token; BERT starts with [CLS] and both separates and ends with [SEP].
     """
 
-    pad: int | None = None  # fills a row of a batch up; no real token sees it
-    start: int | None = None  # the first token of what is generated, or of the one text
-    end: int | None = None  # the last token of a source, of an output, of a text read both ways
-    mask: int | None = None  # stands for a token to be filled in
-    separator: int | None = None  # between two texts in one row
-    unknown: int | None = None  # stands for what the vocabulary lacks
-    further_ends: tuple[int, ...] = ()  # besides `end`: those of a turn in a conversation, say
+    pad: int | None = None  # padding of a batch; no real token attends to it
+    start: int | None = None  # first token of an output, or of a single-sequence model's text
+    end: int | None = None  # last token of a source, an output, or an encoder's text
+    mask: int | None = None  # a token to fill in
+    separator: int | None = None  # between two texts in one sequence
+    unknown: int | None = None  # replaces text that the vocabulary lacks
+    further_ends: tuple[int, ...] = ()  # in addition to `end`, e.g. the end of a chat turn
 
     def __contains__(self, token: object) -> bool:
-        """Whether a token id is one of the marks."""
-        # Not `dataclasses.astuple`, which copies deeply: whole vocabularies are asked.
+        """Whether a token id is one of the special tokens."""
+        # Called for whole vocabularies: `dataclasses.astuple` would make deep copies.
         return token is not None and (token in vars(self).values() or token in self.further_ends)
 
     def ends(self, token: int) -> bool:
-        """Whether a token that is written ends the output."""
+        """Whether a generated token ends the output."""
         return token == self.end or token in self.further_ends
 
     @property
@@ -34,5 +34,5 @@ class Marks:
         return (*(() if self.end is None else (self.end,)), *self.further_ends)
 
 
-PAD, START, END, UNKNOWN = range(4)  # the first tokens of every tokenizer that is trained here
+PAD, START, END, UNKNOWN = range(4)  # the first ids of every tokenizer trained by this project
 OUR_MARKS = Marks(pad=PAD, start=START, end=END, unknown=UNKNOWN)

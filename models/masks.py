@@ -1,10 +1,10 @@
-"""The masks that models make, and the one rule that every mask follows.
+"""The masks of the models, and the convention for every mask.
 
-Bool; True = this query may attend to this key; broadcastable to [batch, head, query, key];
-joined with `&`. Nothing in the project turns a mask round.
+Masks are Bool; True = this query may attend to this key; broadcastable to [batch, head, query,
+key]; combined with `&`. No code of the models uses inverted masks.
 
-torch itself has three other conventions (`nn.MultiheadAttention`: True = blocked; its
-`key_padding_mask`: True = ignore; additive floats). Only the tests convert to them.
+torch has three other conventions (`nn.MultiheadAttention`: True = masked; its `key_padding_mask`:
+True = ignored; additive floats). Only the tests convert to them.
 """
 
 import torch
@@ -15,12 +15,12 @@ from torch import Tensor
 def causal_mask(
     n_query: int, n_key: int | None = None, offset: int = 0, device: torch.device | None = None
 ) -> Bool[Tensor, "query key"]:
-    """A query sees its own position and those before it: key_pos <= query_pos.
+    """A query may attend to its own and earlier positions: key_pos <= query_pos.
 
-    `offset` is the position of the first query, so a cached step with one query over
+    `offset` is the position of the first query, so the mask of a cached step with one query over
     `n_key` keys is `causal_mask(1, n_key, offset=n_key - 1)`. `n_key` defaults to
-    `offset + n_query`. (torch's `is_causal` aligns to the top left instead, and lets that
-    query see the first key only.) Vaswani et al. 2017, §3.2.3.
+    `offset + n_query`. (torch's `is_causal` aligns to the top left instead, so that this query
+    could attend to the first key only.) Vaswani et al. 2017, §3.2.3.
     """
     queries = offset + torch.arange(n_query, device=device)
     keys = torch.arange(offset + n_query if n_key is None else n_key, device=device)
@@ -34,10 +34,10 @@ def window_mask(
     window: int = 1,
     device: torch.device | None = None,
 ) -> Bool[Tensor, "query key"]:
-    """A query sees only keys fewer than `window` positions away, before it or after it.
+    """A query may attend to keys fewer than `window` positions away, in both directions.
 
-    `offset` and `n_key` as in `causal_mask`, with which it makes a decoder's sliding window. Raises
-    ValueError for a window under 1, which leaves nothing to see. Beltagy et al. 2020, §3.1.
+    `offset` and `n_key` are as in `causal_mask`; combine both for a decoder's sliding window.
+    Raises ValueError for a window below 1, which would mask every key. Beltagy et al. 2020, §3.1.
     """
     if window < 1:
         raise ValueError(f"window must be at least 1, not {window}")
@@ -47,15 +47,15 @@ def window_mask(
 
 
 def padding_mask(key_valid: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]:
-    """No query sees a padding key; `key_valid` is True at real tokens."""
+    """Masks padding keys for all queries; `key_valid` is True at real tokens."""
     return key_valid[:, None, None, :]
 
 
 def require_mask(mask: Tensor, shape: tuple[int, int, int, int]) -> None:
-    """Refuse a mask that breaks the rule above, with the reason.
+    """Check that a mask follows the convention above.
 
-    `shape` is (batch, head, query, key). Raises TypeError for anything but Bool, and ValueError for
-    a mask that does not broadcast to `shape`, or would silently make every result larger.
+    `shape` is (batch, head, query, key). Raises TypeError if the mask is not Bool, and ValueError
+    if it does not broadcast to `shape` or would enlarge the scores by broadcasting.
     """
     if mask.dtype != torch.bool:
         raise TypeError(

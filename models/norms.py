@@ -36,7 +36,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x: Float[Tensor, "*rest d_model"]) -> Float[Tensor, "*rest d_model"]:
-        # Half precision is squared in float32: 300 squared is already infinite in float16.
+        # Square in float32: 300 squared overflows float16.
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         rms = torch.sqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
         return self.weight * (wide / rms).to(x.dtype)

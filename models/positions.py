@@ -1,7 +1,7 @@
-"""How a model knows the order of its tokens: six kinds behind the same two methods.
+"""Positional encodings: six kinds with a common interface.
 
-A model calls both `added` and `place`, so nothing outside this file depends on the kind; what
-others want to know of it (`acts`, `bounded`) its class says.
+A model calls both `added` and `place`, so no code outside this file depends on the kind; class
+attributes (`acts`, `bounded`) describe it to other code.
 """
 
 import math
@@ -20,14 +20,15 @@ Rotation = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where the queries and keys of one pass stand, as far as attention has to know it.
+    """The positional information that attention needs in one pass.
 
-    Empty for kinds that act on the embedding, and in cross-attention: two streams, two scales.
+    Empty for kinds that add to the embedding, and in cross-attention, where query and key positions
+    are not comparable.
     """
 
     rotation: Rotation | None = None  # of the positions of the new tokens
-    bias: Float[Tensor, "batch head query key"] | None = None  # joins the scaled scores
-    near: "Placement | None" = None  # of the layers that have angles of their own
+    bias: Float[Tensor, "batch head query key"] | None = None  # added to the scaled scores
+    near: "Placement | None" = None  # for layers with their own base of the angles
 
 
 NOWHERE = Placement()
@@ -45,10 +46,10 @@ def frequencies(n_features: int, base: float = 10000.0) -> Float[Tensor, " pair"
 
 @dataclass(frozen=True)
 class Scaling:
-    """How a rotation's angles shrink, for texts longer than those of the first training.
+    """RoPE scaling: smaller angles for texts longer than those of pre-training.
 
-    Each pair's angle is divided by its entry in `divisors` (None: by 1). Rows of more than `n_ctx`
-    tokens use `far` instead; or, with `growth`, pair i of n is divided by
+    Each pair's angle is divided by its entry in `divisors` (None: by 1). Sequences of more than
+    `n_ctx` tokens use `far` instead; or, with `growth`, pair i of n is divided by
     (growth * tokens / n_ctx - growth + 1)^(i / (n - 1)), which is known as dynamic NTK.
     """
 
@@ -61,7 +62,7 @@ class Scaling:
 def stretched(
     angles: Float[Tensor, " pair"], scaling: Scaling | None, n_tokens: Tensor | int = 0
 ) -> Float[Tensor, "*batch pair"]:
-    """Angles per position as `scaling` changes them in rows of `n_tokens`, an Int [batch]."""
+    """Angles per position under `scaling`, for sequences of `n_tokens` tokens, an Int [batch]."""
     if scaling is None:
         return angles
     near = angles if scaling.divisors is None else angles / angles.new_tensor(scaling.divisors)
@@ -82,7 +83,7 @@ def sinusoidal_table(
 ) -> Float[Tensor, "pos d_model"]:
     """PE[p, 2i] = sin(p theta_i), PE[p, 2i + 1] = cos(p theta_i). Vaswani et al. 2017, §3.5.
 
-    Angles are taken in float64 and cast once: in float32 the table is off by 4e-4 at 5,000.
+    Angles are computed in float64: in float32 the error at position 5,000 would be 4e-4.
     """
     angles = torch.arange(n_positions, dtype=torch.float64)[:, None] * frequencies(d_model, base)
     return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float()
@@ -95,8 +96,8 @@ def rotation_at(
     scaling: Scaling | None = None,
     n_tokens: Tensor | int = 0,
 ) -> Rotation:
-    """The rotation of every pair at these positions, ready to be applied by `rotate`; `scaling`
-    and `n_tokens` as in `stretched`."""
+    """The rotation of every pair at these positions, for `rotate`; `scaling` and `n_tokens` are as
+    in `stretched`."""
     each = stretched(frequencies(d_head, base).to(positions.device), scaling, n_tokens)
     angles = positions.double()[..., None] * each[..., None, :]
     angles = angles.reshape(-1, 1, positions.shape[-1], d_head // 2)  # [batch | 1, 1, pos, pair]
@@ -106,26 +107,26 @@ def rotation_at(
 def rotate(
     x: Float[Tensor, "batch head pos d_head"], rotation: Rotation
 ) -> Float[Tensor, "batch head pos d_head"]:
-    """Rotary position embedding of queries or keys: each pair (x[2i], x[2i + 1]) is turned by its
-    position's angle. Su et al. 2021 (RoFormer), §3.2.
+    """Apply RoPE to queries or keys: each pair (x[2i], x[2i + 1]) is rotated by its position's
+    angle. Su et al. 2021 (RoFormer), §3.2.
 
-    After it, a query's score with a key depends on their distance only, and lengths are kept.
-    Other code pairs feature i with i + d_head / 2; the two differ by a fixed permutation of the
-    features, so weights trained for one are wrong for the other.
+    The positions then affect a score only through the distance of query and key, and norms do not
+    change. Other implementations pair feature i with i + d_head / 2. The two differ by a fixed
+    permutation of the features, so weights trained for one are wrong for the other.
     """
     cos, sin = (each.to(x.dtype) for each in rotation)
     n = 2 * cos.shape[-1]
-    if n < x.shape[-1]:  # the features behind the turned ones stay
+    if n < x.shape[-1]:  # the remaining features are not rotated
         return torch.cat((rotate(x[..., :n], rotation), x[..., n:]), dim=-1)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
-    """How much a key loses per position of distance, for each head. Press et al. 2022, §3.
+    """The score penalty per position of distance, for each head. Press et al. 2022, §3.
 
-    For a power of two, head i = 1, 2, ... has 2^(-8 i / n_heads). For any other number, those of
-    the power of two below it come first, then every second one of the power above.
+    If n_heads is a power of two, head i = 1, 2, ... has 2^(-8 i / n_heads). Otherwise the slopes of
+    the next lower power of two come first, then every second slope of the next higher one.
     """
     below = 2 ** int(math.log2(n_heads))
     slopes = [2 ** (-8 * i / below) for i in range(1, below + 1)]
@@ -138,9 +139,10 @@ def t5_buckets(
 ) -> Int[Tensor, "*rest"]:
     """The bucket of each offset key - query. Raffel et al. 2020, §2.1.
 
-    One half of the buckets stand for one distance each, 0, 1, 2, ...; the others widen by powers
-    until `furthest`, and the last one holds all beyond. Both directions share the buckets, keys
-    behind the query first; with `causal` there are none, and such offsets count as 0.
+    Half of the buckets cover one distance each, 0, 1, 2, ...; the others grow logarithmically up to
+    `furthest`, and the last one covers all larger distances. Without `causal`, the first half of
+    the buckets is for keys before the query and the second half for keys after it; with `causal`,
+    offsets of later keys count as 0.
     """
     first = torch.zeros_like(offsets)
     if causal:
@@ -156,39 +158,38 @@ def t5_buckets(
 
 
 class Positions(nn.Module):
-    """What all kinds share, and the kind without any: nothing is added or follows for attention.
+    """The base class, also used as the kind "none": no positional encoding.
 
-    Under a causal mask even such a model can count the visible keys (Haviv et al. 2022).
-
-    `causal`: the stack's self-attention never looks ahead.
+    Under a causal mask even such a model can infer positions from the number of visible keys (Haviv
+    et al. 2022). `causal`: the stack's self-attention has a causal mask.
     """
 
     acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]] = "nothing"
-    """What it does: add to the embedding, turn queries and keys, or bias the scores."""
+    """How it acts: adds to the embedding, rotates queries and keys, or biases the scores."""
     bounded: ClassVar[bool] = False
-    """True where there are n_ctx positions and no more."""
+    """Whether there are only n_ctx positions."""
     pairs: ClassVar[Literal["d_model", "d_head"] | None] = None
-    """The width whose features have their angles in pairs, so that it must be even."""
+    """The width whose features form pairs, so it must be even."""
 
-    def __init__(self, config: Any, causal: bool) -> None:  # a ModelConfig, which knows `POSITIONS`
+    def __init__(self, config: Any, causal: bool) -> None:  # a ModelConfig (it imports this file)
         super().__init__()
         self.config, self.causal = config, causal
 
     def initialise(self, std: float) -> None:
-        """Draw fresh parameters, where there are any; `std` is that of the scaled embeddings."""
+        """Initialise the parameters, if any; `std` is that of the scaled embeddings."""
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"] | None:
-        """What to add to the embeddings at these positions (sinusoidal, learned), or None."""
+        """The vectors added to the embeddings at these positions (sinusoidal, learned), or None."""
         return None
 
     def place(self, queries: At, keys: At) -> Placement:
-        """What self-attention has to know: the positions of the new tokens, which ask, and those
-        of all tokens so far, the new ones last, which they may attend to."""
+        """The placement for self-attention. `queries` are the positions of the new tokens, `keys`
+        those of all tokens so far, the new ones last."""
         return NOWHERE
 
 
 class Sinusoidal(Positions):
-    """The fixed table of sines and cosines; any position, but trained for those up to n_ctx."""
+    """The fixed sinusoidal table; unbounded, but trained only up to n_ctx."""
 
     acts = "adds"
     pairs = "d_model"
@@ -200,7 +201,7 @@ class Sinusoidal(Positions):
 
 
 class Learned(Positions):
-    """One trained vector per position, and none beyond `n_ctx`."""
+    """One learned vector per position, up to `n_ctx`."""
 
     acts = "adds"
     bounded = True
@@ -214,7 +215,7 @@ class Learned(Positions):
         nn.init.normal_(self.weight, std=std)
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
-        """Raises ValueError for a position that was never trained."""
+        """Raises ValueError for a position beyond n_ctx."""
         furthest = int(positions.max()) + 1
         n_ctx = self.config.n_ctx
         if furthest > n_ctx:
@@ -223,7 +224,7 @@ class Learned(Positions):
 
 
 class Rotary(Positions):
-    """Queries and keys are turned by their position's angles in every self-attention layer."""
+    """RoPE: self-attention rotates queries and keys by their position's angles in every layer."""
 
     acts = "turns"
     pairs = "d_head"
@@ -239,9 +240,9 @@ class Rotary(Positions):
 
 
 class ALiBi(Positions):
-    """The further a key, the lower its score: by `alibi_slopes` of the head times the distance.
+    """A score penalty of the head's slope (`alibi_slopes`) times the distance. Press et al. 2022.
 
-    Press et al. 2022. Where attention looks both ways the distance counts alike on both sides.
+    In bidirectional attention the penalty is symmetric.
     """
 
     acts = "biases"
@@ -253,9 +254,9 @@ class ALiBi(Positions):
 
 
 class T5Bias(Positions):
-    """A learned number per bucket of distances (`t5_buckets`) and head joins the scaled score.
+    """A learned score bias per distance bucket (`t5_buckets`) and head. Raffel et al. 2020.
 
-    Raffel et al. 2020. One table serves all layers of a stack.
+    All layers of a stack share one table.
     """
 
     acts = "biases"
@@ -288,11 +289,11 @@ assert set(POSITIONS) == set(get_args(PositionKind))
 def positions_of(
     valid: Tensor | None, tokens: Int[Tensor, "batch new"], past: int = 0
 ) -> Int[Tensor, "batch pos"]:
-    """The position of each token so far, `past` ones and the new `tokens`, counted over real ones.
+    """The positions of `past` cached tokens and the new `tokens`, counting real tokens only.
 
-    `valid` is Bool [batch, past + new], or None where every token is real. So padding on the left
-    does not shift a sentence, and a token's position is the same alone and in a padded batch.
-    Padding itself gets the position of the real token before it (0 if there is none).
+    `valid` is Bool [batch, past + new], or None if every token is real. Left padding thus does not
+    shift a sentence, and padding does not change a token's position. Padding has the position of
+    the real token before it (0 if there is none).
     """
     if valid is None:
         positions = torch.arange(past + tokens.shape[1], device=tokens.device)

@@ -1,7 +1,7 @@
-"""Why a folder, a file or a config cannot be used: by a key, with the English words for it.
+"""Translatable errors: why a folder, a file or a config cannot be used.
 
-An error says its English words as any other does. Whoever speaks another language looks the key up
-in `words` and fills in the same values. One may be a refusal itself: that of a file's contents.
+The message of a `Refusal` is in English. For another language, look its key up in `words` and fill
+in the same values. A value may itself be a refusal, such as the reason for a file's contents.
 """
 
 import json
@@ -14,15 +14,15 @@ from typing import Any
 
 
 def words(lang: str) -> dict[str, str]:
-    """What is said in a language, "en" or "zh", by key."""
+    """The messages in a language, "en" or "zh", by key."""
     return tomllib.loads(files("models").joinpath(f"refusals.{lang}.toml").read_text("utf8"))
 
 
-REFUSALS = words("en")  # the words of each key, whose placeholders are its values
+REFUSALS = words("en")  # message per key, with placeholders for the values
 
 
 class Numbers(string.Formatter):
-    """Fills placeholders; `{count:token|tokens}` is "token" where the count, as shown, is 1."""
+    """Formats messages; `{count:token|tokens}` is "token" if the count, as displayed, is 1."""
 
     def format_field(self, value: Any, spec: str) -> str:
         one, bar, many = spec.partition("|")
@@ -32,9 +32,10 @@ class Numbers(string.Formatter):
 
 
 class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has failed)
-    """Something cannot be used: `key` says what is wrong with it, `values` say where and how much.
+    """Something cannot be used: `key` selects the message, `values` fill its placeholders.
 
-    Another library's error among the values is kept as its words. KeyError: unknown key or values.
+    An exception among the values is replaced by its message. Raises KeyError for an unknown key or
+    missing values.
     """
 
     def __init__(self, key: str, **values: "str | int | float | BaseException") -> None:
@@ -46,7 +47,7 @@ class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has fa
         super().__init__(Numbers().vformat(REFUSALS[key], (), self.values))
 
     def alone(self) -> "Refusal":
-        """The same without the calls that led to it, which would keep alive what they held."""
+        """A copy without the traceback, which would keep local variables alive."""
         return Refusal(self.key, **self.values)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -54,11 +55,11 @@ class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has fa
 
 
 _WHOLE = ("command", "known", "allowed")
-_MOST = 300  # characters of a value
+_MOST = 300  # maximum characters of a value
 
 
 def _cut(name: str, value: "str | int | float | Refusal") -> "str | int | float | Refusal":
-    """A value without the middle of a very long text, unless a reader needs all of it."""
+    """Shorten a very long value in the middle, unless its name is in `_WHOLE`."""
     long = isinstance(value, str | int) and name not in _WHOLE and len(text := str(value)) > _MOST
     return f"{text[: _MOST // 2]}…{text[-_MOST // 2 :]}" if long else value
 

@@ -1,4 +1,4 @@
-"""A batch of token rows: what a model of any family reads, and which of the tokens are real."""
+"""A batch of token ids, the input of models of any family, and which of the tokens are real."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ Valid = Bool[Tensor, "batch pos"]  # True at real tokens, False at padding
 class Rows:
     """Token ids of a batch; `…_valid` is True at real tokens, False at padding (None: no padding).
 
-    `tgt` is the stream that the logits belong to, or the one text of a decoder or encoder alone;
-    `src` the other one that a translator reads. In a cached step `tgt` holds the new tokens only,
-    and `tgt_valid` covers all that were read, they last.
+    `tgt` is the sequence that the logits belong to (the only one in a decoder-only or encoder-only
+    model); `src` is the source of a translator. In a cached step `tgt` holds the new tokens only,
+    and `tgt_valid` covers the cached tokens followed by the new ones.
     """
 
     tgt: Int[Tensor, "batch tgt"]
@@ -36,7 +36,7 @@ class Rows:
         left: int = 0,
         right: int = 0,
     ) -> "Rows":
-        """Lists of token ids side by side, as `padded`; `src` None for a model of one text."""
+        """Pad lists of token ids as `padded` does; `src` is None for a single-sequence model."""
         source = () if src is None else padded(src, pad_id, left, right)
         return cls(*padded(tgt, pad_id, left, right), *source)
 
@@ -44,14 +44,14 @@ class Rows:
         return len(self.tgt)
 
     def tokens(self, stream: Stream) -> Int[Tensor, "batch pos"]:
-        """The ids of one stream. Raises ValueError for a source that these rows do not have."""
+        """The ids of one sequence. Raises ValueError for "src" if there is no source."""
         tokens = self.src if stream == "src" else self.tgt
         if tokens is None:
             raise ValueError("these rows have no source: they are of a model that reads one text")
         return tokens
 
     def valid(self, stream: Stream) -> Bool[Tensor, "batch pos"]:
-        """Which tokens of one stream are real. Raises ValueError as `tokens`."""
+        """Which tokens of one sequence are real. Raises ValueError as `tokens` does."""
         tokens = self.tokens(stream)
         valid = self.src_valid if stream == "src" else self.tgt_valid
         return torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
@@ -61,7 +61,7 @@ class Rows:
         return Rows(**{name: change(each) for name, each in held.items()})
 
     def select(self, rows: Sequence[int] | Tensor) -> "Rows":
-        """These rows of the batch, in this order; a row may be taken several times."""
+        """These rows of the batch, in this order; a row may be repeated."""
         index = torch.as_tensor(rows, device=self.tgt.device)
         return self._each(lambda tensor: tensor[index])
 
@@ -73,9 +73,9 @@ class Rows:
 def padded(
     rows: Sequence[Sequence[int]], pad_id: int | None = None, left: int = 0, right: int = 0
 ) -> tuple[Int[Tensor, "batch pos"], Bool[Tensor, "batch pos"]]:
-    """Rows of ids padded on the right to the longest, and by `left` and `right`: (ids, valid).
+    """Pad rows of ids on the right to the longest, plus `left` and `right`: (ids, valid).
 
-    Without a `pad_id` padding is written as 0: no model reads it, since `valid` is False there.
+    Without a `pad_id`, padding is 0; models ignore it, since `valid` is False there.
     """
     width = left + max(map(len, rows)) + right
     tokens = torch.full((len(rows), width), 0 if pad_id is None else pad_id)

@@ -1,6 +1,6 @@
-"""Strategies of decoding: which tokens go on, given the model's log-probabilities.
+"""Decoding strategies: how to choose tokens, given the model's log-probabilities.
 
-A strategy is a frozen description without state; `models.decoding.decode` asks it at every step.
+A strategy is an immutable dataclass without state; `models.decoding.decode` calls it at every step.
 """
 
 import math
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-SEEDS = 2**32  # torch's CPU generator reads 32 bits of a seed: a larger one would repeat a smaller
+SEEDS = 2**32  # torch's CPU generator uses 32 bits of a seed: larger ones would repeat smaller ones
 FINITE = sys.float_info.max
 Number = float | int  # spelled out: run-time type checks take `float` literally
 OfRows = Float[Tensor, "row vocab"]
@@ -29,7 +29,7 @@ def require_whole(name: str, value: object, least: int) -> None:
 
 
 def _require_number(name: str, value: object, least: Number, most: Number = FINITE) -> None:
-    """Raise ValueError unless `value` is a finite number in [least, most]; NaN is none."""
+    """Raise ValueError unless `value` is a finite number in [least, most]; NaN is refused."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and least <= value <= most):  # type: ignore[operator]
         span = f"from {least:g} to {most:g}" if most < FINITE else f"of at least {least:g}"
@@ -37,9 +37,9 @@ def _require_number(name: str, value: object, least: Number, most: Number = FINI
 
 
 def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
-    """(Index, value) of up to `n` largest values above -inf, largest first, equal ones by index.
+    """(Index, value) of up to `n` largest values above -inf, in descending order, ties by index.
 
-    (`Tensor.topk` takes any of several equal ones; a beam of width 1 would not be greedy.)
+    (`Tensor.topk` breaks ties arbitrarily, so a beam of width 1 would not be greedy.)
     """
     least = values.topk(min(max(n, 1), values.numel())).values[-1]
     among = ((values >= least) & (values > -math.inf)).nonzero()[:, 0].tolist()
@@ -51,11 +51,10 @@ def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
 class Hypothesis:
     """One output so far: its tokens, without bos and prompt, with forced tokens and eos.
 
-    `logprob` is the sum of the model's own log-probabilities of all of them, whatever a strategy
-    cut; `total` the same sum under the rules that were asked for; `score` compares outputs of
-    different lengths (`Beam`'s rule; otherwise the total). `rows[i]` is the row that step i
-    extended by `tokens[i]`, so that the `steps[i].log_probs[rows[i], tokens[i]]` add up to
-    `logprob`.
+    `logprob` is the sum of the tokens' log-probabilities under the model, before truncation and
+    rules; `total` is the same sum under the rules; `score` compares outputs of different lengths
+    (`Beam`'s rule; otherwise the total). `rows[i]` is the row that step i extended by `tokens[i]`,
+    so that `steps[i].log_probs[rows[i], tokens[i]]` add up to `logprob`.
     """
 
     tokens: tuple[int, ...]
@@ -68,21 +67,21 @@ class Hypothesis:
 
 @runtime_checkable
 class Rules(Protocol):
-    """Rules under which a strategy chooses (`models.foreign.elsewhere`); false where none is."""
+    """Rules under which a strategy chooses (`models.foreign.elsewhere`); falsy if empty."""
 
     def applied(
         self, scores: OfRows, rows: Tensor, prompt: int, limit: int, ends: tuple[int, ...]
     ) -> OfRows:
-        """Scores under the rules: of rows of ids, of which `prompt` were given and at most `limit`
-        are written behind; `ends` end an output."""
+        """Scores under the rules. `rows` are ids, the first `prompt` of which were given; at most
+        `limit` more are generated, and `ends` end an output."""
         ...
 
 
 class Strategy(ABC):
-    """What `decode` asks of a strategy. The defaults are those of one hypothesis per sentence.
+    """The interface that `decode` uses. The defaults are for one hypothesis per sentence.
 
-    `sums`: rules act on log-probabilities that are then added up, not on the logits of one choice.
-    `may_pad`: padding may be written even by a decoder that begins with it.
+    `sums`: rules act on log-probabilities, which are summed over steps, instead of logits.
+    `may_pad`: padding may be generated even if the decoder starts with the padding token.
     """
 
     sums: ClassVar[bool] = False
@@ -90,7 +89,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def probs(self, log_probs: OfRows) -> OfRows:
-        """What is left of the model's distribution: sums to 1, exactly 0 where cut."""
+        """The truncated distribution: sums to 1, exactly 0 where cut."""
 
     def choose(
         self, log_probs: OfLive, probs: OfLive, totals: Sequence[float], n: int, draw: float
@@ -98,19 +97,19 @@ class Strategy(ABC):
         """Up to `n` extensions (live hypothesis, token) of one sentence, best first.
 
         `totals` are the log-probabilities of the live hypotheses so far, `draw` is this step's
-        uniform number in [0, 1). Unless a strategy knows better: the most probable token.
+        uniform number in [0, 1). The default is the most probable token.
         """
         return [(0, int(log_probs[0].argmax()))]
 
     def room(self, n_finished: int, n_ends: int = 1) -> int:
-        """How many extensions of a sentence are asked for, with so many finished already; a
-        vocabulary has `n_ends` tokens that end an output."""
+        """How many extensions of a sentence to choose, given the number already finished; `n_ends`
+        tokens of the vocabulary end an output."""
         return 1 - n_finished
 
     def settle(
         self, made: Sequence[Hypothesis], ended: Sequence[Hypothesis], left: int
     ) -> tuple[list[Hypothesis], list[Hypothesis]]:
-        """Those that go on, and the answers so far, best first; `left` steps remain.
+        """The live hypotheses and the answers so far, best first; `left` steps remain.
 
         `made` are this step's extensions of one sentence, best first.
         """
@@ -118,17 +117,17 @@ class Strategy(ABC):
         return [each for each in made if not each.finished], sorted(finished, key=by_score)
 
     def score(self, logprob: float, length: int) -> float:
-        """What hypotheses of different lengths are compared by."""
+        """The score that compares hypotheses of different lengths."""
         return logprob
 
     def draws(self, n_sentences: int) -> Iterator[Sequence[float]]:
-        """One uniform number per sentence and step; zeros where nothing is drawn."""
+        """One uniform number per sentence and step; zeros for deterministic strategies."""
         return repeat((0.0,) * n_sentences)
 
 
 @dataclass(frozen=True)
 class Greedy(Strategy):
-    """Always the most probable token; the smallest id among equals."""
+    """Always the most probable token; ties go to the smallest id."""
 
     def probs(self, log_probs: OfRows) -> OfRows:
         best = log_probs.argmax(-1, keepdim=True)
@@ -137,18 +136,18 @@ class Greedy(Strategy):
 
 @dataclass(frozen=True)
 class Sample(Strategy):
-    """Draw each token at random, after three cuts, applied in this order.
+    """Sample each token after three steps, applied in this order.
 
-    temperature  probs = softmax(log_probs / temperature); towards 0 only the best token is left,
-                 so 0 is `Greedy` exactly; 1 leaves the model's own probabilities.
+    temperature  probs = softmax(log_probs / temperature); 1 leaves the model's probabilities
+                 unchanged, 0 (the limit) equals `Greedy` exactly.
     top_k        keep the k most probable tokens (Fan et al. 2018); 0 is off, as is k >= vocabulary.
-    top_p        of what is left, made to sum to 1 again, keep the fewest most probable tokens whose
-                 sum reaches p (Holtzman et al. 2020); 1 is off, 0 keeps the single best token.
+    top_p        after renormalising, keep the smallest set of most probable tokens whose sum
+                 reaches p (Holtzman et al. 2020); 1 is off, 0 keeps the single best token.
 
-    Equal probabilities rank by id. The draw is inverse: the first token, by id, at which the
-    running sum of the probabilities exceeds a uniform number. One number is spent per step, on a
-    forced token too, so forcing what was drawn changes nothing after it. Sentence i of a batch has
-    a generator of its own, with seed + i; torch's global one is neither read nor moved.
+    Ties are broken by id. Inverse transform sampling: the token is the first one, by id, at which
+    the cumulative sum of the probabilities exceeds a uniform number. Each step uses one number,
+    also for a forced token, so forcing a sampled token does not change later ones. Sentence i of a
+    batch has its own generator with seed + i; torch's global generator is not used.
 
     Raises ValueError unless temperature is finite and >= 0, top_k whole and >= 0, top_p in [0, 1],
     seed whole and in [0, 2**32).
@@ -170,7 +169,7 @@ class Sample(Strategy):
     def probs(self, log_probs: OfRows) -> OfRows:
         if self.temperature == 0:
             return Greedy().probs(log_probs)
-        # The best token at 0 and float64: no temperature, however small, makes 0 / 0 of it.
+        # Shift the maximum to 0, in float64: no temperature, however small, then gives 0 / 0.
         shifted = log_probs.double() - log_probs.max(-1, keepdim=True).values
         probs = (shifted / float(self.temperature)).softmax(-1)
         top_k = self.top_k if self.top_k < probs.shape[-1] else 0
@@ -183,14 +182,14 @@ class Sample(Strategy):
         if self.top_p < 1:
             before = torch.nn.functional.pad(kept.cumsum(-1)[:, :-1], (1, 0))
             reached = before >= self.top_p
-            reached[:, 0] = False  # the best token stays, for top_p = 0 too
+            reached[:, 0] = False  # keep the best token, also for top_p = 0
             kept = kept.masked_fill(reached, 0)
         return torch.zeros_like(probs).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
 
     def choose(
         self, log_probs: OfLive, probs: OfLive, totals: Sequence[float], n: int, draw: float
     ) -> list[tuple[int, int]]:
-        # right=True: the first running sum above the draw, which no token of probability 0 is.
+        # right=True: the first sum strictly above the draw, never a token of probability 0.
         running = probs[0].double().cpu().cumsum(-1)
         return [(0, int(torch.searchsorted(running, draw * running[-1], right=True)))]
 
@@ -204,27 +203,27 @@ class Sample(Strategy):
 
 @dataclass(frozen=True)
 class Beam(Strategy):
-    """Follow the `width` best hypotheses at once; finished ones take their place along.
+    """Beam search with `width` hypotheses; each finished one narrows the beam by one.
 
-    The rule, for each sentence, with `width` places:
-    1. At every step each live hypothesis is extended by every token. Extensions rank by the sum of
-       their log-probabilities, then by the rank of what they extend, then by token id.
-    2. The best (width - number finished) extensions survive, or all, when there are fewer.
-    3. A survivor that ends in eos is finished: it leaves the beam for good, keeps its place, and
-       the beam is narrower by one. The others are live. Everything else falls.
-    4. The search ends when nothing is live (`width` have finished) or at the limit.
+    The algorithm, for each sentence:
+    1. At every step each live hypothesis is extended by every token. Extensions are ranked by the
+       sum of their log-probabilities, then by the rank of their parent, then by token id.
+    2. The best (width - number finished) extensions are kept, or all if there are fewer.
+    3. A kept extension that ends in eos is finished: it is stored as an answer and no longer
+       extended, and the beam is narrower by one. The others are live.
+    4. The search ends when no hypothesis is live (`width` have finished) or at the limit.
     5. The answer is the finished hypothesis with the highest score = logprob /
-       length**length_penalty, the earlier finished among equals; length counts every token of the
-       output, forced ones and eos included. Only when none has finished is it the best live one.
+       length**length_penalty; ties go to the one that finished earlier. Length counts every token
+       of the output, including forced ones and eos. If none has finished, it is the best live one.
 
-    This is the search of Sutskever et al. 2014, §3.2, with the narrowing beam of Bahdanau et al.
-    2015's and Marian's decoders and the plain power of the length (Wu et al. 2016, §7, use
-    ((5 + length) / 6)**penalty). Other decoders refill the beam, or let finished hypotheses be
-    pushed out again, and find other answers. Under this rule width 1 is `Greedy` for every penalty,
-    and a beam as wide as there are outputs searches all of them.
+    This is the search of Sutskever et al. 2014, §3.2, with the narrowing beam of the decoders of
+    Bahdanau et al. 2015 and Marian, and a plain power of the length (Wu et al. 2016, §7, use
+    ((5 + length) / 6)**penalty). Other decoders refill the beam or replace finished hypotheses, and
+    find other answers. With this algorithm, width 1 equals `Greedy` for every penalty, and a beam
+    as wide as the number of outputs is an exhaustive search.
 
-    length_penalty 0 compares plain log-probabilities (and so favours short outputs), 1 the mean
-    per token, more than 1 favours long ones. A width beyond the vocabulary is fine.
+    length_penalty 0 compares plain log-probabilities (which favours short outputs), 1 the mean per
+    token; more than 1 favours long outputs. The width may exceed the vocabulary size.
     Raises ValueError unless width is a whole number >= 1 and length_penalty finite and >= 0.
     """
 
@@ -242,20 +241,20 @@ class Beam(Strategy):
     def choose(
         self, log_probs: OfLive, probs: OfLive, totals: Sequence[float], n: int, draw: float
     ) -> list[tuple[int, int]]:
-        # After a forced token of probability 0 every total is -inf: then the rest alone ranks.
+        # After a forced token of probability 0 the total is -inf: rank by this step alone.
         before = [total if total > -math.inf else 0.0 for total in totals]
         extended = log_probs.double() + log_probs.new_tensor(before, dtype=torch.float64)[:, None]
-        # Row by row: equal ones come in the order of their hypothesis, then of their token.
+        # Flattened by row: ties are ordered by hypothesis, then by token.
         return [divmod(at, log_probs.shape[1]) for at, _ in largest(extended.flatten(), n)]
 
     def room(self, n_finished: int, n_ends: int = 1) -> int:
         return self.width - n_finished
 
     def score(self, logprob: float, length: int) -> float:
-        # A power of -penalty runs to 0 where one of +penalty would overflow.
+        # length ** -penalty underflows to 0, whereas length ** penalty could overflow.
         return logprob * float(length) ** -self.length_penalty
 
 
 def by_score(hypothesis: Hypothesis) -> float:
-    """What answers are sorted by, the best first."""
+    """Sort key of answers, best first."""
     return -hypothesis.score

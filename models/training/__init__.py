@@ -1,5 +1,5 @@
-"""Training: data, objectives, the loop and evaluation. `python -m models train` is the way in.
+"""Training: data, objectives, the loop and evaluation. Run it with `python -m models train`.
 
-`loop.py` is the place to begin reading; `objectives/` says what is minimised, and `recipes/` holds
-what is this project's own.
+Start reading at `loop.py`; `objectives/` contains the loss functions, and `recipes/` everything
+specific to this project's models.
 """

@@ -11,7 +11,7 @@ from models.transformer import Model
 
 
 def best_epochs(curve: Sequence[Mapping[str, float | int]], n: int) -> list[int]:
-    """The `n` best epochs (from 1) of a curve: by BLEU, else by validation loss, else the last."""
+    """The `n` best epochs (from 1) by BLEU, if known, else by validation loss, else the last."""
 
     def goodness(row: Mapping[str, float | int]) -> tuple[float, float]:
         return (float(row.get("bleu", 0)), -float(row.get("valid_loss", -row["epoch"])))
@@ -23,7 +23,7 @@ def best_epochs(curve: Sequence[Mapping[str, float | int]], n: int) -> list[int]
 def average_snapshots(model: Model, paths: list[Path]) -> None:
     """Set `model`'s weights to the mean of snapshots (Vaswani et al. 2017, §6.1).
 
-    Raises ValueError for no snapshot at all, CheckpointError for one that does not fit.
+    Raises ValueError if `paths` is empty, CheckpointError if a snapshot does not fit the model.
     """
     if not paths:
         raise ValueError("there is no snapshot to average")

@@ -1,4 +1,4 @@
-"""Every command of `python -m models`; those that train and evaluate models are written here."""
+"""All commands of `python -m models`, and the implementation of `train` and `evaluate`."""
 
 import argparse
 import json
@@ -51,7 +51,7 @@ DESCRIPTION = (
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 0 when it worked, 1 with a message on standard error when it did not."""
+    """Run one command; return 0 on success, or 1 after printing an error to stderr."""
     parser = argparse.ArgumentParser(prog="python -m models", description=DESCRIPTION)
     add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
     args = parser.parse_args(arguments)
@@ -83,7 +83,7 @@ def train(args: argparse.Namespace) -> None:
         made = start.tokenizer if start else train_tokenizer(texts, size, special_tokens=special)
         made.save(out / TOKENIZER)
     if dist.is_initialized():
-        dist.barrier()  # one process made the tokenizer, all read it
+        dist.barrier()  # one process writes the tokenizer, all read it
     tokenizer = Tokenizer.load(out / TOKENIZER)
     if tokenizer.vocab_size != recipe.model.vocab_size:
         raise ValueError(
@@ -131,9 +131,10 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = False) -> list[Row]:
-    """The rows to train on, or those held apart: none where no file was given for these.
+    """The training rows or, if `held_apart`, the validation rows (none without a file).
 
-    `option` is what gave the file. Raises ValueError for one that the recipe would not read.
+    `option` is the command-line option of `path`, for messages. Raises ValueError if there is a
+    file although the recipe has a task, or neither a file nor a task for training.
     """
     paired = recipe.model.reads_source
     if recipe.data.task is not None:
@@ -191,10 +192,10 @@ def _count(text: str) -> int:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add every command to what `ArgumentParser.add_subparsers()` returned.
+    """Add every command to the result of `ArgumentParser.add_subparsers()`.
 
-    `args.run(args)` then runs the one that was chosen; it raises ValueError or OSError, whose
-    message is meant for the user.
+    `args.run(args)` then runs the chosen command; it raises ValueError or OSError with a message
+    for the user.
     """
     using.add_commands(commands)
 

@@ -27,7 +27,7 @@ PAIRS = 16  # pairs per step, over all processes
 
 @dataclass(kw_only=True)
 class DirectPreference(OfOwnText):
-    """Learn `training.material.preferences`; `weight` is the weight of a pair relative to a label."""
+    """Learn `training.material.preferences`; `weight` weighs a pair relative to a label."""
 
     _before: Model | None = field(default=None, init=False, repr=False, compare=False)
 
