@@ -19,6 +19,6 @@ def test_a_mask_is_typed_mended_and_put_into_the_model(visitor: Visitor) -> None
     visitor.shows(t("certify.future_leak.title", lang="en"))
     editor.fill("def may_attend(q, k):\n    return k <= q")
     visitor.page.locator(".st-key-workshop-run button").click()
-    visitor.shows("Right: all 147 values")
+    visitor.shows("Correct: all 147 values")
     visitor.shows(t("workshop.certified", lang="en", count=12))
     visitor.page.wait_for_url(lambda url: "solved=causal" in url)

@@ -81,7 +81,7 @@ def test_own_pairs_are_counted_and_too_few_are_refused(open_page: Open) -> None:
     assert "With an empty side: 1." in everything(at)
     assert not at.warning
     assert at.button(key="training.start").disabled is False
-    assert "Rows: 2, too few to hold any back" in everything(at)
+    assert "2 examples are too few for a validation set" in everything(at)
 
 
 def test_pressing_start_gives_a_room_and_a_link_to_it(open_page: Open, room: Room) -> None:
@@ -108,8 +108,8 @@ def test_both_accuracies_are_said_and_a_fault_has_its_card(open_page: Open, room
     run = trained(room, parse_setup(SMALL), 0.0, 0.25)
     run.faults = [(30, "no_causal", True)]
     at = open_page("training", setup=SMALL, room=room.name)
-    assert "35 % of the tokens are right when the right beginning is given, 25 %" in everything(at)
-    assert "Given the right beginning, 35 % of the tokens are right, alone 25 %" in everything(at)
+    assert "token accuracy is 35 % with teacher forcing and 25 %" in everything(at)
+    assert "35 % of the tokens are right with teacher forcing, 25 %" in everything(at)
 
 
 def test_a_press_on_stop_is_answered_before_the_process_has_stopped(
@@ -142,7 +142,7 @@ def test_two_kinds_of_training_are_compared_by_their_seeds(open_page: Open, room
         trained(room, replace(other, seed=seed), 0.0, two)
     link = {"setup": SMALL, "room": room.name, "part": "compared", "picture": "free"}
     at = open_page("training", **link)
-    assert "Heads: 2 · 2 seeds” has 85 % (80 % – 90 %)" in everything(at)
+    assert "Heads: 2 · 2 seeds” reaches 85 % (80 % – 90 %)" in everything(at)
     assert "the first is better" in everything(at)
     trained(room, replace(other, seed=3), 0.0, 0.85)
     at = open_page("training", **link)

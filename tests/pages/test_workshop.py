@@ -39,7 +39,7 @@ def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page: Open, lan
 def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page: Open) -> None:
     at = typed(open_page("workshop"), tasks()[0].reference)
     assert not at.exception
-    assert reading(at, "Right: all 147 values in 5 cases")
+    assert reading(at, "Correct: all 147 values in 5 cases")
     assert t("workshop.certified", lang="en", count=12) in everything(at)
     assert t("workshop.same", lang="en") in everything(at)
     assert link(at)["solved"] == "causal"
@@ -82,12 +82,12 @@ def test_a_mask_without_a_place_in_the_model_says_so(open_page: Open) -> None:
         ("def may_attend(q, k) return k", "Line 1, column 22: this is not Python: Expected"),
         ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
         ("def attend(q, k): return True", "There is no function `may_attend`"),
-        ("def may_attend(q, k): return 1", "It returned the number 1; what is wanted is `True`"),
-        ("def may_attend(q, k): return [q]", "It returned a list of 1; what is wanted is"),
-        ("def may_attend(q, k): pass", "It returned `None`; what is wanted is"),
+        ("def may_attend(q, k): return 1", "It returned the number 1; expected `True`"),
+        ("def may_attend(q, k): return [q]", "It returned a list of 1; expected"),
+        ("def may_attend(q, k): pass", "It returned `None`; expected"),
         ("def may_attend(q, k): return open('x')", "`open('x')` is not available"),
         ("def may_attend(q, k): return 1 // k", "ZeroDivisionError"),
-        ("x = 1\n" * 300, "301 lines are more than the 120"),
+        ("x = 1\n" * 300, "The program has 301 lines; the limit is 120"),
         ("def may_attend(q, k): return k <= q #\u202e", "override"),
         ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
         (" ", "Nothing has been written yet"),
@@ -115,9 +115,11 @@ def test_hints_come_one_after_another_and_then_the_solution(open_page: Open) -> 
 
 def test_a_check_is_told_which_of_the_wrong_ones_it_lets_through(open_page: Open) -> None:
     at = open_page("workshop", task="check_causal")
-    assert reading(at, "Your check catches 3 of 6. One that it lets through: No row sees itself.")
+    assert reading(
+        at, "Your check rejects 3 of 6 wrong ones. One that it accepts: No row sees itself."
+    )
     typed(at, "def check(may_attend): return False", "check_causal")
-    assert reading(at, "Your check rejects a right one. It catches 6 of 6")
+    assert reading(at, "Your check rejects a correct one. It rejects 6 of 6")
 
 
 def test_without_the_package_all_but_running_is_there(

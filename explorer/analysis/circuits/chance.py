@@ -72,11 +72,10 @@ def shuffle(model: Model, draw: torch.Generator) -> None:
 
 
 def _copy(model: Model) -> Model:
-    """A copy of a model that shares no weights with it."""
-    weight = next(model.parameters())
+    """A copy on the CPU in float32 that shares no weights with the model."""
     with seeded(SEED):  # the randomly drawn weights are overwritten
         copy = build_model(model.config)
-    copy = copy.to(weight.device, weight.dtype).requires_grad_(False).eval()
+    copy = copy.requires_grad_(False).eval()
     copy.load_state_dict(model.state_dict())
     copy.marks = model.marks
     speed_up(copy)

@@ -41,13 +41,13 @@ def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page: Open) -> 
     at.selectbox(key="causes.key").set_value(other).run()
     at.selectbox(key="causes.against").set_value(0).run()
     assert not at.exception
-    assert "differ by" in reading(at, "differ by")
+    assert "differ by" in reading(at, "the scores of")
     kept = link(at)
     assert (kept["row"], kept["key"], kept["beside_key"]) == ("2", str(other), "0")
     at.selectbox(key="causes.against").set_value(-1).run()
     assert "beside_key" not in link(at)
     again = open_page("causes", **kept)
-    assert "differ by" in reading(again, "differ by")
+    assert "differ by" in reading(again, "the scores of")
 
 
 @pytest.mark.parametrize("side", ["query", "key"])
