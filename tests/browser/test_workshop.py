@@ -20,5 +20,5 @@ def test_a_mask_is_typed_mended_and_put_into_the_model(visitor: Visitor) -> None
     editor.fill("def may_attend(q, k):\n    return k <= q")
     visitor.page.locator(".st-key-workshop-run button").click()
     visitor.shows("Correct: all 147 values")
-    visitor.shows(t("workshop.certified", lang="en", count=12))
+    visitor.shows(t("workshop.certified", lang="en", count=14))
     visitor.page.wait_for_url(lambda url: "solved=causal" in url)

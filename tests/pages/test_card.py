@@ -167,7 +167,7 @@ def test_the_button_under_the_model_leads_there_and_keeps_the_model(
     at = AppTest.from_file("../../app.py", default_timeout=60)
     at.query_params["model"] = "copy"
     at.run()
-    assert [title.value for title in at.title] == [t("heads.title", lang="en")]
+    assert [title.value for title in at.title] == [t("start.title", lang="en")]
     at.button(key="sidebar.card").click().run()
     assert [title.value for title in at.title] == [t("card.title", lang="en")]
     assert at.query_params["model"] == "copy"

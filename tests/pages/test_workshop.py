@@ -40,7 +40,7 @@ def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page: Ope
     at = typed(open_page("workshop"), tasks()[0].reference)
     assert not at.exception
     assert reading(at, "Correct: all 147 values in 5 cases")
-    assert t("workshop.certified", lang="en", count=12) in everything(at)
+    assert t("workshop.certified", lang="en", count=14) in everything(at)
     assert t("workshop.same", lang="en") in everything(at)
     assert link(at)["solved"] == "causal"
     assert "programs" not in link(at)
@@ -64,7 +64,7 @@ def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page: Ope
     task = task_of("window")
     assert task is not None
     typed(at, task.reference, "window")
-    kept = t("workshop.as_expected", lang="en", kept=11, count=12)
+    kept = t("workshop.as_expected", lang="en", kept=13, count=14)
     assert kept in everything(at)
     open_cells = t("certify.open_cells.title", lang="en")
     assert t("workshop.expected", lang="en", promise=open_cells) in everything(at)
