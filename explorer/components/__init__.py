@@ -1,7 +1,7 @@
 """Views that Plotly cannot draw fast enough: canvas and DOM components that respond to clicks.
 
-Arrays and labels in, the clicked address out. Each view is a pure function that packs the payload
-(`pack_…`) and a thin call of Streamlit; its JS and CSS lie beside it.
+A view takes arrays and labels and returns the clicked address. Each consists of a pure function
+that packs the payload (`pack_…`), a thin Streamlit call, and JS and CSS files of the same name.
 """
 
 from explorer.components.batch_rows import batch_rows, pack_batch_rows

@@ -28,7 +28,7 @@ WORDS = (
 
 
 def batch_rows(data: bytes, *, key: str) -> None:
-    """Show the rows of a batch one below another, as `pack_batch_rows` packed them."""
+    """Show the sequences of a batch, packed by `pack_batch_rows`, one below the other."""
     view("batch_rows")(key=key, data=data)
 
 
@@ -42,11 +42,11 @@ def pack_batch_rows(
     padding: str,
     words: Words,
 ) -> bytes:
-    """The payload: `counts` [sentence, pos] False = this label is ignored; `losses` in nats.
+    """Pack the payload. `counts` [sentence, pos]: False = label ignored; `losses` in nats.
 
-    `padding` is the label of padding, which is hatched.
+    `padding` is the label text of padding; these cells are hatched.
 
-    Raises ValueError naming sizes that disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     check_length("labels", len(labels), len(inputs), "rows of inputs")
     for name, array in (("counts", counts), ("losses", losses)):

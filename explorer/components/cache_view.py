@@ -1,4 +1,4 @@
-"""A key/value cache as a picture: one column per step, and fixed columns for the source."""
+"""The KV cache as a picture: one column per step, and fixed columns for the source."""
 
 from collections.abc import Sequence
 
@@ -33,7 +33,7 @@ WORDS = (
 
 
 def cache_view(data: bytes, *, key: str) -> None:
-    """Show the cache that `pack_cache_view` packed; it is scrubbed in the browser."""
+    """Show the cache packed by `pack_cache_view`; the browser steps through it on its own."""
     view("cache_view")(key=key, data=data)
 
 
@@ -51,11 +51,11 @@ def pack_cache_view(
     step: int = 0,
     words: Words,
 ) -> bytes:
-    """The payload: lengths of vectors [layer, kv_head, pos], as bytes of their largest.
+    """Pack the payload: vector lengths [layer, kv_head, pos], one byte each, scaled by the largest.
 
-    After step i the row's columns 0 to first + i are there and take `n_bytes[i]`. `kept_heads` of
-    the key/value heads are drawn as kept, the others as saved. Raises ValueError naming sizes that
-    disagree.
+    After step i the cache holds columns 0 to first + i, which take `n_bytes[i]`. The first
+    `kept_heads` key/value heads are drawn as stored, the others as saved memory. Raises ValueError
+    with the sizes if they disagree.
     """
     n_layers, n_heads, n_row = keys.shape
     if values.shape != keys.shape:
@@ -86,6 +86,6 @@ def pack_cache_view(
 
 
 def _shades(lengths: Floats) -> Bytes:
-    """0 to 255, a share of the largest length."""
+    """Lengths as 0 to 255, relative to the largest."""
     top = float(lengths.max(initial=0.0)) or 1.0
     return (255 * lengths / top + 0.5).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The film of a decoding: every step in one payload, played and scrubbed by the browser alone."""
+"""An animation of decoding: one payload holds every step, and the browser plays it on its own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,20 +62,21 @@ LEVELS = 65535
 
 @dataclass(frozen=True)
 class Frame:
-    """One step: its candidates, and in a sentence why the chosen one was taken."""
+    """One step: its candidates, and a sentence that explains the choice."""
 
     tokens: tuple[str, ...]
     own: tuple[float, ...]  # the model's own probability of each candidate
-    left: tuple[float, ...]  # what the cuts left of it
+    left: tuple[float, ...]  # probability after top-k and top-p
     kept: tuple[bool, ...]
-    chosen: int  # its place among the candidates
+    chosen: int  # index among the candidates
     forced: bool
     why: str
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What the film shows: the step, and whose attention; None is the mean of all."""
+    """What the film shows: the step, and the layer and head of the attention (None: mean of
+    all)."""
 
     step: int = 0
     layer: int | None = None
@@ -94,10 +95,10 @@ def film(
     places: Sequence[int] | None = None,
     words: Words,
 ) -> tuple[Scene | None, tuple[int, int] | None]:
-    """Show the film; return where the visitor has just come to rest, and what he took instead.
+    """Show the film; return the scene at which it was stopped, and the candidate chosen instead.
 
-    The second is (step, place among its candidates). Nothing is sent while the film plays. The
-    arguments are those of `pack_film`.
+    The second is (step, index of the candidate). Nothing is sent while the film plays. Takes the
+    arguments of `pack_film`.
     """
     resting = sent(key, "rested")
     rested = read_scene(resting, len(frames), own.shape[0], own.shape[1])
@@ -118,17 +119,19 @@ def film(
 
 
 def sent_scene(key: str, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
-    """Where the film with this key has just come to rest, before it is drawn again; else None."""
+    """The scene at which the film with this key was just stopped, before it is redrawn; else
+    None."""
     return read_scene(sent(key, "rested"), n_steps, n_layers, n_heads)
 
 
 def sent_choice(key: str, frames: Sequence[Frame]) -> tuple[int, int] | None:
-    """(step, candidate) that was just taken in the film with this key; else None."""
+    """The (step, candidate) just chosen in the film with this key; else None."""
     return read_taken(sent(key, "taken"), frames)
 
 
 def read_scene(given: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
-    """What the browser sent as a scene, without what no longer exists; None for nothing."""
+    """Validate a scene sent by the browser, dropping indices that no longer exist; None if
+    empty."""
     if not isinstance(given, Mapping):
         return None
     return Scene(
@@ -139,7 +142,7 @@ def read_scene(given: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene |
 
 
 def read_taken(given: Any, frames: Sequence[Frame]) -> tuple[int, int] | None:
-    """What the browser sent as (step, candidate); None for nothing, or for what is not there."""
+    """Validate a (step, candidate) sent by the browser; None if missing or out of range."""
     if not isinstance(given, list | tuple) or len(given) != 2:
         return None
     step = inside(given[0], len(frames))
@@ -161,15 +164,15 @@ def pack_film(
     file: str = "headlight-film",
     words: Words,
 ) -> bytes:
-    """The payload: `row` is the decoder's row after the last step, `own` its self-attention.
+    """Pack the payload. `row` is the decoder's input after the last step, `own` its self-attention.
 
-    `own` is [layer, head, step, pos]: the row that each step's newest token has over the row so
-    far, 0 behind it; `cross` [layer, head, step, src] over `source`. `row` holds one token more
-    than the last step has read, its own. Where a text is filled in instead, `places` says which
-    token each step is about: `own` is its row, `row` the text when it is whole, and the token that
-    `row` has beyond it is the mask. With a `grain`, weights travel in one byte each, in steps of so
-    many codes, and the film writes them as rounded. `file` begins the names of pictures that are
-    kept. Raises ValueError naming sizes that disagree.
+    `own` is [layer, head, step, pos]: the attention of each step's newest token to the tokens so
+    far, 0 after it; `cross` is [layer, head, step, src] over `source`. `row` has one token more
+    than the last step has read: the token of that step. If masked tokens are filled in instead,
+    `places` gives the position of each step, `own` the attention of that position, `row` the
+    complete text followed by the mask token. With a `grain`, weights are sent in one byte each, in
+    steps of `grain` codes, and shown as rounded. `file` is the prefix of the names of saved
+    pictures. Raises ValueError with the sizes if they disagree.
     """
     n_steps = len(frames)
     if own.ndim != 4 or own.shape[2] != n_steps:
@@ -225,7 +228,7 @@ def _coarse(weights: Floats, grain: int) -> Bytes:
 
 
 def fine(weights: Floats) -> Bytes:
-    """Weights 0 to 1 in two bytes each, the lower first: a mean of many of them stays right."""
+    """Weights 0 to 1 in two little-endian bytes each, precise enough to average many of them."""
     if weights.size and not (weights.min() >= 0 and weights.max() <= 1.0001):
         low, high = float(weights.min()), float(weights.max())
         raise ValueError(f"weights run from {low:.4g} to {high:.4g}, expected 0 to 1")

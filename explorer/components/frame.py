@@ -1,4 +1,4 @@
-"""A narrow screen's top bar, and what only the browser can do for the frame round a page."""
+"""The top bar on narrow screens, and the parts of the page frame that need the browser."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,15 +20,15 @@ def frame(
     chosen: Sequence[object],
     words: Words,
 ) -> str | None:
-    """Mount it once per run, on every page; the page that was just picked in its bar, else None.
+    """Return the page just picked in the bar, else None. Mount once per run, on every page.
 
-    `theme` is "light", "dark", or "" for the visitor's; `beamer`, whether it is for a class, where
-    the sidebar starts closed. On a narrow screen, where Streamlit puts the menu into the sidebar, a
-    bar names the `current` page, leads to all `pages` (name: title) and opens the sidebar; below it
-    stands the `sentence` with a button to run another, which calls `on_sentence` before the script
-    runs again; a class does without. The sidebar covers the page there; it closes when something
-    of `chosen` has changed, or of `typed` unless the visitor is already at the next field.
-    Raises ValueError for other words than `WORDS`.
+    `theme` is "light", "dark", or "" for the browser's; `beamer` is the classroom mode, in which
+    the sidebar starts closed. On a narrow screen Streamlit puts the menu into the sidebar, so a bar
+    names the `current` page, links to all `pages` (name: title) and opens the sidebar. Below it is
+    the `sentence` with a button to run another one, which calls `on_sentence` before the next run
+    (not in classroom mode). The sidebar covers the page there. It closes when a value in `chosen`
+    changes, or one in `typed` unless the focus is already in the next field. Raises ValueError if
+    the words differ from `WORDS`.
     """
     import streamlit as st
 
@@ -55,5 +55,5 @@ def frame(
 
 def _take(on_sentence: Callable[[str], None]) -> None:
     given = sent(_KEY, "sentence")
-    if isinstance(given, str):  # whoever speaks the protocol may send anything
+    if isinstance(given, str):  # untrusted: a client may send anything
         on_sentence(given)

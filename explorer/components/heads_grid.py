@@ -1,4 +1,4 @@
-"""All heads small, as the linked view shows them at first, made layer by layer."""
+"""Thumbnails of all heads, the first state of the linked view, made layer by layer."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,10 +16,11 @@ Cells = tuple[Floats, Bools]
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Every head and then every aggregate small.
+    """Thumbnails of every head, then of every aggregate.
 
     `shape` is [layer, head, query, key] of the heads; `codes` [head, row, column] are weights as
-    `encode_weights` writes them, pooled by `step` cells a side; `darkest` is the largest weight.
+    `encode_weights` writes them, pooled in `step` x `step` squares; `darkest` is the largest
+    weight.
     """
 
     shape: tuple[int, int, int, int]
@@ -29,12 +30,13 @@ class Grid:
 
     @once
     def open(self) -> Bools:
-        """The pixels [row, column] that are open in some head: only those travel."""
+        """The pixels [row, column] that are unblocked in some head; only these are sent."""
         return open_pixels(self.codes)
 
     @once
     def digest(self) -> str:
-        """What names these thumbnails, so that a browser that has them needs none again."""
+        """A hash of these thumbnails, so that a browser that already has them is not sent them
+        again."""
         return blake2b(np.ascontiguousarray(self.codes).tobytes(), digest_size=12).hexdigest()
 
 
@@ -44,11 +46,11 @@ def grid(
     n_aggregates: int = 0,
     whole: bool = False,
 ) -> Grid:
-    """The grid of `parts`: each layer's heads, then further ones, each [head, query, key].
+    """Build the grid of `parts`: the heads of each layer, then the aggregates, each [head, query,
+    key].
 
-    `whole` makes none of them smaller. One part after another is asked for and made small, so that
-    they never all stand in memory.
-    Raises ValueError for weights outside 0 to 1.
+    `whole` turns pooling off. Parts are requested and pooled one at a time, so that they are never
+    all in memory. Raises ValueError for weights outside 0 to 1.
     """
     *_, n_query, n_key = shape
     step = 1 if whole else step_of(n_query, n_key)

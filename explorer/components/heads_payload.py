@@ -1,4 +1,5 @@
-"""What the linked view of heads sends: every head small, the opened and pinned ones exactly."""
+"""The payload of the linked view of heads: thumbnails of all, exact cells of open and pinned
+ones."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,27 +20,27 @@ Scale = Literal["linear", "log", "rank"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 MAX_PINNED = 3
-"""The most heads that can still be read side by side."""
+"""The most heads that are legible side by side."""
 
 MAX_SIDE = 64
-"""Cells a side of a thumbnail; more would be finer than the screen that draws them."""
+"""Largest side of a thumbnail in cells; a screen shows no more."""
 
 EXACT_BYTES = 200_000
-"""Up to this much, a view that stands alone carries the cells of all heads, counted as 32 bits."""
+"""Up to this many bytes (at 32 bits per cell), a standalone view includes all heads exactly."""
 
 MAX_BYTES = 1_000_000
-"""What all thumbnails take on their way to the browser: under a causal mask 30 layers of 9 heads at
-64 tokens whole; a thousand heads, where nothing is blocked, as 22 x 22 cells."""
+"""Most bytes of all thumbnails together: enough for 30 layers of 9 heads at 64 tokens under a
+causal mask unpooled, or for a thousand heads without a mask at 22 x 22 cells."""
 
 
 @dataclass(frozen=True)
 class HeadsSelection:
-    """What is chosen in the view; layers, heads and queries count from 0.
+    """The selection in the view; layers, heads and queries count from 0.
 
-    `opened` is the head shown large, `pinned` the ones kept beside it, `query` the locked row,
-    None when free, `key` its chosen cell, None where none is. `scale` and `shared` (else each
-    head has a range of its own) say how weights become colours, `by_measure` that the head with
-    the largest measure comes first.
+    `opened` is the head shown large, `pinned` are the heads next to it, `query` is the locked query
+    (None: not locked) and `key` its selected cell (None: none). `scale` and `shared` (False: each
+    head has its own range) define how weights become colours. `by_measure` sorts heads by the
+    measure, largest first.
     """
 
     opened: Address | None = None
@@ -52,16 +53,17 @@ class HeadsSelection:
 
     @property
     def shown(self) -> tuple[Address, ...]:
-        """Every head that is shown large: the pinned ones, then the opened one."""
+        """Every head shown large: the pinned ones, then the open one."""
         opened = () if self.opened is None or self.opened in self.pinned else (self.opened,)
         return self.pinned + opened
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """One number per head, `values` [layer, head], NaN where there is none, and its `name`.
+    """One number per head:
 
-    `percent` shows 0.12 as "12 %". The view tints by it, and can sort by it.
+    `values` [layer, head], NaN if missing, and its `name`. `percent` shows 0.12 as "12 %". The view
+    tints heads by it and can sort by it.
     """
 
     name: str
@@ -71,7 +73,7 @@ class Measure:
 
 @dataclass(frozen=True)
 class Heads:
-    """The addresses of a view: layers of heads row by row, then the aggregates as one more row."""
+    """The addresses of a view: heads layer by layer, then the aggregates as one more layer."""
 
     n_layers: int
     n_heads: int
@@ -85,7 +87,7 @@ class Heads:
         return tuple((layer, head) for layer, n_heads in rows for head in range(n_heads))
 
     def index(self, address: Address) -> int | None:
-        """The place of an address in the flat order, None where there is no such head."""
+        """The index of an address in the flat order, None if there is no such head."""
         layer, head = address
         regular = 0 <= layer < self.n_layers and 0 <= head < self.n_heads
         aggregate = layer == self.n_layers and 0 <= head < self.n_aggregates
@@ -93,9 +95,10 @@ class Heads:
 
 
 def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSelection | None:
-    """What the browser sent as a selection, without what no longer exists; None for nothing.
+    """Validate a selection sent by the browser, dropping indices that no longer exist; None if
+    empty.
 
-    A click can arrive late, on data that meanwhile has fewer heads or tokens.
+    A click can arrive late, when the data already has fewer heads or tokens.
     """
     if not isinstance(sent, Mapping):
         return None
@@ -124,22 +127,22 @@ def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSe
 
 
 def step_of(n_query: int, n_key: int) -> int:
-    """How many cells a side one pixel of a thumbnail holds, which has at most MAX_SIDE a side."""
+    """The side, in cells, of one thumbnail pixel, so that a thumbnail has at most MAX_SIDE per
+    side."""
     return max(1, -(-max(n_query, n_key) // MAX_SIDE))
 
 
 def open_pixels(codes: Bytes) -> Bools:
-    """The pixels [row, column] that are open in some thumbnail of [head, row, column].
+    """The pixels [row, column] that are unblocked in some thumbnail of [head, row, column].
 
-    They alone travel, which under a causal mask is little more than half. All of them where all
-    are blocked.
+    Only these are sent: little more than half under a causal mask. All of them if all are blocked.
     """
     some: Bools = (codes != BLOCKED).any(axis=0)
     return some if some.any() else np.ones_like(some)
 
 
 def further_step(codes: Bytes) -> int:
-    """By how much to pool thumbnails so that they travel in MAX_BYTES, or are one pixel each."""
+    """The pooling step with which thumbnails fit into MAX_BYTES, or are one pixel each."""
     n, *sides = codes.shape
     some = open_pixels(codes).astype(np.uint8)[None]
     step = 1
@@ -149,7 +152,7 @@ def further_step(codes: Bytes) -> int:
 
 
 def pool(codes: Bytes, step: int) -> Bytes:
-    """Each step x step square of [head, query, key] as its largest weight; 255 if all blocked.
+    """Max-pool [head, query, key] in step x step squares; 255 if all cells are blocked.
 
     The maximum keeps a thin diagonal visible where a mean would wash it out.
     """
@@ -166,15 +169,15 @@ def pool(codes: Bytes, step: int) -> Bytes:
 
 
 _ROUNDING = np.concatenate([[5e-324], np.arange(5, 1000, 10) / 1e4, np.arange(105, 1000, 10) / 1e3])
-"""Where the written percentage changes: "0.0 %", "< 0.1 %", "0.1 %" … "9.9 %", "10 %" … "100 %", as
-numbers.js writes it."""
+"""Weights at which the displayed percentage changes: "0.0 %", "< 0.1 %", "0.1 %" … "9.9 %", "10 %"
+… "100 %", as in numbers.js."""
 
 
 def halves(pattern: Floats) -> Bytes:
     """Weights [query, key] as the two little-endian bytes of each float16: [query, key, 2].
 
-    Where the nearest one would be written as another percentage than the weight itself, its
-    neighbour on the weight's side is taken, so that readers see the digits of the weight.
+    If the nearest float16 would display as another percentage than the weight, its neighbour on the
+    weight's side is used, so that the displayed digits are exact.
     """
     weights = np.clip(pattern, 0, 1)
     near = weights.astype(np.float16)
@@ -187,7 +190,7 @@ def halves(pattern: Floats) -> Bytes:
 def row_sums(pattern: Floats) -> Bytes:
     """The sum of each row of [query, key] as the eight little-endian bytes of a float64.
 
-    It is that of the weights as the model computed them: in a long row rounding would show.
+    Computed from the unrounded weights: rounding errors would add up in a long row.
     """
     sums = pattern.sum(axis=1, dtype=np.float64).astype("<f8")
     return sums.view(np.uint8).reshape(len(pattern), 8)
@@ -198,10 +201,10 @@ def reasons(
     whys: NDArray[np.str_] | Sequence[Sequence[str]] | None,
     known: list[str],
 ) -> Bytes:
-    """Per cell 0 where open, 1 where blocked, or 2 + the place of its reason in `known`.
+    """Per cell: 0 if open, 1 if blocked, or 2 + the index of its reason in `known`.
 
-    New reasons are added to `known`. Raises ValueError when the words do not fit the cells, or
-    are more than a byte can tell.
+    New reasons are added to `known`. Raises ValueError if the words do not match the cells, or if
+    there are more reasons than fit into a byte.
     """
     codes = blocked.astype(np.uint8)
     if whys is None:
@@ -233,9 +236,10 @@ def summary(
 
 
 def measure_head(measure: Measure, shape: tuple[int, int]) -> dict[str, Any]:
-    """A measure for the head: its texts, its order (largest first) and its shares of the range.
+    """A measure for the payload's JSON head: texts, order (largest first) and values scaled to 0 to
+    1.
 
-    Raises ValueError naming the sizes when it does not have one value a head.
+    Raises ValueError with the sizes unless it has one value per head.
     """
     values = np.asarray(measure.values, np.float64)
     if values.shape != shape:

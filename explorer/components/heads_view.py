@@ -1,4 +1,4 @@
-"""All heads of a site, the opened ones as heatmap and as text: one view, linked in the browser."""
+"""All heads of one kind of attention, the open ones as heatmap and text, linked in the browser."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -87,11 +87,11 @@ def heads_view(
 ) -> HeadsSelection:
     """Show `patterns` [layer, head, query, key] linked; return what is selected now.
 
-    `selection` is what is open, pinned and locked; a click in the browser takes precedence and is
-    returned in the run that it starts (`sent_selection` reads it earlier in that run), so keep what
-    is returned and pass it again. `options` are those of `pack_heads_view`. Hovering and locking
-    light up in the browser, without waiting for a run. Where the browser says that it holds these
-    thumbnails they are not sent again.
+    `selection` is what is open, pinned and locked. A click in the browser takes precedence and is
+    returned in the run that it starts (`sent_selection` reads it earlier in that run), so store the
+    result and pass it again. `options` are those of `pack_heads_view`. Hovering and locking are
+    handled in the browser, without a run. Thumbnails that the browser already has are not sent
+    again.
     """
     aggregates = options.get("aggregates") or {}
     n_layers, n_heads, *_ = patterns.shape
@@ -114,7 +114,7 @@ def heads_view(
         sent=without(data, "cells") if holds else data,
         on_picked_change=lambda: None,
         on_down_change=lambda: None,
-        on_lost_change=lambda: None,  # thumbnails that it was said to hold: this run sends them
+        on_lost_change=lambda: None,  # the browser lacks thumbnails: this run sends them
     )
     return now
 
@@ -122,9 +122,9 @@ def heads_view(
 def sent_selection(
     key: str, shape: tuple[int, int, int, int], n_aggregates: int = 0
 ) -> HeadsSelection | None:
-    """What was just chosen in the view with this key, before it is drawn again; else None.
+    """The selection just made in the view with this key, before it is redrawn; else None.
 
-    `shape` is that of its patterns: [layer, head, query, key].
+    `shape` is the shape of its patterns: [layer, head, query, key].
     """
     n_layers, n_heads, n_query, n_key = shape
     return read_selection(
@@ -133,7 +133,7 @@ def sent_selection(
 
 
 def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Index | None:
-    """The [layer, head, query, key] whose way down was just taken in this view; else None."""
+    """The [layer, head, query, key] whose link to the page One cell was just clicked; else None."""
     return index_of(sent(key, "down"), shape)
 
 
@@ -163,25 +163,25 @@ def pack_heads_view(
     file: str = "headlight",
     words: Words,
 ) -> bytes:
-    """The payload of `heads_view`: thumbnails of all heads, the cells of the shown ones.
+    """Pack the payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
 
-    Cells travel in 16 bits, which are written with the same digits as the weights themselves; of
-    thumbnails the pixels that some head has open, in 8.
+    Cells are sent in 16 bits, which display the same digits as the weights themselves; thumbnail
+    pixels that are unblocked in some head, in 8 bits.
 
-    `about_to_write` [query] is what each row predicts, written beside its token; "" says nothing.
-    `mask` True = may attend, broadcastable to `patterns`. `blocked_by(layer, head)` gives words
-    [query, key] for the blocked cells of one head; only shown heads are asked for. `labels` name
-    the heads row by row ("L1·H1" … when None). `aggregates` are further named patterns [query, key]
-    behind the heads, an average or a rollout say, with addresses (n_layers, 0), (n_layers, 1) …
-    and a mask broadcastable to [aggregate, query, key]. `measure` is written under each head and
-    can sort them. `top` is the darkest weight when shared (None: the largest there is). Weights
-    under `least` draw no line. `turn` echoes what the browser counted. In place of patterns there
-    may be a `Grid` of them and of the aggregates, whose names alone count then, with `cells_of` for
-    those that are shown. `alone`: there is no Python to ask for more, so every head travels whole,
-    exactly while all fit into `EXACT_BYTES`, else in steps of `grain` codes; the view says how far
-    that is from the truth. With a `grain` the exact heads travel as the digits that are read.
-    `file` begins the names of pictures that are kept.
-    Raises ValueError naming the sizes that disagree.
+    `about_to_write` [query] is each query's predicted token, shown next to its own ("": none).
+    `mask`: True = may attend, broadcastable to `patterns`. `blocked_by(layer, head)` gives words
+    [query, key] for the blocked cells of one head; it is called for shown heads only. `labels` name
+    the heads layer by layer (None: "L1·H1" …). `aggregates` are further named patterns [query, key]
+    after the heads, such as an average or a rollout, with addresses (n_layers, 0), (n_layers, 1) …
+    and a mask broadcastable to [aggregate, query, key]. `measure` is shown under each head and can
+    sort them. `top` is the darkest weight of a shared scale (None: the largest weight). Weights
+    under `least` draw no line. `turn` echoes the browser's counter of choices. Instead of patterns,
+    a `Grid` of them and of the aggregates may be passed (only the names of `aggregates` are then
+    used), with `cells_of` for the shown ones. `alone`: a standalone view without Python, so every
+    head is sent in full: exactly while all fit into `EXACT_BYTES`, else in steps of `grain` codes,
+    and the view states the rounding error. With a `grain` the exact heads are sent with displayed
+    precision. `file` is the prefix of the names of saved pictures. Raises ValueError with the sizes
+    if they disagree.
     """
     if len(patterns.shape) != 4:
         raise ValueError(f"patterns has shape {patterns.shape}, expected [layer, head, query, key]")
@@ -216,7 +216,7 @@ def pack_heads_view(
         weights = _flat(patterns, further)
         mask = ~_flat_blocked(mask, aggregates_mask, patterns.shape, len(further))
         small = grid(patterns.shape, [(weights, mask)], len(further), whole=alone)
-        if alone:  # of rounded weights the browser would not get the sums right
+        if alone:  # the browser could not sum rounded weights exactly
             whole = np.where(mask, weights, 0).sum(-1, dtype=np.float64)
             sums = np.round(whole, 4).tolist()
             small = replace(small, codes=coarser(small.codes, grain))

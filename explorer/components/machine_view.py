@@ -1,4 +1,4 @@
-"""The whole machine as boxes in columns; a click on one opens the page about it."""
+"""The whole model as boxes in columns; a click on a box opens the page about it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,11 +10,11 @@ from explorer.figures.theme import Stream
 
 @dataclass(frozen=True)
 class Box:
-    """One part: its name, the shapes below it, a number on the right, and where a click leads.
+    """One part: its name, the shapes below it, a number on the right, and the target of a click.
 
-    `href` "" leads nowhere. An arrow leads from each box to the next in its column, except to and
-    from one that is `aside`; with `skips`, another leads past that many boxes before this one;
-    and one from the box that `sends` something to every box that `receives` the same.
+    An empty `href` is no link. An arrow connects each box to the next in its column, except boxes
+    that are `aside`. `skips` adds a residual arrow past that many boxes before this one. The box
+    that `sends` a value has an arrow to every box that `receives` it.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Column:
-    """A stream: its title, and groups of boxes with theirs, in the order that runs."""
+    """A stream: its title, and groups of boxes with their titles, in order of execution."""
 
     title: str
     stream: Stream
@@ -39,8 +39,8 @@ class Column:
 def machine_view(columns: Sequence[Column], *, key: str) -> Box | None:
     """Show one or two columns, side by side where there is room; return the box just clicked.
 
-    The groups of a single column are side by side too, to be read line by line. A box is a link:
-    opened in another tab, it goes to its `href` by itself.
+    The groups of a single column are side by side too. A box is a real link: it can be opened in
+    another tab.
     """
 
     def pack_with(_: Index | None) -> bytes:

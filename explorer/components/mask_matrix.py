@@ -32,12 +32,12 @@ WORDS = (
 """The words that the view shows, by the names under which the caller passes them."""
 
 MAX_RULES = 6
-"""As many as there are patterns that can be told apart without colour."""
+"""The number of hatchings that can be told apart without colour."""
 
 
 @dataclass(frozen=True)
 class Stroke:
-    """What was painted in one go: cells (query, key), all to be opened, or all to be closed."""
+    """The cells (query, key) painted in one drag, all to be opened or all to be blocked."""
 
     cells: tuple[tuple[int, int], ...]
     open: bool
@@ -64,7 +64,7 @@ def mask_matrix(
     """Show `mask` [query, key], True = may attend; return the (query, key) just clicked, or None.
 
     With `brush` a click or a drag paints instead: the cells of a stroke all become the opposite of
-    the first. `on_paint` is then called before the next run; it gets the stroke by `stroke_of`.
+    the first. `on_paint` is then called before the next run; it reads the stroke with `stroke_of`.
 
     `title` is the accessible name: a page may show several matrices. `blocked_by` [query, key]: 0
     where open, else the 1-based number of the rule in `rules` (words the reader sees; at most six,
@@ -101,14 +101,14 @@ def mask_matrix(
 
 
 def stroke_of(painted: Any, shape: Index) -> Stroke | None:
-    """What the browser sent as a stroke inside a matrix of `shape`; None for none or a stale one.
+    """Validate a stroke sent by the browser for a matrix of `shape`; None if missing or stale.
 
-    Cells outside are left out: a stroke can arrive late, on data that meanwhile is smaller.
+    Cells outside are dropped: a stroke can arrive late, when the data is already smaller.
     """
     flat = painted.get("cells") if isinstance(painted, Mapping) else None
     if not isinstance(flat, list | tuple):
         return None
-    flat = flat[: 2 * shape[0] * shape[1]]  # no stroke has more, and a message may
+    flat = flat[: 2 * shape[0] * shape[1]]  # a message may have more
     cells = [index_of(pair, shape) for pair in zip(flat[::2], flat[1::2], strict=False)]
     inside = tuple((cell[0], cell[1]) for cell in cells if cell is not None)
     return Stroke(inside, bool(painted.get("open"))) if inside else None
@@ -131,9 +131,9 @@ def pack_mask_matrix(
     file: str = "headlight-mask",
     words: Words,
 ) -> bytes:
-    """The payload of `mask_matrix`: one byte a cell, the number of its rule.
+    """Pack the payload of `mask_matrix`: one byte per cell, the number of its rule.
 
-    `file` is the name, without ending, of the picture that a visitor keeps.
+    `file` is the name, without extension, of the saved picture.
     """
     if mask.ndim != 2 or mask.dtype != np.bool_:
         raise ValueError(f"mask is {mask.dtype} {mask.shape}, expected bool [query, key]")

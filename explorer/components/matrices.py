@@ -1,6 +1,6 @@
-"""Heatmaps of the same kind side by side, each cell with its text: of weights, changes, scores.
+"""Heatmaps of one kind (weights, changes or scores) side by side, with a text for each cell.
 
-Plotly takes a browser up to 100 ms for each of them, this view a few.
+Plotly needs up to 100 ms in the browser for each heatmap; this view needs a few ms.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ WORDS = ("query", "key", "blocked", "hint", "keep")
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One of the heatmaps: what it shows, in words, and the name of the file it is kept in."""
+    """One of the heatmaps, a description of it, and the name of its picture file."""
 
     title: str
     matrix: Matrix
@@ -30,17 +30,17 @@ class Panel:
 def matrices(
     panels: Sequence[Panel], *, key: str, kept: Sequence[Block] | None = None, words: Words
 ) -> None:
-    """Show some heatmaps side by side, one above the other where there is no room for that.
+    """Show heatmaps side by side, or one above the other if there is no room.
 
-    `kept`: what a page that a visitor keeps shows in their place.
+    `kept`: the replacement in an exported page.
     """
     view("matrices")(key=key, data=pack_matrices(panels, words=words), kept=kept)
 
 
 def pack_matrices(panels: Sequence[Panel], *, words: Words) -> bytes:
-    """The payload of `matrices`: two numbers a cell, its colour and its text.
+    """Pack the payload of `matrices`: two numbers per cell, its colour and its text.
 
-    Raises ValueError where words are missing.
+    Raises ValueError if words are missing.
     """
     arrays: dict[str, Bytes] = {}
     heads = []
@@ -70,7 +70,7 @@ def _axis(tokens: Sequence[str], title: str, stream: str | None) -> dict[str, An
 
 
 def _colours(matrix: Matrix) -> Bytes:
-    """The place of each cell on the scale, 0 to 254; blocked ones 255."""
+    """The position of each cell on the colour scale, 0 to 254; 255 if blocked."""
     scale = matrix.scale
     values = np.where(matrix.blocked, scale.low, matrix.values).astype(np.float64)
     share = np.clip((values - scale.low) / (scale.high - scale.low), 0, 1)

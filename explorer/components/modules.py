@@ -1,13 +1,11 @@
 """Links the JavaScript modules of a view into one: Streamlit takes a single script for a component.
 
-The files are plain ES modules that say what they import and export. Streamlit turns the script
-into a module whose address is no folder, so `import … from "./axes.js"` would find nothing there.
-`link` therefore puts each imported file into a function of its own, which returns what the file
-exports, and lets every import read from there. So names stay private to their file, as in a
-browser; a file runs once, after all that it imports.
+The files are plain ES modules. Streamlit loads the script from a URL that is not a folder, so
+`import … from "./axes.js"` would fail there. `link` therefore wraps each imported file in a
+function that returns its exports, and every import reads from that. Names stay private to their
+file, as in a browser; a file runs once, after all of its imports.
 
-Only this much of the grammar of modules is understood, each at the start of a line; any other
-`import` or `export` there is refused:
+Only these import and export forms are supported, each at the start of a line; any other is refused:
 
     import { name, name as other } from "./file.js";
     export function name(…) {…}          export async function, function*, class: likewise
@@ -34,7 +32,7 @@ _STATEMENT = re.compile(r"^(?:import|export)\b.*$", re.MULTILINE)
 
 
 class LinkError(Exception):
-    """A module that cannot be linked; the message names file and line, and says why."""
+    """A module cannot be linked; the message gives the file, the line and the reason."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,11 @@ class Module:
 
 
 def link(folder: Path, entry: str) -> str:
-    """The file `entry` of `folder` and all that it imports, as one module with a default export.
+    """Link the file `entry` of `folder` and all its imports into one module with a default export.
 
-    Raises LinkError for a file that is not there, a name that a file does not export, files that
-    import each other in a circle, a second or missing default export, a name imported twice, and
-    for imports and exports of another form than those above.
+    Raises LinkError for a missing file, a name that a file does not export, circular imports, a
+    second or missing default export, a name imported twice, and unsupported forms of import and
+    export.
     """
     modules = _in_order(folder, entry)
     *parts, last = modules.values()
@@ -72,7 +70,7 @@ def link(folder: Path, entry: str) -> str:
 
 
 def read(folder: Path, file: str) -> Module:
-    """What one file imports and exports. Raises LinkError for what is not understood."""
+    """Parse the imports and exports of a file. Raises LinkError for unsupported forms."""
     try:
         source = (folder / file).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -102,7 +100,7 @@ def read(folder: Path, file: str) -> Module:
 def _names(file: str, inside: str) -> Iterator[tuple[str, str]]:
     """Of `{ one, two as three }`: (one, one), (two, three)."""
     for part in inside.split(","):
-        if not part.strip():  # behind the last comma
+        if not part.strip():  # after a trailing comma
             continue
         found = re.fullmatch(rf"({_NAME})(?: as ({_NAME}))?", part.strip())
         if found is None:
@@ -111,7 +109,7 @@ def _names(file: str, inside: str) -> Iterator[tuple[str, str]]:
 
 
 def _in_order(folder: Path, entry: str) -> dict[str, Module]:
-    """Every module that `entry` needs, each after those that it imports, `entry` last."""
+    """Every module that `entry` needs, in topological order, `entry` last."""
     done: dict[str, Module] = {}
     open_: list[str] = []
 
@@ -136,7 +134,7 @@ def _in_order(folder: Path, entry: str) -> dict[str, Module]:
 
 
 def _body(module: Module) -> str:
-    """The text with its imports read from the namespace; only `entry` keeps its default export."""
+    """The source with imports read from the namespace; only `entry` keeps its default export."""
     text = _EXPORT.sub("", module.source)
 
     def reading(found: re.Match[str]) -> str:

@@ -1,10 +1,10 @@
 """Registers each view once and reads what was clicked.
 
-A view's JS is its own file and the modules that this imports, linked into one; its CSS the palette,
-shared.css and its own file. Only files of this folder go into them: whatever a user typed travels
-as data and is drawn with textContent or fillText.
+A view's JS is its own file and the modules that it imports, linked into one; its CSS is the
+palette, shared.css and its own file.
 
-Functions import Streamlit where they need it: a notebook packs and draws views without it.
+Both contain only files of this folder: user input is sent as data and drawn with textContent or
+fillText. Streamlit is imported inside functions: a notebook packs and draws views without it.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,10 +17,10 @@ from explorer.figures.theme import css
 
 
 def view(name: str) -> Callable[..., Any]:
-    """The mounting command of a view, which takes `key`, `data` and what Streamlit's own takes.
+    """The function that mounts a view; it takes `key`, `data` and Streamlit's own arguments.
 
-    `sent` is what goes to the browser where that is less than `data`, which is all there is to see;
-    `kept` what a page that a visitor keeps shows in place of the view.
+    `sent`: the payload for the browser if smaller than `data`, the complete payload. `kept`: the
+    replacement of the view in an exported page.
     """
 
     def mount(
@@ -39,9 +39,9 @@ def view(name: str) -> Callable[..., Any]:
 
 @cache
 def _registered(name: str) -> Callable[..., Any]:
-    """A view's command, registered at its first use and then kept.
+    """A view's mounting function, registered at its first use and cached.
 
-    Streamlit registers it again by itself on a runtime that has not seen it.
+    Streamlit itself registers it again on a new runtime.
     """
 
     import streamlit as st
@@ -61,19 +61,20 @@ Index = tuple[int, ...]
 
 
 def whole(given: Any) -> int | None:
-    """A whole number that the browser sent, whichever way JSON writes it; None for anything else.
+    """An integer sent by the browser, also one written as a float in JSON; None for anything else.
 
-    What arrives was sent by whoever speaks the protocol, not only by the view's own script.
+    The value is untrusted: it may not come from the view's own script.
     """
-    if isinstance(given, float) and given.is_integer():  # neither nan nor infinity is
+    if isinstance(given, float) and given.is_integer():  # False for nan and infinity
         return int(given)
     return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
 def index_of(picked: Any, shape: Index) -> Index | None:
-    """What the browser sent as a place inside `shape`; None for no click or a stale one.
+    """Validate an index into `shape` sent by the browser; None for no click or a stale one.
 
-    A click can arrive late, on data that meanwhile has fewer tokens. One number may come bare.
+    A click can arrive late, when the data already has fewer tokens. A single number need not be in
+    a list.
     """
     numbers = picked if isinstance(picked, list | tuple) else [picked]
     if len(numbers) != len(shape):
@@ -84,7 +85,7 @@ def index_of(picked: Any, shape: Index) -> Index | None:
 
 
 def sent(key: str, what: str) -> Any:
-    """What the browser has just sent from the view with this key, as it came; else None."""
+    """The raw value just sent by the view with this key; else None."""
     import streamlit as st
 
     before = st.session_state.get(key)
@@ -92,10 +93,10 @@ def sent(key: str, what: str) -> Any:
 
 
 def newest_turn(key: str, turn: int | None) -> int | None:
-    """The number of the last choice that the browser made in this view and Python has taken in.
+    """The number of the view's last choice that Python has received.
 
-    It goes into every payload: one that was packed before a newer choice arrived is older than
-    what the browser shows.
+    It is part of every payload, so that the browser can ignore one packed before a newer choice
+    arrived.
     """
     import streamlit as st
 
@@ -106,7 +107,7 @@ def newest_turn(key: str, turn: int | None) -> int | None:
 
 
 def inside(index: Any, size: int) -> int | None:
-    """An index that the browser sent, where there is such an entry; else None."""
+    """An index sent by the browser if it is in range, else None."""
     number = whole(index)
     return number if number is not None and 0 <= number < size else None
 
@@ -114,9 +115,9 @@ def inside(index: Any, size: int) -> int | None:
 def show(
     name: str, key: str, shape: Index, selected: Index | None, pack: Callable[[Index | None], bytes]
 ) -> Index | None:
-    """Show a view and return the place that was just clicked; None in every other run.
+    """Show a view and return the index just clicked; None in every other run.
 
-    `pack` makes the payload for a selected place. A click selects in the same run, so that a page
+    `pack` makes the payload for a selected index. A click selects in the same run, so that a page
     needs no second run to draw it.
     """
     picked = index_of(sent(key, "picked"), shape)

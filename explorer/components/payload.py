@@ -1,8 +1,8 @@
-"""How a view's data travels: one byte string, a JSON head and the raw matrices behind it.
+"""The wire format of a view's data: one byte string of a JSON head followed by raw matrices.
 
-Streamlit passes bytes through untouched only as the whole of a component's data, and JSON numbers
-cost several times their size, so head and matrices share one string:
-4 bytes little-endian length of the head, the head in UTF-8, then the bytes of every matrix.
+Streamlit sends bytes unchanged only if they are all of a component's data, and JSON numbers take
+several times the space, so head and matrices share one string: the length of the head (4 bytes,
+little-endian), the head in UTF-8, then the bytes of every matrix.
 """
 
 import json
@@ -25,7 +25,8 @@ BLOCKED = 255
 
 
 def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
-    """Head and matrices in one byte string; the head gains `arrays`: name, offset, shape."""
+    """Pack head and matrices into one byte string; adds `arrays` (name, offset, shape) to the
+    head."""
     arrays = {}
     offset = 0
     for name, matrix in matrices.items():
@@ -39,13 +40,13 @@ def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
 
 
 def head_of(packed: bytes) -> dict[str, Any]:
-    """The head of what `pack` made, `arrays` included."""
+    """The head of a packed payload, including `arrays`."""
     head: dict[str, Any] = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
     return head
 
 
 def without(packed: bytes, name: str) -> bytes:
-    """What `pack` made, with the bytes of one matrix left out; it then has no entries."""
+    """A packed payload without the bytes of one matrix, which becomes empty."""
     head = head_of(packed)
     body = packed[4 + int.from_bytes(packed[:4], "little") :]
     matrices = {
@@ -60,8 +61,8 @@ def without(packed: bytes, name: str) -> bytes:
 def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
     """Weights 0 to 1 as bytes round(254·√w), blocked cells as 255.
 
-    The root gives small weights the finer steps: a byte tells 0.1 % from 0.2 %, and no weight is
-    off by more than 0.4 percentage points. `mask` True = may attend, broadcastable to `weights`.
+    The square root gives small weights finer steps: a byte distinguishes 0.1 % from 0.2 %, and the
+    error is at most 0.4 percentage points. `mask` True = may attend, broadcastable to `weights`.
     Raises ValueError for weights outside 0 to 1 or a mask that does not fit.
     """
     if weights.size and not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-3):
@@ -81,12 +82,12 @@ DIGITS = np.array(
     [0, *(n / 10_000 for n in range(1, 5)), *(n / 1000 for n in range(1, 100))]
     + [n / 100 for n in range(10, 101)]
 )
-"""The weights that can be told apart where they are written: 0, "< 0.1 %", then 0.1 % steps up to
-9.9 %, and whole percents. Below 0.1 % the log scale of colours needs a few of its own."""
+"""The weights that are distinct when displayed: 0, "< 0.1 %", then 0.1 % steps up to 9.9 %, and
+whole percents; and a few below 0.1 % for the logarithmic colour scale."""
 
 
 def to_digits(weights: Floats) -> Bytes:
-    """Weights 0 to 1 as places in `DIGITS`: each is written with the digits that it has itself."""
+    """Weights 0 to 1 as indices into `DIGITS`, which display the same digits."""
     weights = np.clip(weights.astype(np.float64), 0, 1)
     tenths = np.floor(weights * 1000 + 0.5).astype(int)
     small = np.clip(np.rint(weights * 10_000), 1, 4)
@@ -96,7 +97,8 @@ def to_digits(weights: Floats) -> Bytes:
 
 
 def coarser(codes: Bytes, grain: int) -> Bytes:
-    """What `encode_weights` made, in steps of `grain`: it packs smaller. Blocked cells stay."""
+    """Round codes of `encode_weights` to multiples of `grain`, to compress better; keeps blocked
+    cells."""
     if grain <= 1:
         return codes
     rounded = np.minimum((codes.astype(np.uint16) + grain // 2) // grain * grain, BLOCKED - 1)
@@ -104,7 +106,7 @@ def coarser(codes: Bytes, grain: int) -> Bytes:
 
 
 def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
-    """A token row for a head: what is shown, and which of them are special tokens."""
+    """A token sequence for a head: the displayed texts, and which of them are special tokens."""
     return {
         "tokens": [show(token) for token in tokens],
         "special": [is_special(token) for token in tokens],
@@ -118,13 +120,14 @@ def check_length(name: str, length: int, expected: int, what: str) -> None:
 
 
 def check_index(name: str, index: int | None, length: int, what: str) -> None:
-    """Raise ValueError unless the index is None or inside the row."""
+    """Raise ValueError unless the index is None or in range."""
     if index is not None and not 0 <= index < length:
         raise ValueError(f"{name} is {index}, but there are {length} {what}")
 
 
 def check_words(names: Sequence[str], given: Words) -> dict[str, str]:
-    """The words for a head. Raises ValueError unless they are just those that the view shows."""
+    """The words for a head. Raises ValueError unless they are exactly the words that the view
+    uses."""
     missing, unknown = sorted(set(names) - set(given)), sorted(set(given) - set(names))
     if missing or unknown:
         raise ValueError(f"words lack {missing}; unknown words {unknown}")

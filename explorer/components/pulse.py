@@ -1,18 +1,18 @@
-"""A pulse: lets a fragment run again after some seconds, as long as the fragment asks for it.
+"""A timer that reruns a fragment after some seconds, for as long as the fragment draws it.
 
-`st.fragment(run_every=…)` goes on for as long as the page stands; it ends only with a run of the
-whole page, which would take from a visitor what is typed and not yet sent.
+`st.fragment(run_every=…)` stops only with a run of the whole page, which would discard text that is
+typed but not yet sent.
 """
 
 from explorer.components.mount import sent, view
 from explorer.components.payload import pack
 
 WORDS = ()
-"""It shows nothing."""
+"""The component is invisible."""
 
 
 def pulse(key: str, seconds: float) -> None:
-    """Run the fragment around this once more in so many seconds."""
+    """Rerun the surrounding fragment once after so many seconds."""
     import streamlit as st
 
     turn = st.session_state[f"{key}.turn"] = st.session_state.get(f"{key}.turn", 0) + 1
@@ -21,5 +21,5 @@ def pulse(key: str, seconds: float) -> None:
 
 
 def is_due(key: str) -> bool:
-    """Whether this run was started by the pulse with this key. Ask before it is drawn again."""
+    """Whether the pulse with this key started this run. Call it before the pulse is drawn again."""
     return sent(key, "due") is not None

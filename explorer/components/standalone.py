@@ -1,7 +1,7 @@
 """Views and charts outside the app: HTML that needs no server and no network.
 
-The same scripts draw them. What a view would tell Python (another head to be opened exactly, say)
-goes nowhere; all that it does by itself, hovering, locking, playing, works.
+They use the same scripts. Messages to Python (such as a request for another head's exact cells) are
+dropped; hovering, locking and playing work.
 """
 
 import base64
@@ -26,12 +26,12 @@ from models.training.home import data as data_folder
 
 FOLDER = data_folder("explorer.components")
 MOST_PACKED = 1 << 20
-"""Up to so many bytes, a payload travels packed; unpacking more takes longer than it saves."""
+"""Payloads up to this many bytes are compressed; for larger ones, decompression takes too long."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Words between the pictures, plain; `is_reading` for the sentence that says a number."""
+    """Plain text between the pictures; `is_reading` marks the sentence with the result."""
 
     words: str
     is_reading: bool = False
@@ -39,14 +39,14 @@ class Text:
 
 @dataclass(frozen=True)
 class Title:
-    """The heading of what follows."""
+    """A heading."""
 
     words: str
 
 
 @dataclass(frozen=True)
 class View:
-    """One of this folder's views and the payload that it was sent."""
+    """One of this folder's views, and its payload."""
 
     name: str
     payload: bytes
@@ -54,10 +54,10 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A Plotly figure, in words what it shows, and the name of the file it is kept in.
+    """A Plotly figure, its description, and the name of its picture file.
 
-    `dark` is the figure for a dark page; without it, the figure keeps the ground of its own theme.
-    A figure that is drawn only where somebody keeps it is given as the function that makes it.
+    `dark` is the figure for a dark page; without it, the figure keeps its own background. A figure
+    that is only part of the export is passed as the function that makes it.
     """
 
     figure: dict[str, Any] | Callable[[], dict[str, Any]]
@@ -68,7 +68,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Markup:
-    """HTML as it is: whoever makes it has escaped what came from elsewhere."""
+    """Raw HTML; the caller must have escaped untrusted text."""
 
     html: str
 
@@ -78,10 +78,10 @@ Block = Text | Title | View | Chart | Markup
 
 @dataclass(frozen=True)
 class Beside:
-    """Files beside a page which hold what several pages share, by their addresses.
+    """The addresses of files that several pages share.
 
-    `views` is the script of the views (`views_script`), `data` that of their matrices, which are
-    put into `matrices` by their names while pages are made (`data_script`).
+    `views` is the script of the views (`views_script`), `data` the script of their matrices
+    (`data_script`), which are collected in `matrices` by name while pages are made.
     """
 
     views: str
@@ -94,7 +94,7 @@ _FILE: ContextVar[str] = ContextVar("file", default="headlight")
 
 
 def record(block: Block) -> None:
-    """Keep what was just drawn, if anybody collects it (`recorded`)."""
+    """Record the block just drawn, if inside `recorded`."""
     blocks = _RECORDED.get()
     if blocks is not None:
         blocks.append(block)
@@ -104,7 +104,7 @@ def record(block: Block) -> None:
 def recorded(file: str = "headlight") -> Iterator[list[Block]]:
     """Collect every block drawn inside: `with recorded() as blocks: …`.
 
-    `file` begins the name of every picture that is kept from inside (`file_of`).
+    `file` is the prefix of the names of pictures saved from inside (`file_of`).
     """
     blocks: list[Block] = []
     recording, naming = _RECORDED.set(blocks), _FILE.set(file)
@@ -117,7 +117,7 @@ def recorded(file: str = "headlight") -> Iterator[list[Block]]:
 
 @contextmanager
 def recorded_apart() -> Iterator[list[Block]]:
-    """Collect what is drawn inside by itself, to `record` it later."""
+    """Collect the blocks drawn inside separately, to `record` them later."""
     blocks: list[Block] = []
     recording = _RECORDED.set(blocks)
     try:
@@ -127,7 +127,7 @@ def recorded_apart() -> Iterator[list[Block]]:
 
 
 def file_of(picture: str) -> str:
-    """The name, without ending, of the file in which a picture drawn now would be kept."""
+    """The file name, without extension, of a picture drawn now."""
     return f"{_FILE.get()}-{picture}"
 
 
@@ -142,10 +142,10 @@ def page(
 ) -> str:
     """All blocks as one HTML page, in the reader's light or dark theme.
 
-    `links` are (words, address) above it, relative to the page; `plotly` is the address of the
-    charts' script where pages share one (`plotly_script`), which else becomes part of the page.
-    With `beside`, scripts and matrices of the views are left to files that other pages use as well.
-    `no_script` is shown where scripts may not run.
+    `links` are (text, address) pairs above it, relative to the page. `plotly` is the address of a
+    shared Plotly script (`plotly_script`); without it the script is embedded. With `beside`, the
+    views' scripts and matrices are in files shared with other pages. `no_script` is shown if
+    scripts are disabled.
     """
     body = [f"<h1>{escape(title)}</h1>"]
     if links:
@@ -205,7 +205,7 @@ def _view(block: View, name: str, beside: Beside | None = None) -> str:
         further = f', matrices["{key}"]'
     data = zlib.compress(data) if is_packed else data
     sent = f'"{base64.b64encode(data).decode()}", {json.dumps(is_packed)}{further}'
-    # Radio buttons of one name exclude each other within a form; in the app views are apart anyway.
+    # A form per view: radio buttons of the same name exclude each other within a form.
     return (
         f'<form id="{name}" class="in-{block.name}" onsubmit="return false">'
         '<div class="hl"></div></form>'
@@ -226,15 +226,15 @@ def _chart(block: Chart, name: str) -> str:
 
 
 def _numbers(array: np.ndarray) -> Any:
-    """An array as JSON: of those types that Plotly's script knows, the bytes."""
+    """An array as JSON: base64 bytes for the types that Plotly.js supports."""
     if array.dtype.str not in ("<f4", "<f8"):
         return array.tolist()
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
     return {"dtype": array.dtype.str[1:], "bdata": data, "shape": ", ".join(map(str, array.shape))}
 
 
-# On paper everything is light: what scripts have drawn is drawn again for it, and afterwards as it
-# was. (A style sheet for print reaches text alone.)
+# Printing is always light: scripts redraw for it and restore afterwards (a print style sheet
+# affects text only).
 _PRINTING = """
 (() => {
   const { style } = document.documentElement;
@@ -286,13 +286,13 @@ _DRAWN: dict[type, Callable[..., str]] = {
 
 
 def _safe(script: str) -> str:
-    """A script that cannot end its own element early."""
+    """Escape a script so that it cannot close its own element."""
     return script.replace("</", "<\\/").replace("<!--", "<\\u0021--")
 
 
 @cache
 def plotly_script() -> str:
-    """The script that draws charts, 4.8 MB."""
+    """The Plotly script, 4.8 MB."""
     return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
 
 
@@ -302,7 +302,7 @@ def data_script(beside: Beside) -> str:
 
 
 def views_script(names: Sequence[str]) -> str:
-    """The scripts of these views, each run in a scope of its own, and the function that mounts."""
+    """The scripts of these views, each in its own scope, and the function that mounts them."""
     scripts = []
     for name in names:
         script = link(FOLDER, f"{name}.js").replace("export default", "const $view =", 1)
@@ -339,7 +339,7 @@ def _style(names: Sequence[str]) -> str:
     def sheet(file: str) -> str:
         return (FOLDER / file).read_text(encoding="utf-8")
 
-    # In the app each view has a style sheet of its own; here each one's rules stay inside it.
+    # Scope each view's style sheet to the view, as the app does.
     of_views = "\n".join(f":where(.in-{name}) {{\n{sheet(f'{name}.css')}\n}}" for name in names)
 
     def ground(selector: str, ink: str, paper: str) -> str:

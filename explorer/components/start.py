@@ -1,4 +1,4 @@
-"""The whole model at work on one sentence, as one picture that plays in the browser."""
+"""An animation of the whole model processing one sentence, played in the browser."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,14 +43,14 @@ WORDS = (
 )
 """The words that the view shows, by the names under which the caller passes them."""
 Door = Literal["", "head", "waves", "steps", "heads"]
-"""What is open in the picture: one head, the waves of positions, the steps, all heads large."""
+"""What can be open in the picture: one head, the waves of positions, the steps, all heads large."""
 DOORS: tuple[Door, ...] = ("head", "waves", "steps", "heads")
 
 
 @dataclass(frozen=True)
 class Heads:
-    """An attention sublayer: `cells` [head, query, key] and where they are `allowed`, and the rows
-    of each step, `rows` [step, head, key], over keys that were `there` [step, key]."""
+    """An attention sublayer: `cells` [head, query, key] with the mask `allowed`, and the weights of
+    each step, `rows` [step, head, key], over the keys that existed then, `there` [step, key]."""
 
     title: str
     role: str
@@ -63,9 +63,9 @@ class Heads:
 
 @dataclass(frozen=True)
 class Thread:
-    """A sequence through its blocks: its `tokens`, one a thread, and what belongs to each.
+    """A sequence and its blocks: its `tokens`, one per thread, and the values of each.
 
-    `embedded` [thread, value] and `waves` [thread, wave] are None where there is no such thing.
+    `embedded` [thread, value] and `waves` [thread, wave] are None if the model has none.
     """
 
     stream: Stream
@@ -80,7 +80,8 @@ class Thread:
 
 @dataclass(frozen=True)
 class Moment:
-    """One step: the thread that is read out and the candidates; `said` is the text after it."""
+    """One step: the thread whose prediction is read, the candidates, and `said`, the text after
+    it."""
 
     thread: int
     tokens: Sequence[str] = ()
@@ -91,7 +92,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Opened:
-    """A head with its numbers: `at` is its block and sublayer in the last lane that has them."""
+    """A head with its numbers; `at` is its block and sublayer in the last lane that has them."""
 
     at: tuple[int, int, int]
     head: int
@@ -107,7 +108,7 @@ class Opened:
 
 @dataclass(frozen=True)
 class Picked:
-    """What the visitor just did: opened a door or a head, chose a mask, followed a link."""
+    """The user's last action: opened a part or a head, chose a mask, or followed a link."""
 
     door: Door | None = None
     head: tuple[int, int, int, int] | None = None
@@ -130,7 +131,8 @@ def start(
     prompt: str,
     words: Words,
 ) -> None:
-    """Show the picture; `sent_pick` tells what was done in it. The arguments are `pack_start`'s."""
+    """Show the picture; `sent_pick` returns the user's actions. Takes the arguments of
+    `pack_start`."""
     data = pack_start(
         lanes,
         moments,
@@ -148,9 +150,10 @@ def start(
 
 
 def sent_pick(key: str, lanes: Sequence[Sequence[Sequence[int]]], masks: Sequence[str]) -> Picked:
-    """What was just done in the picture with this key; nothing where it was nothing, or stale.
+    """The last action in the picture with this key; an empty `Picked` if there is none or it is
+    stale.
 
-    `lanes` are the numbers of heads, by lane, block and sublayer.
+    `lanes` are the numbers of heads per lane, block and sublayer.
     """
     given = sent(key, "picked")
     if not isinstance(given, Mapping):
@@ -192,10 +195,10 @@ def pack_start(
     prompt: str,
     words: Words,
 ) -> bytes:
-    """The payload. `masks` are (name, words) of which `mask` is in force; `diff` the written tokens
-    beside those without the change, empty where nothing was changed; `links` lead from a station to
-    its page; `said` is the whole text, which begins with the `prompt` ("" for none). Raises
-    ValueError naming sizes that disagree.
+    """Pack the payload. `masks` are (name, words) pairs and `mask` is the active one; `diff`
+    compares the generated tokens with those without the change (empty if unchanged); `links` lead
+    from a station to its page; `said` is the whole text, which begins with the `prompt` ("" for
+    none). Raises ValueError with the sizes if they disagree.
     """
     matrices: dict[str, Bytes] = {}
     packed = [_lane(at, lane, len(moments), matrices) for at, lane in enumerate(lanes)]
@@ -290,7 +293,7 @@ def _opened(opened: Opened, matrices: dict[str, Bytes]) -> dict[str, Any]:
 
 
 def signed(values: Floats) -> Bytes:
-    """Numbers around zero as bytes: 127 is 0, 0 and 254 are minus and plus the largest size."""
+    """Signed numbers as bytes: 127 is zero, 0 and 254 are minus and plus the largest magnitude."""
     finite = np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0)
     top = float(np.abs(finite).max(initial=0)) or 1.0
     return (127 + np.rint(127 * finite / top)).astype(np.uint8)

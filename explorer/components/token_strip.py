@@ -1,4 +1,4 @@
-"""One row of token chips, which look the same on every page; positions beneath on demand."""
+"""A row of token chips, the same on every page, optionally with positions below."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ def token_strip(
 ) -> int | None:
     """Show `tokens` as chips in the stream's colour; return the position just clicked, or None.
 
-    Raises ValueError if there is no token at `selected`.
+    Raises ValueError if `selected` is out of range.
     """
 
     def pack_with(place: Index | None) -> bytes:

@@ -1,4 +1,4 @@
-"""A tree of beginnings, grown from left to right: what was followed, and what was dropped."""
+"""The search tree of decoding, from left to right: prefixes that were extended or dropped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ WORDS = (
 
 @dataclass(frozen=True)
 class TreeNode:
-    """One beginning. `parent` comes before it in the row, None for a first token.
+    """One prefix.
 
-    `fell` is (step from 1, score) where the beam dropped it; `lines` are those of
-    "beam", "greedy" and "sample" that follow it.
+    `parent` is the index of an earlier node, None for a first token. `fell` is (step from 1, score)
+    if the beam dropped it; `lines` lists which of "beam", "greedy" and "sample" pass through it.
     """
 
     token: str
@@ -45,19 +45,20 @@ class TreeNode:
 
 
 def tree_view(nodes: Sequence[TreeNode], *, key: str, words: Words) -> None:
-    """Show the tree. What is taken is told by `sent_node`."""
+    """Show the tree. `sent_node` returns the clicked node."""
     view("tree_view")(
         key=key, data=pack_tree_view(nodes, words=words), on_taken_change=lambda: None
     )
 
 
 def sent_node(key: str, n_nodes: int) -> int | None:
-    """The node that was just taken in the tree with this key; None for none or a stale one."""
+    """The node just clicked in the tree with this key; None if there is none or it is stale."""
     return inside(sent(key, "taken"), n_nodes)
 
 
 def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:
-    """The payload: every node with its column and row. Raises ValueError for a stray parent."""
+    """Pack every node with its column and row. Raises ValueError if a parent does not precede
+    it."""
     for at, node in enumerate(nodes):
         if node.parent is not None and not 0 <= node.parent < at:
             raise ValueError(f"node {at} has parent {node.parent}, which does not come before it")
@@ -87,10 +88,10 @@ def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:
 
 
 def _places(nodes: Sequence[TreeNode]) -> tuple[list[int], list[int], list[list[int]]]:
-    """Column and row of each node, and its children, the one that goes straight on first.
+    """Column and row of each node, and its children, first the one that continues in the same row.
 
-    A chain takes one row. What branches off takes the next row below that is free over its whole
-    length, deepest branches first, so that lines do not cross more than they must.
+    A chain takes one row. A branch takes the next row below that is free over its whole length,
+    deepest branches first, to keep line crossings few.
     """
     children: list[list[int]] = [[] for _ in nodes]
     columns: list[int] = []
@@ -106,7 +107,7 @@ def _places(nodes: Sequence[TreeNode]) -> tuple[list[int], list[int], list[list[
     for group in (first, *children):
         group.sort(key=importance)
     rows = [0] * len(nodes)
-    taken: list[list[tuple[int, int]]] = []  # of each row: first and last column of its chains
+    taken: list[list[tuple[int, int]]] = []  # per row: first and last column of its chains
 
     def chain_from(at: int) -> list[int]:
         chain = [at]
@@ -127,7 +128,7 @@ def _places(nodes: Sequence[TreeNode]) -> tuple[list[int], list[int], list[list[
         taken[row].append((begin, end))
         for at in chain:
             rows[at] = row
-        # A stack: what is put on it last, the branch of the deepest node, is placed first.
+        # A stack: the branch of the deepest node is pushed last and placed first.
         for at in chain:
             waiting.extend((other, row) for other in reversed(children[at][1:]))
     return columns, rows, children
