@@ -1,1 +1,1 @@
-"""What every page shares: the view and its state, the link, the controls, the caches."""
+"""Code shared by all pages: the view and its state, the link, the controls, the caches."""

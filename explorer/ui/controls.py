@@ -1,4 +1,4 @@
-"""What several pages show: the sentence, the place looked at, changes in force, small print."""
+"""Elements shared by pages: the sentence, the selection controls, active changes, small print."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,18 +45,18 @@ CHART = {
 }
 IMAGE = {"format": "png", "scale": 3}
 CHARTS, WAITING = "controls.charts", "controls.waiting"
-"""Whether this session's browser has been sent a chart; the pulse that asks for the first one."""
+"""Session keys: whether the browser has been sent a chart, and the pulse for the first one."""
 
 
 def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **more: Any) -> None:
-    """A Plotly figure as wide as its place; `alt` says for screen readers what it shows.
+    """A Plotly figure at full width; `alt` describes it for screen readers.
 
-    In a place with fewer pixels than the figure needs, as the `least` of its layout's `meta` says
-    (`figures.frame.least_width`), it scrolls sideways.
+    If there are fewer pixels than the figure needs (`least` in its layout's `meta`, see
+    `figures.frame.least_width`), it scrolls sideways.
 
-    With a session's first chart the browser reads Plotly, and for a second does nothing else. So
-    one `below_picture`, in a fragment whose picture is no chart, leaves its place empty in a
-    session's first run, and the fragment runs again as soon as the browser has drawn that.
+    With a session's first chart the browser loads Plotly, which blocks it for a second. So a chart
+    `below_picture`, in a fragment whose main picture is not a chart, is left out in the session's
+    first run, and the fragment runs again once the browser has drawn the picture.
     """
     file = picture_file(key)
     record(Chart(figure, alt, file))
@@ -97,12 +97,12 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
 
 
 def picture_file(key: str) -> str:
-    """The name, without ending, of the file in which the picture with this key is kept."""
+    """The file name, without extension, of the picture with this key."""
     return file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
 
 
 def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
-    """Heatmaps side by side, each under the words for it: on a canvas, in a kept page by Plotly."""
+    """Heatmaps side by side, each under its title: on a canvas, in an exported page by Plotly."""
     words, name = view.words("figures.heatmap"), re.sub(r"\W+", "-", key.split(".", 1)[-1])
     panels, kept = [], []
     for number, (title, matrix) in enumerate(shown, 1):
@@ -113,9 +113,9 @@ def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
 
 
 def opening(view: View, page: str, **values: object) -> None:
-    """What a page is about and what to try there; a class sees the picture instead.
+    """The introduction of a page and what to try there; left out in classroom mode.
 
-    A phone shows the beginning, and all of it behind one line (page.css).
+    A phone shows the beginning, with a line that expands the rest (page.css).
     """
     if view.choices(ScreenChoices).beamer:
         return
@@ -130,9 +130,9 @@ def opening(view: View, page: str, **values: object) -> None:
 
 
 def clicked_point(key: str, size: int) -> int | None:
-    """The number of the point that was just clicked in the chart with this key; None for none.
+    """The index of the point just clicked in the chart with this key; None if there is none.
 
-    `size` is how many points there are: what the browser sends may name another.
+    `size` is the number of points; an index out of range is ignored.
     """
     points = getattr(getattr(st.session_state.get(key), "selection", None), "points", None)
     if not isinstance(points, list) or not points or not isinstance(points[0], Mapping):
@@ -142,10 +142,10 @@ def clicked_point(key: str, size: int) -> int | None:
 
 @contextmanager
 def reading_first() -> Iterator[None]:
-    """What `reading` says inside stands above all that is drawn inside.
+    """Place the output of `reading` above everything else that is drawn inside.
 
-    For a picture that fills a phone's screen, whose sentence comes out of what the picture needs.
-    In front of a class the picture comes first.
+    For pictures that fill a phone's screen, if the reading is computed together with the picture.
+    In classroom mode the picture comes first.
     """
     if session.state().of(ScreenChoices).beamer:
         with hero():
@@ -159,16 +159,16 @@ def reading_first() -> Iterator[None]:
 
 
 def reading(page: str, words: str) -> None:
-    """The one sentence beside a picture that says its number."""
+    """The one sentence next to a picture that states its result."""
     record(Text(plain(words), is_reading=True))
-    # No line begins with the per cent sign, none with a power of ten.
+    # Keep percent signs and powers of ten on the line of their number.
     kept = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
     with _ABOVE.get() or st.container(), st.container(key=f"reading-{page}"):
         st.markdown(kept)
 
 
 def sentence_line(view: View, key: str = "sentence") -> None:
-    """What was read and what came out, in the colours of the two streams."""
+    """The input and the output, in the colours of the two streams."""
     source, output = escape(view.trace.text), escape(view.trace.output)
     if view.sites_of("cross"):
         words = "forced" if view.target else "translated"
@@ -178,7 +178,7 @@ def sentence_line(view: View, key: str = "sentence") -> None:
     silent = view.sites_of("cross") and not view.trace.output
     if silent:
         output = view.t("place.nothing")
-    with hero(), st.container():  # one place on the page, whether there is something to say or not
+    with hero(), st.container():  # a fixed element, even while empty
         with st.container(key=key):
             st.markdown(
                 view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
@@ -192,7 +192,7 @@ def sentence_line(view: View, key: str = "sentence") -> None:
 
 
 def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> str:
-    """What of a text a model reads as its unknown token, whatever that is called, or drops."""
+    """The parts of a text that a model reads as its unknown token or drops, in words."""
     mark = loaded.marks.unknown
     token = "" if mark is None else escape(loaded.tokenizer.piece(mark))
     dropped = {each for each in unknown if loaded.tokenizer.drops(each)}
@@ -207,9 +207,9 @@ def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> st
 
 
 def offer(view: View, lesson: str) -> None:
-    """Say that a lesson does not show on this sentence, and offer one on which it does.
+    """Explain that this sentence does not show the lesson, and offer one that does.
 
-    Nothing where no such sentence is known; the words are at `lessons.<lesson>`.
+    Shows nothing if no such sentence is known; the words are at `lessons.<lesson>`.
     """
     sentence = telling(lesson, view.loaded.name)
     if sentence is None or sentence == view.text:
@@ -224,7 +224,7 @@ def offer(view: View, lesson: str) -> None:
 
 
 def _why_silent(view: View) -> str:
-    """Why a translation has no words: it ends at once, or its tokens stand for no text."""
+    """Why a translation has no words: it ends at once, or its tokens decode to no text."""
     trace = view.trace
     first, n_real = trace.logits[0].astype(np.float64), int(trace.tgt_valid.sum())
     if n_real > 1:
@@ -242,7 +242,7 @@ def pick(
     change: Callable[[Any], None],
     **more: Any,
 ) -> None:
-    """A select box that shows `value` and hands what is picked to `change`."""
+    """A select box that shows `value` and passes the picked option to `change`."""
     st.session_state[key] = value
     st.selectbox(label, options, key=key, on_change=lambda: change(st.session_state[key]), **more)
 
@@ -285,7 +285,7 @@ def pick_head(view: View, key: str) -> None:
 
 
 def pick_token(view: View, field: str, label: str, tokens: Sequence[str], key: str) -> int:
-    """A place in a row of tokens; the last one where the state names a place behind it."""
+    """A position in a token sequence, clamped to the last one."""
     at: int = min(session.links().chosen(view.state, field), len(tokens) - 1)
     with st.container(width=260):
         pick(
@@ -300,7 +300,7 @@ def pick_token(view: View, field: str, label: str, tokens: Sequence[str], key: s
 
 
 def pick_place(view: View, page: str, *, kind: bool = True) -> None:
-    """Kind of attention, layer and head, for a row of controls; `kind` False: not the kind."""
+    """Controls for the kind of attention (unless `kind` is False), layer and head."""
     if kind:
         pick_kind(view, f"{page}.kind")
     for name, control in (("layer", pick_layer), ("head", pick_head)):
@@ -312,12 +312,12 @@ MOST_NAMED_CELLS = 3
 
 
 def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> None:
-    """The changes in force, in words, what they did to the translation, and one button to undo.
+    """The active changes, in words, their effect on the translation, and a button to undo them.
 
-    `reset` is what that button does instead of leaving out every edit and PAD.
+    `reset` replaces the button's default action, which removes all edits and PADs.
     """
-    # One place on the page, even while empty: what follows would otherwise be re-created, and
-    # a matrix would forget where the keyboard was.
+    # A fixed element, even while empty: otherwise the elements below would be re-created, and a
+    # matrix would lose the keyboard focus.
     with st.container():
         _edits(view, key, reset)
     words_first(view.run)
@@ -349,7 +349,7 @@ def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
 
 
 def _translation_change(view: View) -> str:
-    """What the changes did to the translation, as Markdown: words that went, words that came."""
+    """How the changes affect the translation, as Markdown: removed and added words."""
     if view.target or not view.sites_of("cross"):
         return ""
     comparison = compare(view.before(), view.trace)
@@ -367,12 +367,12 @@ def small_print(
     numbers: Callable[[], Mapping[str, Sequence[Any]]],
     explained: str = "",
 ) -> None:
-    """One quiet row: formula, code and numbers of a page, each shown only when asked for.
+    """A row of expanders: formula, code and numbers of a page, each shown on request.
 
-    `formula` is LaTeX, with its words as `text.formula` takes them, explained by the words at
-    `explained` (else `<name>.formula`). `code` is what computed this very picture, in the order of
-    its calls: functions, classes, methods of the objects at hand, modules of the model
-    (`ui.code.source.lines_of`). `numbers` makes the table.
+    `formula` is LaTeX, with words as `text.formula` takes them, explained by the words at
+    `explained` (default `<name>.formula`). `code` lists what computed this picture, in call order:
+    functions, classes, bound methods, modules of the model (`ui.code.source.lines_of`). `numbers`
+    makes the table.
     """
     small_prints(
         view,
@@ -391,7 +391,7 @@ def small_prints(
     code: Sequence[object],
     numbers: Sequence[Callable[[], Mapping[str, Sequence[Any]]]],
 ) -> None:
-    """The same row for several pictures: lines of LaTeX with what explains them, and tables."""
+    """The same row for several pictures: LaTeX lines with their explanations, and tables."""
     shown = st.segmented_control(
         view.t("more.label"),
         ("formula", "code", "numbers"),

@@ -1,4 +1,4 @@
-"""The view of this run; and when the input is refused, the last good one under the message."""
+"""The view of this run; if the input is refused, the last valid one below the message."""
 
 from dataclasses import replace
 
@@ -16,11 +16,10 @@ _GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"
 
 
 def first_view(usual_pads: int = 0) -> View:
-    """The view of a full run, with a message above it for everything that was refused.
+    """The view of a full run, with a message above it for all refused input. `usual_pads` is the
+    page's default number of PADs.
 
-    `usual_pads` is what this page adds where the visitor chose nothing.
-
-    Raises InputProblem when there is nothing at all to show.
+    Raises InputProblem if there is nothing to show.
     """
     state = session.state()
     session.write_link_later(False)
@@ -44,12 +43,12 @@ def first_view(usual_pads: int = 0) -> View:
 
 
 def latest(view: View) -> View:
-    """The view inside a fragment, which reruns without the page: `view` with the newest choices."""
+    """The view inside a fragment, which reruns without the page: `view` with the latest choices."""
     state = session.state()
     session.write_link_later(False)
     standing_in = st.session_state.get(_STANDING_IN)
     if state == view.state:
-        # A change that was taken back must leave the address too.
+        # A reverted change must be removed from the address too.
         session.write_link_later(not standing_in)
         return view
     if standing_in:
@@ -62,13 +61,13 @@ def latest(view: View) -> View:
 
 
 def beside(view: View) -> View | None:
-    """The same choices on the first of the sentences beside this one; None where there is none.
+    """The same choices for the first sentence to compare with; None if there is none.
 
-    A sentence that cannot be read is refused with a message, and nothing is shown beside.
+    A sentence that cannot be read is refused with a message, and the result is None.
     """
     if not view.others:
         return None
-    # The head that is open here by default may not be the most telling one of that sentence.
+    # Pass the head explicitly: the other sentence's default head may differ.
     state = replace(view.state, layer=view.layer, head=view.head, text=view.others[0], target=None)
     try:
         return build(state, view.dark, view.pads)
@@ -90,9 +89,9 @@ def _accept(view: View) -> View:
 
 
 def _standing_in(state: State) -> View:
-    """The newest choices on the last sentence that worked; else on that of a first visit.
+    """The latest choices on the last valid sentence, else on the default sentence.
 
-    Raises InputProblem when no model opens.
+    Raises InputProblem if no model opens.
     """
     good: View | None = st.session_state.get(_GOOD)
     if good is None:

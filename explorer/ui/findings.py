@@ -15,7 +15,7 @@ from explorer.ui.tables import table
 
 @cached
 def finding_of(run: Run, claim: str, *, progress: Callable[[float], None] | None = None) -> Finding:
-    """The experiment of a claim on one run; `progress` is told what is done, 0 to 1.
+    """The experiment of a claim on one run; `progress` gets the fraction done, 0 to 1.
 
     Raises InputProblem.
     """
@@ -24,18 +24,18 @@ def finding_of(run: Run, claim: str, *, progress: Callable[[float], None] | None
 
 
 def finding_label(view: View, row: ResultRow) -> str:
-    """What a row measured, in the visitor's language."""
+    """The name of a row's measurement, in the user's language."""
     return view.t(f"claims.rows.{row.name}", of=row.of)
 
 
 def finding_words(view: View, claim: str, finding: Finding) -> str:
-    """Why the verdict on a claim is what it is, with the numbers of this experiment."""
+    """The reason for the verdict on a claim, with the numbers of this experiment."""
     numbers = {name: tabled(value) for name, value in finding.numbers.items()}
     return in_a_row(view.t(f"claims.{claim}.{why}", **numbers) for why in finding.why)
 
 
 def in_a_row(sentences: Iterable[str]) -> str:
-    """Sentences one after another; Chinese full stops and colons bring their own space."""
+    """Join sentences; no space after Chinese full stops and colons."""
     return " ".join(sentences).replace("。 ", "。").replace("： ", "：")
 
 

@@ -1,5 +1,5 @@
-"""What to know before reading a page, each with one click to go on: a sentence in a language that
-the model does not read, or in capitals, and what a change of model could not keep.
+"""Hints above a page, each with a button that fixes the problem: a sentence in a language that the
+model does not read, or in capitals, and choices lost when the model was changed.
 """
 
 import re
@@ -22,7 +22,7 @@ _DROPPED = "hints.dropped"
 
 
 def hints(view: View) -> None:
-    """Everything of this kind that there is to say about the view."""
+    """Show all hints that apply to the view."""
     _dropped(view)
     trained(view)
     reads = reading_language(view.loaded.name)
@@ -41,9 +41,9 @@ def hints(view: View) -> None:
 
 
 def reading_language(model: str) -> str | None:
-    """The language that a shipped model reads, as its first example shows.
+    """The language that a shipped model reads, detected from its first example.
 
-    None for one that reads single letters, and for a visitor's own, of which nothing is known.
+    None for a model of single letters and for a user's own model.
     """
     base, _ = split_step(model)
     example = first_sentence(base)
@@ -53,7 +53,7 @@ def reading_language(model: str) -> str | None:
 
 
 def can_read(loaded: LoadedModel, sentence: str) -> bool:
-    """Whether this model can make something of a sentence: its language, characters and length."""
+    """Whether this model can read a sentence: its language, characters and length."""
     if reading_language(loaded.name) not in (None, text.script(sentence)):
         return False
     try:
@@ -64,13 +64,13 @@ def can_read(loaded: LoadedModel, sentence: str) -> bool:
 
 
 def is_shouted(sentence: str) -> bool:
-    """Whether all its words, at least two, are in capitals; a mask such as [MASK] is no word."""
+    """Whether all words (at least two) are in capitals; a mask such as [MASK] is not a word."""
     words = re.sub(r"\[[A-Z]+\]|<[A-Z]+>", " ", sentence)
     return words.isupper() and len(words.split()) > 1
 
 
 def lowered(sentence: str) -> str:
-    """A sentence in capitals as it is usually written: "I LOVE YOU." is "I love you."."""
+    """A sentence in capitals in normal spelling: "I LOVE YOU." becomes "I love you."."""
     parts = re.split(r"(\[[A-Z]+\]|<[A-Z]+>)", sentence)
     lower = "".join(part if at % 2 else part.lower() for at, part in enumerate(parts))
     lower = re.sub(r"\bi\b", "I", lower)
@@ -78,9 +78,9 @@ def lowered(sentence: str) -> str:
 
 
 def change_model(before: str, name: str) -> None:
-    """Open another model with the same words, where it can read them, and the same edits.
+    """Open another model with the same text, if it can read it, and the same edits.
 
-    Edits that do not fit it are named by the page and take no part.
+    Edits that do not apply to it are listed on the page and ignored.
     """
     state = session.state()
     dropped = {}
@@ -95,12 +95,12 @@ def change_model(before: str, name: str) -> None:
 def _opens_and_reads(name: str, sentence: str) -> bool:
     try:
         return can_read(cache.open_model(name), sentence)
-    except InputProblem:  # it does not open; the page says why
+    except InputProblem:  # it does not open; the page shows the reason
         return True
 
 
 def _dropped(view: View) -> None:
-    """What the change to this model left behind, until the visitor changes anything."""
+    """The choices lost when this model was opened, until the user changes anything."""
     state, left = st.session_state.get(_DROPPED, (None, []))
     words = " · ".join(escape(shorten(each, 60)) for each in left if each)
     if words and state == session.state():
@@ -109,7 +109,7 @@ def _dropped(view: View) -> None:
 
 
 def trained(view: View) -> None:
-    """A twin that was trained under wrong masks, and under which masks it runs here."""
+    """For a twin trained with wrong masks: which masks it runs with here."""
     model, _ = split_step(view.loaded.name)
     if not text.has(f"trained.{model}", lang=view.lang):
         return

@@ -1,4 +1,4 @@
-"""Undo and redo of the edits: what a visitor changed, step by step, in one session."""
+"""Undo and redo of a session's edits."""
 
 import streamlit as st
 
@@ -10,7 +10,7 @@ MOST_STEPS = 100
 
 
 def change_edits(edits: tuple[Edit, ...]) -> None:
-    """Put these edits in force; the ones before can be brought back."""
+    """Apply these edits; the previous ones can be restored with `undo`."""
     _stack(_UNDO).append(session.state().edits)
     del _stack(_UNDO)[:-MOST_STEPS]
     _stack(_REDO).clear()
@@ -18,22 +18,22 @@ def change_edits(edits: tuple[Edit, ...]) -> None:
 
 
 def undo() -> None:
-    """Bring back the edits before the last change, if there was one."""
+    """Restore the edits before the last change, if any."""
     _step(_UNDO, _REDO)
 
 
 def redo() -> None:
-    """Put in force again what was undone last."""
+    """Reapply the last undone change."""
     _step(_REDO, _UNDO)
 
 
 def can_undo() -> bool:
-    """Whether there is something to take back."""
+    """Whether there is a change to undo."""
     return bool(_stack(_UNDO))
 
 
 def can_redo() -> bool:
-    """Whether something was taken back."""
+    """Whether there is a change to redo."""
     return bool(_stack(_REDO))
 
 

@@ -1,10 +1,10 @@
-"""Somebody else's Markdown, made harmless: what is understood is written anew, the rest is shown.
+"""Sanitizes untrusted Markdown: supported syntax is rewritten, everything else is shown as text.
 
-Understood are headings, paragraphs, lists, quotations, tables, code, emphasis and links to http(s).
-Everything else (HTML, images, formulas, Streamlit's `:red[…]`) is text, in which every mark becomes
-a character reference (`ui.escape`). So nothing is run, and nothing is loaded from anywhere.
+Headings, paragraphs, lists, quotations, tables, code, emphasis and http(s) links are supported.
+Everything else (HTML, images, formulas, Streamlit's `:red[…]`) becomes text with all markup
+characters escaped (`ui.escape`). Nothing is executed and nothing is loaded.
 
-No pattern repeats without a bound inside another, so the time stays in proportion to the length.
+No pattern nests unbounded repetitions, so the time is linear in the length.
 """
 
 import html
@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from explorer.exhibits.escape import escape
 
-# Without those that name tokens as well, of which a card may speak: <s>, <mask>, <pad>.
+# Without names that are also special tokens, which a card may mention: <s>, <mask>, <pad>.
 _NAMES = (
     "a|abbr|article|audio|b|blockquote|br|button|center|code|dd|del|details|div|dl|dt|em|figcaption"
     "|figure|font|footer|form|h[1-6]|header|hr|i|iframe|img|input|kbd|li|link|meta|nav|object|ol|p"
@@ -57,9 +57,9 @@ _DEEPEST = 4
 
 
 def harmless(markdown: str, below: int = 0) -> str:
-    """`markdown` as Markdown that can do nothing but be read.
+    """Return `markdown` as safe Markdown.
 
-    Its headings are moved down by `below` levels, to stand under those of the page.
+    Its headings are moved down by `below` levels, below the headings of the page.
     """
     blocks: list[str] = []
     for language, lines in _parts(markdown.expandtabs(4).splitlines()):
@@ -72,13 +72,13 @@ def harmless(markdown: str, below: int = 0) -> str:
 
 
 def has_more(markdown: str) -> bool:
-    """Whether there are pictures or HTML in it, of which `harmless` keeps the words alone."""
+    """Whether it has images or HTML, which `harmless` reduces to their text."""
     plain = ("\n".join(lines) for name, lines in _parts(markdown.splitlines()) if name is None)
     return any(found["left"] for text in plain for found in _LEFT_OUT.finditer(text))
 
 
 def _parts(lines: Sequence[str]) -> Iterator[tuple[str | None, list[str]]]:
-    """The lines outside and inside of fences, in turn; inside with the name of the language."""
+    """Yield the lines outside and inside fences alternately; inside, with the language name."""
     part: list[str] = []
     fence = language = None
     for line in lines:
@@ -95,7 +95,7 @@ def _parts(lines: Sequence[str]) -> Iterator[tuple[str | None, list[str]]]:
 
 
 def _blocks(lines: Sequence[str], below: int, depth: int = 0) -> Iterator[str]:
-    """The blocks of lines without fences, each written anew."""
+    """Yield the blocks of lines without fences, rewritten."""
     at = 0
     while at < len(lines):
         line, start = lines[at], at
@@ -132,12 +132,12 @@ def _blocks(lines: Sequence[str], below: int, depth: int = 0) -> Iterator[str]:
 
 
 def _end(lines: Sequence[str], at: int, goes_on: Callable[[str], bool]) -> int:
-    """Where the lines that go on from `at` end."""
+    """The end of the run of lines from `at` for which `goes_on` is true."""
     return next((index for index in range(at, len(lines)) if not goes_on(lines[index])), len(lines))
 
 
 def _begins(line: str, but: re.Pattern[str] | None = None) -> bool:
-    """Whether a line ends the paragraph before it; those that fit `but` do not."""
+    """Whether a line ends the paragraph before it; lines that match `but` do not."""
     kinds = (_UNDERLINE, _RULE, _HEADING, _ITEM, _QUOTATION)
     if (item := _ITEM.fullmatch(line)) and item[2] not in (None, "1") and but is None:
         return False  # a number at the beginning of a line: "2015. Then …"
@@ -176,7 +176,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _items(lines: Sequence[str]) -> Iterator[str]:
-    """A list, item by item; what follows an item without a mark of its own belongs to it."""
+    """Yield the items of a list; lines without a marker belong to the item before them."""
     items: list[tuple[str, list[str]]] = []
     for line in lines:
         if item := _ITEM.fullmatch(line):
@@ -193,7 +193,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _inline(text: str, depth: int = 0) -> str:
-    """One line of text, in which emphasis, code and links are left, as Markdown."""
+    """One line of text as Markdown, keeping emphasis, code and links."""
     done, at = [], 0
     for found in _INLINE.finditer(text) if depth < _DEEPEST else ():
         before, after = text[found.start() - 1 : found.start()], text[found.end() : found.end() + 1]
@@ -203,7 +203,7 @@ def _inline(text: str, depth: int = 0) -> str:
 
 
 def _marked(found: re.Match[str], before: str, after: str, depth: int) -> str:
-    """What stands for one mark of a text, between the characters `before` and `after`."""
+    """The replacement of one markup match between the characters `before` and `after`."""
     part = found.groupdict()
     if part["code"] is not None:
         return f"{part['ticks']}{part['code']}{part['ticks']}"
@@ -219,7 +219,7 @@ def _marked(found: re.Match[str], before: str, after: str, depth: int) -> str:
     for mark, name in (("**", "strong"), ("**", "strong_"), ("*", "em"), ("*", "em_")):
         if part[name] is not None:
             inner, words = part[name], _inline(part[name], depth + 1)
-            # CommonMark takes a mark between a letter and a punctuation mark for the other side's.
+            # In CommonMark, a marker between a letter and punctuation faces the other way.
             sticks = (before.isalnum() and not inner[0].isalnum()) or (
                 after.isalnum() and not inner[-1].isalnum()
             )
@@ -232,12 +232,12 @@ def _is_link(address: str) -> bool:
 
 
 def _address(url: str) -> str:
-    """A link's address without any mark that Markdown could act on."""
+    """A link's address with all Markdown characters escaped."""
     return f"<{quote(html.unescape(url), safe='/:?#@!+,;=%&~.-_').replace('&', '&amp;')}>"
 
 
 def _text(text: str) -> str:
-    """Text as `escape` makes it, with a blank kept where it had some at its ends."""
+    """Escaped text, with leading and trailing space preserved as one space."""
     text = html.unescape(text)
     lead, end = (" " if each.isspace() else "" for each in (text[:1], text[-1:]))
     return f"{lead}{escape(text)}{end if text.strip() else ''}"

@@ -1,4 +1,4 @@
-"""The frame of a page: its introduction, and below it all that a change on the page draws again."""
+"""The frame of a page: its introduction, and a fragment below that reruns on changes."""
 
 from collections.abc import Callable
 from typing import ParamSpec
@@ -17,7 +17,7 @@ Draw = Callable[[View], None]
 
 
 def fragment(function: Callable[P, None]) -> Callable[P, None]:
-    """A part of a page that a change on it runs again without the rest, in its thread's turn."""
+    """A part of a page that reruns on its own; it waits for its turn to compute."""
     return st.fragment(computing()(function))
 
 
@@ -26,7 +26,7 @@ def draw_page(
 ) -> None:
     """The page `name`: its introduction with `values` filled in, then what `below` draws.
 
-    What `below` draws is a fragment with the newest choices; `more` draws the page's own exports.
+    `below` is drawn in a fragment with the latest choices; `more` draws the page's own exports.
     """
     controls.opening(view, name, **values)
     _below(view, name, below, more)

@@ -1,8 +1,7 @@
-"""The answer to a click in pieces, the words first: what the browser is given by itself it paints
-by itself.
+"""Sends the answer to a click in parts, the text first, so that the browser paints them one by one.
 
-A chart takes a browser 50 to 100 ms, a page with several half a second, and nothing of what arrives
-together with them is on the screen before.
+A chart takes the browser 50 to 100 ms, a page with several charts half a second, and everything
+that arrives together with them is painted only afterwards.
 """
 
 import threading
@@ -16,13 +15,14 @@ from explorer.components.standalone import Block, record, recorded_apart
 from explorer.engine.turns import waiting
 
 MOMENT = 0.05
-"""Seconds in which what was sent so far arrives and is painted: Streamlit sends every 10 ms, React
-builds for 20 to 40 and begins anew when more arrives meanwhile, and a browser paints every 17."""
+"""Seconds until the output sent so far is painted: Streamlit sends every 10 ms, React renders for
+20 to 40 ms and restarts if more arrives, and a browser paints every 17 ms."""
 _HERE = threading.local()
 
 
 def is_new(what: str, value: Hashable) -> bool:
-    """Whether a run of a fragment is the first with this value: then what shows it goes first."""
+    """Whether a fragment runs with this value for the first time; its display is then sent
+    first."""
     name = f"painting.{what}"
     before, st.session_state[name] = st.session_state.get(name), value
     return before != value and _run_of_a_fragment() is not None
@@ -31,7 +31,7 @@ def is_new(what: str, value: Hashable) -> bool:
 def in_order(parts: Sequence[Callable[[], None]], first: Callable[[], None] | None = None) -> None:
     """Draw each of these below the one before; `first`, one of them, is painted before the rest.
 
-    What is kept of the page (`components.standalone`) has their order all the same.
+    The exported page (`components.standalone`) keeps the order of `parts`.
     """
     places = {part: st.container() for part in parts}
     kept: dict[Callable[[], None], list[Block]] = {}
@@ -46,13 +46,13 @@ def in_order(parts: Sequence[Callable[[], None]], first: Callable[[], None] | No
 
 
 def words_first(run: Hashable) -> None:
-    """Call it behind the words that tell of a run: if it is a new one, they are painted first."""
+    """Call this after the text about a run: for a new run, the text is painted first."""
     if is_new("run", run):
         pause()
 
 
 def charts_last() -> None:
-    """Call it before each chart: the first one waits until all above it is painted."""
+    """Call this before each chart: the first one waits until everything above it is painted."""
     now = _run_of_a_fragment()
     if now is None or now is getattr(_HERE, "run", None):
         return
@@ -61,15 +61,15 @@ def charts_last() -> None:
 
 
 def _run_of_a_fragment() -> object | None:
-    """What stands for this run of the script, a new object each time.
+    """An object that identifies this run of a fragment.
 
-    None in a run of the whole page, where all is new and nothing should wait.
+    None in a run of the whole page, where nothing should wait.
     """
     context = get_script_run_ctx()
     return None if context is None or not context.fragment_ids_this_run else context.cursors
 
 
 def pause() -> None:
-    """What was sent so far is painted before more of it comes."""
+    """Wait until the output sent so far is painted."""
     with waiting():
         time.sleep(MOMENT)

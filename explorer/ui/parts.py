@@ -1,4 +1,4 @@
-"""Which of a few: a part of a page, a group, a stream, as buttons that the link knows of."""
+"""Button groups for a choice of few (part of a page, group, stream), stored in the link."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -16,8 +16,7 @@ Choice = TypeVar("Choice", bound=str)
 def one_chosen(
     view: View, field: str, options: Sequence[Choice], usual: Choice | None = None
 ) -> Choice:
-    """Which of a few the state keeps as `field`; `usual`, else the first, where it names none of
-    them."""
+    """The option stored in the state's `field`; `usual` (else the first) if it is none of them."""
     kept = session.links().chosen(view.state, field)
     usual = options[0] if usual is None else usual
     return next((option for option in options if option == kept), usual)
@@ -33,9 +32,9 @@ def pick_one(
     usual: Choice | None = None,
     **more: Any,
 ) -> Choice:
-    """Which of a few, as buttons; the state keeps it as `field`.
+    """Choose one of a few options with buttons; the state stores it in `field`.
 
-    `usual`, else the first, where the state names none of them: several pages share a field.
+    Defaults to `usual` (else the first) if the state has none of them: several pages share a field.
     """
     st.session_state[key] = now = one_chosen(view, field, options, usual)
     st.segmented_control(
@@ -51,7 +50,7 @@ def pick_one(
 
 
 def pick_part(view: View, page: str, parts: Sequence[str]) -> str:
-    """Which part of a page that has several; the first where the state names none of its own."""
+    """Choose a part of a page; defaults to the first if the state has none of them."""
     return pick_one(
         view,
         "part",
@@ -71,7 +70,7 @@ def pick_group(
     now: str,
     change: Callable[[str], None],
 ) -> None:
-    """The group that what is looked at belongs to; `change` opens the first of another one."""
+    """Choose the group of the open item; `change` opens the first item of another group."""
     key = f"{page}.group"
     st.session_state[key] = now
     st.segmented_control(
@@ -85,9 +84,9 @@ def pick_group(
 
 
 def pick_stream(view: View, key: str, streams: tuple[Stream, ...] | None = None) -> Stream:
-    """Which of the two token streams is meant; there is nothing to pick where there is only one.
+    """Choose a token stream; shows no control if there is only one.
 
-    `streams` are those of the view's own model where nothing else is said.
+    `streams` defaults to the streams of the view's model.
     """
     choices = view.loaded.model.reads if streams is None else streams
     now: Stream = "tgt" if view.choices(PartChoices).stream == "tgt" or len(choices) == 1 else "src"

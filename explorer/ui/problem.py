@@ -1,4 +1,4 @@
-"""Refusals, said in the visitor's language: what was wrong, and what would be right."""
+"""Error messages in the user's language: what was wrong, and what is allowed."""
 
 import streamlit as st
 
@@ -9,7 +9,7 @@ from models.refusals import Refusal
 
 
 def message(problem: InputProblem, lang: str) -> str:
-    """The words for a refusal, as Markdown; what the visitor typed in them is escaped."""
+    """The text of an input problem, as Markdown; user input in it is escaped."""
     values = {name: _shown(value, lang) for name, value in problem.values.items()}
     if problem.key == "bad_number":
         # The names of settings have words of their own.
@@ -24,11 +24,11 @@ def _shown(value: Value, lang: str) -> str:
 
 
 def show_problem(problem: InputProblem, lang: str) -> None:
-    """The refusal in a quiet box."""
+    """Show the message in a plain box."""
     st.warning(message(problem, lang), icon=":material/info:")
 
 
 def show_refused(name: str, value: str, lang: str) -> None:
-    """Say that a link's value was not used."""
+    """Show that a value in the link was ignored."""
     words = t("shell.refused", lang=lang, name=name, value=escape(shorten(value, 40)))
     st.warning(words, icon=":material/link_off:")

@@ -1,7 +1,7 @@
-"""A page waits for a job (`engine.jobs`), shows how far it is, and lets its visitor stop it.
+"""Waits for a job (`engine.jobs`), showing its progress and a button to stop it.
 
-A page that computed by itself could not hear of a click until it was done: Streamlit lets one
-fragment's run end before the next begins.
+A page that computes in its own run cannot respond to clicks until it is done: Streamlit finishes
+one fragment's run before the next.
 """
 
 from collections.abc import Callable, Hashable
@@ -18,11 +18,11 @@ from explorer.text import t
 
 Result = TypeVar("Result")
 PATIENCE = 1.0
-"""Seconds that a page waits by itself before it shows a button to stop."""
+"""Seconds that a page waits before it shows a button to stop."""
 
 
 def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Result]:
-    """The session's job of this name: the one that runs under `key`, else a new one for it."""
+    """The session's job of this name: the running one if it has this `key`, else a new one."""
     running: Job[Result] | None = st.session_state.get(name)
     if running is None or running.key != key:
         if running is not None:
@@ -33,12 +33,12 @@ def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Re
 
 
 def finished(running: Job[Result], name: str, working: str, stop: str, lang: str) -> bool:
-    """Whether the job is over; else a bar and a button to stop it are shown, and the page waits.
+    """Whether the job is over; if not, show a progress bar and a stop button.
 
-    `working` says what is done, `stop` is the button's label. Once it is over, the page runs again.
+    `working` is the bar's text, `stop` the button's label. The page reruns once the job is over.
     """
     place = st.empty()
-    with waiting():  # for all of it: a turn back may take as long as a step of the work
+    with waiting():  # one wait for all polls: getting the turn back may take a whole step
         for _ in range(10):
             if running.wait(PATIENCE / 10):
                 break
@@ -53,9 +53,9 @@ def finished(running: Job[Result], name: str, working: str, stop: str, lang: str
 def awaited(
     name: str, key: Hashable, work: Callable[[StepsDone], Result], working: str, lang: str
 ) -> Result | None:
-    """What `work` gives, by a job of this name; None while it runs, and after it was stopped.
+    """The result of `work`, run as a job of this name; None while it runs or if it was stopped.
 
-    What is the case is shown, with a button to stop it or to begin again. Raises what it raised.
+    Shows the state of the job, with a button to stop or restart it. Reraises its exceptions.
     """
     running = job(name, key, work)
     if not finished(running, name, working, t("running.stop", lang=lang), lang):
@@ -74,7 +74,8 @@ def awaited(
 
 
 def presence() -> Callable[[], bool]:
-    """Whether the visitor of this run is still connected; always, where no server runs."""
+    """A function that returns whether this run's session is still connected; always True without a
+    server."""
     context = get_script_run_ctx()
     if context is None or not Runtime.exists():
         return lambda: True
@@ -84,7 +85,7 @@ def presence() -> Callable[[], bool]:
 
 @st.fragment(run_every=0.4)
 def _watch(running: Job[Result], name: str, working: str, stop: str, lang: str) -> None:
-    """Without a turn of its own: nothing is computed here, and the button must be at hand."""
+    """Poll the job without taking a turn, so that the stop button stays responsive."""
     if running.wait(0):
         st.rerun()
     if running.is_stopping:

@@ -1,7 +1,8 @@
-"""What one visitor chose, kept for the session and mirrored in the address of the page.
+"""The choices of one session, mirrored in the address of the page.
 
-Widgets do not own state. Before a widget is drawn it is given the value of the state, and when the
-visitor moves it, it calls `change`; so pages may come and go, and a link fills everything at once.
+Widgets do not own state. Before a widget is drawn it gets its value from the state, and when the
+user changes it, it calls `change`. So state survives a change of page, and a link sets everything
+at once.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ _RUNS, _OPENING, _DUE = "shell.runs", "shell.opening", "link.due"
 
 
 def state() -> State:
-    """What is chosen now. Call `start` first in every full run."""
+    """The current choices. Call `start` first in every full run."""
     found: State = st.session_state[_STATE]
     return found
 
@@ -33,14 +34,14 @@ def links() -> Links:
 
 
 def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=lang)) -> bool:
-    """Read the link, once when the session begins and again after the browser's back button.
+    """Read the link when the session begins and after the browser's back button.
 
-    `links` is the grammar that this and all links of the session are read and written in; `first`
-    is what a visitor who brings no link begins with, in a language.
+    `links` is the grammar for reading and writing all links of the session; `first` gives the
+    initial state, by language, of a visit without a link.
 
-    An address without parameters is a change of page (the menu drops them), not a wish. And while
-    a visitor clicks fast, a run may still carry the address before the last change: a run that a
-    widget caused is therefore never taken for the back button.
+    An address without parameters means a change of page (the menu drops them), not a reset. During
+    fast clicks a run may still have the address before the last change, so a run caused by a widget
+    is never treated as the back button.
 
     Returns whether the session begins with this run.
     """
@@ -58,14 +59,14 @@ def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=
 def _load(params: Mapping[str, str], lang: str) -> None:
     chosen, refused = links().read({"lang": lang, **params})
     chosen = links().change(chosen, model=for_this_session(chosen.model))
-    if not params.keys() - {"lang"}:  # no link to anything
+    if not params.keys() - {"lang"}:  # not a link to any state
         chosen = _first(chosen.lang)
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)
     st.session_state[_REFUSED] = refused
 
 
 def refused() -> tuple[tuple[str, str], ...]:
-    """What of the link could not be used, as (name, value), until the visitor changes anything."""
+    """The (name, value) pairs of the link that were ignored, until the user changes anything."""
     found: tuple[tuple[str, str], ...] = st.session_state.get(_REFUSED, ())
     return found
 
@@ -76,22 +77,23 @@ def _first(lang: str) -> State:
 
 
 def is_untouched() -> bool:
-    """Whether the visitor has chosen nothing yet."""
+    """Whether the user has chosen nothing yet."""
     return state() == _first(state().lang)
 
 
 def change_language(lang: str) -> None:
-    """Read everything in another language; who has chosen nothing yet begins as its readers do."""
+    """Switch the language; an untouched session also gets the initial state of that language."""
     _choose(_first(lang) if is_untouched() else links().change(state(), lang=lang))
 
 
 def change(**fields: Any) -> None:
-    """Choose something, by its name; the address follows once a picture of it could be drawn."""
+    """Change fields of the state; the address is updated once they could be drawn."""
     _choose(links().change(state(), **fields))
 
 
 def change_site(**fields: Any) -> None:
-    """Choose another model or kind of attention, and forget what pointed into the one before."""
+    """Change the model or kind of attention, and reset the choices that refer to the previous
+    one."""
     _choose(links().change(links().elsewhere(state()), **fields))
 
 
@@ -102,7 +104,7 @@ def _choose(chosen: State) -> None:
 
 
 def count_run() -> None:
-    """The visitor pressed Run: what was typed is run by that press, even where nothing changed."""
+    """Count a press of Run, so that the text runs again even if it did not change."""
     st.session_state[_RUNS] = runs() + 1
 
 
@@ -113,7 +115,7 @@ def runs() -> int:
 
 
 def write_link() -> None:
-    """Make the address a link to what is chosen."""
+    """Write the current choices into the address."""
     params = links().write(state())
     if st.query_params.to_dict() != params:
         st.query_params.from_dict(params)
@@ -122,45 +124,45 @@ def write_link() -> None:
 
 
 def write_link_later(due: bool) -> None:
-    """Whether `write_due_link` shall write the link: it stands behind the picture.
+    """Set whether `write_due_link`, called after the picture, writes the link.
 
-    A browser that takes over a new address draws nothing for 20 ms: the words come first.
+    A browser that updates its address draws nothing for 20 ms: the text comes first.
     """
     st.session_state[_DUE] = due
 
 
 def write_due_link() -> None:
-    """Make the address a link to what is chosen, if `write_link_later` said so since the last."""
+    """Write the current choices into the address if `write_link_later` has requested it."""
     if st.session_state.pop(_DUE, False):
         write_link()
 
 
 def keep_pages(pages: Mapping[str, Any], opening: str) -> None:
-    """Remember the pages of the menu, by name, for `visit`; `opening` is that of a bare address."""
+    """Store the pages of the menu, by name, for `visit`; `opening` is the page at the root."""
     st.session_state[_PAGES], st.session_state[_OPENING] = dict(pages), opening
 
 
 def page_names() -> tuple[str, ...]:
-    """The pages of the menu; none where a page runs alone, as in tests."""
+    """The pages of the menu; empty if a page runs alone, as in tests."""
     return tuple(st.session_state.get(_PAGES, ()))
 
 
 def opening_page() -> str:
-    """The page of an address without a name; "" where a page runs alone, as in tests."""
+    """The page at the root address; "" if a page runs alone, as in tests."""
     found: str = st.session_state.get(_OPENING, "")
     return found
 
 
 def visit(name: str) -> None:
-    """Go to another page with what is chosen; the run ends here."""
+    """Go to another page with the current choices; ends the run."""
     params = links().write(state())
-    # Given to the switch: an address written after it is one more step for the back button.
+    # Pass the parameters to the switch: writing the address later would add a history entry.
     st.session_state[_WRITTEN] = params
     st.switch_page(st.session_state[_PAGES][name], query_params=params)
 
 
 def follow(link: str) -> None:
-    """Go where a link of this app leads, without leaving the session; the run ends here."""
+    """Follow a link of this app within the session; ends the run."""
     path, _, query = link.partition("?")
     _load(dict(parse_qsl(query, keep_blank_values=True)), lang=state().lang)
     st.session_state[_CHANGED] = True
@@ -168,7 +170,7 @@ def follow(link: str) -> None:
 
 
 def is_dark() -> bool:
-    """Whether the visitor looks at the dark theme."""
+    """Whether the dark theme is active."""
     return st.context.theme.type == "dark"
 
 

@@ -1,4 +1,4 @@
-"""Export and share: on every page, the link, the reading, and the page as one file."""
+"""Export and share, on every page: the link, the reading, and the page as one file."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,15 +14,15 @@ from explorer.text import model_name, t
 from explorer.ui import session
 
 MOST_NAME = 40
-"""Letters of the sentence that a file's name repeats."""
+"""Characters of the sentence used in a file name."""
 
 
 @contextmanager
 def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Iterator[None]:
-    """A popover above what is drawn inside, with all of it to keep; `more` draws further exports.
+    """A popover above what is drawn inside, with exports of it; `more` draws further exports.
 
-    It stands above the pictures and is filled after them. Files are made when somebody asks. The
-    address of the page follows last.
+    It is placed above the pictures and filled after them. Files are made on request. The address of
+    the page is written last.
     """
     place = st.container(key=f"share-{name}", horizontal=True, horizontal_alignment="right")
     with recorded(file_name(view, name)) as blocks:
@@ -39,12 +39,12 @@ def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Ite
 
 
 def page_title(view: View, name: str) -> str:
-    """The title of a page that is kept: its own, and the model's."""
+    """The title of an exported page: the page's title and the model's."""
     return f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
 
 
 def kept(view: View, name: str, said: Sequence[str], make: Callable[[], str]) -> None:
-    """The link, the sentences that say a number, and the page as a file, which `make` makes."""
+    """The link, the readings, and a download of the page, made by `make`."""
     show_link(view.state)
     if said:
         st.caption(view.t("take.reading"))
@@ -62,7 +62,7 @@ def download(
     key: str,
     label: str = "",
 ) -> None:
-    """A button whose file is made when somebody presses it; `label` where the ending says less."""
+    """A button whose file is made on click; `label` if the file extension is not enough."""
     st.download_button(
         label or view.t(f"take.{ending}"),
         lambda: make().encode(),
@@ -74,16 +74,16 @@ def download(
 
 
 def show_link(state: State) -> None:
-    """The address of this page with everything that was chosen."""
+    """The address of this page with all current choices."""
     st.caption(t("take.link", lang=state.lang))
     address = f"{st.context.url or ''}?{urlencode(session.links().write(state))}"
     st.code(address, language=None, wrap_lines=True)
 
 
 def file_name(view: View, name: str, ending: str = "") -> str:
-    """The name of a file to keep: model, page and the sentence's first words.
+    """The name of an exported file: model, page and the sentence's first words.
 
-    Letters of every script stay; what a file system might not take becomes a hyphen.
+    Letters of all scripts are allowed; characters unsafe in file names become hyphens.
     """
     words = re.sub(r"\W+", "-", view.trace.text).strip("-_")[:MOST_NAME].rstrip("-_")
     model = re.sub(r"\W+", "-", view.loaded.name).strip("-")

@@ -1,4 +1,4 @@
-"""In front of a class: sentence and picture first, controls below them, everything larger."""
+"""Classroom mode: sentence and picture first, controls below them, everything larger."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,18 +11,18 @@ from explorer.exhibits.shared import ScreenChoices
 from explorer.ui import session
 
 BEAMER = 1.3
-"""How much larger pictures are in front of a class; page.css has the same number."""
+"""Scale factor of pictures in classroom mode; must match page.css."""
 AROUND = "11rem"
-"""What stands above and below a picture in front of a class: the bar, the sentence, its verdict."""
+"""Height above and below a picture in classroom mode: the bar, the sentence, the reading."""
 FRAMES = "div:not(.stPlotlyChart *)"
-"""What Streamlit puts round a chart."""
+"""Streamlit's padding around a chart."""
 _STAGE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("stage", default=None)
 
 
 @contextmanager
 def stage() -> Iterator[None]:
-    """In front of a class, what is drawn inside `hero`, and the sentence, stand above all else that
-    is drawn inside: the controls come below the picture. On other screens nothing moves.
+    """In classroom mode, place the sentence and everything inside `hero` above the controls.
+    Otherwise the order does not change.
     """
     beamer = session.state().of(ScreenChoices).beamer
     token = _STAGE.set(st.container(key="stage") if beamer else None)
@@ -33,15 +33,15 @@ def stage() -> Iterator[None]:
 
 
 def hero() -> AbstractContextManager[object]:
-    """The place of the picture that a page is about: see `stage`."""
+    """The place of a page's main picture: see `stage`."""
     return _STAGE.get() or nullcontext()
 
 
 def enlarged(figure: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """A figure for a class: its letters and margins larger by the factor of page.css.
+    """A figure for the classroom mode: fonts and margins scaled by the factor of page.css.
 
-    Its height, as much larger, is left to the returned CSS rule for its place: on a low screen, as
-    at 200 % zoom, it is as high as the screen has room for. Empty where the figure has no height.
+    The returned CSS rule scales its height, limited to the screen height (as at 200 % zoom). The
+    rule is empty if the figure has no height.
     """
     layout = dict(figure["layout"])
     font, margin, tall = layout.get("font", {}), layout.get("margin", {}), layout.pop("height", 0)

@@ -1,4 +1,4 @@
-"""Small tables, as Markdown. On a narrow screen they scroll in their own place (page.css)."""
+"""Small tables, as Markdown. On a narrow screen each table scrolls (page.css)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,8 +10,8 @@ _RULES = {"l": ":--", "r": "--:"}
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str = "") -> None:
     """Draw `rows` of Markdown under `head`.
 
-    `align` has "l" or "r" for each column; without it the first column is aligned left and all
-    others, usually numbers, right.
+    `align` has "l" or "r" for each column. By default the first column is left-aligned and all
+    others, usually numbers, right-aligned.
     """
     rules = [_RULES[side] for side in align or "l" + "r" * (len(head) - 1)]
     lines = (head, rules, *rows)

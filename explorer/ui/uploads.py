@@ -1,7 +1,7 @@
-"""Models that visitors upload: each is seen in its own session alone, and goes with it.
+"""Uploaded models: each is visible only in its own session and deleted with it.
 
-An uploaded model is kept as the others are, under a name that nobody can guess, so all that is
-computed from it is kept apart as well. A link to it names a model that other sessions lack.
+An uploaded model is stored like the others, under an unguessable name, so its cached results are
+separate too. Other sessions cannot open a link to it.
 """
 
 import secrets
@@ -19,13 +19,13 @@ from explorer.uploads import open_zip
 
 _OWN = "uploads"
 PATIENCE = 20.0
-"""Seconds that a model is kept when its session's line breaks: .streamlit/config.toml keeps the
+"""Seconds until a disconnected session's models are deleted; .streamlit/config.toml keeps the
 session itself for 15."""
 _LEAVING: dict[str, Timer] = {}
 
 
 def _leave(names: list[str]) -> None:
-    """Forget models, and all that was computed from them, unless their session comes back soon."""
+    """Delete models and their cached results, unless their session reconnects soon."""
     for name in names:
         _LEAVING[name] = timer = Timer(PATIENCE, _forget, [name])
         timer.daemon = True
@@ -40,12 +40,13 @@ def _forget(name: str) -> None:
 
 @st.cache_resource(scope="session", on_release=_leave, show_spinner=False)
 def _while_here() -> list[str]:
-    """This session's uploads, once more: Streamlit releases them when nobody is connected."""
+    """This session's uploads, as a resource that Streamlit releases when the session
+    disconnects."""
     return []
 
 
 def own() -> tuple[str, ...]:
-    """The models that this session uploaded and that are still kept, oldest first."""
+    """The models that this session uploaded and that still exist, oldest first."""
     names: tuple[str, ...] = st.session_state.get(_OWN, ())
     for name in names:
         if (timer := _LEAVING.pop(name, None)) is not None:  # the session is back
@@ -55,12 +56,12 @@ def own() -> tuple[str, ...]:
 
 
 def models() -> tuple[str, ...]:
-    """What this session can open: the shelf, and its own uploads."""
+    """The models that this session can open: the shelf and its own uploads."""
     return (*cache.models(), *own())
 
 
 def take(name: str, file: BinaryIO) -> str:
-    """Open an uploaded zip for this session; the name under which it is found.
+    """Open an uploaded zip for this session and return the model's name.
 
     Raises InputProblem as `uploads.open_zip`.
     """
@@ -68,7 +69,7 @@ def take(name: str, file: BinaryIO) -> str:
 
 
 def keep(loaded: LoadedModel) -> str:
-    """Take a model made in this session among its own; the name under which it is found."""
+    """Add a model made in this session to its uploads and return its name."""
     secret = f"{loaded.name}~{secrets.token_urlsafe(12)}"
     cache.open_model.keep(replace(loaded, name=secret), secret)
     st.session_state[_OWN] = (*own(), secret)
@@ -77,14 +78,14 @@ def keep(loaded: LoadedModel) -> str:
 
 
 def remove(name: str) -> None:
-    """Forget one of this session's models."""
+    """Delete one of this session's models."""
     if name in own():
         _forget(name)
 
 
 def for_this_session(name: str) -> str:
-    """The name of a model as a link gives it, without what would find another session's upload.
+    """The model name of a link, changed so that it cannot find another session's upload.
 
-    It keeps the mark of an upload, so that what is said of it can be that it was one.
+    The upload mark `~` is preserved, so that the message can say that it was an upload.
     """
     return name if name in own() else UPLOADED.sub("~", name)

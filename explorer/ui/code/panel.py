@@ -1,4 +1,4 @@
-"""The Code panel: the functions that computed a picture, and one click further what they call."""
+"""The Code panel: the functions that computed a picture, each linked to the functions it calls."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from explorer.ui.code.source import Lines, lines_of
 
 
 def code_panel(view: View, code: Sequence[object]) -> None:
-    """The lines of `code`, as `source.lines_of` takes it, the first of them open."""
+    """Show the source of `code` (see `source.lines_of`), the first function open."""
     st.caption(view.t("more.code_note"))
     for at, lines in enumerate(lines_of(code, (view.loaded, view.loaded.model))):
         with st.expander(_title(lines), expanded=at == 0):

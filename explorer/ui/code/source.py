@@ -1,12 +1,11 @@
-"""The very lines: the functions that computed a picture, and those that they call.
+"""Source lookup: the functions that computed a picture, and the functions they call.
 
-Given real objects (functions, classes, methods, modules of a model), their source is read from
-their files, and what they call is looked up where they would look it up themselves: in their
-module's globals, in their closure, on the instance that they belong to. Nothing is written down
-twice, so nothing can fall behind.
+The source of given objects (functions, classes, methods, modules of a model) is read from their
+files. Names they call are resolved as Python would resolve them: in the module's globals, in the
+closure, on the instance. No source is copied, so none can be outdated.
 
-A model that was opened runs faster subclasses of some modules (`models.fast`). What is shown is the
-plain version, which reads like the paper; `Lines.faster` says which one ran instead.
+An opened model runs faster subclasses of some modules (`models.fast`). The panel shows the plain
+version, which reads like the paper; `Lines.faster` names the version that ran.
 """
 
 import ast
@@ -25,11 +24,11 @@ FAST = "models.fast"
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """One function, class or table as it stands in its file.
+    """The source of one function, class or table.
 
-    `doc` is the first line of its docstring, or of its class's. `faster` names the version of
-    `models.fast` that ran in its place, "" where it ran itself; `ran` are the code objects of what
-    ran: one for a function, those of all methods for a class, none for a table.
+    `doc` is the first line of its docstring, or of its class's docstring. `faster` names the
+    version in `models.fast` that ran instead ("": none). `ran` holds the code objects that ran: one
+    for a function, one per method for a class, none for a table.
     """
 
     name: str
@@ -42,13 +41,12 @@ class Lines:
 
 
 def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[Lines, ...]:
-    """The lines of each object in `given`, in that order, each with what it calls.
+    """The source of each object in `given`, in that order, each followed by what it calls.
 
-    A module of a model stands for its `forward`; one without, and any other instance, for its
-    class. `known` are instances that parameters of their type stand for, as those in `given` are:
-    where a function takes a `Model`, the method shown is that of the model in `known`. What is in
-    `given` is not listed again below the others.
-    Raises TypeError for an object that is not the project's own code.
+    A module of a model is shown as its `forward`; a module without one, and any other instance, as
+    its class. Instances in `known` and `given` resolve parameters of their type: if a function
+    takes a `Model`, methods are looked up on the model in `known`. Objects in `given` are not
+    listed again as callees. Raises TypeError for an object that is not the project's own code.
     """
     parts: list[_Part] = []
     for each in given:
@@ -59,7 +57,7 @@ def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[Lin
     owners = (part.owner for part in parts if not isinstance(part.owner, (type, type(None))))
     known = (*known, *owners)
     called = [tuple(_calls(part, known)) for part in parts]
-    # Whether a faster version ran is known where a function is called.
+    # Only the call site shows whether a faster version ran.
     fast = {sub.what: sub for subs in called for sub in subs if isinstance(sub, _Part) and sub.ran}
     parts = [replace(part, ran=part.ran or fast.get(part.what, part).ran) for part in parts]
     shown = {part.what for part in parts}
@@ -79,14 +77,14 @@ def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[Lin
 
 @dataclass(frozen=True, eq=False)
 class _Instance:
-    """Some instance of a class, of which nothing else is known."""
+    """An unknown instance of a class."""
 
     kind: type
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A plain function or class, what its `self` is, and the faster function that ran for it."""
+    """A plain function or class, its `self`, and the faster function that ran instead."""
 
     what: Any
     owner: object = None
@@ -94,11 +92,11 @@ class _Part:
 
 
 def _source(what: type | FunctionType) -> str:
-    """The lines of a function or class, without the indentation that all of them share."""
+    """The dedented source of a function or class."""
     return _text(what if isinstance(what, type) else what.__code__)
 
 
-@cache  # reading it asks for the file again, which took a tenth of a page's time
+@cache  # reading the file again took a tenth of a page's time
 def _text(of: type | CodeType | ModuleType) -> str:
     return textwrap.dedent(inspect.getsource(of))
 
@@ -117,14 +115,14 @@ def _ours(thing: object) -> bool:
 
 
 def _plain(function: Any) -> Any:
-    """A function without what is wrapped around it."""
+    """A function without its decorators."""
     while isinstance(function, (partial, classmethod, staticmethod)):
         function = function.func if isinstance(function, partial) else function.__func__
     return inspect.unwrap(function)
 
 
 def _part(given: object) -> _Part | None:
-    """What an object stands for; None where it is not the project's own code."""
+    """The part that an object is shown as; None if it is not the project's own code."""
     if isinstance(given, _Instance):
         return _method(given, given.kind, "forward")
     if not isinstance(given, (type, MethodType)):
@@ -138,13 +136,13 @@ def _part(given: object) -> _Part | None:
     own = _method(given, type(given), "forward") if hasattr(type(given), "forward") else None
     if own is not None:
         return own
-    # What only makes one of torch's modules faster is none of our lines.
+    # Faster versions of torch's own modules are not shown.
     plain = next(cls for cls in type(given).__mro__ if not _is_fast(cls))
     return _Part(plain, given) if _ours(plain) else None
 
 
 def _method(owner: object, kind: type, name: str) -> _Part | None:
-    """A method by its name: the plain one, and the faster one where that stands before it."""
+    """A method by its name: the plain version, and the faster one if it overrides that."""
     found = [cls for cls in kind.__mro__ if name in vars(cls)]
     plain = next((cls for cls in found if not _is_fast(cls)), None)
     if plain is None or not _ours(plain):
@@ -158,7 +156,7 @@ def _method(owner: object, kind: type, name: str) -> _Part | None:
 
 
 def _hands_on(function: FunctionType, name: str) -> bool:
-    """Whether an overriding method ends, whatever it did before, with the one that it overrides."""
+    """Whether an overriding method ends with a call of the overridden one."""
     tree = _tree(_source(function)).body[0]
     last = tree.body[-1] if isinstance(tree, ast.FunctionDef) else None
     return isinstance(last, ast.Return) and ast.unparse(last).startswith(f"return super().{name}(")
@@ -190,13 +188,13 @@ def _lines(part: _Part) -> Lines:
 
 
 def _methods(kind: type) -> list[FunctionType]:
-    """The functions that stand in a class, those of its properties too."""
+    """The functions defined in a class, including its properties."""
     found = (each.fget if isinstance(each, property) else each for each in vars(kind).values())
     return [each for each in map(_plain, found) if isinstance(each, FunctionType)]
 
 
 def _class_of(part: _Part) -> type:
-    """The class in which a method stands."""
+    """The class that defines a method."""
     owner = part.owner.kind if isinstance(part.owner, _Instance) else part.owner
     kind = owner if isinstance(owner, type) else type(owner)
     name = part.what.__name__
@@ -204,7 +202,7 @@ def _class_of(part: _Part) -> type:
 
 
 def _calls(part: _Part, known: Sequence[object]) -> Iterator[_Part | Lines]:
-    """What the lines of a part call, and the tables that they read, in order, each once."""
+    """The functions that a part calls and the tables it reads, in order, without repeats."""
     seen: set[object] = {part.what}
     for found in _Scope(part, known).names():
         key = found.what if isinstance(found, _Part) else found.name
@@ -214,7 +212,7 @@ def _calls(part: _Part, known: Sequence[object]) -> Iterator[_Part | Lines]:
 
 
 class _Scope:
-    """What the names in a function or class mean."""
+    """Resolves the names used in a function or class."""
 
     def __init__(self, part: _Part, known: Sequence[object]) -> None:
         what = part.what
@@ -235,7 +233,7 @@ class _Scope:
             self.meant[what.__code__.co_varnames[0]] = part.owner
 
     def _hide_locals(self) -> None:
-        """A local name means nothing known, whatever a global of that name is."""
+        """Mark local names as unknown, so that they hide globals of the same name."""
         for node in ast.walk(self.tree):
             if isinstance(node, ast.arg):
                 self.meant[node.arg] = None
@@ -243,7 +241,7 @@ class _Scope:
                 self.meant[node.id] = None
 
     def instance(self, kind: type) -> object:
-        """The known instance of a class, else any."""
+        """The known instance of a class, else an unknown one."""
         return next((each for each in self.known if isinstance(each, kind)), _Instance(kind))
 
     def names(self) -> Iterator[_Part | Lines]:
@@ -256,7 +254,7 @@ class _Scope:
                 yield found
             elif isinstance(node, ast.Attribute):
                 inside = node.value
-                while isinstance(inside, ast.Attribute):  # an object that is only asked for a part
+                while isinstance(inside, ast.Attribute):  # only an attribute of the object is used
                     inside = inside.value
                 of = self.value(node.value)
                 if isinstance(of, type) and _ours(of) and "forward" in vars(of):
@@ -292,7 +290,7 @@ class _Scope:
             part = value
         else:
             kind = value.kind if isinstance(value, _Instance) else type(value)
-            # A model that is handed on is not called thereby; a sublayer that is, will be.
+            # Passing a model as an argument is not a call; passing a sublayer leads to one.
             called = hasattr(kind, "forward") and _ours(kind) and value not in self.known
             part = _part(value) if called else None
         if part is not None and not isinstance(part.what, type) and part.ran is None:
@@ -300,14 +298,14 @@ class _Scope:
         return part if part is not None and part.what.__name__ != "<lambda>" else None
 
     def _faster(self, function: FunctionType) -> FunctionType | None:
-        """The function of the same name that a faster caller calls instead."""
+        """The function of the same name that a faster caller uses instead."""
         if self.part.ran is None:
             return None
         own = _plain(self.part.ran.__globals__.get(function.__name__))
         return own if isinstance(own, FunctionType) and _is_fast(own) else None
 
     def value(self, node: ast.AST) -> object:
-        """What an expression means, as far as that is known without running it; else None."""
+        """The value of an expression, if known without running it; else None."""
         if isinstance(node, ast.Name):
             return self.meant[node.id] if node.id in self.meant else self.globals.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -326,7 +324,7 @@ class _Scope:
             return None
         kind = of.kind if isinstance(of, _Instance) else of if isinstance(of, type) else type(of)
         static = inspect.getattr_static(kind, name, None)
-        if isinstance(static, property):  # not evaluated: only its type is needed
+        if isinstance(static, property):  # only its type is needed
             made = getattr(static.fget, "__annotations__", {}).get("return")
             return self.instance(made) if isinstance(made, type) and _ours(made) else None
         if isinstance(static, staticmethod):
@@ -345,7 +343,7 @@ def _is_table(name: str) -> bool:
 
 
 def _table(name: str, module: str) -> Lines | None:
-    """A table or constant of a module, wherever it was imported from; None where it has no line."""
+    """A table or constant, in the module that defines it; None if no line defines it."""
     if module.partition(".")[0] not in PROJECT:
         return None
     text = _text(sys.modules[module])

@@ -24,11 +24,11 @@ from explorer.ui.uploads import models
 from models.foreign.prompts import LINE_END
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
-_END = -1  # no snapshot: the model as trained to the end
+_END = -1  # no snapshot: the fully trained model
 
 
 def sidebar() -> None:
-    """Draw the sidebar; what the visitor does there changes the session's state."""
+    """Draw the sidebar; its widgets change the session's state."""
     with st.sidebar:
         with st.container(horizontal=True, vertical_alignment="center"):
             with st.container(key="brand", width="content"):
@@ -48,7 +48,7 @@ def sidebar() -> None:
 
 
 def _display() -> None:
-    """Large for a class, light or dark."""
+    """Controls for the classroom mode and the light or dark theme."""
     with st.popover(_t("sidebar.display"), width="stretch"):
         st.session_state["sidebar.beamer"] = session.state().of(ScreenChoices).beamer
         st.toggle(
@@ -71,7 +71,7 @@ def _display() -> None:
 
 
 def chosen(key: str, field: str, read: Callable[[Any], Any] = lambda value: value) -> None:
-    """A widget's callback: take what it holds into the state."""
+    """A widget's callback: store its value in the state."""
     session.change(**{field: read(st.session_state[key])})
 
 
@@ -80,7 +80,7 @@ def _t(key: str, **values: object) -> str:
 
 
 def pick_language(key: str) -> None:
-    """Which language everything is in."""
+    """The control for the language of the app."""
     st.session_state[key] = session.state().lang
     st.segmented_control(
         "Language / 语言",
@@ -94,7 +94,7 @@ def pick_language(key: str) -> None:
 
 
 def shown_text() -> str:
-    """The sentence looked at: the visitor's, or that of a first visit."""
+    """The current sentence: the user's, or the default one."""
     state = session.state()
     if state.text is not None:
         return state.text
@@ -102,8 +102,8 @@ def shown_text() -> str:
 
 
 def new_text(sentence: str, target: str | None = None) -> None:
-    """A widget's callback: look at another sentence."""
-    # Another sentence has other rows and steps; the heads looked at stay.
+    """A widget's callback: switch to another sentence."""
+    # Queries and steps belong to a sentence; the selected heads stay.
     session.change(text=sentence, target=target, row=None, step=None)
 
 
@@ -120,10 +120,10 @@ def _sentence(model: str) -> None:
 
 
 def _prompt(model: str) -> None:
-    """Of a model that learned to chat: its marks, put around the sentence to be edited there."""
+    """For a chat model: a button that puts its chat template around the sentence, for editing."""
     try:
         prompt = cache.open_model(model).prompt
-    except InputProblem:  # the page says what is wrong with it
+    except InputProblem:  # the page shows the error
         return
     sentence = shown_text()
     if prompt is not None and prompt.sign not in sentence:
@@ -154,7 +154,7 @@ def _file() -> None:
     with st.expander(_t("sidebar.file")):
         uploaded = st.file_uploader(
             _t("sidebar.file_label", types=", ".join(FILE_TYPES)),
-            # The types are checked by the project itself, which can say what was wrong.
+            # The project checks the type itself, for a better message.
             key="sidebar.file",
             max_upload_size=1,
             label_visibility="visible",
@@ -192,7 +192,7 @@ def _beside() -> None:
             _t("sidebar.beside"),
             key="sidebar.beside",
             height=100,
-            max_chars=MOST_OTHERS * 1000,  # so that they fit into a link
+            max_chars=MOST_OTHERS * 1000,  # must fit into a link
             placeholder=_t("sidebar.beside_hint"),
             help=_t("sidebar.beside_help", count=MOST_OTHERS),
             label_visibility="collapsed",
@@ -230,15 +230,15 @@ def _output(model: str) -> None:
 
 
 def _room(model: str) -> int:
-    """The most tokens that `model` is given here, its marks included."""
+    """The most tokens allowed for `model`, including special tokens."""
     try:
         return limit(cache.open_model(model))
-    except InputProblem:  # the page says what is wrong with it
+    except InputProblem:  # the page shows the error
         return MAX_TOKENS
 
 
 def _fills_in(model: str) -> bool:
-    """Whether `model` reads a whole text at once, so that nothing can be given to follow it."""
+    """Whether `model` fills in masks of a whole text, so that it takes no output text."""
     try:
         return not cache.open_model(model).config.is_causal
     except InputProblem:
@@ -249,12 +249,12 @@ def _continues(model: str) -> bool:
     """Whether `model` continues a text instead of translating it."""
     try:
         return "src" not in cache.open_model(model).model.reads
-    except InputProblem:  # the page says what is wrong with it
+    except InputProblem:  # the page shows the error
         return False
 
 
 def _snapshot(model: str) -> None:
-    """For a model whose training was kept as a film: which snapshot to look at."""
+    """For a model with training snapshots: the choice of a snapshot."""
     steps = library.snapshots(model, library.CHECKPOINTS)
     if not steps:
         return
@@ -282,7 +282,7 @@ def _model() -> None:
     names = text.in_order(models(), lang=session.state().lang)
     whole = session.state().model or default_model(names)
     current, _ = split_step(whole)
-    # Of a link's model that is not here the page shows another example: no name would be true.
+    # A model missing on this server is replaced by a default: show no name.
     st.session_state["sidebar.model"] = current if current in names else None
     st.selectbox(
         _t("sidebar.model"),
@@ -292,7 +292,7 @@ def _model() -> None:
         key="sidebar.model",
         on_change=lambda: change_model(current, st.session_state["sidebar.model"]),
     )
-    # A page that runs alone, as in tests, has nowhere to go.
+    # Pages that run alone, as in tests, have no menu.
     if "models" in session.page_names() and st.button(
         _t("sidebar.models"),
         key="sidebar.models",
@@ -305,7 +305,7 @@ def _model() -> None:
     _snapshot(whole)
     try:
         loaded = cache.open_model(whole)
-    except InputProblem:  # the page says what is wrong with it
+    except InputProblem:  # the page shows the error
         return
     pick_languages(loaded)
     config = loaded.config

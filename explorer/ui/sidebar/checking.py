@@ -1,4 +1,4 @@
-"""The self-check of the open model: in the background, shown beside its name when it is done."""
+"""The self-check of the open model: runs in the background, shown next to its name when done."""
 
 from threading import Lock, Thread
 
@@ -15,7 +15,8 @@ from explorer.ui import session
 from explorer.ui.page import fragment
 
 INTERVAL = 1.0
-"""Seconds between two looks at a running check, and before the first: the page is drawn by then."""
+"""Polling interval of a running check in seconds, also before the first poll, so that the page is
+drawn first."""
 PULSE = "self_check.pulse"
 
 Key = tuple[str, str]
@@ -23,13 +24,13 @@ Key = tuple[str, str]
 _ONE_AT_A_TIME = Lock()
 _STARTED: dict[Key, Thread] = {}
 _FOUND: dict[Key, SelfCheck | None] = {}
-"""A few words a model, beside the cache, which may be set to keep nothing."""
+"""Results, a few words per model; separate from the cache, which may be disabled."""
 MOST_KEPT = 500
-"""Models whose result is kept, the latest: each upload is a model of its own."""
+"""The most results stored, latest first: each upload is a separate model."""
 
 
 def start(model: str) -> None:
-    """Check a model in the background, unless that is done or under way."""
+    """Check a model in the background, unless that is done or running."""
     key = _key(model)
     if key not in _STARTED:
         _STARTED[key] = Thread(target=_run, args=(key,), daemon=True, name=f"self-check {model}")
@@ -41,12 +42,12 @@ def _key(model: str) -> Key:
 
 
 def _run(key: Key) -> None:
-    """One check after the other; between two promises others go first."""
+    """Run checks one at a time, yielding to other sessions between two promises."""
     with _ONE_AT_A_TIME, computing():
         found = None
         try:
             found = _checked(key[1])
-        finally:  # whatever happened, nobody waits for it any more
+        finally:  # also after an error, so that no page polls forever
             _FOUND[key] = found
             while len(_FOUND) > MOST_KEPT:
                 oldest = next(iter(_FOUND))
@@ -56,19 +57,19 @@ def _run(key: Key) -> None:
 def _checked(model: str) -> SelfCheck | None:
     try:
         return check(cache.open_model(model), step=rest)
-    except ValueError:  # it cannot be opened or read; the page says why
+    except ValueError:  # it cannot be opened or read; the page shows the reason
         return None
 
 
 @fragment
 def self_check(model: str) -> None:
-    """Whether the model keeps what its masks promise. Until that is known, this place looks again
-    by itself; nothing else on the page runs for it. The first look, an interval after the page was
-    drawn, starts the check.
+    """Show whether the model's masks keep their promises. Until that is known, this fragment polls
+    on its own, without a run of the page. The first poll, one interval after the page was drawn,
+    starts the check.
     """
     key = _key(model)
     if key in _FOUND:
-        known = _FOUND.get(key)  # the oldest may be forgotten at any time
+        known = _FOUND.get(key)  # the oldest result may be evicted at any time
         if known is not None:
             _result(known)
         return

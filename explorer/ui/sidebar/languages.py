@@ -1,4 +1,4 @@
-"""For a translator of many languages: which one it reads, and which one it writes."""
+"""Source and target language of a multilingual translator."""
 
 from functools import partial
 
@@ -88,7 +88,7 @@ SHORT = dict(
 
 
 def language_name(code: str, lang: str) -> str:
-    """A code with its name, as "Chinese (zho_Hans)", in the visitor's language where we know it."""
+    """A code with its name, such as "Chinese (zho_Hans)", in the user's language if known."""
     short = code.strip("_").partition("_")[0]
     short = SHORT.get(short, short)
     if not text.has(f"translated.{short}", lang=lang):
@@ -98,7 +98,7 @@ def language_name(code: str, lang: str) -> str:
 
 
 def pick_languages(loaded: LoadedModel) -> None:
-    """Two menus, if there is a choice. A change opens the same model for the other pair."""
+    """Two menus, if there is a choice. A change opens the same model for another language pair."""
     if not loaded.languages:
         return
     lang = session.state().lang
