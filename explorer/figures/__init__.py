@@ -1,1 +1,1 @@
-"""Arrays and labels in, Plotly figures out; `theme` is the only palette."""
+"""Functions that turn arrays and labels into Plotly figures; `theme` has the only palette."""

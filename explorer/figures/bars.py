@@ -1,4 +1,4 @@
-"""Bars: one row of attention."""
+"""The attention weights of one query as bars."""
 
 from collections.abc import Sequence
 
@@ -35,11 +35,11 @@ def row(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """One query's row of weights [key], 0 to 1, over the key tokens, in percent.
+    """One query's weights [key], 0 to 1, as bars over the key tokens, in percent.
 
     `allowed` [key] False marks blocked keys, hatched up to the full height of the plot.
 
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     n = len(tokens)
     check_shape("weights", weights, (n,))
@@ -71,9 +71,9 @@ def row(
 
 
 def _hatched(shape: NDArray[np.str_], colours: Palette) -> Figure:
-    """Plotly's bar pattern in the hatching of blocked cells.
+    """Plotly's bar pattern with the hatching of blocked cells.
 
-    Where every bar has its own colour, that colour also draws the lines of its pattern, so the
-    hatched bars' own colour is `hatch` and only the ground is named here.
+    If every bar has its own colour, Plotly also draws its pattern lines in that colour. So hatched
+    bars get the colour `hatch`, and only the background is set here.
     """
     return {"shape": shape, "bgcolor": colours.blocked, "size": 6, "solidity": 0.2}

@@ -1,4 +1,4 @@
-"""One cell of attention drawn: dimensions, products, scores, what becomes of logits."""
+"""Figures of one attention cell: dimensions, products, scores, effect on logits."""
 
 from collections.abc import Sequence
 
@@ -36,9 +36,10 @@ def vectors(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Vectors [vector, dimension] as bars side by side, one colour a vector, named in a legend.
+    """Vectors [vector, dimension] as bars side by side, one colour per vector, with a legend.
 
-    A vector of a stream has its colour; `None` is indigo. Raises ValueError naming the sizes.
+    A vector of a stream has the stream's colour; `None` is indigo. Raises ValueError with the sizes
+    if they disagree.
     """
     colours = palette(dark)
     check_shape("values", values, (len(names), values.shape[-1]))
@@ -74,7 +75,7 @@ def vectors(
 
 
 def products(values: Floats, *, dark: bool = False, words: Words) -> Figure:
-    """The products [dimension] of q and k as signed bars, and the line of their sum so far."""
+    """The products [dimension] of q and k as signed bars, and their cumulative sum as a line."""
     colours = palette(dark)
     dims = np.arange(len(values))
     bars = {
@@ -108,7 +109,7 @@ def products(values: Floats, *, dark: bool = False, words: Words) -> Figure:
 
 
 def _signs(values: Floats, dark: bool) -> list[str]:
-    """Blue above zero, red below, as everywhere that differences are drawn."""
+    """Colours by sign: blue above zero, red below, as in all figures of differences."""
     low, high = palette(dark).diverging[1], palette(dark).diverging[-2]
     return [high if value >= 0 else low for value in values]
 
@@ -125,10 +126,10 @@ def signed(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Signed numbers by token: the scores of a row, or what each logit gains.
+    """Signed numbers by token: the scores of a query, or the change of each logit.
 
-    Where `allowed` [label] is False the bar is hatched grey: the mask blocks that key. `marked`
-    outlines one bar. Raises ValueError naming the sizes when they disagree.
+    Bars with `allowed` [label] False are hatched grey: the mask blocks that key. `marked`
+    outlines one bar. Raises ValueError with the sizes if they disagree.
     """
     colours = palette(dark)
     check_shape("values", values, (len(labels),))
@@ -177,7 +178,7 @@ def histogram(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """How many cells have which score, on an axis from -`limit` to `limit`."""
+    """A histogram of scores from -`limit` to `limit`."""
     colours = palette(dark)
     edges = np.linspace(-limit, limit, bins + 1)
     counts, _ = np.histogram(np.clip(scores, -limit, limit), edges)
@@ -207,9 +208,9 @@ def matrix(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Signed numbers [query, key] around a neutral zero; `limit` ends the scale of colours.
+    """Signed numbers [query, key] on a diverging colour scale from -`limit` to `limit`.
 
-    `marked` (query, key) is outlined. Raises ValueError naming the sizes when they disagree.
+    `marked` (query, key) is outlined. Raises ValueError with the sizes if they disagree.
     """
     colours = palette(dark)
     check_shape("values", values, (len(query_tokens), len(key_tokens)))
@@ -244,7 +245,8 @@ def matrix(
 
 
 def groups(group_of: Sequence[int], *, dark: bool = False, words: Words) -> Figure:
-    """Query heads above, key/value heads below, and a line from each to the one it reads."""
+    """Query heads above, key/value heads below, with a line from each query head to the one it
+    reads."""
     colours = palette(dark)
     n_heads, n_kv = len(group_of), max(group_of) + 1
     below = (np.arange(n_kv) + 0.5) * n_heads / n_kv - 0.5

@@ -1,4 +1,4 @@
-"""A pattern that may be wrong: weight on hidden keys, and rows that are no numbers at all."""
+"""A possibly faulty attention pattern: weight on hidden keys, and rows of NaN."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,10 +22,10 @@ def suspect(
     words: Words,
     **titles: Any,
 ) -> Figure:
-    """One head's pattern, [query, key]; `hidden` are the cells that must not be seen.
+    """One head's pattern, [query, key]; `hidden` marks cells that must have no weight.
 
-    A hidden cell without weight is hatched. One that has weight shows it, and hover says with
-    `hidden_word` that it should have none. NaN is written into its cell.
+    A hidden cell without weight is hatched. A hidden cell with weight shows it, with `hidden_word`
+    on hover. NaN is written into its cell.
     """
     lost = np.isnan(pattern)
     kept_out = hidden & (pattern == 0)

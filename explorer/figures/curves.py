@@ -9,7 +9,7 @@ from explorer.figures.frame import LEGEND, Figure, Floats, check_shape, layout, 
 from explorer.figures.theme import escape, palette
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-"""A dash for each curve colour, so that no two curves differ in colour alone."""
+"""A dash pattern for each curve colour, so that no two curves differ in colour alone."""
 
 
 def lines(
@@ -25,10 +25,10 @@ def lines(
     height: int = 320,
     dark: bool = False,
 ) -> Figure:
-    """One curve a row of `ys` [curve, x], named in a legend above.
+    """One curve per row of `ys` [curve, x], with a legend above.
 
-    `marked_x` draws a vertical line (the step or position looked at). Raises ValueError naming
-    the sizes when they disagree.
+    `marked_x` draws a vertical line at the current step or position. Raises ValueError with the
+    sizes if they disagree.
     """
     check_shape("ys", ys, (len(names), len(x)))
     colours = palette(dark)

@@ -1,7 +1,7 @@
-"""What every figure shares: its type, its layout, its token axes, its checks.
+"""Common to all figures: type, layout, token axes, checks.
 
-A figure is a plain dict of Plotly's JSON: the graph_objects constructor costs about 20 ms a figure
-and adds nothing here. Array values stay numpy arrays, which travel as base64 of their own bytes.
+A figure is a plain dict in Plotly's JSON schema: the graph_objects constructor takes about 20 ms
+per figure and adds nothing here. Array values stay numpy arrays, which are sent as base64.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ Bools = NDArray[np.bool_]
 
 
 def check_shape(name: str, array: NDArray[Any], expected: tuple[int, ...]) -> None:
-    """Raise ValueError that names the sizes unless the array has the expected shape."""
+    """Raise ValueError with the sizes unless the array has the expected shape."""
     if array.shape != expected:
         raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
 
@@ -58,11 +58,11 @@ def layout(colours: Palette, height: int, **more: Any) -> dict[str, Any]:
 
 
 LEGEND: Figure = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"}
-"""A legend in one line above the plot, from its left edge."""
+"""A one-line legend above the plot, left-aligned."""
 
 
 def axis(colours: Palette, title: str = "", colour: str | None = None, **more: Any) -> Figure:
-    """One quiet axis; `colour` colours its title, `more` overrides."""
+    """A plain axis; `colour` is the colour of its title, `more` overrides."""
     return {
         "title": {
             "text": escape(title),
@@ -89,8 +89,8 @@ def token_axis(
 ) -> Figure:
     """An axis of token labels (made by `token_labels`), its title in the stream's colour.
 
-    It is a category axis because Plotly thins the labels of that kind to the width at hand,
-    which only the browser knows; shapes may still address it by position.
+    It is a category axis because Plotly thins category labels to the available width, which only
+    the browser knows; shapes may still address it by position.
     """
     colours = palette(dark)
     return axis(
@@ -105,12 +105,12 @@ def token_axis(
 
 
 def colorbar(colours: Palette, title: str, **more: Any) -> Figure:
-    """A slim bar at the lower right: beside the plot it would cost a phone a third of its width."""
+    """A slim bar at the lower right: next to the plot it would take a third of a phone's width."""
     return {
         "orientation": "h",
         "title": {
-            "text": escape(title) + "\u2003\u2060",  # else it touches the first number
-            "side": "right",  # in line with the bar; "top" lies upon it in a low figure
+            "text": escape(title) + "\u2003\u2060",  # space before the first number
+            "side": "right",  # in line with the bar; "top" overlaps it in a low figure
             "font": {"color": colours.muted, "size": 12},
         },
         "thickness": 8,
@@ -134,10 +134,10 @@ BAR_ROOM = 64
 
 
 def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
-    """Each token once as a category: escaped, special tokens dimmed, doubles kept apart.
+    """Tokens as unique categories: escaped, special tokens dimmed, duplicates distinct.
 
-    Plotly merges categories of the same name, so the n-th occurrence ends in n zero-width
-    spaces, which nobody sees; the first has one too, lest a token "3" be read as position 3.
+    Plotly merges categories of the same name, so the n-th occurrence ends in n invisible zero-width
+    spaces; the first has one too, so that a token "3" is not read as position 3.
     """
     muted = palette(dark).muted
     seen: Counter[str] = Counter()
@@ -152,13 +152,14 @@ def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
 
 
 LEVEL = 18
-"""Pixels that each further line of upright labels takes."""
+"""Height in pixels of each additional line of upright labels."""
 
 
 class _Plan(NamedTuple):
-    """How the labels of a horizontal axis lie: on `levels` lines in turn, each `every`-th one.
+    """The layout of horizontal axis labels: alternating over `levels` lines, every `every`-th
+    shown.
 
-    `most`: pixels that one has before it is clipped.
+    `most`: width in pixels at which a label is clipped.
     """
 
     levels: int
@@ -175,11 +176,11 @@ def _plan(tokens: Sequence[str], room: int) -> _Plan:
 
 
 def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -> Figure:
-    """Ticks that put the labels of a horizontal token axis upright, whatever their number.
+    """Ticks that keep the labels of a horizontal token axis upright, for any number of tokens.
 
-    Where they do not fit side by side into `room` pixels, they alternate between up to three lines;
-    where that is not enough, only every second or third tick has a label, and finally labels are
-    clipped. `below`: the axis is at the bottom. The ticks address the categories by position.
+    If the labels do not fit side by side into `room` pixels, they alternate between up to three
+    lines; if that is not enough, only every second or third tick has a label, and finally labels
+    are clipped. `below`: the axis is at the bottom. The ticks address the categories by position.
     """
     muted = palette(dark).muted
     levels, every, most = _plan(tokens, room)
@@ -195,16 +196,16 @@ def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -
 
 
 def levels_of(tokens: Sequence[str], room: int) -> int:
-    """On how many lines `upright` puts these labels."""
+    """The number of lines that `upright` uses for these labels."""
     return _plan(tokens, room).levels
 
 
 def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> int:
-    """Pixels of a figure below which two labels that `upright` put on one line would touch.
+    """The smallest figure width in pixels at which labels placed by `upright` do not touch.
 
-    `rows`: the labels of the vertical axis, if these are words too. The width is for the figure's
-    layout, as its `meta`, where `ui.controls.chart` finds it: only the browser knows how wide the
-    figure is, and in a narrower place it scrolls.
+    `rows`: the labels of the vertical axis, if these are words too. Put the width into the `meta`
+    of the figure's layout, where `ui.controls.chart` reads it: in a narrower place the figure
+    scrolls.
     """
     levels, every, most = _plan(tokens, room)
     widths = [min(_width(show(token)), most) for token in tokens[::every]]
@@ -214,11 +215,11 @@ def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> i
 
 
 NUMBER, BESIDE = 18, 44
-"""Pixels of a number on a vertical axis, and of that axis's title and the margins."""
+"""Width in pixels of a number on a vertical axis, and of the axis title and margins."""
 
 
 def _width(text: str) -> float:
-    """About how many pixels a label takes; a Chinese character is wide, and so are some others."""
+    """The approximate width of a label in pixels; Chinese and some other characters are wide."""
     return sum(
         13.5 if character >= "\u1100" else 10.5 if character in "<>%@mwMW" else 7.4
         for character in bare(text)
@@ -235,5 +236,5 @@ def _clipped(text: str, width: float) -> str:
 
 
 def ends(limit: float, n: int = 3, plus: str = "") -> list[str]:
-    """The labels at -`limit`, 0 and `limit` of a colour bar, with `n` significant digits."""
+    """Colour bar labels at -`limit`, 0 and `limit`, with `n` significant digits."""
     return [minus(f"{-limit:.{n}g}"), "0", f"{plus}{limit:.{n}g}"]

@@ -1,4 +1,4 @@
-"""The hatching of blocked cells behind a heatmap, which Plotly itself cannot hatch."""
+"""The hatching of blocked cells behind a heatmap, which Plotly does not support."""
 
 from urllib.parse import quote
 
@@ -11,9 +11,9 @@ from explorer.figures.theme import Palette
 def hatching(colours: Palette, blocked: Bools, height: int) -> Figure:
     """One image below the trace, hatched where cells are blocked.
 
-    It lies on data coordinates, so it zooms with the cells, and costs one node however many cells
-    are blocked. Its own size only sets how steep the hatching looks: about that of the plot,
-    whose `height` in pixels is known while its width is not. `blocked` is [query, key].
+    It uses data coordinates, so it zooms with the cells, and takes one node for any number of
+    blocked cells. Its own size only affects the angle of the hatching; it follows the plot, of
+    which only the `height` in pixels is known. `blocked` is [query, key].
     """
     n_query, n_key = blocked.shape
     wide, tall = 900 / n_key, height / n_query
@@ -45,6 +45,6 @@ def hatching(colours: Palette, blocked: Bools, height: int) -> Figure:
 
 
 def _runs(row: Bools) -> list[tuple[int, int]]:
-    """Start and end of every unbroken run of True."""
+    """Start and end of every run of True."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], row.astype(np.int8), [0]))))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

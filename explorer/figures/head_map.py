@@ -1,4 +1,4 @@
-"""One number for every head of a model: layers down, heads across, the kinds below each other."""
+"""One number per head of a model: rows are layers, columns are heads, one map per kind."""
 
 from collections.abc import Collection, Sequence
 
@@ -19,7 +19,7 @@ from explorer.figures.theme import Palette, colorscale, escape, palette
 from explorer.numbers import signed
 
 GAP = 0.6
-"""Rows of nothing between two kinds of attention."""
+"""Blank rows between two kinds of attention."""
 
 
 def heads_of(maps: Sequence[Floats]) -> list[tuple[int, int, int]]:
@@ -38,11 +38,11 @@ def head_map(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Changes [layer, head] around a neutral zero, one map for each of `names`, as one figure.
+    """Changes [layer, head] on a diverging scale, one map for each of `names`, in one figure.
 
-    A head's address is (map, layer, head). Those that are `off` carry a cross, `selected` is
-    outlined. The second trace has one invisible point per head, in reading order, for clicks.
-    Raises ValueError naming the sizes when the maps disagree.
+    A head's address is (map, layer, head). Heads in `off` are crossed out, `selected` is outlined.
+    The second trace has one invisible point per head, in reading order, for clicks. Raises
+    ValueError naming the sizes when the maps disagree.
     """
     if len(maps) != len(names):
         raise ValueError(f"there are {len(maps)} maps, but {len(names)} names")
@@ -135,7 +135,7 @@ def head_map(
 
 
 def head_axis(colours: Palette, title: str, n_heads: int) -> Figure:
-    """The heads of a layer side by side, counted from 1, above the plot."""
+    """The axis of heads, counted from 1, above the plot."""
     return axis(
         colours,
         title,

@@ -1,7 +1,7 @@
-"""The one large attention heatmap, and the difference of two: as a Matrix, and drawn by Plotly.
+"""The large attention heatmap, and the difference of two: as a Matrix, and as a Plotly figure.
 
-Queries run down, keys run across, as in the formula softmax(q·kᵀ)·v. A blocked cell is not a small
-weight: it is left out of the colour scale and shows the hatching behind the trace instead.
+Rows are queries, columns are keys, as in the formula softmax(q·kᵀ)·v. A blocked cell is not a small
+weight: it is left out of the colour scale and shows hatching instead.
 """
 
 from collections.abc import Sequence
@@ -42,12 +42,12 @@ LOG_FLOOR = 1e-4
 
 
 def attention(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
-    """One head's pattern as a Plotly figure; arguments and errors are those of `weights`."""
+    """One head's pattern as a Plotly figure; same arguments and errors as `weights`."""
     return plotted(weights(*cells, words=words, **more), dark=dark, words=words)
 
 
 def difference(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
-    """What changed as a Plotly figure; arguments and errors are those of `change`."""
+    """A change of pattern as a Plotly figure; same arguments and errors as `change`."""
     return plotted(change(*cells, words=words, **more), dark=dark, words=words)
 
 
@@ -69,12 +69,12 @@ def weights(
 ) -> Matrix:
     """One head's pattern, [query, key], as a heatmap with tokens on both axes.
 
-    `mask` is [query, key], True = may attend (None: nothing is blocked); `blocked_labels`
-    [query, key] says which mask blocked a cell, in words, and is shown on hover. `scale` maps
-    weights to colour: "linear" from 0 to `top`, "log" from 0.01 % to 100 %, "rank" by the order
-    within each row. `selected` outlines one query's row.
+    `mask` is [query, key], True = may attend (None: nothing is blocked); `blocked_labels` [query,
+    key] names the mask that blocks a cell and is shown on hover. `scale` maps weights to colour:
+    "linear" from 0 to `top`, "log" from 0.01 % to 100 %, "rank" by the order within each row.
+    `selected` outlines one query's row.
 
-    Raises ValueError naming the sizes when pattern, mask, labels and tokens disagree.
+    Raises ValueError with the sizes if pattern, mask, labels and tokens disagree.
     """
     shape = (len(query_tokens), len(key_tokens))
     check_shape("pattern", pattern, shape)
@@ -118,13 +118,13 @@ def change(
     selected: int | None = None,
     words: Words,
 ) -> Matrix:
-    """after - before, [query, key], in percentage points around a neutral zero.
+    """after - before, [query, key], in percentage points on a diverging scale.
 
-    `top` is the change at the ends of the scale (0 to 1); None takes the largest change there is,
-    and at least one point, so that noise does not look like an effect. Cells blocked in both runs
-    are hatched; a cell blocked in one of them shows its change, and hover says which.
+    `top` is the change at the ends of the scale (0 to 1); None takes the largest change, but at
+    least one percentage point, so that noise does not look like an effect. Cells blocked in both
+    runs are hatched; a cell blocked in one run shows its change, and the hover text names the run.
 
-    Raises ValueError naming the sizes when the inputs disagree.
+    Raises ValueError with the sizes if the inputs disagree.
     """
     shape = (len(query_tokens), len(key_tokens))
     check_shape("before", before, shape)
@@ -175,7 +175,7 @@ def _blocked_text(blocked: str, labels: NDArray[np.object_]) -> NDArray[np.objec
 def _scaled(
     pattern: Floats, allowed: Bools, scale: Colouring, top: float, words: Words
 ) -> tuple[Floats, Scale]:
-    """Colour values of the cells, and what they mean."""
+    """Colour values of the cells, and their scale."""
     if scale == "linear":
         ticks = tuple((tick, f"{100 * tick:.3g} %") for tick in (0.0, top / 2, top))
         return pattern, Scale("attention", 0, top, words["weight"], ticks)
@@ -195,7 +195,7 @@ def _scaled(
 
 
 def plotted(matrix: Matrix, *, dark: bool = False, words: Words) -> Figure:
-    """A heatmap as a Plotly figure; `words` are those of `figures.heatmap`."""
+    """A heatmap as a Plotly figure; takes the `words` of `figures.heatmap`."""
     colours, scale = palette(dark), matrix.scale
     query_tokens, key_tokens = matrix.query_tokens, matrix.key_tokens
     n_query, n_key = matrix.values.shape
@@ -211,7 +211,7 @@ def plotted(matrix: Matrix, *, dark: bool = False, words: Words) -> Figure:
         "z": np.where(matrix.blocked, np.nan, matrix.values).astype(np.float32),
         "text": texts[matrix.said],
         "hovertemplate": hover,
-        # A hairline between cells while they are large enough to afford one.
+        # A hairline between cells if they are large enough.
         "xgap": 1 if n_key <= 48 else 0,
         "ygap": 1 if n_query <= 48 else 0,
         "colorscale": colorscale(getattr(colours, scale.colours)),
@@ -240,7 +240,7 @@ def plotted(matrix: Matrix, *, dark: bool = False, words: Words) -> Figure:
 
 
 def _rows(n_query: int) -> int:
-    """Pixels of all rows together: roomy while there are few, then ever tighter."""
+    """Height of all rows in pixels: less per row the more rows there are."""
     return int(n_query * (30 if n_query <= 16 else max(7.0, 480 / n_query)))
 
 

@@ -1,4 +1,4 @@
-"""Several distributions over one axis, as outlines: scores of the same cells, made differently."""
+"""Outlined histograms of several score distributions on one axis."""
 
 from collections.abc import Sequence
 
@@ -18,10 +18,10 @@ def histograms(
     bins: int = 41,
     dark: bool = False,
 ) -> Figure:
-    """What share of each array lies in which bin from -`limit` to `limit`, in percent.
+    """The share of each array in each bin from -`limit` to `limit`, in percent.
 
-    What lies beyond counts in the whole, so a curve of less than 100 % has some. Raises ValueError
-    naming the sizes when arrays and names disagree.
+    Values outside count in the total, so a curve may sum to less than 100 %. Raises ValueError with
+    the sizes if arrays and names disagree.
     """
     edges = np.linspace(-limit, limit, bins + 1)
     shares = np.array([np.histogram(each, edges)[0] / max(len(each), 1) for each in values])

@@ -1,4 +1,4 @@
-"""A heatmap before it is drawn: what Plotly and the canvas of `components.matrices` both take."""
+"""The data of a heatmap, for Plotly and for the canvas of `components.matrices`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from explorer.figures.theme import Stream
 
 @dataclass(frozen=True)
 class Scale:
-    """What the colours mean: those of `Palette.attention` or `.diverging`, from `low` to `high`.
+    """A colour scale:
 
-    `ticks` are (value, label) of the colour bar, which is called `title`.
+    `Palette.attention` or `.diverging`, from `low` to `high`. `ticks` are (value, label) pairs of
+    the colour bar, `title` is its title.
     """
 
     colours: Literal["attention", "diverging"]
@@ -27,11 +28,12 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """One heatmap: queries run down, keys run across.
+    """One heatmap: rows are queries, columns are keys.
 
-    `values` [query, key] on the `scale`; what they are where `blocked` says nothing. Pointing at a
-    cell says `texts[said]`, `said` [query, key]: few texts occur, in many cells. They are plain,
-    with line ends. `selected` outlines one query's row. Raises ValueError where there is no such.
+    `values` [query, key] are on the `scale`; values of `blocked` cells are ignored. The hover text
+    of a cell is `texts[said]`, with `said` [query, key], since many cells share few texts. Texts
+    are plain, with newlines. `selected` outlines one query's row. Raises ValueError if it is out of
+    range.
     """
 
     values: Floats
@@ -54,7 +56,7 @@ class Matrix:
 
 
 def counted(texts: NDArray[np.object_]) -> tuple[tuple[str, ...], NDArray[np.intp]]:
-    """The different texts of some cells, and which of them each cell has."""
+    """The unique texts, and the index of each cell's text."""
     places: dict[str, int] = {}
     said = [places.setdefault(text, len(places)) for text in texts.ravel().tolist()]
     return tuple(places), np.array(said, np.intp).reshape(texts.shape)

@@ -1,4 +1,4 @@
-"""Numbers under long names: horizontal bars, each name on as many lines as it needs."""
+"""Numbers with long names: horizontal bars, each name wrapped over as many lines as needed."""
 
 from collections.abc import Sequence
 from textwrap import wrap
@@ -10,15 +10,15 @@ from explorer.figures.theme import escape, palette
 from explorer.numbers import compact
 
 LINE = 26
-"""Latin letters a line of a name, about; a Chinese character counts as two."""
+"""Approximate Latin letters per line of a name; a Chinese character counts as two."""
 
 
 def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = False) -> Figure:
-    """One bar a name, the first on top, its number at the end. NaN has no bar.
+    """One bar per name, the first on top, with its number at the end.
 
-    The axis is logarithmic where the numbers span more than three orders of magnitude.
+    NaN has no bar. The axis is logarithmic if the numbers span more than three orders of magnitude.
 
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     check_shape("values", values, (len(names),))
     colours = palette(dark)
@@ -39,7 +39,7 @@ def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = F
     frame = layout(colours, height, bargap=0.35)
     most = float(shown.max(initial=0.0)) or 1.0
     least = float(shown.min(initial=most))
-    if 0 < least < most / 1000:  # on a linear axis all but the longest would be nothing
+    if 0 < least < most / 1000:  # on a linear axis only the longest would be visible
         ends = [float(np.log10(least)) - 0.5, float(np.log10(most)) + 1]
         frame["xaxis"] = number_axis(colours, title, type="log", range=ends, dtick=2)
     else:

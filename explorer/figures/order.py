@@ -1,4 +1,4 @@
-"""How far each token's vector moved when the words were shuffled: bars, one group a token."""
+"""Change of each token's vector when the words are shuffled: bars, one group per token."""
 
 from collections.abc import Sequence
 
@@ -20,10 +20,10 @@ from explorer.figures.frame import (
 from explorer.figures.theme import Stream, escape, palette
 
 SHAPES = ("", "/", "x")
-"""A hatching for each setting, so that colour is not the only carrier."""
+"""A hatching for each setting, so that they do not differ in colour alone."""
 
 NOTHING = 5e-4
-"""Shares under this have a bar that nobody sees."""
+"""Shares below this have an invisible bar."""
 
 
 def moved(
@@ -36,9 +36,9 @@ def moved(
     stream: Stream,
     dark: bool = False,
 ) -> Figure:
-    """Relative distances [setting, pos] as groups of bars over the tokens, at most three a group.
+    """Relative distances [setting, pos] as groups of bars over the tokens, at most three per group.
 
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     check_shape("distances", distances, (len(names), len(tokens)))
     colours = palette(dark)
@@ -50,7 +50,7 @@ def moved(
             "name": escape(name),
             "x": labels,
             "y": np.asarray(row, np.float32) * 100,
-            # A bar of no height is a finding here, so it gets its number.
+            # Zero is a result here: label the invisible bar.
             "text": np.where(row < NOTHING, "0", ""),
             "textposition": "outside",
             "textangle": 0,

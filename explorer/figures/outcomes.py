@@ -1,4 +1,4 @@
-"""What became of each of many cases: a grid of short words, and a mask written cell by cell."""
+"""Outcomes of many cases as a grid of short words, and a mask with a value in each cell."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -11,12 +11,12 @@ from explorer.figures.theme import escape, palette
 
 Level = Literal["good", "loud", "silent"]
 LEVELS: tuple[Level, ...] = ("good", "loud", "silent")
-"""Right; wrong in a way that is noticed (an error, NaN); wrong without a word."""
+"""Right; wrong with an error or NaN; silently wrong."""
 
 COLUMN, NAMES = 92, 116
-"""Pixels that a column and the rows' names need."""
+"""Width in pixels of a column, and of the row names."""
 SPELT = 18
-"""Characters that fit side by side into a small mask."""
+"""Characters that fit into one row of a small mask."""
 
 
 def outcomes(
@@ -28,9 +28,9 @@ def outcomes(
     selected: tuple[int, int] | None = None,
     dark: bool = False,
 ) -> Figure:
-    """A grid [row, column] of cases, each with its words and the colour of its level.
+    """A grid [row, column] of cases, each with its text and the colour of its level.
 
-    `selected` outlines one cell. Raises ValueError naming the sizes when they disagree.
+    `selected` outlines one cell. Raises ValueError with the sizes if they disagree.
     """
     shape = (len(rows), len(columns))
     marks = np.array([[LEVELS.index(level) for level in row] for row in levels])
@@ -72,7 +72,7 @@ def outcomes(
 def written_mask(keep: Bools, texts: NDArray[np.str_], *, dark: bool = False) -> Figure:
     """A small mask [query, key] with the value of each cell; blocked cells are grey.
 
-    The values are written where there is room, else shown on hover only.
+    The values are written if there is room, else shown on hover only.
     """
     check_shape("texts", texts, keep.shape)
     colours = palette(dark)

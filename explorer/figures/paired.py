@@ -1,4 +1,4 @@
-"""Two values beside each other, item by item: before and after, wrong and right."""
+"""Pairs of values side by side: before and after, wrong and right."""
 
 from collections.abc import Sequence
 
@@ -29,10 +29,10 @@ def paired(
     height: int = 260,
     dark: bool = False,
 ) -> Figure:
-    """Two bars for each label; the first of a pair is hatched, so colour is not the only carrier.
+    """Two bars per label; the first of a pair is hatched, so they do not differ in colour alone.
 
-    `names` are for the legend, `title` for the axis of numbers. A value that is NaN or infinite has
-    no bar; hover names it. Raises ValueError naming the sizes when they disagree.
+    `names` are for the legend, `title` for the value axis. A NaN or infinite value has no bar and
+    is shown on hover. Raises ValueError with the sizes if they disagree.
     """
     colours = palette(dark)
     shown = token_labels(labels, dark)

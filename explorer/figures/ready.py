@@ -1,7 +1,7 @@
-"""A figure that `st.plotly_chart` takes as it is.
+"""A figure that `st.plotly_chart` accepts without validation.
 
-Streamlit has Plotly check each property of a dict, which takes 5 to 20 ms, and of no instance of
-Plotly's own class. The tests of the pages check each figure that they draw.
+Streamlit lets Plotly validate each property of a dict, which takes 5 to 20 ms, but not an instance
+of Plotly's own class. The page tests validate each figure instead.
 """
 
 from functools import cache
@@ -15,13 +15,13 @@ from explorer.figures.frame import Figure
 
 
 class ReadyFigure(BaseFigure):  # type: ignore[misc]  # Plotly has no types
-    """A figure whose properties nobody checks; `to_dict` is all that Streamlit asks of it."""
+    """A figure without validation; Streamlit calls only its `to_dict`."""
 
     def __init__(self, figure: Figure) -> None:
         self.__dict__["_figure"] = figure
 
     def to_dict(self) -> dict[str, Any]:
-        """The figure with Plotly's usual template; arrays become base64 of their bytes."""
+        """The figure with Plotly's default template; arrays become base64."""
         figure = _copied(self.__dict__["_figure"])
         figure["layout"].setdefault("template", _template())
         convert_to_base64(figure)
@@ -30,7 +30,7 @@ class ReadyFigure(BaseFigure):  # type: ignore[misc]  # Plotly has no types
 
 
 def _copied(value: Any) -> Any:
-    """The same value in containers of its own; arrays and strings are shared."""
+    """A copy with new containers; arrays and strings are shared."""
     if isinstance(value, dict):
         return {key: _copied(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

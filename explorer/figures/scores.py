@@ -1,4 +1,4 @@
-"""Scores of a head before the softmax: signed numbers, so they diverge around a neutral zero."""
+"""Scores of a head before the softmax: signed numbers on a diverging scale."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from explorer.figures.matrix import Matrix, Scale, counted
 
 
 def scores(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
-    """Scores as a Plotly figure; arguments and errors are those of `scored`."""
+    """Scores as a Plotly figure; same arguments and errors as `scored`."""
     return plotted(scored(*cells, words=words, **more), dark=dark, words=words)
 
 
@@ -27,10 +27,11 @@ def scored(
     words: Words,
     **titles: Any,
 ) -> Matrix:
-    """One head's scores [query, key] as a heatmap like that of its weights; blocked cells hatched.
+    """One head's scores [query, key] as a heatmap like the one of its weights; blocked cells are
+    hatched.
 
-    `top` is the number at the ends of the scale (None: the largest there is), so that two of them
-    can share it. Raises ValueError naming the sizes when the inputs disagree.
+    `top` is the value at the ends of the scale (None: the largest magnitude), so that two heatmaps
+    can share a scale. Raises ValueError with the sizes if the inputs disagree.
     """
     nothing = np.zeros(values.shape, np.float32)
     matrix = weights(nothing, mask, query_tokens, key_tokens, words=words, **titles)

@@ -1,9 +1,9 @@
-"""The only palette, light and dark: what a colour means is decided here and nowhere else.
+"""The only palette, light and dark: the meaning of each colour is defined here.
 
 Teal is the source stream and amber the target stream; queries are pink, keys blue and values
 green; attention is one hue from the background to indigo; differences diverge around a neutral
-zero; a blocked cell is hatched grey. Every pair that appears side by side also differs in lightness
-or in pattern, so colour is never the only carrier.
+zero; a blocked cell is hatched grey. Colours that appear side by side also differ in lightness or
+pattern, so hue is never the only difference.
 """
 
 import re
@@ -17,7 +17,7 @@ FONT = (
     'system-ui, -apple-system, "Segoe UI", "Noto Sans", "PingFang SC", "Hiragino Sans GB", '
     '"Microsoft YaHei", "Noto Sans CJK SC", "Noto Sans SC", sans-serif'
 )
-"""System fonts only, with the Chinese faces of macOS, Windows and Linux behind the Latin ones."""
+"""System fonts only, with the Chinese fonts of macOS, Windows and Linux after the Latin ones."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,9 @@ def _properties(colours: Palette) -> list[str]:
 
 
 _VISIBLE = {"\n": "↵", "\r": "↵", "\t": "⇥", " ": "␣"}
-_JOINERS = "\u200c\u200d"  # they shape scripts and emoji, and reorder nothing
+_JOINERS = "\u200c\u200d"  # needed by scripts and emoji, without effect on text direction
 ISOLATES = "\u2068\u2069"
-"""Around text whose direction is its own (UAX #9): first strong isolate, and its end."""
+"""Enclose text of either direction (UAX #9): first strong isolate, and its end."""
 _RIGHT_TO_LEFT = {"R", "AL", "AN"}
 _ISOLATED = re.compile(
     "(\u2068[^\u2068\u2069]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc][^\u2068\u2069]*\u2069)"
@@ -139,12 +139,12 @@ _ISOLATED = re.compile(
 
 
 def show(token: str) -> str:
-    """A token as it is drawn: nothing invisible, nothing that turns the text round it.
+    """A token as displayed: without invisible characters, and without effect on the direction of
+    other text.
 
-    Line ends, tabs and blanks at the ends get a sign of their own; other control and format
-    characters (a right-to-left override, say) are named; an empty token is "∅". Right-to-left
-    writing is isolated, so that what follows it in a sentence keeps its place; what was isolated
-    before stays as it is.
+    Newlines, tabs and spaces at the ends are shown as symbols; other control and format characters
+    (such as a right-to-left override) by name; an empty token as "∅". Right-to-left text is
+    isolated, so that the text after it keeps its place; text already isolated is unchanged.
     """
     parts = _ISOLATED.split(token)
     if not any(map(_runs_left, parts[1::2])):
@@ -156,12 +156,12 @@ def show(token: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """Text within isolates where some of it runs from right to left, else as it is."""
+    """Text within isolates if some of it runs from right to left, else unchanged."""
     return text.join(ISOLATES) if _runs_left(text) else text
 
 
 def bare(text: str) -> str:
-    """The same without isolates, to be measured."""
+    """The text without isolates, to measure its length."""
     return text.translate(dict.fromkeys(map(ord, ISOLATES)))
 
 
@@ -170,7 +170,7 @@ def _runs_left(text: str) -> bool:
 
 
 def clipped(drawn: str, most: int) -> str:
-    """What `show` gave, cut to `most` characters; an isolate stays closed."""
+    """A result of `show`, cut to `most` characters; isolates stay closed."""
     inner = bare(drawn)
     if len(inner) <= most:
         return drawn
@@ -179,7 +179,7 @@ def clipped(drawn: str, most: int) -> str:
 
 
 def visible(token: str) -> str:
-    """The same without isolates, for parts of a longer text, which is isolated as a whole."""
+    """`show` without isolates, for parts of a longer text that is isolated as a whole."""
     if not token:
         return "∅"
     inner = token.strip(" ")
@@ -205,14 +205,15 @@ def _drawn(character: str, alone: bool) -> str:
 
 
 def is_special(token: str) -> bool:
-    """Whether a label stands for a token that no text contains; such are drawn dimmed.
+    """Whether a label is a special token; these are drawn dimmed.
 
-    The tokenizer says so (`explorer.labels.SpecialToken`), not the characters: a user may type
-    "<pad>" as well, and every tokenizer has names of its own.
+    The tokenizer decides (`explorer.labels.SpecialToken`), not the characters: a user may type
+    "<pad>" too, and each tokenizer has its own names.
     """
     return bool(getattr(token, "special", False))
 
 
 def escape(text: str) -> str:
-    """Text for Plotly, which reads `<b>`, `<a href>`, `<span>` and entities in every label."""
+    """Escape text for Plotly, which interprets `<b>`, `<a href>`, `<span>` and entities in
+    labels."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

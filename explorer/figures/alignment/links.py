@@ -20,12 +20,12 @@ from explorer.figures.theme import Palette, clipped, escape, palette, show
 from explorer.numbers import percents
 
 FOUND = ("both", "forward", "reverse")
-"""Who found a link: both directions, or one of them."""
+"""Which directions found a link: both, or one of them."""
 DASH = {"both": "solid", "forward": "dash", "reverse": "dot"}
 SYMBOL = {"both": "square-open", "forward": "circle-open", "reverse": "diamond-open"}
 ROW, LEAST_ROW, MOST_LABEL = 30, 18, 26
 MOST_ROOMY = 24
-"""Words of the longer text up to which the cells of the matrix have room for large signs."""
+"""Largest number of words (of the longer text) with large markers in the matrix."""
 
 
 def lines(
@@ -39,10 +39,10 @@ def lines(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Source words down the left, target words down the right, a line for every link.
+    """Source words on the left, target words on the right, and a line for every link.
 
     `links`, `found_by` (one of FOUND where there is a link) and `weights` are [tgt_word, src_word].
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     shape = (len(tgt), len(src))
     for name, array in (("links", links), ("found_by", found_by), ("weights", weights)):
@@ -87,7 +87,7 @@ def matrix(
     words: Words,
     heatmap_words: Words,
 ) -> Figure:
-    """The weights between words [tgt_word, src_word] as a heatmap, with a sign on every link."""
+    """The weights between words [tgt_word, src_word] as a heatmap, with a marker on every link."""
     figure = attention(
         weights,
         None,
@@ -124,12 +124,13 @@ def matrix(
 
 
 def present(links: Bools, found_by: NDArray[np.str_] | NDArray[np.object_]) -> list[str]:
-    """Who found a link at all, in the order of FOUND."""
+    """The values of FOUND that occur, in the order of FOUND."""
     return [name for name in FOUND if (links & (found_by == name)).any()]
 
 
 def _spread(count: int, rows: int) -> Floats:
-    """The heights of so many words over so many rows: even, and as far as the longer text goes."""
+    """The vertical positions of `count` words, evenly spaced over `rows` rows of the longer
+    text."""
     if count <= 1 or count == rows:
         return np.arange(count, dtype=np.float64) + (rows - 1) / 2 * (count == 1)
     return np.linspace(0, rows - 1, count)
@@ -167,7 +168,7 @@ def _middles(
     heights: dict[str, Floats],
     words: Words,
 ) -> Figure:
-    """One invisible point in the middle of each line, which says what it links."""
+    """One invisible point in the middle of each line, with hover text for the link."""
     places = np.argwhere(links)
     shown = percents(weights)
     return {

@@ -1,4 +1,4 @@
-"""One number from 0 to 1 for every head, at each of the two rows that speak for a word."""
+"""One score from 0 to 1 per head, for each of the two queries that can represent a word."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def scores(
     """Maps [layer, head] below each other, each under its name; `selected` (map, layer, head) is
     outlined. The last trace has one invisible point per head, in reading order, for clicks.
 
-    Raises ValueError where there are not as many names as maps.
+    Raises ValueError unless there is one name per map.
     """
     if len(maps) != len(names):
         raise ValueError(f"there are {len(maps)} maps, but {len(names)} names")

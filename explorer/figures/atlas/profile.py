@@ -12,8 +12,9 @@ def by_distance(
 ) -> Figure:
     """Mean weight [2 reach + 1] on keys at each distance from the query, in percent.
 
-    The outermost bars hold all that is farther. Distances that no row has are left out. `beside`
-    is drawn as a line: the same of another head or model. Raises ValueError naming the sizes.
+    The outermost bars include all larger distances. Distances that do not occur are left out.
+    `beside` is drawn as a line: the same means for another head or model. Raises ValueError with
+    the sizes if they disagree.
     """
     check_shape("weights", weights, (2 * reach + 1,))
     far = np.arange(-reach, reach + 1)

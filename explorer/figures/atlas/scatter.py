@@ -1,4 +1,4 @@
-"""All heads of a model as points: by two measures, coloured by what each mostly does."""
+"""A scatter plot of all heads of a model: two measures, coloured by the kind of head."""
 
 from collections.abc import Sequence
 
@@ -39,12 +39,12 @@ def heads(
     diagonal: bool = False,
     dark: bool = False,
 ) -> Figure:
-    """One point a head; `kinds` are keys of MARKS, `kind_words` how the legend says each, `names`
-    what is said under the pointer.
+    """One point per head; `kinds` are keys of MARKS, `kind_words` their names in the legend,
+    `names` the hover texts.
 
     A head without one of the two values is left out. `low` and `high` are the ends of an interval
-    for y. `diagonal` draws where both values are alike. One trace a kind, each of whose points
-    carries the head's number as `customdata[0]`. Raises ValueError naming the sizes that disagree.
+    for y. `diagonal` draws the line of equal values. There is one trace per kind; `customdata[0]`
+    of each point is the head's number. Raises ValueError with the sizes if they disagree.
     """
     n = len(names)
     check_shape("x", x, (n,))

@@ -1,1 +1,1 @@
-"""Figures of what a block consists of: its norms, its residual stream, its feed-forward net."""
+"""Figures of the parts of a block: norms, residual stream, feed-forward network."""

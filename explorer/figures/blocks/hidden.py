@@ -1,4 +1,4 @@
-"""Hidden units of a feed-forward net: tokens down, units across."""
+"""Hidden units of a feed-forward network: one row per token, one column per unit."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,9 @@ def units(
     stream: Stream,
     dark: bool = False,
 ) -> Figure:
-    """Chosen units [pos, unit] around a neutral zero; `numbers` name them in the net.
+    """Selected units [pos, unit] on a diverging scale; `numbers` are their indices in the network.
 
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     check_shape("values", values, (len(tokens), len(numbers)))
     colours = palette(dark)

@@ -1,4 +1,4 @@
-"""What norms see: one number a token or a feature, and their output against the input's size."""
+"""Statistics of norms, one per token or feature, and output size against input size."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ from explorer.figures.theme import clipped, colorscale, escape, palette, show
 from explorer.numbers import minus
 
 ROW = 34
-"""Pixels of a sentence."""
+"""Height of a sentence in pixels."""
 CHARACTERS = 60
-"""About how many fit side by side; hover has the whole token."""
+"""Approximate number of characters that fit side by side; hover shows the whole token."""
 CHARACTER, NAMES = 7, 100
-"""Pixels of a character, and of the sentences' names beside the cells."""
+"""Width in pixels of a character, and of the sentence names next to the cells."""
 
 
 def _longest(n_tokens: int) -> int:
@@ -41,10 +41,10 @@ def by_token(
     top: float,
     dark: bool = False,
 ) -> Figure:
-    """One number a token, [sentence, pos], its token written in the cell; padding is dimmed.
+    """One number per token, [sentence, pos], with the token in the cell; padding is dimmed.
 
-    Colours run from 0 to `top`, or from -`top` around a neutral zero where a value is negative.
-    Raises ValueError naming the sizes when they disagree.
+    Colours run from 0 to `top`, or from -`top` to `top` if a value is negative.
+    Raises ValueError with the sizes if they disagree.
     """
     check_shape("valid", valid, values.shape)
     check_shape("names", np.array(names, object), values.shape[:1])
@@ -87,7 +87,7 @@ def by_token(
 def by_feature(
     values: Floats, *, title: str, x_title: str, top: float, dark: bool = False
 ) -> Figure:
-    """One number a feature, [d_model], as one row of thin cells."""
+    """One number per feature, [d_model], as one row of thin cells."""
     colours = palette(dark)
     signed = bool((values < 0).any())
     trace = {
@@ -115,7 +115,7 @@ def eps_curves(
     y_title: str,
     dark: bool = False,
 ) -> Figure:
-    """The size after a norm [curve, scale] against the size of its input, on a log axis."""
+    """The output size of a norm [curve, scale] against the size of its input, on a log axis."""
     figure = lines(
         np.log10(scales), sizes, names, x_title=x_title, y_title=y_title, height=300, dark=dark
     )
@@ -131,7 +131,7 @@ def eps_curves(
 def gradients(
     answers: Floats, names: Sequence[str], *, x_title: str, y_title: str, dark: bool = False
 ) -> Figure:
-    """A gradient's components [answer, feature], the answers of one feature beside each other."""
+    """A gradient's components [answer, feature], the answers for one feature side by side."""
     check_shape("names", np.array(names, object), answers.shape[:1])
     colours = palette(dark)
     fills = (colours.curves[5], colours.accent, colours.curves[1])

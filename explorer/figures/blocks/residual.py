@@ -1,4 +1,4 @@
-"""The three places of a norm as a wiring diagram with measured numbers, and their curves."""
+"""The three norm placements as wiring diagrams with measured numbers, and their curves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,23 +21,23 @@ from explorer.figures.theme import escape, palette
 Placement = Literal["post", "pre", "sublayer"]
 WIDTH, FORK, JOIN = 10.0, 1.9, 6.3
 ROOM = 150
-"""Pixels of one placement."""
+"""Height of one placement in pixels."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """The numbers of one wiring diagram: before it, what its branch adds, and after it."""
+    """The numbers of one wiring diagram: before the sublayer, on its branch, and after it."""
 
     before: str
     added: str
     behind: str
-    back: str  # below the line: the gradient that comes back
+    back: str  # below the line: the gradient of the backward pass
 
 
 def wiring(numbers: Mapping[Placement, Numbers], *, dark: bool = False, words: Words) -> Figure:
     """One sublayer in each placement: stream, branch with f and its norm, the sum, and numbers.
 
-    The stream is the thick line; what is drawn on it, every gradient has to pass.
+    The thick line is the residual stream; every gradient passes through what is drawn on it.
     """
     colours = palette(dark)
     shapes: list[dict[str, Any]] = []
@@ -100,9 +100,9 @@ def by_block(
     log: bool = False,
     dark: bool = False,
 ) -> Figure:
-    """One curve a placement over the blocks, values [seed, place]: their mean, and all the seeds.
+    """One curve per placement over the blocks, values [seed, place]: the mean and every seed.
 
-    Each seed is a thin line behind its mean. Raises ValueError naming the sizes when they disagree.
+    Each seed is a thin line behind its mean. Raises ValueError with the sizes if they disagree.
     """
     check_shape("names", np.array(names, object), (len(values),))
     colours = palette(dark)

@@ -1,1 +1,1 @@
-"""Figures of the page Causes: sums as rankings, products of writers, what is said at each depth."""
+"""Figures of the page Causes: ranked terms, products of writers, predictions at each depth."""

@@ -1,4 +1,4 @@
-"""What would be said at each depth, as a grid of words: depths down, places of the text across."""
+"""The logit lens as a grid of words: one row per depth, one column per position."""
 
 from collections.abc import Sequence
 
@@ -20,9 +20,9 @@ from explorer.figures.theme import Stream, bare, clipped, colorscale, escape, pa
 from explorer.numbers import digits, percents
 
 ROW, COLUMN = 30, 62
-"""Pixels of one depth, and those that a word needs."""
+"""Height of one depth, and width of a word, in pixels."""
 MOST_WRITTEN = 40
-"""Places beyond which words are shown on hover only."""
+"""Number of positions above which words are shown on hover only."""
 
 
 def depths(
@@ -41,12 +41,12 @@ def depths(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """The word said at each depth and place [depth, place], coloured by `values`.
+    """The word predicted at each depth and position [depth, place], coloured by `values`.
 
-    `kind` is what they are: "chance" (0 to 1), "ranked" (from 1, on a logarithmic scale) or
-    "distance" (nats, 0 and above). Dark is near the answer in all three. `selected` outlines a
-    place; places from `n_shown` on are blank;
-    the names of `doubtful` depths are dimmed. Raises ValueError naming sizes that disagree.
+    `kind` is the kind of value: "chance" (probability, 0 to 1), "ranked" (rank from 1, on a
+    logarithmic scale) or "distance" (nats, 0 and above). In all three, darker means closer to the
+    answer. `selected` outlines a position; positions from `n_shown` on are blank; the names of
+    `doubtful` depths are dimmed. Raises ValueError with the sizes if they disagree.
     """
     shape = (len(rows), len(columns))
     check_shape("said", np.array([list(row) for row in said], object), shape)
@@ -114,7 +114,7 @@ def depths(
 
 
 def _short(word: str) -> str:
-    """A word that fits into its cell."""
+    """A word shortened to fit into its cell."""
     drawn = show(word)
     wide = any(character >= "\u1100" for character in bare(drawn))
     return escape(clipped(drawn, 5 if wide else 8))

@@ -1,4 +1,4 @@
-"""Sums drawn as their terms: a ranking of bars, and two rankings round the matrix of products."""
+"""Terms of a sum: a bar ranking, and a matrix of products with two rankings at its sides."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,9 +22,9 @@ from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
 from explorer.numbers import signed
 
 ROW, COLUMN = 24, 46
-"""Pixels of one writer as a row, and as a column."""
+"""Pixels of one writer: height of a row, and width of a column."""
 BARS, NAMES, ABOVE = 150, 130, 120
-"""Pixels of a ranking beside the matrix, of the rows' names, of the ranking above the matrix."""
+"""Pixels of the ranking next to the matrix, of the row names, and of the ranking above it."""
 
 
 def ranking(
@@ -36,9 +36,10 @@ def ranking(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """The terms of a sum [term] as bars, the first on top; diamonds say what `free` gives instead.
+    """The terms of a sum [term] as bars, the first on top; diamonds show the alternative values
+    `free`.
 
-    NaN in `free` draws none. Raises ValueError naming the sizes when they disagree.
+    NaN in `free` draws none. Raises ValueError with the sizes if they disagree.
     """
     check_shape("values", values, (len(names),))
     colours = palette(dark)
@@ -70,11 +71,11 @@ def products(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Products [row, column] as a matrix, their sums by row beside it and by column above it.
+    """Products [row, column] as a matrix, with row sums next to it and column sums above it.
 
-    `by_row` and `by_column` may have more terms than the matrix has rows or columns: what belongs
-    to no product, drawn as bars alone. `free_rows` and `free_columns` are diamonds on the bars
-    (NaN: none). Raises ValueError naming the sizes when they disagree.
+    `by_row` and `by_column` may have more terms than the matrix has rows or columns: terms outside
+    the products are drawn as bars only. `free_rows` and `free_columns` are diamonds on the bars
+    (NaN: none). Raises ValueError with the sizes if they disagree.
     """
     check_shape("by_row", by_row, (len(rows),))
     check_shape("by_column", by_column, (len(columns),))
@@ -137,14 +138,14 @@ def products(
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """Each name once as a category: Plotly would join bars of the same name."""
+    """Names made unique as categories: Plotly would merge bars of the same name."""
     return [escape(name) + "\u200b" * (at + 1) for at, name in enumerate(names)]
 
 
 def _bars(
     labels: Sequence[str], values: Floats, colours: Palette, name: str, *, across: bool
 ) -> Figure:
-    """Bars whose colour is that of their sign."""
+    """Bars coloured by sign."""
     lengths = np.asarray(values, np.float32)
     low, high = colours.diverging[1], colours.diverging[3]
     bars: dict[str, Any] = {
@@ -169,7 +170,7 @@ def _gaps(
     *,
     across: bool,
 ) -> Figure:
-    """Thin bars from each value to what `free` gives instead; none where that is NaN."""
+    """Thin bars from each value to its alternative in `free`; none if that is NaN."""
     length = np.asarray(free - values, np.float32)
     along, other = ("x", "y") if across else ("y", "x")
     return {
@@ -178,7 +179,7 @@ def _gaps(
         "name": escape(name),
         other: list(labels),
         along: length,
-        "base": np.asarray(values, np.float32).tolist(),  # Plotly takes no bytes here
+        "base": np.asarray(values, np.float32).tolist(),  # Plotly accepts no binary array here
         "width": 0.22,
         "text": ["" if np.isnan(value) else signed(float(value), 3) for value in length],
         "textposition": "none",

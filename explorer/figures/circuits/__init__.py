@@ -1,1 +1,1 @@
-"""Figures of circuits: how heads read each other."""
+"""Figures of circuits: how heads read the output of other heads."""

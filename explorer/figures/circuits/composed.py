@@ -1,4 +1,4 @@
-"""How much every head reads of every earlier one."""
+"""Composition scores: how much each head reads from each earlier head."""
 
 from collections.abc import Sequence
 
@@ -26,11 +26,11 @@ def composed(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Scores [later, earlier] of heads (layer, head) in order; NaN where there is none is left
-    blank. The scale begins at what random matrices give, so what is coloured exceeds that. The
-    first head of each layer is named.
+    """Scores [later, earlier] of heads (layer, head) in order; NaN cells are left blank. The scale
+    starts at the score of random matrices, so coloured cells exceed it. The first head of each
+    layer is labelled.
 
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     n, names = len(heads), [f"{layer + 1}.{head + 1}" for layer, head in heads]
     check_shape("scores", scores, (n, n))

@@ -1,4 +1,4 @@
-"""Rings round the cells of a heatmap that a behaviour is about."""
+"""Rings around the heatmap cells that define a behaviour."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ def ringed(
     *,
     dark: bool = False,
 ) -> Figure:
-    """The same heatmap of tokens with a ring round each (query, key)."""
+    """The heatmap with a ring around each (query, key)."""
     heatmap = figure["data"][0]
     rings = {
         "type": "scatter",

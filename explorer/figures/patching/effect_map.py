@@ -1,4 +1,4 @@
-"""How much each single patch brings back: rectangles of cells below each other, one column each."""
+"""How much each single patch recovers: blocks of cells below each other, with shared columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ from explorer.numbers import whole_percent
 ROOM = 520
 """The approximate width of all columns in pixels; only the browser knows it exactly."""
 GAP = 0.7
-"""Rows of nothing between two rectangles."""
+"""Blank rows between two blocks."""
 MOST_TEXT = 16
-"""Columns up to which every cell says its number."""
+"""Largest number of columns with a number in each cell."""
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One rectangle: `values` [row, column] (NaN: no cell), its name, the labels of its rows and of
-    its columns (None: they are counted, as heads are)."""
+    """One block: `values` [row, column] (NaN: no cell), its name, its row labels and its column
+    labels (None: numbered, as heads are)."""
 
     name: str
     values: Floats
@@ -52,13 +52,14 @@ def effect_map(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Shares [row, column] around a neutral zero, 1 = all; `selected` is (block, row, column).
+    """Shares [row, column] on a diverging scale, 1 = full recovery; `selected` is (block, row,
+    column).
 
-    The last trace has one invisible point for each cell, block by block in reading order, for
-    clicks. Columns with tokens are labelled above the first block and below the last. `title` is
-    that of counted columns, `rows_title` that of all rows.
+    The last trace has one invisible point per cell, block by block in reading order, for clicks.
+    Token columns are labelled above the first block and below the last. `title` is the title of
+    numbered columns, `rows_title` of all rows.
 
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     for block in blocks:
         n_columns = block.values.shape[1] if block.columns is None else len(block.columns)
@@ -141,7 +142,7 @@ def effect_map(
 
 
 def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> list[Figure]:
-    """The tokens of the last block under its columns; one axis serves all blocks."""
+    """The tokens of the last block below its columns; all blocks share one axis."""
     colours = palette(dark)
     ticks = upright(labels, dark, ROOM, below=True)
     colour = colours.ink if block.stream is None else colours.stream(block.stream)

@@ -1,4 +1,5 @@
-"""How a probability falls while words are taken away: a curve a ranking, and the band of chance."""
+"""Fall of a probability as words are removed: one curve per ranking, and the band of random
+orders."""
 
 from collections.abc import Sequence
 
@@ -20,8 +21,8 @@ def falls(
     y_title: str,
     dark: bool = False,
 ) -> Figure:
-    """Probabilities [ranking, step] and those of random orders [order, step]: their mean, and one
-    standard deviation to both sides. Raises ValueError naming the sizes when they disagree."""
+    """Probabilities [ranking, step], and the mean ± one standard deviation over random orders
+    [order, step]. Raises ValueError with the sizes if they disagree."""
     check_shape("random", random, (len(random), len(steps)))
     mean, spread = random.mean(0), random.std(0)
     x = np.asarray(steps)

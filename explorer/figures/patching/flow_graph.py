@@ -1,4 +1,5 @@
-"""Where a written word came from: columns of words, sublayers upwards, edges as wide as shares."""
+"""Flow graph of a generated word: columns are words, sublayers go upwards, edge width is the
+share."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +12,17 @@ from explorer.figures.theme import Palette, Stream, escape, palette, show
 from explorer.numbers import percent
 
 STEP, MOST = 44, 560
-"""Pixels between two sublayers, and of all of them together."""
+"""Pixels between two sublayers, and for all of them."""
 ROOM = 500
 """The approximate width of all columns in pixels; only the browser knows it exactly."""
 WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)
-"""Shares from which an edge is drawn one degree wider."""
+"""Thresholds of the share for each edge width."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """An edge from (column, level) below to (column, level) above; `share` 0 to 1, `said` on hover;
-    `crosses` from one stream to the other."""
+    """An edge from (column, level) below to (column, level) above; `share` is 0 to 1, `said` the
+    hover text; `crosses`: it leads from one stream to the other."""
 
     lower: tuple[float, float]
     upper: tuple[float, float]
@@ -32,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Column:
-    """One word: its label, its stream, its column, and the level at which its row of words is."""
+    """One word: its label, stream and column, and the level of its row of words."""
 
     label: str
     stream: Stream
@@ -42,7 +43,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Dot:
-    """One vector: where it is, how much of the written word it was, 0 to 1, and its words."""
+    """One vector: its place, its share of the generated word (0 to 1), and its hover text."""
 
     at: float
     level: float
@@ -61,7 +62,8 @@ def flow_graph(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """The graph; `written` is (column, level, label) of the word at its top, `levels` name rows."""
+    """Draw the graph; `written` is (column, level, label) of the word at the top, `levels` are row
+    labels."""
     colours = palette(dark)
     top = written[1] + 0.9
     width = max(column.at for column in columns) + 1
@@ -97,7 +99,7 @@ def flow_graph(
 
 
 def _labels(columns: Sequence[Column], width: float, dark: bool) -> list[Figure]:
-    """The words below their columns, each stream below its own lowest vectors."""
+    """The words below their columns, for each stream below its own lowest vectors."""
     colours, found = palette(dark), []
     for stream in ("src", "tgt"):
         own = [column for column in columns if column.stream == stream]
@@ -120,7 +122,7 @@ def _labels(columns: Sequence[Column], width: float, dark: bool) -> list[Figure]
 
 
 def _edges(lines: Sequence[Line], colours: Palette) -> list[Figure]:
-    """A trace for each width and kind, since a line of Plotly has one width."""
+    """One trace per width and kind, since a Plotly line has a single width."""
     found = []
     for crosses in (False, True):
         for degree in range(len(WIDTHS) + 1):
@@ -153,7 +155,7 @@ def _edges(lines: Sequence[Line], colours: Palette) -> list[Figure]:
 
 
 def _middles(lines: Sequence[Line]) -> Figure:
-    """One invisible point on every edge, which says what it carried."""
+    """One invisible point on every edge, with its hover text."""
     return {
         "type": "scatter",
         "mode": "markers",

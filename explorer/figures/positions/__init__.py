@@ -1,1 +1,1 @@
-"""Figures of positions: what encodes them, the sum with the token, rotation."""
+"""Figures of positions: encodings, the sum with the token embedding, rotation."""

@@ -1,4 +1,4 @@
-"""Position encodings drawn: the table, its wavelengths, chosen waves, and what dot products see."""
+"""Positional encodings: the table, its wavelengths, selected waves, and dot products."""
 
 from collections.abc import Sequence
 
@@ -21,12 +21,13 @@ from explorer.figures.theme import colorscale, escape, palette
 
 
 def table(values: Floats, *, dark: bool = False, words: Words) -> Figure:
-    """The encoding itself, [pos, d_model]: one row a position, one column a dimension."""
+    """The encoding itself, [pos, d_model]: one row per position, one column per dimension."""
     return _square(values, (words["position"], words["dimension"]), words["value"], dark)
 
 
 def gram(values: Floats, *, dark: bool = False, words: Words) -> Figure:
-    """Dot products of every pair of positions, [pos, pos]; stripes = only the distance counts."""
+    """Dot products of every pair of positions, [pos, pos]; stripes: they depend on distance
+    only."""
     check_shape("values", values, (len(values), len(values)))
     return _square(values, (words["position"], words["other_position"]), words["dot"], dark)
 
@@ -41,7 +42,7 @@ def wavelengths(
 ) -> Figure:
     """Wavelength of each dimension in positions, [d_model], on a log axis.
 
-    `n_ctx` draws the longest text as a line: a wave longer than it never repeats. `marked`
+    `n_ctx` draws the longest text as a line: a longer wave never repeats within a text. `marked`
     dimensions are drawn large. Raises ValueError for a marked dimension that does not exist.
     """
     colours = palette(dark)
@@ -87,9 +88,9 @@ def wavelengths(
 
 
 def waves(values: Floats, dims: Sequence[int], *, dark: bool = False, words: Words) -> Figure:
-    """The chosen columns of the table, [pos, d_model], as curves over position.
+    """The selected columns of the table, [pos, d_model], as curves over position.
 
-    Raises ValueError for a dimension that the table does not have.
+    Raises ValueError if a dimension is out of range.
     """
     if any(not 0 <= dim < values.shape[1] for dim in dims):
         raise ValueError(f"dims is {tuple(dims)}, but the table has {values.shape[1]} dimensions")
@@ -111,9 +112,9 @@ def dot_by_distance(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Dot product against distance, one curve a row of `dots` [curve, distance].
+    """Dot product against distance, one curve per row of `dots` [curve, distance].
 
-    Raises ValueError naming the sizes when distances, curves and names disagree.
+    Raises ValueError with the sizes if distances, curves and names disagree.
     """
     return lines(distances, dots, names, x_title=words["distance"], y_title=words["dot"], dark=dark)
 

@@ -1,4 +1,4 @@
-"""A sum of two vectors: number by number, and as arrows in the plane that they span."""
+"""A sum of two vectors: by component, and as arrows in the plane that they span."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from explorer.figures.theme import colorscale, escape, palette
 
 
 def strips(values: Floats, names: Sequence[str], *, dark: bool = False, words: Words) -> Figure:
-    """Vectors [name, dimension] below one another, on one scale of colours."""
+    """Vectors [name, dimension] below one another, on one colour scale."""
     check_shape("values", values, (len(names), values.shape[1]))
     colours = palette(dark)
     limit = float(np.abs(values).max(initial=1e-6))
@@ -51,8 +51,9 @@ def plane(
 ) -> Figure:
     """Token, position and their sum with their true lengths and angles.
 
-    Two vectors and their sum lie in one plane, however many dimensions there are: the token points
-    right, the position leaves its tip at `degrees` from it, the sum leads from the start to there.
+    Two vectors and their sum lie in one plane in any number of dimensions: the token points right,
+    the position starts at its tip with an angle of `degrees`, and the sum leads from the origin to
+    the end.
     """
     colours = palette(dark)
     token = (lengths[0], 0.0)
@@ -118,9 +119,9 @@ def sizes(
     title: str,
     dark: bool = False,
 ) -> Figure:
-    """One line a name, the first on top: a circle for its tokens, a diamond for its positions.
+    """One line per name, the first on top: a circle for its tokens, a diamond for its positions.
 
-    The axis is logarithmic. Raises ValueError naming the sizes when they disagree.
+    The axis is logarithmic. Raises ValueError with the sizes if they disagree.
     """
     check_shape("tokens", tokens, (len(names),))
     check_shape("positions", positions, (len(names),))

@@ -1,4 +1,4 @@
-"""A query and a key as arrows in the plane of each pair of features, bare and turned."""
+"""A query and a key as arrows in the plane of each feature pair, before and after rotation."""
 
 from math import ceil
 from typing import Any
@@ -11,7 +11,7 @@ from explorer.figures.theme import escape, palette
 
 COLUMNS = 4
 STEP = 2.5
-"""Distance of two circles of radius 1."""
+"""Distance between two circles of radius 1."""
 _CIRCLE = np.append(np.linspace(0, 2 * np.pi, 49), np.nan)
 
 
@@ -27,14 +27,13 @@ def arrows(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """One circle a pair, [pair, 2] each: the longest of all arrows is a radius.
+    """One circle per pair, [pair, 2] each: the longest arrow has the length of the radius.
 
-    Arrows are drawn as long as the square root of their length, or most would be too small to see
-    beside the longest. The query is solid, the key dashed; pale is where they pointed before the
-    turn. Below each circle is its wavelength in positions; hover says what the pair adds to the
-    score.
+    Arrow lengths are drawn as square roots, since most would be too small next to the longest. The
+    query is solid, the key dashed; pale arrows show them before rotation. Below each circle is its
+    wavelength in positions; hover shows the pair's contribution to the score.
 
-    Raises ValueError naming the sizes when they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     for name, array in (("k", k), ("q_turned", q_turned), ("k_turned", k_turned)):
         check_shape(name, array, q.shape)
@@ -120,7 +119,7 @@ def _trace(x: NDArray[Any], y: NDArray[Any], line: dict[str, Any]) -> dict[str, 
 def _arrows(
     x: NDArray[Any], y: NDArray[Any], vectors: Floats, colour: str, dash: str, before: bool
 ) -> dict[str, Any]:
-    """All arrows of one role in one trace: from each centre to a tip that carries a mark."""
+    """All arrows of one role in one trace: from each centre to a marked tip."""
     gap = np.full(len(x), np.nan)
     made = _trace(
         np.stack([x, x + vectors[:, 0], gap], 1).ravel(),

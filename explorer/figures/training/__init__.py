@@ -1,1 +1,1 @@
-"""Pictures of a training while it runs: its curves, and its heads as they form."""
+"""Figures of a running training: its curves, and its heads as they form."""

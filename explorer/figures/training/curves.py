@@ -1,4 +1,4 @@
-"""Curves of trainings over their steps, each with points of its own; bands of several seeds."""
+"""Training curves over steps, each with its own points, and bands over seeds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +13,10 @@ from explorer.figures.theme import escape, palette
 
 @dataclass(frozen=True)
 class Curve:
-    """Numbers over steps. `low` and `high` bound a band around it; `faint` is behind the others.
+    """Values over steps.
 
-    `like` is the number of the colour and dash; None: those of its place.
+    `low` and `high` bound a band; a `faint` curve is drawn behind the others. `like` is the index
+    of its colour and dash (None: its own index).
     """
 
     name: str
@@ -28,7 +29,7 @@ class Curve:
 
 
 APART = 0.25
-"""Part of the axis that the word at a mark takes."""
+"""Fraction of the axis that the label of a mark takes."""
 
 
 def over_steps(
@@ -44,9 +45,9 @@ def over_steps(
     height: int = 250,
     dark: bool = False,
 ) -> Figure:
-    """Curves from step 0 to step `last`; `marks` are vertical lines with a word each.
+    """Curves from step 0 to step `last`; `marks` are vertical lines, each with a label.
 
-    `level` is a horizontal line with its name. Numbers that are none are left out.
+    `level` is a horizontal line with its name. NaN is left out.
     """
     colours = palette(dark)
     traces: list[Figure] = []
@@ -102,7 +103,7 @@ def over_steps(
     frame["shapes"] = [_upright(step, colour) for step, _, colour in lines]
     frame["annotations"], free = [], -1.0
     for step, word, colour in lines:
-        if step > free:  # a word that would lie upon the one before is left out
+        if step > free:  # skip a label that would overlap the one before
             frame["annotations"].append(_word(step, word, colour))
             free = step + APART * last
     if level is not None and not log_y:

@@ -1,4 +1,4 @@
-"""All heads of one kind at one moment, as small matrices: layers down, heads across."""
+"""All heads of one kind at one step, as small matrices: rows are layers, columns are heads."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from explorer.figures.frame import Figure, Floats, Words, axis, layout
 from explorer.figures.theme import colorscale, escape, is_special, palette, show
 
 GAP = 1.5
-"""Cells between two matrices."""
+"""Blank cells between two matrices."""
 MOST_LABELLED = 4
-"""Heads across up to which the tokens stand beside their rows and columns."""
+"""Largest number of heads per layer with token labels."""
 SHORT = 2
 """Characters of the longest label that fits above one column."""
 
@@ -24,7 +24,7 @@ def small_heads(
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Patterns [head, query, key] of each layer, in one figure; a column is a key, a row a query.
+    """Patterns [head, query, key] of each layer, in one figure; rows are queries, columns are keys.
 
     `words`: layer, head, query, key, weight.
     """
@@ -91,5 +91,5 @@ def small_heads(
 
 
 def _label(token: str) -> str:
-    """A token beside its row or above its column; a mark is a dot there."""
+    """A token label of a row or column; special tokens become a dot."""
     return "·" if is_special(token) else show(token)

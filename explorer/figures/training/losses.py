@@ -1,4 +1,4 @@
-"""The loss of each token of a few rows, with the token in its cell."""
+"""The loss of each token of a few sequences, with the token in its cell."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ def token_losses(
     x_title: str,
     dark: bool = False,
 ) -> Figure:
-    """A cell a label, as dark as its loss in nats; rows may have different lengths.
+    """One cell per label, darker for a higher loss in nats; sequences may differ in length.
 
-    Raises ValueError where labels and losses are not of the same lengths.
+    Raises ValueError if labels and losses differ in length.
     """
     if list(map(len, labels)) != list(map(len, losses)):
         raise ValueError("labels and losses have different lengths")
