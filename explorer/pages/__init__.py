@@ -1,4 +1,4 @@
-"""The pages in the order of the menu: a name, an icon, and `render(view)` in `page.py`."""
+"""The pages in menu order; each has a name, an icon, and `render(view)` in its `page.py`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ from explorer.render.app import draw_page
 
 @dataclass(frozen=True)
 class Page:
-    """`name` is also its address and the table of its words.
+    """A page of the menu.
 
-    `choices` is the frozen dataclass of what a visitor chooses only there. `group` is the heading
-    in the menu under which it stands (a key of the table `menu`), "" for none. `usual_pads` is how
-    many PADs it adds to the sentence until the visitor chooses a number; `follows_edits`, whether
-    what the visitor changed in the model (masks, heads) is at work there.
+    `name` is also its address and the table of its words. `choices` is the frozen dataclass of the
+    choices that exist only on this page. `group` is its heading in the menu (a key of the table
+    `menu`), "" for none. `usual_pads` is the default number of PADs; `follows_edits` is True if the
+    page applies the user's edits of the model (masks, heads).
     """
 
     name: str
@@ -48,7 +48,7 @@ class Page:
 
     @property
     def render(self) -> Callable[[View], None]:
-        """What draws it, imported when first asked for: no visitor waits for all of them."""
+        """The function that draws the page, imported at first use to keep startup fast."""
         parts = getattr(self.choices, "parts", None)
         if isinstance(parts, Mapping):
             return partial(draw_page, page=self.name, parts=parts)
@@ -109,17 +109,16 @@ LESSONS: tuple[Page, ...] = (
     ),
     Page("claims", ":material/quiz:", ClaimsChoices, "practise", 0, False),
 )
-"""The model at work as one picture; the path through all of it; then, in the order in which one
-learns, attention, its masks, positions, the rest of a block, the whole model, what it writes, and
-why; then the pages that test what was learned, one of which trains a model. Each draws what it
-computed.
+"""All pages in menu order: the start picture; the guided tour; then, in teaching order, attention,
+masks, positions, blocks, the whole model, decoding and interpretability; then exercises, among them
+live training.
 """
 
 PAGES: tuple[Page, ...] = (
     *LESSONS,
     Page("card", ":material/badge:", CardChoices, "model", follows_edits=False),
 )
-"""The lessons, and last the page about the open model, which computes nothing from the sentence."""
+"""The lessons, and last the model card, which computes nothing from the sentence."""
 
 HOME = "start"
-"""The page at the root, where a visit without a page's address begins."""
+"""The page at the root address."""

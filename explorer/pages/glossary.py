@@ -28,7 +28,7 @@ def _entry(term: glossary.Term, lang: str) -> None:
     meaning, way = st.columns([4, 1], vertical_alignment="center")
     meaning.markdown(f"**{term.name}** · {term.means}")
     with way:
-        # A page that runs alone, as in tests, has nowhere to go.
+        # Pages that run alone, as in tests, have no menu.
         if term.page in session.page_names() and st.button(
             text.t(f"{term.page}.title", lang=lang),
             key=f"glossary.{term.name}",

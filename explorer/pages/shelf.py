@@ -23,7 +23,7 @@ NAME = "models"
 
 
 def render() -> None:
-    """The page."""
+    """Draw the page."""
     with (
         st.container(key="share-models", horizontal=True, horizontal_alignment="right"),
         st.popover(_t("take.title"), icon=":material/download:"),

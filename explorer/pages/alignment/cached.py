@@ -1,4 +1,4 @@
-"""What the Alignment page computes, kept as `engine.caching` says."""
+"""What the Alignment page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 
@@ -16,13 +16,14 @@ Progress = Callable[[int, int], object]
 
 @cached
 def translators(shelf: tuple[str, ...]) -> tuple[str, ...]:
-    """Those models of the shelf that read a source."""
+    """The models of the shelf that have a source sequence."""
     return library.translators(shelf, library.CHECKPOINTS)
 
 
 @cached
 def study(model: str, back: str | None, *, progress: Progress | None = None) -> studying.Study:
-    """All heads ranked, and the choice. Raises InputProblem; ValueError as `analysis` says."""
+    """The ranking of all heads, and the chosen aligner. Raises InputProblem; ValueError as in
+    `analysis`."""
     own = sentences(model)
     other = () if back is None else sentences(back)
     return studying.study(
@@ -35,7 +36,7 @@ def study(model: str, back: str | None, *, progress: Progress | None = None) -> 
 
 
 def sentences(model: str) -> tuple[str, ...]:
-    """The example sentences of a model, in their order."""
+    """The example sentences of a model, in order."""
     return tuple(each for group in examples_of(model).values() for each in group)
 
 
@@ -43,7 +44,7 @@ def sentences(model: str) -> tuple[str, ...]:
 def readings(
     model: str, back: str | None, pair: Pair, *, progress: Progress | None = None
 ) -> tuple[Reading, Reading | None]:
-    """One pair, read in both directions; `progress` is told of each. Raises InputProblem."""
+    """One pair, read in both directions; `progress` is called for each. Raises InputProblem."""
     tell = progress or (lambda done, total: None)
     n = 1 if back is None else 2
     found = read(cache.open_model(model), [pair], lambda done, total: tell(1, n))
@@ -57,8 +58,8 @@ def readings(
 def removal(
     model: str, back: str | None, *, progress: Progress | None = None
 ) -> removing.Removal | None:
-    """What the example sentences' translations lose without the aligning heads; None where there
-    is no second head. Raises InputProblem."""
+    """The loss of translation quality on the example sentences without the aligning heads; None if
+    there is only one head. Raises InputProblem."""
     loaded = cache.open_model(model)
     order = heads_in_order(study(model, back))
     if not removing.counts_for(len(order)):
@@ -67,7 +68,7 @@ def removal(
 
 
 def heads_in_order(found: studying.Study) -> tuple[int, ...]:
-    """Every head once, by the better of its two rows, the best first."""
+    """Every head once, sorted by the better of its two rows, the best first."""
     return tuple(dict.fromkeys(head for _, head in found.ranked()))
 
 
@@ -75,7 +76,7 @@ def heads_in_order(found: studying.Study) -> tuple[int, ...]:
 def outputs_without(
     model: str, back: str | None, text: str, *, progress: Progress | None = None
 ) -> tuple[tuple[int, str, str], ...]:
-    """What is written with so many aligning heads off, and with as many others: (count, output,
+    """The outputs with a number of aligning heads ablated, and with as many others: (count, output,
     output). Raises InputProblem."""
     loaded, order = cache.open_model(model), heads_in_order(study(model, back))
     counts, found = removing.counts_for(len(order)), []

@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Alignment page."""
+"""Choices on the Alignment page."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,14 +9,14 @@ from explorer.exhibits.choices import choice, one_of
 NO_MODEL = "none"
 USUAL_METHOD: Method = "grow-diag-final-and"
 WRITES, READS = ROWS = ("write", "read")
-"""Links' words for the two shifts of `analysis.alignment.reading`."""
+"""Names in links for the two shifts of `analysis.alignment.reading`."""
 
 
 @dataclass(frozen=True)
 class AlignmentChoices:
-    """`aligner` is what links are read off: a learned mean, the best head, or the head that is
-    open ("": what agrees more on sentences held out), `word_row` the row of that head, `symmetrise`
-    how both directions become one, `back` the model of the other direction ("": found by its name).
+    """`aligner` is the source of links: a learned mean, the best head, or the open head ("": the
+    one with higher agreement on held-out sentences). `word_row` is the row of that head,
+    `symmetrise` the symmetrization method, `back` the reverse model ("": found by its name).
     """
 
     parts: ClassVar[tuple[str, ...]] = ("words", "matrices", "without", "file")

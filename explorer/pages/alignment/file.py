@@ -21,11 +21,11 @@ from explorer.ui.tables import table
 JOB = "alignment.file.job"
 Aligned = tuple[tuple[Alignment, ...], tuple[tuple[int, InputProblem], ...]]
 SHOWN = 12
-"""Pairs whose links are listed on the page; the files have all."""
+"""Most pairs listed on the page; the exported files have all."""
 
 
 def whole_file(choice: Opened) -> None:
-    """The part: below a file's box the open sentence, until there is a file."""
+    """Draw this part of the page: the upload box, and the open sentence until there is a file."""
     view = choice.view
     st.markdown(view.t("alignment.file_lead"))
     given = st.file_uploader(

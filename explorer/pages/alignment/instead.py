@@ -1,4 +1,4 @@
-"""A model of one text has no second text to align with: where its words read each other instead."""
+"""Shown instead of alignment for models without cross-attention: attention between words."""
 
 import numpy as np
 import streamlit as st
@@ -14,7 +14,7 @@ from explorer.ui.stage import hero
 
 
 def without_cross(view: View) -> None:
-    """What there is instead: the open head's strongest other word for each word of the text."""
+    """For each word of the text, the other word with the highest weight in the open head."""
     controls.sentence_line(view)
     st.info(view.t("alignment.no_cross"), icon=":material/info:")
     traced, site = view.before(), view.site

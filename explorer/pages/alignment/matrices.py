@@ -1,4 +1,4 @@
-"""Which of all matrices of cross-attention aligns, and at which of its two rows: in numbers."""
+"""How well each cross-attention matrix aligns, at each of its two rows."""
 
 from functools import partial
 
@@ -21,11 +21,11 @@ from explorer.ui.stage import hero
 from explorer.ui.tables import table
 
 FIRST = 6
-"""Heads of the ranking that are listed."""
+"""Number of listed heads."""
 
 
 def which_matrix(choice: Opened) -> None:
-    """The part."""
+    """Draw this part of the page."""
     view, found = choice.view, choice.study
     with hero():
         controls.reading("matrices", _reading(choice))
@@ -59,7 +59,7 @@ def _of(choice: Opened) -> dict[str, object]:
 
 
 def _reading(choice: Opened) -> str:
-    """The best of how many, which of its rows, how far above the others, and who confirms it."""
+    """The reading: the best matrix of how many, its row, its lead, and the confirmation."""
     view, found = choice.view, choice.study
     shift, head = found.ranked()[0]
     other = 1 - shift
@@ -126,7 +126,7 @@ def _map(choice: Opened) -> None:
 
 
 def _open(key: str, found: Study) -> None:
-    """Look at the clicked head's links."""
+    """Open the clicked head."""
     point = controls.clicked_point(key, found.scores.size)
     if point is None:
         return
@@ -136,7 +136,7 @@ def _open(key: str, found: Study) -> None:
 
 
 def _first(choice: Opened) -> None:
-    """The first heads of the ranking, and how wrong each is where links are known."""
+    """The best heads, with their error rates on known links."""
     view, found = choice.view, choice.study
     checked = found.checked
     head = [
@@ -161,7 +161,7 @@ def _first(choice: Opened) -> None:
 
 
 def _methods(view: View, found: Study) -> None:
-    """Precision, recall and error rate of both aligners under every method, on known links."""
+    """Precision, recall and error rate of both aligners with every method, on known links."""
     checked = found.checked
     assert checked is not None
     head = [view.t("alignment.symmetrise")]

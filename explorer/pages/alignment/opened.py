@@ -1,4 +1,4 @@
-"""What is open on the Alignment page: the pair, the model that reads it back, and the aligner."""
+"""The state of the Alignment page: the pair, the reverse model, and the aligner."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ JOB, READING = "alignment.study", "alignment.read_pair"
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A view with the model of the other direction, and what was found out about all heads."""
+    """A view with the reverse model, and the results for all heads."""
 
     view: View
     back: str | None
@@ -31,7 +31,7 @@ class Opened:
 
     @property
     def name(self) -> str:
-        """What links are read off: `mean`, `best` or `head`."""
+        """The source of links: `mean`, `best` or `head`."""
         asked = self.view.choices(AlignmentChoices).aligner
         if asked == "head":
             return asked
@@ -40,7 +40,7 @@ class Opened:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Shift and number of the one head that is looked at: the open one, or the best."""
+        """Shift and number of the current head: the open one, or the best."""
         if self.name == "head":
             row = self.view.choices(AlignmentChoices).word_row
             heads = self.study.heads
@@ -51,15 +51,15 @@ class Opened:
 
     @property
     def aligner(self) -> Aligner:
-        """The weights of the heads in both directions. A head that is opened by hand reads one
-        direction; the other one stays what was chosen."""
+        """The head weights for both directions. A manually opened head applies to one direction;
+        the other one keeps its chosen aligner."""
         chosen = self.study.aligner(self.name if self.name != "head" else "")
         if self.name != "head":
             return chosen
         return replace(chosen, forward=one_head(self.study.scores.shape, *self.place))
 
     def align(self, readings: tuple[Reading, Reading | None]) -> Alignment:
-        """The links of a pair that was read, by what was chosen."""
+        """The links of a pair, with the chosen aligner and method."""
         return align(*readings, self.aligner, self.view.choices(AlignmentChoices).symmetrise)
 
     def words_of(self, shift: int, head: int) -> str:
@@ -69,7 +69,7 @@ class Opened:
 
 
 def back_of(view: View) -> str | None:
-    """The model of the other direction: the chosen one, or the one that its name suggests."""
+    """The reverse model: the chosen one, or the one suggested by the name."""
     asked = view.choices(AlignmentChoices).back
     options = cached.translators(cache.models())
     if asked == NO_MODEL:
@@ -78,7 +78,7 @@ def back_of(view: View) -> str | None:
 
 
 def opened(view: View) -> Opened | None:
-    """Everything about the heads of this model; None while it is computed, or after a stop."""
+    """The results for all heads of this model; None while computing or after a stop."""
     back, model = back_of(view), view.loaded.name
 
     def work(tell: StepsDone) -> Study:
@@ -90,9 +90,9 @@ def opened(view: View) -> Opened | None:
 
 
 def read_pair(choice: Opened, pair: Pair) -> tuple[Reading, Reading | None] | None:
-    """The pair as both models read it; None while it is read, and after a stop.
+    """The pair as read by both models; None while computing or after a stop.
 
-    Raises InputProblem for a text that one of them cannot read.
+    Raises InputProblem if one of them cannot read its text.
     """
     model, back = choice.view.loaded.name, choice.back
 
@@ -104,7 +104,7 @@ def read_pair(choice: Opened, pair: Pair) -> tuple[Reading, Reading | None] | No
 
 
 def pick_back(view: View, back: str | None) -> None:
-    """The model of the other direction, or none."""
+    """The control for the reverse model, or none."""
     options = (NO_MODEL, *cached.translators(cache.models()))
     controls.pick(
         view.t("alignment.back"),
@@ -120,7 +120,7 @@ def pick_back(view: View, back: str | None) -> None:
 
 
 def pick_aligner(choice: Opened) -> None:
-    """What links are read off, and how two directions become one."""
+    """The controls for the aligner and the symmetrization."""
     view, study = choice.view, choice.study
     names = ("mean", "best", "head") if study.mean is not None else ("best", "head")
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -173,7 +173,7 @@ def pick_aligner(choice: Opened) -> None:
 
 
 def open_head(study: Study, head: int, **more: str) -> None:
-    """Look at one matrix of cross-attention."""
+    """Open one cross-attention matrix."""
     layer, number = study.heads[head]
     session.change_site(site="cross", layer=layer, head=number, aligner="head", **more)
 

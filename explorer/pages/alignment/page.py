@@ -1,4 +1,4 @@
-"""Alignment: word to word, out of cross-attention."""
+"""Alignment: word alignment from cross-attention."""
 
 import streamlit as st
 
@@ -18,12 +18,12 @@ from explorer.ui.problem import show_problem
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "alignment", _drawn, take_away)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     if not view.sites_of("cross"):
         without_cross(view)
         return

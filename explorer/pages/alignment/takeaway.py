@@ -1,4 +1,4 @@
-"""Exports of the Alignment page: this pair's links as Moses line, JSON and CSV."""
+"""Exports of the Alignment page: the links of this pair as a Moses line, JSON and CSV."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ FILES: tuple[tuple[str, str, str, Callable[[list[Alignment]], str]], ...] = (
 
 
 def take_away(view: View) -> None:
-    """The links of the open sentence, once the heads are ranked."""
+    """Download the links of the open sentence, once the heads are ranked."""
     back, model = back_of(view), view.loaded.name
     if not view.sites_of("cross") or not cached.study.is_kept(model, back):
         return
@@ -35,7 +35,7 @@ def take_away(view: View) -> None:
 
 
 def downloads(view: View, found: list[Alignment], page: str) -> None:
-    """A button for each kind of file."""
+    """A download button for each file format."""
     with st.container(horizontal=True):
         for kind, ending, mime, write in FILES:
             st.download_button(

@@ -1,4 +1,4 @@
-"""What the translation loses without the heads that align, beside as many others."""
+"""The effect on the translation of ablating the aligning heads, compared with as many others."""
 
 import numpy as np
 import streamlit as st
@@ -28,7 +28,7 @@ Outputs = tuple[tuple[int, str, str], ...]
 
 
 def without_heads(choice: Opened) -> None:
-    """The part."""
+    """Draw this part of the page."""
     view, back = choice.view, choice.back
     model, text = view.loaded.name, view.trace.text
     st.markdown(view.t("alignment.without_lead"))
@@ -82,7 +82,7 @@ def _shown(text: str) -> str:
 
 
 def _reading(view: View, found: Removal) -> str:
-    """The largest removal: what it costs, and what as many others cost at most."""
+    """The reading: the cost of the largest ablation, and the highest cost of as many others."""
     own, others = found.aligning - found.whole, found.others - found.whole
     worst = float(others[:, -1].min())
     verdict = "more" if own[-1] < worst else "less"

@@ -1,4 +1,4 @@
-"""The sentence and its translation with lines between their words, and the matrix behind them."""
+"""The sentence and its translation with lines between their words, and their matrix."""
 
 import numpy as np
 import streamlit as st
@@ -18,17 +18,17 @@ from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
 
 MOST_LINES = 160
-"""Words of the longer text up to which lines are drawn; the matrix is drawn of any."""
+"""Most words (of the longer text) for which lines are drawn; the matrix has no limit."""
 
 
 def pair_of(view: View) -> Pair | None:
-    """The sentence and its translation by the model as it is; None where it wrote no word."""
+    """The sentence and its translation by the unedited model; None if the output has no words."""
     traced = view.before()
     return (traced.text, traced.output) if traced.output.strip() else None
 
 
 def aligned_words(choice: Opened) -> None:
-    """The part."""
+    """Draw this part of the page."""
     view = choice.view
     pair = pair_of(view)
     controls.sentence_line(view)
@@ -54,7 +54,8 @@ def aligned_words(choice: Opened) -> None:
 
 
 def found_by(found: Alignment) -> np.ndarray:
-    """Who found each link: [tgt_word, src_word] of "both", "forward", "reverse" or ""."""
+    """The direction that found each link: [tgt_word, src_word] of "both", "forward", "reverse" or
+    ""."""
     names = [
         [found.source(tgt, src) for src in range(len(found.src))] for tgt in range(len(found.tgt))
     ]
@@ -94,7 +95,7 @@ def _pictures(view: View, found: Alignment) -> None:
 
 
 def _reading(choice: Opened, found: Alignment) -> str:
-    """How many words have a link, how many of the links both models found, and what moved."""
+    """The reading: number of linked words, of links found by both models, and crossing links."""
     view, both = choice.view, found.forward & found.reverse & found.links
     said = [
         view.t(
@@ -135,7 +136,7 @@ def _by(choice: Opened) -> str:
 
 
 def _moved(found: Alignment) -> tuple[int, int] | None:
-    """The link (target, source) whose ends are farthest apart, where any links cross."""
+    """The link (target, source) whose ends are farthest apart; None if no links cross."""
     if not found.crossings:
         return None
     places = np.argwhere(found.links)
@@ -145,7 +146,7 @@ def _moved(found: Alignment) -> tuple[int, int] | None:
 
 
 def _notes(choice: Opened, found: Alignment) -> list[str]:
-    """What was learned on what, and what a word is."""
+    """Notes on the training data of the aligner, and on the definition of a word."""
     view, study = choice.view, choice.study
     notes = [] if choice.back is None else [view.t("alignment.signs")]
     if choice.name == "mean":

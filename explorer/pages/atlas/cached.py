@@ -1,4 +1,4 @@
-"""What the Atlas page computes, kept as `engine.caching` says."""
+"""What the Atlas page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from models.hooks import Role
 
 Progress = Callable[[int, int], object] | None
 MOST_TEXTS = 96
-"""Sentences over which a model without an atlas is measured here."""
+"""Number of sentences used to measure a model without an atlas."""
 
 
 @dataclass(frozen=True)
 class Which:
-    """An atlas: the file beside a model, as `stamp` says when it was written; or, with `texts`, one
-    that is measured over them now, with what each head costs if `ablate`."""
+    """Identifies an atlas: the file next to a model, with `stamp` for its modification times; or,
+    with `texts`, one measured now over these, including ablation costs if `ablate`."""
 
     model: str
     stamp: tuple[tuple[str, int], ...] = ()
@@ -32,8 +32,8 @@ class Which:
 
 
 def found_for(model: str) -> tuple[Found, Which]:
-    """The file that belongs to a model, and the atlas that is shown: without a file, one over
-    sentences at hand. Raises InputProblem for no such model."""
+    """The atlas file of a model, and the atlas to show: without a file, one measured over available
+    sentences. Raises InputProblem if there is no such model."""
     stamp = finding.stamp(cache.open_model(model))
     found = _found(model, stamp)
     return found, Which(model, stamp) if found.atlas else Which(model, texts=texts_for(model))
@@ -41,13 +41,13 @@ def found_for(model: str) -> tuple[Found, Which]:
 
 @cached
 def _found(model: str, stamp: tuple[tuple[str, int], ...]) -> Found:
-    """The file, as it was when `stamp` was taken."""
+    """The file; `stamp` is part of the cache key."""
     return finding.find_atlas(cache.open_model(model))
 
 
 @cached
 def atlas(which: Which, *, progress: Progress = None) -> Atlas:
-    """The atlas that is meant. Raises InputProblem `nothing_measured`."""
+    """Load or measure an atlas. Raises InputProblem `nothing_measured`."""
     stored = _found(which.model, which.stamp).atlas if not which.texts else None
     if stored is not None:
         return stored
@@ -58,8 +58,8 @@ def atlas(which: Which, *, progress: Progress = None) -> Atlas:
 
 @cached
 def texts_for(model: str) -> tuple[Text, ...]:
-    """Sentences for a model without an atlas: of the first shipped atlas whose sentences it reads,
-    in the language of its examples; where there is none, its examples."""
+    """Sentences for a model without an atlas: from the first shipped atlas that it can read, in the
+    language of its examples; if there is none, its examples."""
     loaded = cache.open_model(model)
     examples = [s for group in examples_of(model).values() for s in group]
     paired, language = "src" in loaded.model.reads, reads_language(model)
@@ -69,7 +69,7 @@ def texts_for(model: str) -> tuple[Text, ...]:
             continue
         try:
             texts = read_atlas(path).texts
-        except InputProblem:  # that model's own page says what is wrong with it
+        except InputProblem:  # that model's own page shows the error
             continue
         same = script(" ".join(text.source for text in texts[:20])) == language
         if bool(texts and texts[0].target) == paired and same and finding.readable(loaded, texts):
@@ -79,18 +79,18 @@ def texts_for(model: str) -> tuple[Text, ...]:
 
 @cached
 def one_by_one(which: Which, texts: tuple[Text, ...]) -> here.OneByOne:
-    """What every head does in each text by itself."""
+    """The measures of every head for each text separately."""
     return here.one_by_one(cache.open_model(which.model), texts, atlas(which).rare)
 
 
 def numbers_to_search(which: Which) -> tuple[int, ...]:
-    """The numbers of the texts that are searched, in their order."""
+    """The indices of the searched texts, in order."""
     return searching.texts_to_search(atlas(which).best)
 
 
 @cached
 def searched(which: Which, role: Role, *, progress: Progress = None) -> searching.Searched:
-    """Where every head of a role looks, in the sentences of an atlas."""
+    """The patterns of every head of a role on the sentences of an atlas, for the search."""
     shown = atlas(which)
     texts = [shown.texts[number] for number in numbers_to_search(which)]
     steps = searching.search(cache.open_model(which.model), texts, role, shown.rare)
@@ -98,12 +98,12 @@ def searched(which: Which, role: Role, *, progress: Progress = None) -> searchin
 
 
 def reads_language(model: str) -> str | None:
-    """The language of a model's examples, as `script` tells it."""
+    """The language of a model's examples, as detected by `script`."""
     return script(" ".join(s for group in examples_of(model).values() for s in group))
 
 
 def turned(texts: tuple[Text, ...], model: str) -> tuple[Text, ...]:
-    """Pairs as a model reads them: the other way round where its source is their translation."""
+    """Pairs in a model's direction: swapped if its source language is their target language."""
     if not texts or not texts[0].target:
         return texts
     language = reads_language(model)
@@ -116,7 +116,7 @@ def turned(texts: tuple[Text, ...], model: str) -> tuple[Text, ...]:
 
 
 def texts_of(which: Which) -> tuple[Text, ...]:
-    """Sentences of an atlas over which two models are compared: the first of each head's."""
+    """The sentences for comparing two models: the top sentence of each head of an atlas."""
     shown = atlas(which)
     numbers = searching.texts_to_search(shown.best, MOST_TEXTS)
     return tuple(shown.texts[number] for number in numbers)
@@ -124,7 +124,7 @@ def texts_of(which: Which) -> tuple[Text, ...]:
 
 @cached
 def moments(asked: tuple[Which, ...], *, progress: Progress = None) -> tuple[Atlas, ...]:
-    """The atlases of several moments over the same sentences; heads stay on."""
+    """The atlases of several training steps over the same sentences, without ablation."""
     found = []
     for done, which in enumerate(asked, 1):
         found.append(here.measured(cache.open_model(which.model), which.texts, ablate=False))

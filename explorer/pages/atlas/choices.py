@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Atlas page."""
+"""Choices on the Atlas page."""
 
 import re
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from explorer.analysis.atlas.sums import MEASURES
 from explorer.exhibits.choices import RefusedError, choice, one_of, whole
 
 AXES: tuple[str, ...] = ("entropy", "deviation", "distance", "cost", "depth", *MEASURES)
-"""What heads can be laid out by: numbers of a head, and its share of each measure."""
+"""The possible axes of the map: numbers of a head, and its share of each measure."""
 SOURCES: tuple[str, ...] = ("matrix", "row", "cell", "painted")
-"""Where a pattern to look for comes from: of the open head, or painted."""
+"""The source of the pattern to search for: from the open head, or painted."""
 MOST_PAINTED = 400
 _CELL = re.compile(r"([0-9]{1,3})-([0-9]{1,3})", re.ASCII)
 
@@ -27,18 +27,17 @@ def parse_painted(text: str) -> Painted:
 
 
 def format_painted(cells: Painted) -> str:
-    """What `parse_painted` reads."""
+    """The inverse of `parse_painted`."""
     return "_".join(f"{query}-{key}" for query, key in cells)
 
 
 @dataclass(frozen=True)
 class AtlasChoices:
-    """`across` and `up` are what the map lays heads out by ("": as usual), `sentence` is the one
-    that is drawn of a head's sentences; these are filtered by `shortest` and `longest` (tokens), by
-    a word `containing`, and by `least`, the percentage before a sentence. `against` is a model to
-    compare with, `traced` the measure that is followed through a training. `like` says where a
-    pattern to search for comes from, `painted` are the cells of one that was painted, `found` is
-    the sentence of the search that is drawn.
+    """`across` and `up` are the axes of the map ("": default). `sentence` is the open sentence of a
+    head; sentences are filtered by `shortest` and `longest` (tokens), by a word `containing`, and
+    by the least percentage `least`. `against` is a model to compare with, `traced` the measure
+    followed over training. `like` is the source of the search pattern, `painted` its painted cells,
+    `found` the open search result.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("heads", "compare", "search")

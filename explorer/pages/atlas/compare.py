@@ -1,4 +1,4 @@
-"""Two models side by side, head by head; and the moments of a training: when does a head appear?"""
+"""Comparison of two models head by head, and of training steps: when does a head appear?"""
 
 import numpy as np
 import streamlit as st
@@ -39,12 +39,13 @@ from explorer.ui.uploads import for_this_session
 
 FORMULA = (r"\Delta_h = s_m^{(2)}(h) - s_m^{(1)}(h)",)
 MOST_ROWS = 12
-"""Heads that are named as those that differ most."""
+"""Number of heads listed as differing most."""
 MOST_LINES = 6
 
 
 def compared(shown: Shown) -> None:
-    """The moments of this model's training, where it has any; and another model beside it."""
+    """The training steps of this model, if it has snapshots, and the comparison with another
+    model."""
     view = shown.view
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_place(view, "atlas.compare")
@@ -81,10 +82,10 @@ def _pick(shown: Shown) -> None:
 
 
 def _pair(shown: Shown, other: str) -> tuple[Shown, Shown] | None:
-    """Both models over the same sentences: their files where these are of one corpus, else measured
-    now over this model's, each pair in the direction in which a model reads it.
+    """Both atlases over the same sentences: from files if these use the same corpus, else measured
+    now over this model's sentences, each pair in the model's direction.
 
-    None while that works. Raises InputProblem.
+    None while computing. Raises InputProblem.
     """
     view, atlas = shown.view, shown.atlas
     found, _ = cached.found_for(other)
@@ -108,7 +109,8 @@ def _pair(shown: Shown, other: str) -> tuple[Shown, Shown] | None:
 
 
 def _beside(one: Shown, two: Shown) -> None:
-    """Heads of both with the same place, by one measure; those that differ most are named."""
+    """Heads of both models with the same index, by one measure; those that differ most are
+    named."""
     view = one.view
     names = {
         "one": escape(title(view, one.which.model)),
@@ -190,7 +192,7 @@ def _table(
 
 
 def _moments(shown: Shown, base: str, steps: tuple[int, ...]) -> None:
-    """The share of what the open head mostly does, from the first moment of the training on."""
+    """The open head's main measure over the training steps."""
     view, head = shown.view, shown.head
     texts = cached.texts_for(base)
     names = [at_step(base, step) for step in steps] + [base]

@@ -1,4 +1,4 @@
-"""All heads as a map; the open one: what it does, how it compares, where it does it most."""
+"""The map of all heads, and the open head: its behaviour, its rank, its top sentences."""
 
 from functools import partial
 
@@ -43,7 +43,7 @@ FORMULA = (
 
 
 def map_of_heads(shown: Shown) -> None:
-    """The map of all heads, and the open one below it."""
+    """The map of all heads, and the open head below it."""
     view = shown.view
     across, up = axes_of(shown)
     named = sum(name.kind != "mixed" for name in shown.atlas.names)
@@ -73,7 +73,7 @@ def map_of_heads(shown: Shown) -> None:
 
 
 def axes_of(shown: Shown) -> tuple[str, str]:
-    """The two measures of the map: those chosen, else how sharp a head is and what it costs."""
+    """The two axes of the map: the chosen ones, else sharpness and ablation cost."""
     chosen, offered = shown.view.choices(AtlasChoices), shown.axes
     across = chosen.across if chosen.across in offered else "entropy"
     usual = "cost" if "cost" in offered else "first"
@@ -121,7 +121,7 @@ def _picture(shown: Shown, across: str, up: str) -> None:
 
 
 def _open_clicked(key: str, heads: tuple[Head, ...]) -> None:
-    """Open the head whose point was clicked; the browser may send anything."""
+    """Open the head whose point was clicked; the browser's value is untrusted."""
     points = getattr(getattr(st.session_state.get(key), "selection", None), "points", None)
     if not isinstance(points, list) or not points or not isinstance(points[0], dict):
         return
@@ -133,7 +133,7 @@ def _open_clicked(key: str, heads: tuple[Head, ...]) -> None:
 
 
 def open_head(head: Head) -> None:
-    """Look at another head, on every page."""
+    """Select another head, for all pages."""
     session.change_site(site=head.role)
     session.change(layer=head.layer, head=head.head, sentence=1)
 
@@ -177,7 +177,7 @@ def _head(shown: Shown) -> None:
 
 
 def _numbers(shown: Shown) -> None:
-    """What the head does as a table, and what it costs to be without it."""
+    """The head's measures as a table, and its ablation cost."""
     view, atlas, head = shown.view, shown.atlas, shown.head
     able = [name for name in MEASURES if name not in LACKING[head.role]]
     rows = []
@@ -211,7 +211,7 @@ def _numbers(shown: Shown) -> None:
 
 
 def cost_words(shown: Shown) -> str:
-    """What switching the head off costs, with its interval, and whether that may be chance."""
+    """The cost of ablating the head, with its interval, and whether it may be chance."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     if not np.isfinite(atlas.cost[at]):
         return view.t("atlas.cost_unknown")
@@ -228,12 +228,12 @@ def cost_words(shown: Shown) -> str:
 
 
 def nats(cost: float) -> str:
-    """A cost, which is mostly a few hundredths."""
+    """Format a cost in nats, usually a few hundredths."""
     return minus(f"{cost:.3f}")
 
 
 def _here(shown: Shown) -> None:
-    """Whether the head does in the open sentence what it mostly does."""
+    """Whether the head shows its main behaviour in the open sentence."""
     view, name = shown.view, shown.name
     trace = view.trace
     text = Text(trace.text, trace.output if "src" in view.loaded.model.reads else "")
@@ -254,7 +254,7 @@ def _here(shown: Shown) -> None:
 
 
 def _nearest(shown: Shown) -> None:
-    """The heads of the same kind of attention whose patterns are most like this one's."""
+    """The heads of the same kind of attention with the most similar patterns."""
     view, atlas, head = shown.view, shown.atlas, shown.head
     near = [
         (int(n), a) for n, a in zip(atlas.near[head.number], atlas.alike[head.number], strict=True)
@@ -276,14 +276,14 @@ def _nearest(shown: Shown) -> None:
 
 
 def _code(shown: Shown) -> list[object]:
-    """What computed it: where the page measured itself, all of that."""
+    """The code that computed the atlas; also the measuring code if the page measured it."""
     if shown.which.texts and np.isfinite(shown.atlas.cost).any():
         return [Adding.add, numbers_of, name_of, cost_sums, one_by_one]
     return [Adding.add, numbers_of, name_of, one_by_one]
 
 
 def heads_table(shown: Shown) -> tuple[list[str], list[list[object]]]:
-    """Every number of every head: the names of the columns, and a row a head."""
+    """Every number of every head: the column names, and one row per head."""
     view, atlas = shown.view, shown.atlas
     able = [name for name in MEASURES if np.isfinite(values(atlas, name)).any()]
     columns = [
@@ -321,7 +321,7 @@ def heads_csv(shown: Shown) -> bytes:
 
 
 def sentences_csv(shown: Shown) -> bytes:
-    """The sentences of every head as a CSV, with whom to credit."""
+    """The sentences of every head as a CSV, with credits."""
     view, atlas = shown.view, shown.atlas
     columns = [view.t(f"place.{name}") for name in ("kind", "layer", "head")]
     columns += [view.t(f"atlas.column_{name}") for name in ("kind", "source", "target", "credit")]

@@ -1,4 +1,4 @@
-"""Atlas: what each head does over a whole corpus, and where it does it most."""
+"""Atlas: the behaviour of each head over a whole corpus, and its top sentences."""
 
 from functools import partial
 
@@ -23,7 +23,7 @@ DRAW = {"heads": map_of_heads, "compare": compared, "search": look_for}
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     controls.opening(view, "atlas")
     _part(view)
 
@@ -37,7 +37,7 @@ def _part(view: View) -> None:
 
 
 def _drawn(view: View, kept: list[Shown]) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     part = pick_part(view, "atlas", AtlasChoices.parts)
     try:
         shown = shown_atlas(view)
@@ -56,7 +56,7 @@ def _drawn(view: View, kept: list[Shown]) -> None:
 
 
 def _exports(kept: list[Shown]) -> None:
-    """The tables of the atlas that is shown."""
+    """Export the tables of the current atlas."""
     for shown in kept:
         view = shown.view
         for name, make in (("heads", heads_csv), ("sentences", sentences_csv)):

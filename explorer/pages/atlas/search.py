@@ -1,4 +1,4 @@
-"""The other way round: from a pattern of the open sentence, or a painted one, to heads and
+"""Search by pattern: from a pattern of the open sentence, or a painted one, to similar heads and
 sentences."""
 
 import numpy as np
@@ -31,7 +31,7 @@ PAINTED = "atlas.paint"
 
 
 def look_for(shown: Shown) -> None:
-    """What to look for; the heads and sentences that look most like it."""
+    """The search pattern, and the heads and sentences most similar to it."""
     view = shown.view
     controls.sentence_line(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -55,7 +55,7 @@ def look_for(shown: Shown) -> None:
 
 
 def wanted_of(shown: Shown) -> NDArray[np.float32]:
-    """The pattern [query, key] of the open sentence that is looked for; 0 where nothing is."""
+    """The search pattern [query, key] on the open sentence; 0 outside of it."""
     view = shown.view
     pattern = view.trace.pattern(view.site.name)[view.head]
     found = np.zeros(pattern.shape, np.float32)
@@ -76,7 +76,7 @@ def wanted_of(shown: Shown) -> NDArray[np.float32]:
 
 
 def _key(shown: Shown) -> int:
-    """The key of the cell: the one looked at, else the heaviest of the row."""
+    """The key of the cell: the selected one, else the one with the highest weight."""
     view = shown.view
     pattern = view.trace.pattern(view.site.name)[view.head]
     chosen = view.state.key
@@ -86,7 +86,7 @@ def _key(shown: Shown) -> int:
 
 
 def _painted(shown: Shown) -> Painted:
-    """The painted cells that this sentence has, and that may be attended to."""
+    """The painted cells that exist in this sentence and are not masked."""
     view = shown.view
     mask = view.trace.mask(view.site.name)[view.head]
     return tuple(
@@ -138,7 +138,7 @@ def _show_wanted(shown: Shown, wanted: NDArray[np.float32]) -> None:
 
 
 def _brush(shown: Shown, queries: tuple[str, ...], keys: tuple[str, ...]) -> None:
-    """A matrix in which a click or a drag paints."""
+    """A matrix that is painted by click or drag."""
     view, site = shown.view, shown.view.site
     mask = view.trace.mask(site.name)[view.head]
     painted = np.zeros(mask.shape, bool)
@@ -174,7 +174,7 @@ def _brush(shown: Shown, queries: tuple[str, ...], keys: tuple[str, ...]) -> Non
 
 
 def _paint(shown: Shown) -> None:
-    """A stroke adds its cells to what is painted, or takes them away."""
+    """Add the cells of a stroke to the painted ones, or remove them."""
     mask = shown.view.trace.mask(shown.view.site.name)[shown.view.head]
     stroke = stroke_of(getattr(st.session_state.get(PAINTED), "painted", None), mask.shape)
     if stroke is None:
@@ -262,7 +262,7 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
 def _sentences(
     shown: Shown, texts: tuple[int, ...], close: NDArray[np.float64], heads: list[Head]
 ) -> None:
-    """The sentences in which some head looks most like it, one a sentence; one of them drawn."""
+    """The sentences with the most similar patterns, with the best head of each; one is drawn."""
     view, atlas = shown.view, shown.atlas
     st.subheader(view.t("atlas.search_sentences"), anchor=False)
     by_text = np.max(close, axis=1)

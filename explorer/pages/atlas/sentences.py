@@ -1,4 +1,4 @@
-"""The sentences in which the open head does most what it does, one of them drawn as on Heads."""
+"""The open head's top sentences, one of them drawn as on Heads."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,13 +23,13 @@ from explorer.ui import controls, session
 from explorer.ui.problem import show_problem
 
 LISTED = 160
-"""Characters of a text in the list."""
+"""Most characters of a text in the list."""
 VIEW = "atlas.view"
-"""The picture of a sentence of the corpus, whose clicks open heads."""
+"""Key of the picture of a corpus sentence, where clicks open heads."""
 
 
 def sentences(shown: Shown) -> None:
-    """The list, its filters, and the sentence that is drawn."""
+    """The list, its filters, and the open sentence."""
     view, atlas = shown.view, shown.atlas
     numbers = atlas.best[shown.head.number]
     st.subheader(view.t("atlas.sentences"), anchor=False)
@@ -70,25 +70,25 @@ def sentences(shown: Shown) -> None:
 
 
 def how(measure: Measure) -> str:
-    """What the number before a sentence is."""
+    """The meaning of the number before a sentence."""
     return measure if measure in ("spread", "alignment") else "weight"
 
 
 def said(view: View, text: Text, share: float) -> str:
-    """A sentence in the list: its share, what it says, its translation."""
+    """A sentence in the list: its share, its text, its translation."""
     number = f"{percent(share)} · " if np.isfinite(share) else ""
     target = f" ⟶ {escape(beginning(text.target))}" if text.target else ""
     return f"{number}{escape(beginning(text.source))}{target}"
 
 
 def beginning(text: str) -> str:
-    """As much of a text as a list has room for; whole where it is opened."""
+    """A text shortened for the list; the open one is shown in full."""
     return text if len(text) <= LISTED else f"{text[:LISTED].rstrip()} …"
 
 
 def passes(choices: AtlasChoices, text: Text, tokens: int, share: float) -> bool:
-    """Whether a sentence is shown: by its length, a word in it (* stands for any letters), and how
-    much of what it mostly does the head does in it."""
+    """Whether a sentence passes the filters: length, a word in it (* matches any letters), and the
+    head's share in it."""
     if choices.shortest and tokens < choices.shortest:
         return False
     if choices.longest and tokens > choices.longest:
@@ -137,8 +137,8 @@ def _change(field: str) -> None:
 
 
 def draw_sentence(shown: Shown, text: Text, head: Head | None = None) -> None:
-    """One sentence of the corpus drawn as on Heads, and its source; the open head is open in it,
-    or another one."""
+    """Draw one corpus sentence as on Heads, with its source and with `head` (default: the open
+    one)."""
     view, head = shown.view, head or shown.head
     state = replace(
         view.state,
@@ -154,7 +154,7 @@ def draw_sentence(shown: Shown, text: Text, head: Head | None = None) -> None:
     )
     try:
         drawn = build(state, view.dark)
-    except InputProblem as problem:  # a text that the corpus takes may be too long to be traced
+    except InputProblem as problem:  # corpus texts may be too long to trace
         show_problem(problem, view.lang)
         return
     choice = Opened(drawn)
@@ -179,7 +179,7 @@ def draw_sentence(shown: Shown, text: Text, head: Head | None = None) -> None:
 
 
 def _take_over(text: Text, head: Head) -> None:
-    """This sentence becomes the open one, on Heads."""
+    """Open this sentence on Heads."""
     session.change_site(site=head.role)
     session.change(
         text=text.source,
@@ -194,6 +194,6 @@ def _take_over(text: Text, head: Head) -> None:
 
 
 def credits(shown: Shown, texts: Sequence[Text]) -> str:
-    """Whom the sentences are from, and under which licence."""
+    """The authors and licences of the sentences."""
     parts = [*dict.fromkeys(text.credit for text in texts if text.credit), shown.atlas.about.credit]
     return escape(" · ".join(part for part in parts if part))

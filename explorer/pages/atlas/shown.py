@@ -1,4 +1,4 @@
-"""The atlas that the page shows, and how it says what a head does."""
+"""The atlas shown on the page, and the words for the behaviour of heads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from explorer.ui.problem import show_problem
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """An atlas on the screen; `view` has the open head and the open sentence."""
+    """The current atlas; `view` has the open head and sentence."""
 
     view: View
     which: Which
@@ -31,23 +31,23 @@ class Shown:
 
     @once
     def head(self) -> Head:
-        """The open head; the first of all where this model has no such one."""
+        """The open head; the first head if this model has no such head."""
         found = self.atlas.of(self.view.kind, self.view.layer, self.view.head)
         return found or self.atlas.heads[0]
 
     @property
     def name(self) -> Name:
-        """What the open head mostly does."""
+        """The open head's main behaviour."""
         return self.atlas.names[self.head.number]
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What heads can be laid out by: every number that some head has."""
+        """The available axes: every number that some head has."""
         return tuple(axis for axis in AXES if np.isfinite(values(self.atlas, axis)).any())
 
 
 def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
-    """One number a head, NaN where it has none: shares in percent, layers from 1."""
+    """One number per head, NaN if it has none: shares in percent, layers from 1."""
     if axis == "depth":
         return np.array([head.layer + 1.0 for head in atlas.heads])
     if axis in MEASURES:
@@ -58,9 +58,9 @@ def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
 
 
 def shown_atlas(view: View) -> Shown | None:
-    """The atlas of the open model; None while it is measured, and after that was stopped.
+    """The atlas of the open model; None while measuring or after a stop.
 
-    What is wrong with a file is said. Raises InputProblem where nothing can be measured.
+    Errors of a file are shown. Raises InputProblem if nothing can be measured.
     """
     found, which = cached.found_for(view.loaded.name)
     if found.problem is not None:
@@ -75,7 +75,7 @@ def shown_atlas(view: View) -> Shown | None:
 
 
 def measured_now(view: View, which: Which, name: str) -> Shown | None:
-    """An atlas over sentences at hand; None while it is measured, and after that was stopped."""
+    """An atlas over available sentences; None while measuring or after a stop."""
     made = running.awaited(
         name,
         which,
@@ -87,7 +87,7 @@ def measured_now(view: View, which: Which, name: str) -> Shown | None:
 
 
 def about(shown: Shown) -> str:
-    """Over what it was measured, in one line."""
+    """The data of the atlas, in one line."""
     view, atlas = shown.view, shown.atlas
     count = atlas.counts["sentences"]
     if shown.which.texts:
@@ -104,13 +104,13 @@ def about(shown: Shown) -> str:
 
 
 def place(view: View, head: Head) -> str:
-    """Which head, in words."""
+    """The name of a head, in words."""
     kind = view.t(f"kinds.{head.role}")
     return view.t("atlas.place", kind=kind, layer=head.layer + 1, head=head.head + 1)
 
 
 def short(head: Head) -> str:
-    """Which head of its kind: L2·H3."""
+    """The short name of a head: L2·H3."""
     return f"L{head.layer + 1}·H{head.head + 1}"
 
 
@@ -128,13 +128,13 @@ def name_words(view: View, name: Name) -> str:
 
 
 def share_words(view: View, measure: Measure, share: str) -> str:
-    """A measure with its share, and what it is a share of."""
+    """A measure with its share, and the total that it refers to."""
     of = "alignment" if measure == "alignment" else "some" if measure in SOMETIMES else "rows"
     return view.t(f"atlas.name_{of}", kind=kind_words(view, measure), share=share)
 
 
 def does_it(measure: Measure, share: float) -> bool:
-    """Whether a share is enough to be what a head mostly does."""
+    """Whether a share is high enough to name the head after this measure."""
     return share >= (ALIGNED if measure == "alignment" else MOSTLY)
 
 

@@ -1,4 +1,4 @@
-"""ReLU, GELU, GELU by tanh and SiLU as curves: themselves, their slopes, their differences."""
+"""ReLU, GELU, tanh-approximated GELU and SiLU as curves: values, slopes, differences."""
 
 from typing import get_args
 
@@ -16,7 +16,7 @@ WHATS: tuple[What, ...] = get_args(What)
 
 
 def curves_of(view: View) -> None:
-    """One large picture of all four, and what tells them apart in numbers."""
+    """One large figure of all four, and numbers that distinguish them."""
     what = pick_one(
         view,
         "picture",

@@ -1,4 +1,4 @@
-"""The gradient of LayerNorm or RMSNorm by hand and by autograd, with a slider for each gamma."""
+"""The gradient of LayerNorm or RMSNorm, manual and by autograd, with a slider per gamma."""
 
 from functools import partial
 
@@ -17,17 +17,17 @@ from explorer.ui import controls, session
 from models.norms import NORMS, NormKind
 
 UPSTREAM = np.array([0.6, -1.0, 0.3, 0.9, -0.4, 0.2])
-"""The gradient that arrives from above: any numbers will do, as long as they differ."""
+"""The upstream gradient: arbitrary but distinct numbers."""
 
 
 def norm_of(view: View) -> NormKind:
-    """Whose gradient is shown: the chosen norm's, else that of this model."""
+    """The norm whose gradient is shown: the chosen one, else this model's."""
     chosen = view.choices(BlocksChoices).norm
     return next((kind for kind in NORMS if kind == chosen), view.loaded.config.norm)
 
 
 def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
-    """The first features of a token, normalised, and three answers for the gradient."""
+    """The first features of a token, normalised, and three computations of the gradient."""
     norm = norm_of(view)
     title = view.t("blocks.backward", norm=view.t(f"blocks.{norm}"))
     st.markdown(f"**{title}**")
@@ -68,7 +68,7 @@ def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
 
 
 def _forward(view: View, x: NDArray[np.float64], found: Backward) -> None:
-    """The same features before the norm and behind it, with the gradients of gamma and beta."""
+    """The features before and after the norm, with the gradients of gamma and beta."""
     figure = paired(
         [str(at + 1) for at in range(len(x))],
         x,

@@ -1,4 +1,4 @@
-"""What the Blocks page computes, kept as `engine.caching` says."""
+"""What the Blocks page computes, cached by `engine.caching`."""
 
 from explorer.analysis.blocks import residual
 from explorer.engine import cache
@@ -15,14 +15,15 @@ def fresh_flow(
     final: bool,
     summed: bool = True,
 ) -> residual.Flow:
-    """Three fresh models of one placement reading `tokens`, with the residual sum or without.
+    """Three untrained models of one placement on `tokens`, with or without the residual sum.
 
-    Raises ValueError for one token.
+    Raises ValueError for a single token.
     """
     return residual.fresh_flow(tokens, placement, depth, final, residual=summed)
 
 
 @cached
 def trained_flow(run: Run) -> residual.Flow:
-    """A trained model reading a text. Raises InputProblem; ValueError for no output."""
+    """The flow of a trained model on a text. Raises InputProblem; ValueError if there is no
+    output."""
     return residual.trained_flow(cache.open_model(run.model), cache.trace(run))

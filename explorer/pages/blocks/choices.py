@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Blocks page."""
+"""Choices on the Blocks page."""
 
 from dataclasses import dataclass
 from typing import ClassVar, get_args
@@ -8,7 +8,7 @@ from explorer.analysis.blocks.norms import NORMS
 from explorer.exhibits.choices import RefusedError, as_digit, choice, one_of, switch, whole
 
 GAMMAS = (100, 250, 40, 100, 160, 100)
-"""The gammas of the gradient at first, in percent; unlike each other."""
+"""Initial gammas in percent, all different."""
 
 
 def _gamma(text: str) -> tuple[int, ...]:
@@ -20,8 +20,8 @@ def _gamma(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class BlocksChoices:
-    """`norm` is the norm looked at, `depth` the layers of the fresh models, `final` whether a norm
-    follows the last, `gamma` the gains of the gradient in percent.
+    """`norm` is the selected norm, `depth` the number of layers of the untrained models, `final`
+    whether they have a final norm, `gamma` the gammas in percent.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("norms", "residual", "activations", "hidden")

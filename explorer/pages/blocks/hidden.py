@@ -1,4 +1,4 @@
-"""Inside the feed-forward net: hidden units of the visitor's own tokens, with SwiGLU's gate."""
+"""Inside the feed-forward network: hidden units for the sentence's tokens, with SwiGLU's gate."""
 
 from collections.abc import Container
 
@@ -17,7 +17,7 @@ MOST_UNITS = 64
 
 
 def hidden_units(view: View) -> None:
-    """What goes into the activation, what comes out, unit by unit and token by token."""
+    """Inputs and outputs of the activation, by unit and token."""
     controls.sentence_line(view)
     controls.edits_bar(view, "blocks.reset")
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -71,7 +71,7 @@ def hidden_units(view: View) -> None:
 
 
 def _formula(kind: FeedForwardKind, biased: Container[str]) -> str:
-    """The net of this layer; `biased` are its matrices that have a bias."""
+    """The formula of this layer's network; `biased` are its matrices with a bias."""
 
     def linear(name: str, x: str) -> str:
         bias = rf" + b_\mathrm{{{name}}}" if f"w_{name}" in biased else ""

@@ -1,4 +1,4 @@
-"""LayerNorm, RMSNorm and BatchNorm on the same padded batch of the visitor's sentences."""
+"""LayerNorm, RMSNorm and BatchNorm on the same padded batch of the user's sentences."""
 
 import numpy as np
 import streamlit as st
@@ -45,7 +45,7 @@ RMS_BACKWARD = (
 
 
 def norms(view: View) -> None:
-    """Statistics as heatmaps, which tokens move when others change, eps, and the gradient."""
+    """Statistics as heatmaps, dependence on other tokens, eps, and the gradient."""
     try:
         batch, used = _batch(view)
     except InputProblem as problem:
@@ -87,7 +87,7 @@ def norms(view: View) -> None:
 
 
 def _batch(view: View) -> tuple[Batch, list[str]]:
-    """The visitor's sentence and further ones; two examples where there are none."""
+    """The user's sentence and further ones; two examples if there are none."""
     others = list(view.others)
     if not others:
         first = next(iter(examples_of(view.loaded.name).values()))
@@ -129,7 +129,7 @@ def _statistics(view: View, batch: Batch, norm: Norm) -> None:
 
 
 def _who_moves(view: View, batch: Batch, sentences: list[str]) -> None:
-    """The visitor's sentence in this batch against the same sentence alone."""
+    """The user's sentence in this batch compared with the same sentence alone."""
     shares, largest = moved_by_others(view.loaded, sentences)
     tokens = [token for token, valid in zip(batch.tokens[0], batch.valid[0], strict=True) if valid]
     st.markdown(f"**{view.t('blocks.who_moves')}**")
@@ -159,7 +159,7 @@ def _who_moves(view: View, batch: Batch, sentences: list[str]) -> None:
 
 
 def _eps(view: View, batch: Batch) -> None:
-    """The size of the output against that of the input, for several eps."""
+    """The output size against the input size, for several eps."""
     x = batch.x[0, 0] / max(float(statistics(batch.x, "layernorm").scale[0, 0]), 1e-9)
     left, right = st.columns(2, gap="large")
     words = {"x_title": view.t("blocks.input_size"), "y_title": view.t("blocks.output_size")}

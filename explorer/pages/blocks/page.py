@@ -1,4 +1,4 @@
-"""Blocks: what a norm does, where it is placed, and what happens in the feed-forward net."""
+"""Blocks: norms, their placement, and the feed-forward network."""
 
 import streamlit as st
 
@@ -22,12 +22,12 @@ DRAW = {
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "blocks", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     part = pick_part(view, "blocks", BlocksChoices.parts)
     config = view.loaded.config
     if not view.choices(ScreenChoices).beamer:

@@ -1,4 +1,4 @@
-"""Norm placement: wiring with measured numbers; stream and gradient block by block."""
+"""Norm placement: wiring with measured numbers; residual stream and gradient by block."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ TWINS: dict[NormPlacement, str] = {
 
 
 def placements(view: View) -> None:
-    """Three fresh models of the same depth, side by side; then three trained ones."""
+    """Three untrained models of the same depth, side by side; then three trained ones."""
     depth, final = _controls(view)
     tokens = view.trace.src_tokens or view.trace.tgt_tokens
     flows = _measure(view, tokens, depth, final)
@@ -114,7 +114,7 @@ def _measure(
 
 
 def _labels(view: View, flow: Flow) -> Numbers:
-    """The numbers on a wiring: the mean of the seeds in the first block and in the last."""
+    """The numbers of a wiring diagram: means over seeds in the first and last block."""
     stream, added, gradient = (
         values.mean(0) for values in (flow.stream, flow.added, flow.gradient)
     )
@@ -161,7 +161,7 @@ def _curves(view: View, flows: dict[NormPlacement, Flow], key: str) -> None:
 
 
 def _without_sum(view: View, tokens: tuple[int, ...], whole: Flow, depth: int, final: bool) -> None:
-    """The same pre-norm models with every x + f(norm(x)) cut down to f(norm(x))."""
+    """The same pre-norm models with x + f(norm(x)) replaced by f(norm(x))."""
     cut = cached.fresh_flow(tokens, "pre", depth, final, summed=False)
     st.subheader(view.t("blocks.without_sum"), anchor=False)
     st.markdown(view.t("blocks.without_sum_lead"))
@@ -198,14 +198,14 @@ def _without_sum(view: View, tokens: tuple[int, ...], whole: Flow, depth: int, f
 
 
 def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """The geometric mean over seeds; a gradient of exactly 0 counts as the smallest there is."""
+    """The geometric mean over seeds; exact zeros count as the smallest positive float."""
     return np.exp(np.log(np.maximum(gradients, 1e-30)).mean(0))
 
 
 def _twins(view: View) -> bool:
-    """Three trained models that differ in the place of their norm, on the same sentence.
+    """Three trained models that differ in norm placement, on the same sentence.
 
-    Whether they are there and could read it.
+    Returns whether the models exist and can read it.
     """
     names = {place: name for place, name in TWINS.items() if name in cache.models()}
     if not names:
@@ -216,7 +216,7 @@ def _twins(view: View) -> bool:
         with st.spinner(view.t("shell.working")):
             for place, name in names.items():
                 flows[place] = cached.trained_flow(Run(name, view.text))
-    except InputProblem as problem:  # their vocabulary and length are not this model's
+    except InputProblem as problem:  # their vocabulary and length limits differ from this model's
         show_problem(problem, view.lang)
         return False
     except ValueError:

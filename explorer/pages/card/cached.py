@@ -1,4 +1,4 @@
-"""What the Card page computes, kept as `engine.caching` says."""
+"""What the Card page computes, cached by `engine.caching`."""
 
 from explorer.analysis.card import facts as measured
 from explorer.analysis.card.facts import ModelFacts
@@ -8,5 +8,5 @@ from explorer.engine.caching import cached
 
 @cached
 def facts(model: str) -> ModelFacts:
-    """What a model and its files tell of themselves. Raises InputProblem."""
+    """The facts in a model's files. Raises InputProblem."""
     return measured.facts(cache.open_model(model))

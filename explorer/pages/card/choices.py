@@ -1,8 +1,8 @@
-"""What a visitor chooses on the Card page: nothing."""
+"""Choices on the Card page: none."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class CardChoices:
-    """The model, which all pages share, is all that decides this page."""
+    """Empty: the page depends only on the model, which all pages share."""

@@ -1,4 +1,4 @@
-"""Card: what the open model is, from its own files, and what its author wrote about it."""
+"""Card: facts about the open model from its files, and its author's description."""
 
 from collections.abc import Iterator
 
@@ -16,19 +16,19 @@ from explorer.ui.markdown import harmless, has_more
 from explorer.ui.share import shared
 from explorer.ui.tables import table
 
-_BELOW = 2  # the levels by which a card's headings stand under the page's own
+_BELOW = 2  # levels by which the card's headings are moved down
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     controls.opening(view, "card")
     with shared(view, "card"):
         _drawn(view)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
-    # A page that runs alone, as in tests, has nowhere to go.
+    """Draw the page below its introduction."""
+    # Pages that run alone, as in tests, have no menu.
     if "models" in session.page_names() and st.button(
         view.t("sidebar.models"), key="card.models", type="tertiary", icon=":material/folder_open:"
     ):
@@ -114,5 +114,5 @@ def _written(view: View, words: CardWords) -> None:
 
 
 def _code(text: str) -> str:
-    """A name as it is typed; a backtick, which would end it, is shown as text."""
+    """A name as inline code; with a backtick in it, as plain text."""
     return escape(text) if "`" in text or "|" in text else f"`{text}`"

@@ -1,4 +1,4 @@
-"""What the Causes page computes, kept as `engine.caching` says."""
+"""What the Causes page computes, cached by `engine.caching`."""
 
 from explorer.analysis.causes import lens as lenses
 from explorer.analysis.causes import why as reasons
@@ -22,7 +22,7 @@ def why(
     *,
     progress: Told | None = None,
 ) -> reasons.Why:
-    """The score of a cell as a sum. Raises InputProblem; IndexError for what is not there."""
+    """The score of a cell as a sum. Raises InputProblem; IndexError if out of range."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return reasons.why(
         loaded, traced, loaded.site(site), head, query, key, against, detail, progress
@@ -42,7 +42,7 @@ def removal(
     *,
     progress: Told | None = None,
 ) -> reasons.Removal:
-    """A writer taken out of the query or the key of a cell. Raises as `why`."""
+    """Ablate a writer in the query or the key of a cell. Raises as `why`."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     found = why(run, site, head, query, key, None, detail, progress=progress)
     return reasons.remove(loaded, traced, found, side, writer)
@@ -58,7 +58,7 @@ def writes(
     *,
     progress: Told | None = None,
 ) -> written.Writes:
-    """The logits of two words as sums. Raises InputProblem; IndexError for what is not there."""
+    """The logits of two words as sums. Raises InputProblem; IndexError if out of range."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return written.writes(loaded, traced, position, word, other, detail, progress)
 
@@ -74,7 +74,7 @@ def silenced(
     *,
     progress: Told | None = None,
 ) -> written.Silenced:
-    """A writer taken out where it wrote. Raises as `writes`; ValueError for the biases."""
+    """Ablate a writer at its position. Raises as `writes`; ValueError for the biases."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     found = writes(run, position, word, other, detail, progress=progress)
     return written.silence(loaded, traced, found, writer)
@@ -84,7 +84,7 @@ def silenced(
 def pushes(
     run: Run, site: str, head: int, query: int, *, progress: Told | None = None
 ) -> written.Pushes:
-    """What a head writes at a query, on the vocabulary. Raises as `writes`."""
+    """The output of a head at a query, projected on the vocabulary. Raises as `writes`."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return written.pushes(loaded, traced, loaded.site(site), head, query, progress)
 

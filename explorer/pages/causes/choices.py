@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Causes page."""
+"""Choices on the Causes page."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,9 +9,9 @@ from explorer.exhibits.choices import as_digit, choice, one_of, switch, whole
 @dataclass(frozen=True)
 class CausesChoices:
     """`beside_key` is the key that the cell is compared with (None: none). `side` and `taken` name
-    what is taken out: a writer into the query or the key, or one of those of a logit. `word` and
-    `rival` are the ids of the two words compared (None: the written one, and the runner-up);
-    `alone`: the logit by itself. `filmed`: the lens along a decoding.
+    the ablated writer: into the query, the key, or a logit. `word` and `rival` are the ids of the
+    two compared words (None: the predicted one, and the runner-up); `alone`: the logit without
+    comparison. `filmed`: the lens over the steps of decoding.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("why", "writes", "lens")

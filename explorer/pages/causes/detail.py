@@ -1,4 +1,4 @@
-"""How finely the writers of a vector are told apart."""
+"""The level of detail of writers."""
 
 from explorer.analysis.causes.writers import Detail
 from explorer.exhibits.view import View

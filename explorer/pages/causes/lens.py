@@ -1,4 +1,4 @@
-"""The lens: what the model would say behind each sublayer, over the text or along a decoding."""
+"""The logit lens: predictions after each sublayer, over the text or over decoding steps."""
 
 from dataclasses import dataclass
 
@@ -27,14 +27,14 @@ from models.strategies import Greedy
 
 JOB = "causes.film"
 N_FILM = 24
-"""Words written for the film."""
+"""Tokens generated for the lens over decoding steps."""
 AT_ONCE = 2_000_000_000
-"""Multiplications of the unembedding, at all depths, up to which the wait is not announced."""
+"""Most multiplications by the unembedding, over all depths, without a progress bar."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Shown:
-    """A lens with the words of its places: what was read there, and what its film is of."""
+    """A lens with the labels of its positions, and the decoding that it follows."""
 
     found: Lens
     columns: tuple[str, ...]
@@ -42,7 +42,7 @@ class _Shown:
 
 
 def through_the_lens(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     if view.trace.predicts is None:
         st.info(view.t("causes.no_logits"), icon=":material/lightbulb:")
         return
@@ -89,7 +89,7 @@ def through_the_lens(view: View) -> None:
 
 
 def _read(view: View) -> _Shown | None:
-    """The lens at every position of the text; None while it is computed."""
+    """The lens at every position of the text; None while computing."""
     n_real, config = int(view.trace.tgt_valid.sum()), view.loaded.config
     n_depths = 1 + config.n_layers * (3 if config.reads_source else 2)
     products = n_depths * n_real * config.vocab_size * config.d_model
@@ -103,7 +103,8 @@ def _read(view: View) -> _Shown | None:
 
 
 def _filmed(view: View) -> _Shown | None:
-    """The lens at every step of a greedy decoding; None while it is made, and where none is."""
+    """The lens at every step of greedy decoding; None while computing, or if there is no
+    decoding."""
     edits = view.trace.edits
     asked = (view.loaded.name, view.text, Greedy(), edits, N_FILM)
 
@@ -146,7 +147,7 @@ def _pick_place(view: View, columns: tuple[str, ...], now: int, field: str) -> N
 
 
 def depth_name(view: View, depth: Depth) -> str:
-    """A depth as short as the axis wants it."""
+    """The short name of a depth, for the axis."""
     layer = 0 if depth.layer is None else depth.layer + 1
     what = "self" if depth.what == "attn" else depth.what
     return view.t(f"causes.depths.{what}", layer=layer)
@@ -197,7 +198,7 @@ def _reading(view: View, here: _Shown) -> str:
 
 
 def _misleads(view: View, found: Lens) -> str:
-    """Where the lens misleads, with the number."""
+    """The depths at which the lens misleads, with numbers."""
     misleads = found.misleads
     numbers = {
         "count": len(misleads),
@@ -212,7 +213,7 @@ def _misleads(view: View, found: Lens) -> str:
 
 
 def _one_place(view: View, here: _Shown) -> None:
-    """The five most probable words at each depth, at one place."""
+    """The five most probable words at each depth, at one position."""
     found, place = here.found, here.place
     st.markdown(
         f"**{view.t('causes.place_title', token=controls.quoted_at(view, here.columns, place))}**"
@@ -232,7 +233,8 @@ def _one_place(view: View, here: _Shown) -> None:
 
 
 def _by_depth(view: View, found: Lens) -> None:
-    """How far the lens is from the answer at each depth, beside a guess that knows nothing."""
+    """The distance of the lens from the answer at each depth, compared with the uniform
+    baseline."""
     st.markdown(f"**{view.t('causes.by_depth')}**")
     st.caption(view.t("causes.by_depth_note"))
     places = np.arange(len(found.depths))

@@ -1,4 +1,4 @@
-"""Writers and depths in words."""
+"""Names of writers and depths."""
 
 from collections.abc import Sequence
 
@@ -16,8 +16,7 @@ SMALL = 0.01
 
 
 def whether_it_adds_up(view: View, rest: float, terms: np.ndarray) -> str:
-    """Whether the terms give the whole number, or how much is missing and what that is beside the
-    largest of them."""
+    """Whether the terms sum to the total, or the residual relative to the largest term."""
     largest = float(np.abs(terms).max())
     said = {"rest": number(abs(rest)), "largest": number(largest)}
     closes = abs(rest) <= SMALL * largest
@@ -25,7 +24,7 @@ def whether_it_adds_up(view: View, rest: float, terms: np.ndarray) -> str:
 
 
 def writer_name(view: View, writer: Writer) -> str:
-    """A writer as short as the axis of a figure wants it: "cross-attn 3.5", "FFN 2"."""
+    """The short name of a writer, for an axis: "cross-attn 3.5", "FFN 2"."""
     if writer.kind != "head":
         layer = 0 if writer.layer is None else writer.layer + 1
         return view.t(f"causes.writers.{writer.kind}", layer=layer)
@@ -41,17 +40,17 @@ def writer_name(view: View, writer: Writer) -> str:
 
 
 def group_name(view: View, group: Group) -> str:
-    """A group of writers; the smallest ones together by their number."""
+    """The name of a group of writers; the group of the smallest ones by its size."""
     if group.writer is None:
         return view.t("causes.writers.rest", count=len(group.members))
     return writer_name(view, group.writer)
 
 
 def group_names(view: View, groups: Sequence[Group]) -> list[str]:
-    """All of them."""
+    """The names of all groups."""
     return [group_name(view, group) for group in groups]
 
 
 def in_half_precision(view: View) -> bool:
-    """Whether the model's numbers are of half precision, whose rounding shows."""
+    """Whether the model runs in half precision, with visible rounding."""
     return next(view.loaded.model.parameters()).dtype in HALVES

@@ -1,4 +1,4 @@
-"""One head, key by key: what it takes from each key, in words of the vocabulary and in logits."""
+"""One head, key by key: the contribution of each key, as vocabulary words and as logits."""
 
 from collections.abc import Iterable
 
@@ -16,13 +16,13 @@ from explorer.ui import controls
 from explorer.ui.tables import table
 
 KEYS = 8
-"""Keys in the table."""
+"""Most keys in the table."""
 LEAST = 0.005
-"""The weight below which a key is left out of it."""
+"""Smallest weight of a key in the table."""
 
 
 def one_head(view: View, whole: Writes, rival: int | None) -> bool:
-    """The section; whether it is drawn already."""
+    """Draw the section; return False while it is still computing."""
     st.subheader(view.t("causes.head_title"), anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_place(view, "causes")
@@ -46,7 +46,7 @@ def one_head(view: View, whole: Writes, rival: int | None) -> bool:
 
 
 def _of_keys(split: Writes) -> dict[int, tuple[float, float]]:
-    """What each key brings to the word's logit, and to the difference of the two logits."""
+    """The contribution of each key to the word's logit and to the logit difference."""
     return {
         writer.key: (float(share), float(difference))
         for writer, share, difference in zip(
@@ -64,7 +64,7 @@ def _table(
     shares: dict[int, tuple[float, float]] | None,
     query: int,
 ) -> None:
-    """The whole head, then its heaviest keys."""
+    """The whole head, then its keys with the highest weights."""
     site = view.site.name
     query_token = controls.quoted_at(view, view.trace.query_tokens(site), query)
     lead = "causes.head_lead" if found.direct else "causes.head_lead_indirect"
@@ -98,7 +98,7 @@ def _table(
 
 
 def _without(view: View, found: Writes, query: int) -> None:
-    """The experiment with this head alone: what becomes of the difference without it."""
+    """The experiment: the logit difference with this head ablated."""
     asked = (found.position, found.word, found.other, view.site.name, view.head, query)
     after = waited(view, "without", cached.without_head, *asked)
     if after is None:
@@ -113,7 +113,7 @@ def _without(view: View, found: Writes, query: int) -> None:
 
 
 def _words(view: View, found: Pushes, row: int) -> tuple[str, str]:
-    """The words that one row pushes, and those that it holds down, as Markdown."""
+    """The words that one row promotes and suppresses, as Markdown."""
     sides = []
     for tokens, values in ((found.pushed, found.up), (found.held, found.down)):
         said = zip(tokens[row].tolist(), values[row].tolist(), strict=True)

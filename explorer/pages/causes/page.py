@@ -1,4 +1,4 @@
-"""Causes: why a head looks where it looks, what it writes, and what the model would say by then."""
+"""Causes: why a head attends where it does, what it writes, and intermediate predictions."""
 
 from explorer.exhibits.view import View
 from explorer.pages.causes.choices import CausesChoices
@@ -17,7 +17,7 @@ DRAW = {"why": why_there, "writes": what_it_writes, "lens": through_the_lens}
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     controls.opening(view, "causes")
     _part(view)
 

@@ -1,4 +1,5 @@
-"""What is looked at first: a head that others have written to, and a row with something to say."""
+"""The default selection: a head whose input earlier heads have changed, and an informative
+query."""
 
 from dataclasses import replace
 
@@ -8,11 +9,11 @@ from models.hooks import AttentionSite
 
 
 def telling(view: View) -> View:
-    """The view, with another head and row where the visitor has chosen none.
+    """The view, with another head and query if the user has chosen none.
 
-    In the first layer of self-attention nothing was written yet but what was embedded: there the
-    most telling head of the layers after it is opened. A model of one text is asked about the word
-    to be filled in, else about its last token, whose row has most to look at.
+    The first self-attention layer reads only embeddings, so the most telling head of a later layer
+    is opened instead. For a model with a single sequence the query is the masked word, else the
+    last token, which has the most keys.
     """
     state, trace = view.state, view.trace
     chosen = state.layer is not None or state.head is not None
@@ -27,11 +28,11 @@ def telling(view: View) -> View:
 
 
 def _later(view: View) -> tuple[AttentionSite, int]:
-    """The most telling head behind the first layer; the head that is open where there is none."""
+    """The most telling head after the first layer; the open head if there is none."""
     sites = view.sites_of(view.kind)[1:]
     if not sites:
         return view.site, view.head
-    if not view.trace.patterns_kept:  # so long a text takes a pass through all layers to tell
+    if not view.trace.patterns_kept:  # for a long text this would take a full pass
         return sites[-1], 0
     information = cache.measures(view.run, view.kind)["information"][1:]
     at, head = divmod(int(information.argmax()), view.site.n_heads)

@@ -1,4 +1,4 @@
-"""What may take long is computed beside the page, with its progress and a button to stop it."""
+"""Runs long computations as jobs, with a progress bar and a stop button."""
 
 from collections.abc import Hashable
 from functools import partial
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 def is_whole(view: View) -> bool:
-    """Whether the run is at hand as a whole; else each layer is computed again when it is asked."""
+    """Whether the trace has all layers; if not, each layer is recomputed on demand."""
     kept = view.trace.activations
     return not isinstance(kept, Activations) or len(kept.kept) >= len(kept.parts)
 
@@ -27,9 +27,9 @@ def waited(
     *asked: Hashable,
     at_once: bool = True,
 ) -> Result | None:
-    """What a cached function of the run gives; None while it is computed, or once it was stopped.
+    """The result of a cached function of the run; None while computing or after a stop.
 
-    Computed `at_once` where the run is whole. Raises what the function raises.
+    Computed `at_once` if the trace is complete. Reraises exceptions of the function.
     """
     if function.is_kept(view.run, *asked) or (at_once and is_whole(view)):
         return function(view.run, *asked)

@@ -1,4 +1,4 @@
-"""Why there: the score of a cell as a sum over who wrote into its query and its key."""
+"""Score decomposition: the score of a cell as a sum over the writers of its query and key."""
 
 from typing import cast
 
@@ -27,16 +27,16 @@ from explorer.pages.causes.waiting import waited
 from explorer.ui import controls, session
 
 MOST = 16
-"""Writers on one side of the matrix; the smallest share one row beyond."""
+"""Most writers on one side of the matrix; the smallest ones share one more row."""
 ROOM = 900
-"""Pixels that the labels of a row's keys are planned for."""
+"""Assumed width in pixels for the labels of keys."""
 NONE = -1
-"""In a list to choose from: nothing to compare with."""
+"""List entry for no comparison."""
 SIDES: tuple[Side, ...] = ("query", "key")
 
 
 def why_there(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_place(view, "causes")
         query = pick_row(view)
@@ -62,7 +62,7 @@ def why_there(view: View) -> None:
 
 
 def pick_row(view: View) -> int:
-    """The query looked at."""
+    """The control for the query."""
     tokens = view.trace.query_tokens(view.site.name)
     with st.container(width=150):
         controls.pick(
@@ -77,7 +77,7 @@ def pick_row(view: View) -> int:
 
 
 def _pick_key(view: View, query: int) -> int:
-    """The key looked at: where the row's weight is largest, unless another one is chosen."""
+    """The control for the key; defaults to the key with the highest weight."""
     tokens = view.trace.key_tokens(view.site.name)
     now = view.state.key
     if now is None or now >= len(tokens):
@@ -95,7 +95,7 @@ def _pick_key(view: View, query: int) -> int:
 
 
 def _pick_other(view: View, key: int) -> int | None:
-    """The key that the cell is compared with; None for the score by itself."""
+    """The control for the key to compare with; None for no comparison."""
     tokens = view.trace.key_tokens(view.site.name)
     asked = view.choices(CausesChoices).beside_key
     now = asked if asked is not None and asked < len(tokens) and asked != key else None
@@ -146,7 +146,7 @@ def _drawn(view: View, found: Why) -> tuple[tuple[Group, ...], tuple[Group, ...]
 
 
 def _notes(view: View, found: Why) -> None:
-    """What this model does that is no sum of products, and where there is little to see."""
+    """Notes on parts of the score that are not a sum of products, and on uninformative cells."""
     config = view.loaded.config
     written = {
         "qk_norm": config.qk_norm,
@@ -165,7 +165,7 @@ def _product(found: Why, query: Group, key: Group) -> float:
 
 
 def _terms(view: View, found: Why) -> list[tuple[str, float]]:
-    """What belongs to no product: what positions and a cap add, and what is left over."""
+    """Terms outside the products: positions, a softcap, and the residual."""
     terms = [(view.t("causes.bias"), found.bias), (view.t("causes.cap"), found.cap)]
     present = [(name, value) for name, value in terms if value is not None]
     return [*present, (view.t("causes.rest"), found.rest)]
@@ -198,7 +198,7 @@ def _reading(view: View, found: Why, queries: tuple[Group, ...], keys: tuple[Gro
 
 
 def _check(view: View, found: Why, detail: Detail) -> None:
-    """The experiment: a writer is taken out, and the row moves as predicted or not."""
+    """The experiment: ablate a writer and compare the weights with the prediction."""
     st.subheader(view.t("causes.check"), anchor=False)
     made = view.choices(CausesChoices)
     side = cast(Side, made.side)
@@ -288,7 +288,7 @@ def _formula(view: View, found: Why) -> tuple[str, ...]:
 def _numbers(
     view: View, found: Why, queries: tuple[Group, ...], keys: tuple[Group, ...]
 ) -> dict[str, list[object]]:
-    """Both rankings whole, writer by writer."""
+    """Both full rankings, by writer."""
     columns: dict[str, list[object]] = {"": [], view.t("causes.side"): []}
     pieces, free = view.t("causes.piece"), view.t("causes.left_out")
     columns |= {pieces: [], free: []}

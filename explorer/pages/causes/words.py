@@ -1,4 +1,4 @@
-"""Which two words are compared: the written one and the runner-up, or what the visitor picks."""
+"""The two words to compare: the predicted one and the runner-up, or the user's choice."""
 
 import numpy as np
 import streamlit as st
@@ -14,12 +14,12 @@ from explorer.ui import controls, session
 
 N_OFFERED = 12
 NONE = -1
-"""In a list of words: none."""
+"""List entry for no word."""
 REFUSED = "causes.refused"
 
 
 def pick_position(view: View) -> int:
-    """The position whose next word is asked about: the query's, where the head has one there."""
+    """The control for the position of the prediction: the query's, if the head has one there."""
     trace = view.trace
     now, field = position_of(view)
     n_real = int(trace.tgt_valid.sum())
@@ -39,19 +39,19 @@ def pick_position(view: View) -> int:
 
 
 def position_of(view: View) -> tuple[int, str]:
-    """The position that is looked at in the row of the logits, and the choice that holds it."""
+    """The selected position in the logits, and the field of the state that stores it."""
     field = "row" if view.site.query_stream == "tgt" else "step"
     last = int(view.trace.tgt_valid.sum()) - 1
     return min(view.row if field == "row" else view.step, last), field
 
 
 def token_name(loaded: LoadedModel, token: int) -> str:
-    """What is shown for one token alone."""
+    """The displayed text of a single token."""
     return loaded.str_tokens([token])[0]
 
 
 def pick_words(view: View, position: int) -> tuple[int, int | None]:
-    """The word asked about and the one that it is compared with; None: with none."""
+    """The controls for the word and for the word to compare with (None: no comparison)."""
     made, trace = view.choices(CausesChoices), view.trace
     size = view.loaded.config.vocab_size
     written = next_word(trace, position)
@@ -99,7 +99,7 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
 
 
 def _chosen(view: View, field: str, labels: dict[str, int], said: str | None) -> None:
-    """Keep what was picked or typed, or a message why it cannot be used."""
+    """Store the picked or typed word, or an error message."""
     token = labels.get(said) if said else None
     if said and token is None:
         found = token_of(view.loaded, said)
@@ -118,7 +118,7 @@ def _chosen(view: View, field: str, labels: dict[str, int], said: str | None) ->
 
 
 def token_of(loaded: LoadedModel, word: str) -> int | list[str]:
-    """The token that a typed word is; else the pieces that it is cut into, none if unknown."""
+    """The token of a typed word; else the pieces it is split into, empty if unknown."""
     tokenizer = loaded.tokenizer
     output = "src" in loaded.model.reads
     pieces = [tokenizer.encoded(each, output) for each in (word.strip(), f" {word.strip()}")]

@@ -1,4 +1,4 @@
-"""What it writes: the next word's logit as a sum, and one head's part of it key by key."""
+"""Logit decomposition: the next word's logit as a sum, and one head's part of it by key."""
 
 import math
 
@@ -26,11 +26,11 @@ from explorer.pages.causes.words import pick_position, pick_words, token_name
 from explorer.ui import controls, session
 
 MOST = 18
-"""Bars of the ranking; the smallest share the last one."""
+"""Most bars in the ranking; the smallest terms share the last one."""
 
 
 def what_it_writes(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     if view.trace.predicts is None:
         st.info(view.t("causes.no_logits"), icon=":material/lightbulb:")
         return
@@ -101,7 +101,7 @@ def _drawn(view: View, found: Writes, values: np.ndarray, rival: int | None) -> 
 
 
 def _between(two: tuple[float, float], rival: int | None) -> float:
-    """The first number, or what it has more than the second."""
+    """The first number, or its difference from the second."""
     return two[0] if rival is None else two[0] - two[1]
 
 
@@ -132,14 +132,14 @@ def _reading(view: View, found: Writes, values: np.ndarray, rival: int | None) -
 
 
 def _times(ratio: float) -> str:
-    """How many times as probable: 1.8, 310."""
+    """Format a probability ratio: 1.8, 310."""
     return f"{ratio:.1f}" if ratio < 9.95 else compact(float(f"{ratio:.2g}"))
 
 
 def _check(
     view: View, found: Writes, detail: Detail, values: np.ndarray, rival: int | None
 ) -> None:
-    """The experiment: a writer is silenced at this position."""
+    """The experiment: ablate a writer at this position."""
     if rival is None:
         st.caption(view.t("causes.check_two"))
         return

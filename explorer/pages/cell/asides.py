@@ -36,11 +36,11 @@ CODE: dict[str, tuple[object, ...]] = {
     "engines": engines.CODE,
     "backward": backward.CODE,
 }
-"""What computes an aside."""
+"""The functions that compute each aside."""
 
 
 def aside(view: View, cell: Cell, goal: Effect | None) -> None:
-    """The choice of what else to look at, and it."""
+    """The menu of asides, and the chosen one."""
     st.subheader(view.t("cell.further"), anchor=False)
     st.session_state["cell.aside"] = view.choices(CellChoices).aside or None
     st.pills(
@@ -68,7 +68,7 @@ def aside(view: View, cell: Cell, goal: Effect | None) -> None:
 
 
 def code_of(view: View, cell: Cell) -> tuple[object, ...]:
-    """What computed the aside that is open, if one is."""
+    """The code of the open aside, if any."""
     aside = view.choices(CellChoices).aside
     if not aside or (aside == "split" and not cell_origin.can_split(view.trace, cell.site)):
         return ()

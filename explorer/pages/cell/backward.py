@@ -1,4 +1,5 @@
-"""The backward pass of this head: the five gradients by hand, and what a fused kernel keeps."""
+"""The backward pass of this head: its five gradients computed manually, and the memory of a fused
+kernel."""
 
 import numpy as np
 import streamlit as st
@@ -36,12 +37,12 @@ MADE: dict[Gradient, str] = {
     "q": "dS K ÷ {divisor}",
     "k": "dSᵀ Q ÷ {divisor}",
 }
-"""The gradients as they are written, in both languages."""
+"""The symbols of the gradients, the same in both languages."""
 CAPPED: dict[Gradient, str] = {
     "q": "(dS ∘ (1 − tanh²)) K ÷ {divisor}",
     "k": "(dS ∘ (1 − tanh²))ᵀ Q ÷ {divisor}",
 }
-"""The same under a cap, through which a score passes as cap · tanh."""
+"""The symbols with a softcap, cap · tanh(score / cap)."""
 
 
 def backward(view: View, cell: Cell, goal: Effect | None) -> None:
@@ -132,7 +133,7 @@ def _table(view: View, found: HeadBackward) -> None:
 
 
 def _reading(view: View, found: HeadBackward) -> str:
-    """Whether the gradients by hand are autograd's, with and without a stored pattern."""
+    """Whether the manual gradients match autograd, with and without a stored pattern."""
     error, again = max(found.errors.values()), max(found.recomputed.values())
     largest = max(float(np.abs(each).max(initial=0.0)) for each in found.gradients.values())
     agrees = max(error, again) <= 1e-9 * max(largest, 1e-9)

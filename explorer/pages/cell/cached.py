@@ -1,4 +1,4 @@
-"""What the Cell page computes, kept as `engine.caching` says."""
+"""What the Cell page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from explorer.engine.caching import cached
 def effect(
     run: Run, site: str, place: tuple[int, int, int], position: int, token: int | None
 ) -> steps.Effect:
-    """What one cell of a run does to the logits after a position. Raises InputProblem.
+    """The effect of one cell of a run on the logits after a position. Raises InputProblem.
 
     `place` is its head, query and key; `token` as in `analysis.cell.steps.effect`.
     """
@@ -26,7 +26,7 @@ def effect(
 def fresh_scores(
     run: Run, site: str, init: initial.Init, *, progress: Callable[[float], None] | None = None
 ) -> tuple[initial.Fresh, ...]:
-    """The scores of a site in fresh models that read a run's rows; `progress` from 0 to 1.
+    """The scores of a site in untrained models on a run's tokens; `progress` from 0 to 1.
 
     Raises InputProblem.
     """
@@ -49,6 +49,6 @@ def backward(
 
 @cached
 def memory_kept(run: Run, site: str) -> tuple[backwards.Kept, backwards.Kept]:
-    """What a layer of a run keeps for its backward pass. Raises InputProblem."""
+    """The memory that a layer of a run stores for its backward pass. Raises InputProblem."""
     traced = cache.trace(run)
     return backwards.memory_kept(traced, traced.site(site))

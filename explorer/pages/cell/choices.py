@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Cell page."""
+"""Choices on the Cell page."""
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ ASIDES: tuple[str, ...] = (
     *("scaling", "initial", "split", "raw", "single", "layouts", "groups", "dropout"),
     *("engines", "backward"),
 )
-"""What can be shown beside the steps; "" is none of it."""
+"""The asides that can be shown in addition to the steps; "" is none."""
 
 
 @dataclass(frozen=True)
 class CellChoices:
-    """`stage` is the step of STAGES, `goal` the id of the token whose logit counts, `aside` what is
-    shown below, with its `scaling`, `init`, `drop` (percent of dropout), `d_out` (the width of a
-    single head), `engine`, `training` (the mode it is in) and `gradient`.
+    """`stage` is the step of STAGES, `goal` the id of the token whose logit is measured, `aside`
+    the open aside, with its `scaling`, `init`, `drop` (dropout in percent), `d_out` (the width of a
+    single head), `engine`, `training` (training mode) and `gradient`.
     """
 
     stage: int = choice(0, from_one(len(STAGES)), plus_one)

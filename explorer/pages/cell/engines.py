@@ -1,4 +1,4 @@
-"""The engine as a switch: attention written out, torch's fused function, torch's module."""
+"""A switch of implementations: explicit attention, torch's fused function, torch's module."""
 
 import math
 
@@ -28,16 +28,16 @@ from models.attention import attend
 
 CODE = (attend, fused, module_like)
 SAME = 1e-4
-"""A difference of an output up to which engines agree: float32, sums in another order."""
+"""Largest output difference at which engines agree (float32 sums in different order)."""
 NAMES: dict[Engine, str] = {
     "fused": "F.sdpa",
     "module": "nn.MHA",
 }
-"""The engines that are torch's, by the short names that the text above gives them."""
+"""Short names of torch's engines, as in the text above."""
 
 
 def engine(view: View, cell: Cell) -> None:
-    """The switch, dropout and mode, the three runs, what weights one gets, and the options."""
+    """The switch, dropout and mode, the three runs, the returned weights, and the options."""
     st.markdown(view.t("cell.engines_lead"))
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = pick_one(
@@ -82,7 +82,7 @@ def _mode(view: View) -> None:
 
 
 def _other_scale(view: View) -> Scaling:
-    """The scaling tried with `scale`: the one chosen for the aside on scaling, or else the first
+    """The scaling tried with `scale`: the one chosen for the aside on scaling, else the first one
     that is not the model's own.
     """
     config, chosen = view.loaded.config, view.choices(CellChoices).scaling
@@ -92,7 +92,8 @@ def _other_scale(view: View) -> Scaling:
 
 
 def _shared(view: View, cell: Cell) -> int:
-    """The number of key/value heads tried with `enable_gqa`: two, or what was chosen elsewhere."""
+    """The number of key/value heads tried with `enable_gqa`: two, or the number chosen
+    elsewhere."""
     offered = possible_groups(cell.site)
     own = view.loaded.config.kv_heads
     chosen = view.choices(PartChoices).kv_heads
@@ -125,7 +126,7 @@ def _runs(view: View, found: Engines, chosen: Engine) -> None:
 
 
 def _reading(view: View, found: Engines) -> str:
-    """Whether the engines agree, and whose dropout acts in which mode."""
+    """Whether the engines agree, and which dropout is active in which mode."""
     choices = view.choices(CellChoices)
     explicit, by_torch, module = found.runs
     differences = [run.difference for run in found.runs if not math.isnan(run.difference)]
@@ -144,12 +145,12 @@ def _reading(view: View, found: Engines) -> str:
 
 
 def _tells(run: EngineRun) -> bool:
-    """Whether an engine does not do what the layer does, and it shows on this sentence."""
+    """Whether an engine visibly deviates from the layer for this sentence."""
     return not run.fits or bool(run.lacks and run.difference >= SAME)
 
 
 def _unlike(view: View, run: EngineRun) -> str:
-    """Why an engine's output is another one."""
+    """The reason why an engine's output differs."""
     if not run.fits:
         config = view.loaded.config
         usual = config.d_model / config.n_heads
@@ -159,7 +160,7 @@ def _unlike(view: View, run: EngineRun) -> str:
 
 
 def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
-    """The weights that an engine hands out: this head's, none, or the mean of all heads."""
+    """The weights that an engine returns: this head's, none, or the mean of all heads."""
     if chosen == "fused":
         st.info(view.t("cell.engine_no_weights"), icon=":material/visibility_off:")
         return
@@ -173,7 +174,7 @@ def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
 
 
 def _options(view: View, found: Engines, few: int) -> None:
-    """What the options of the fused function do, against attention written out."""
+    """The effect of the fused function's options, compared with explicit attention."""
     st.markdown(f"**{view.t('cell.options')}**")
     scale = view.t(f"cell.scalings.{_other_scale(view)}")
     p = fixed(view.choices(CellChoices).drop / 100)

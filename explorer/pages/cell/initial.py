@@ -1,4 +1,4 @@
-"""Before any training: the scores of fresh models, by initialisation and layout of weights."""
+"""Before training: the scores of untrained models, by initialisation and layout of weights."""
 
 import math
 
@@ -15,11 +15,11 @@ from explorer.ui import controls, session
 from explorer.ui.tables import table
 
 EVEN, DECIDED = 0.99, 0.5
-"""Entropy over the most there can be: above, softmax is nearly even; below, nearly decided."""
+"""Thresholds of relative entropy: above, softmax is nearly uniform; below, nearly one-hot."""
 
 
 def initial(view: View, cell: Cell) -> None:
-    """The choice, the histogram of the three layouts, their table, and what follows."""
+    """The control, the histogram of the three layouts, their table, and the conclusion."""
     st.markdown(view.t("cell.initial_lead"))
     init = view.choices(CellChoices).init
     st.session_state["cell.init"] = init
@@ -78,7 +78,7 @@ def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> None:
 
 
 def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
-    """Whether the layout counts here: one matrix each against the fused one, as measured."""
+    """Whether the layout matters here: separate matrices compared with the fused one."""
     by_storage = {each.storage: each for each in found}
     one, fused = by_storage["one"], by_storage["fused"]
     ratio = fused.spread / one.spread
@@ -92,7 +92,7 @@ def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
 
 
 def _of_softmax(view: View, one: Fresh) -> str:
-    """What softmax makes of such scores; nothing where no row has a choice."""
+    """The effect of softmax on such scores; "" if no query has more than one key."""
     if math.isnan(one.entropy):
         return ""
     left = one.entropy / one.most

@@ -1,4 +1,4 @@
-"""One cell: a query and a key of one head, all the way down to the logit of a token."""
+"""One cell: a query and a key of one head, followed to the logit of a token."""
 
 import streamlit as st
 
@@ -14,12 +14,12 @@ from models.attention import attend
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "cell", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     controls.sentence_line(view)
     controls.edits_bar(view, "cell.reset")
     _place(view)
@@ -50,7 +50,7 @@ def _drawn(view: View) -> None:
 
 
 def _code(view: View, cell: Cell, goal: Effect | None) -> tuple[object, ...]:
-    """The lines of the aside that is open, of the step that is shown, and of the others."""
+    """The code of the open aside, of the current step, and of the other steps."""
     sublayer = view.loaded.model.get_submodule(view.site.name)
     steps: tuple[object, ...]
     match STAGES[view.choices(CellChoices).stage]:
@@ -66,7 +66,7 @@ def _code(view: View, cell: Cell, goal: Effect | None) -> tuple[object, ...]:
 
 
 def key_of(view: View) -> int:
-    """The key that was chosen; else the one that the row looks at most."""
+    """The chosen key, else the key with the highest weight."""
     n_key = len(view.trace.key_tokens(view.site.name))
     if view.state.key is not None:
         return min(view.state.key, n_key - 1)
@@ -74,7 +74,7 @@ def key_of(view: View) -> int:
 
 
 def _effect(view: View, cell: Cell) -> Effect | None:
-    """What the cell does to the token written at its query; the encoder's asks for which token.
+    """The cell's effect on the token predicted at its query; for an encoder, on a chosen token.
 
     None for a model without logits.
     """
@@ -91,7 +91,7 @@ def _effect(view: View, cell: Cell) -> Effect | None:
 
 
 def _place(view: View) -> None:
-    """Which cell: kind, layer, head, query, key, and the token whose logit counts."""
+    """The controls: kind, layer, head, query, key, and the token whose logit is measured."""
     site = view.site.name
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_place(view, "cell")
@@ -108,7 +108,7 @@ def _place(view: View) -> None:
 
 def _pick(view: View, name: str, tokens: tuple[str, ...], value: int, field: str) -> None:
     def change(chosen: int) -> None:
-        # A row that nobody chose, and the strongest key in it, would move with what is changed.
+        # Fix the default query and key, which could change with an edit.
         fields: dict[str, int | None] = {"layer": view.layer, "head": view.head, "row": view.row}
         if field != "key":
             fields["goal"] = None

@@ -1,4 +1,4 @@
-"""What several asides show: the weights of heads side by side, and a choice of dropout."""
+"""Shared by asides: the weights of heads side by side, and the dropout control."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def weights(view: View, cell: Cell, name: str, shown: Sequence[tuple[str, np.nda
 
 
 def pick_dropout(view: View, key: str, width: int) -> float:
-    """The share of weights that dropout zeroes, 0 to 0.9."""
+    """The dropout control: the share of zeroed weights, 0 to 0.9."""
     percents = st.session_state[key] = view.choices(CellChoices).drop
     st.slider(
         view.t("cell.drop"),

@@ -1,4 +1,4 @@
-"""One head alone, of any width: its shapes and numbers beside the head of the model."""
+"""A single head of any width: its shapes and numbers compared with the model's head."""
 
 import math
 
@@ -16,11 +16,11 @@ from explorer.ui.tables import table
 
 CODE = (SingleHead, cut_head)
 ROUNDING = 1e-4
-"""A difference of a weight from which two heads are not the same."""
+"""Smallest weight difference at which two heads count as different."""
 
 
 def alone(view: View, cell: Cell) -> None:
-    """The width, the shapes from x to the output, both patterns, and what follows."""
+    """The width, the shapes from x to the output, both patterns, and the conclusion."""
     st.markdown(view.t("cell.single_lead", d_in=view.loaded.config.d_model))
     found = single(view.loaded, view.trace, cell.site, cell.head, _pick_width(view, cell))
     _shapes(view, cell, found)
@@ -44,7 +44,7 @@ def alone(view: View, cell: Cell) -> None:
 
 
 def _pick_width(view: View, cell: Cell) -> int:
-    """The width of the head; the model's own where the link names none that this layer can give."""
+    """The width control; defaults to the model's own width if the link's is not possible."""
     offered = widths(view.loaded, cell.site)
     chosen = view.choices(CellChoices).d_out
     width = chosen if chosen in offered else view.loaded.config.d_head
@@ -61,7 +61,7 @@ def _pick_width(view: View, cell: Cell) -> int:
 
 
 def _shapes(view: View, cell: Cell, found: Single) -> None:
-    """Each tensor with how it is made, its shape, and the norm of its row at the query or key."""
+    """Each tensor with its formula, its shape, and its norm at the query or key."""
     wide, narrow = found.d_in, found.d_out
     divisor = f"√{narrow}" if view.loaded.config.score_divisor is None else view.divisor
     rows: tuple[tuple[str, str, str, int], ...] = (
@@ -103,7 +103,7 @@ def _norm(row: np.ndarray) -> str:
 
 
 def _reading(view: View, found: Single) -> str:
-    """Whether this is the head of the model, and what dividing by √d_in would do to it."""
+    """Whether this equals the model's head, and the effect of dividing by √d_in."""
     own = "same" if found.apart < ROUNDING else "positions"
     kind = own if found.own else "other"
     apart = percent(found.apart) if found.apart >= ROUNDING else number(found.apart)

@@ -41,7 +41,7 @@ def chain(view: View, cell: Cell, goal: Effect | None) -> None:
 
 
 def _joined(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
-    """What positions add to the score, and the score then; or what a cap leaves of it."""
+    """The contribution of positions to the score and the resulting score, or the capped score."""
     if cell.cap is not None:
         return ((view.t("cell.capped", cap=fixed(cell.cap)), fixed(cell.score)),)
     if cell.bias is None:
@@ -52,7 +52,7 @@ def _joined(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
 
 @controls.reading_first()
 def step(view: View, cell: Cell, goal: Effect | None) -> None:
-    """The picture of the step that is looked at, and its reading."""
+    """The figure of the current step, and its reading."""
     drawn: dict[str, Callable[[View, Cell, Effect | None], None]] = {
         "projection": _projection,
         "similarity": _similarity,
@@ -90,7 +90,7 @@ def _projection(view: View, cell: Cell, goal: Effect | None) -> None:
 
 
 def _changes(view: View) -> list[str]:
-    """What the model does to queries and keys after projecting them."""
+    """The model's changes of queries and keys after projection."""
     config = view.loaded.config
     found = [view.t("cell.changed_normed")] if config.qk_norm else []
     if config.position_type.acts == "turns" and view.site.kind == "self":
@@ -180,9 +180,9 @@ def _softmax(view: View, cell: Cell, goal: Effect | None) -> None:
 
 def _keys_chart(view: View, figure: controls.Figure, name: str) -> None:
     """A chart with a bar for each key: a click on its column opens that key's cell."""
-    # The column, not the bar: of a score near 0 there is no bar to hit.
+    # Select the column: a score near 0 has no bar to click.
     figure = {**figure, "layout": {**figure["layout"], "hovermode": "x"}}
-    # A new key for each change: the chart forgets its click, so that the same bar works again.
+    # A new key per change resets the chart's click, so that the same bar can be clicked again.
     turn = st.session_state.setdefault("cell.turn", 0)
     key = f"cell.{name}.{turn}"
     controls.chart(
@@ -205,7 +205,7 @@ def _open_key(view: View, key: str) -> None:
 
 
 def _is_normed(view: View) -> bool:
-    """Whether a norm stands between what attention writes and the residual stream."""
+    """Whether a norm follows the attention output before it is added to the residual stream."""
     config = view.loaded.config
     return config.norm_placement == "sublayer" or config.out_norms
 

@@ -1,4 +1,4 @@
-"""What the Certificate page computes, kept as `engine.caching` says."""
+"""What the Certificate page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Certificate page."""
+"""Choices on the Certificate page."""
 
 from dataclasses import dataclass
 

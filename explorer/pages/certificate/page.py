@@ -29,12 +29,12 @@ PADDINGS = ("padding_right", "padding_left", "padding_batch")
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "certificate", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     controls.sentence_line(view)
     _subject(view)
     edits = tuple(edit for edit in view.trace.edits if about_masks(edit))

@@ -1,4 +1,4 @@
-"""What the Circuits page computes, kept as `engine.caching` says."""
+"""What the Circuits page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Circuits page."""
+"""Choices on the Circuits page."""
 
 from dataclasses import dataclass
 from typing import ClassVar

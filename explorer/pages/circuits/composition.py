@@ -31,7 +31,7 @@ FIRST = 8
 
 
 def reading_each_other(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     model = view.loaded.name
     done = running.awaited(
         JOB,

@@ -29,7 +29,7 @@ JOB = "circuits.induction"
 
 
 def step_by_step(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     made_of = view.choices(CircuitsChoices).made_of
     pick_one(
         view,

@@ -22,12 +22,12 @@ DRAW = {
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "circuits", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     part = pick_part(view, "circuits", CircuitsChoices.parts)
     if view.sites_of("cross"):
         st.caption(view.t("circuits.translator"))

@@ -72,7 +72,7 @@ def place(view: View, at: tuple[int, int]) -> str:
 
 
 def by_behaviour(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     made = found_of(view)
     if made is None:
         return

@@ -24,7 +24,7 @@ DRAWN = 20
 
 
 def over_the_vocabulary(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     made = found_of(view, tested=False)
     if made is None:
         return

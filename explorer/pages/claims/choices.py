@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Claims page."""
+"""Choices on the Claims page."""
 
 from dataclasses import dataclass
 

@@ -30,12 +30,12 @@ BY_ID = {claim.id: claim for claim in CLAIMS}
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "claims", _drawn, count=len(CLAIMS))
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     claim = _choose(view)
     with hero():
         st.subheader(view.t(f"claims.{claim.id}.claim"), anchor=False)

@@ -1,4 +1,4 @@
-"""What the Clinic computes, kept as `engine.caching` says."""
+"""What the Clinic computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 

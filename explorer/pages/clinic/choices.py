@@ -1,4 +1,4 @@
-"""What a visitor chooses in the Clinic."""
+"""Choices on the Clinic page (Pitfalls)."""
 
 from dataclasses import dataclass
 

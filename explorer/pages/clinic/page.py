@@ -37,7 +37,7 @@ BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "clinic", _drawn)
 
 
@@ -47,7 +47,7 @@ def _unedited(view: View) -> Run:
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     pitfall = _choose(view)
     traced = cache.trace(_unedited(view))
     shown = pitfall.demonstrate(traced)

@@ -35,7 +35,7 @@ def take_branch(view: View) -> None:
 
 
 def branches(view: View, first: Generation, second: Generation | None) -> None:
-    """The section."""
+    """Draw the section."""
     st.markdown(view.t("branches.lead"))
     _type(view, second or first)
     if second is not None:

@@ -1,4 +1,4 @@
-"""What the Decoding page computes, kept as `engine.caching` says."""
+"""What the Decoding page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 

@@ -28,7 +28,7 @@ NAME = "caching.timings"
 
 
 def caching(view: View, generation: Generation) -> None:
-    """The section."""
+    """Draw the section."""
     source = [view.t("caching.source")] if view.loaded.config.reads_source else []
     st.markdown(" ".join([view.t("caching.lead"), *source]))
     if view.trace.edits:

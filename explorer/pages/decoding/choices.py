@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Decoding page, and how links write a strategy."""
+"""Choices on the Decoding page, and the link format of a strategy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

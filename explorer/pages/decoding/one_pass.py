@@ -29,7 +29,7 @@ ROUNDING = 1e-3
 
 
 def one_pass(view: View, generation: Generation) -> None:
-    """The section."""
+    """Draw the section."""
     st.markdown(view.t("onepass.lead"))
     found = running.awaited(
         "decoding.onepass",

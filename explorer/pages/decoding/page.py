@@ -37,7 +37,7 @@ STRATEGIES: dict[type, str] = {
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     controls.opening(view, "decoding")
     _picture(view)
 
@@ -51,7 +51,7 @@ def _picture(view: View) -> None:
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     controls.edits_bar(view, "decoding.reset")
     pick_strategy(view)
     fork = view.choices(DecodingChoices).fork

@@ -25,7 +25,7 @@ from explorer.ui.tables import table
 
 
 def speculative(view: View) -> None:
-    """The section."""
+    """Draw the section."""
     st.markdown(view.t("speculation.lead"))
     if view.trace.edits:
         st.caption(view.t("speculation.without_edits"))

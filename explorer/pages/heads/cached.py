@@ -1,4 +1,4 @@
-"""What the Heads page computes, kept as `engine.caching` says."""
+"""What the Heads page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable, Iterable, Iterator
 

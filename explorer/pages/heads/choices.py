@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Heads page, and how links write the heads of its picture."""
+"""Choices on the Heads page, and the link format of heads."""
 
 import re
 from dataclasses import dataclass

@@ -42,7 +42,7 @@ AGGREGATES = {
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     controls.opening(view, "heads")
     _linked(view)
 

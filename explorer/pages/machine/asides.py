@@ -13,7 +13,7 @@ from explorer.ui import session
 
 
 def asides(view: View) -> None:
-    """The choice of what else to look at, and it."""
+    """The menu of asides, and the chosen one."""
     st.subheader(view.t("machine.further"), anchor=False)
     chosen = view.choices(MachineChoices).further
     st.session_state["machine.further"] = chosen or None

@@ -1,4 +1,4 @@
-"""What the Machine page computes, kept as `engine.caching` says."""
+"""What the Machine page computes, cached by `engine.caching`."""
 
 from explorer.analysis.machine import history, reach, swaps
 from explorer.analysis.machine.parameters import (

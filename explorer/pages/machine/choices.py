@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Machine page."""
+"""Choices on the Machine page."""
 
 from dataclasses import dataclass
 

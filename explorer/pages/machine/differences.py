@@ -22,7 +22,7 @@ NORMS = (
 
 
 def differences(view: View) -> None:
-    """The aside."""
+    """Draw the aside."""
     st.markdown(view.t("swaps.lead"))
     if view.trace.predicts is None:
         st.info(view.t("swaps.no_logits"), icon=":material/lightbulb:")

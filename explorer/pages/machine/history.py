@@ -14,7 +14,7 @@ from models.training.settings import learning_rate
 
 
 def history(view: View) -> None:
-    """The aside."""
+    """Draw the aside."""
     found = logs(card_words(view.loaded.folder, "en").markdown)
     kept = cached.moments(view.run)
     if found:

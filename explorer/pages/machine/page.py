@@ -25,12 +25,12 @@ LONG = 1000
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "machine", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     controls.sentence_line(view)
     controls.edits_bar(view, "machine.reset")
     made = towers(view.loaded, view.trace)

@@ -11,7 +11,7 @@ from explorer.ui.tables import table
 
 
 def one_matrix(view: View) -> None:
-    """The aside."""
+    """Draw the aside."""
     if view.trace.predicts is None:
         st.info(view.t("swaps.no_logits"), icon=":material/lightbulb:")
         return

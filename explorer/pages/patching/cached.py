@@ -1,4 +1,4 @@
-"""What the Patching page computes, kept as `engine.caching` says."""
+"""What the Patching page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Patching page."""
+"""Choices on the Patching page."""
 
 import re
 from dataclasses import dataclass

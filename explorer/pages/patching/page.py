@@ -21,12 +21,12 @@ DRAW: dict[str, Callable[[View], None]] = {
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "patching", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     silent = view.trace.predicts is None
     part = pick_part(view, "patching", ("flow",) if silent else PatchingChoices.parts)
     controls.edits_bar(view, "patching.reset")

@@ -1,4 +1,4 @@
-"""What the path computes, kept as `ui.caching` says."""
+"""What the path computes, cached by `ui.caching`."""
 
 from collections.abc import Callable
 from typing import TypeVar

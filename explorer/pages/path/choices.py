@@ -1,4 +1,4 @@
-"""What a visitor chooses on the path, and how links write answers and a teacher's sheet."""
+"""Choices on the guided tour, and the link format of answers and of a teacher's sheet."""
 
 import re
 from collections.abc import Callable

@@ -20,12 +20,12 @@ SIGNS = {True: "✓", False: "✗"}
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "path", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     try:
         _chosen_part(as_it_is(view))
     except InputProblem as problem:

@@ -1,4 +1,4 @@
-"""What the Positions page computes, kept as `engine.caching` says."""
+"""What the Positions page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 

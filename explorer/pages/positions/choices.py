@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Positions page."""
+"""Choices on the Positions page."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -28,12 +28,12 @@ DRAW = {
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "positions", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     part = pick_part(view, "positions", PositionsChoices.parts)
     config = view.loaded.config
     own = {"width": config.d_model, "limit": config.n_ctx}

@@ -16,7 +16,7 @@ from models.rows import Stream
 
 
 def token_and_position(view: View) -> None:
-    """The part."""
+    """Draw this part of the page."""
     stream = pick_stream(view, "positions.stream.sum")
     found = sums(view.trace, stream)
     if found is None:

@@ -1,4 +1,4 @@
-"""What the Start page computes, kept as `engine.caching` says."""
+"""What the Start page computes, cached by `engine.caching`."""
 
 from explorer.analysis.start import flow as flows
 from explorer.analysis.start import opened as opening

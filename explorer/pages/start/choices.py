@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Start page."""
+"""Choices on the Start page."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -31,7 +31,7 @@ MOST_NEW = {"next": 24, "same": 64, "src": 64}
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     _picture(view)
 
 

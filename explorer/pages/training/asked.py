@@ -20,7 +20,7 @@ GUESSES = ("first", "second", "band")
 
 
 def asked(view: View, room: Room | None) -> None:
-    """The part of the page."""
+    """Draw this part of the page."""
     question = _choose(view)
     st.subheader(view.t(f"training.questions.{question.id}.ask"), anchor=False)
     names = [view.t(f"training.questions.{question.id}.{side}") for side in ("first", "second")]

@@ -1,4 +1,4 @@
-"""What the training room computes by itself, kept as `engine.caching` says."""
+"""What the training room computes by itself, cached by `engine.caching`."""
 
 from explorer.engine.caching import cached
 from explorer.training import before as beginning

@@ -1,4 +1,4 @@
-"""What a visitor chooses in the training room."""
+"""Choices on the Training page."""
 
 from dataclasses import dataclass
 from typing import ClassVar

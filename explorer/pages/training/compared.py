@@ -25,7 +25,7 @@ MOST_SHOWN = 6
 
 
 def compared(view: View, room: Room | None) -> None:
-    """The part of the page."""
+    """Draw this part of the page."""
     begun = [run for run in (room.runs if room else ()) if run.scores]
     if len(begun) < 2:
         st.info(view.t("training.compare.few"), icon=":material/lightbulb:")

@@ -25,12 +25,12 @@ from models.training.loop import Trainer
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     draw_page(view, "training", _drawn)
 
 
 def _drawn(view: View) -> None:
-    """The page below its introduction."""
+    """Draw the page below its introduction."""
     room = watching.room_of(view)
     choices = view.choices(TrainingChoices)
     if choices.room and room is None:

@@ -1,4 +1,4 @@
-"""What the workshop computes, kept as `engine.caching` says."""
+"""What the workshop computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What a visitor chooses in the workshop, and how a link carries programs."""
+"""Choices on the Workshop page, and the link format of programs."""
 
 import base64
 import json

@@ -25,7 +25,7 @@ _DRAFTS = "workshop.drafts"
 
 
 def render(view: View) -> None:
-    """The page."""
+    """Draw the page."""
     controls.opening(view, "workshop")
     if not sandbox.available():
         st.info(view.t("workshop.absent"), icon=":material/extension_off:")
