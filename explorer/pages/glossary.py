@@ -1,4 +1,4 @@
-"""Glossary: every term of the app with its meaning, and the page that shows it."""
+"""Glossary: every term of the app with its definition, and the page that shows it."""
 
 import streamlit as st
 
@@ -9,7 +9,7 @@ NAME = "glossary"
 
 
 def render() -> None:
-    """The page below its title; it needs no model."""
+    """Draw the page below its title; needs no model."""
     lang = session.state().lang
     st.markdown(text.t("glossary.lead", lang=lang))
     wanted = st.text_input(text.t("glossary.find", lang=lang), key="glossary.find").casefold()

@@ -198,7 +198,7 @@ def _without_sum(view: View, tokens: tuple[int, ...], whole: Flow, depth: int, f
 
 
 def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """The geometric mean over seeds; exact zeros count as the smallest positive float."""
+    """The geometric mean over seeds; values below 1e-30 count as 1e-30."""
     return np.exp(np.log(np.maximum(gradients, 1e-30)).mean(0))
 
 

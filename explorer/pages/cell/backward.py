@@ -37,12 +37,12 @@ MADE: dict[Gradient, str] = {
     "q": "dS K ÷ {divisor}",
     "k": "dSᵀ Q ÷ {divisor}",
 }
-"""The symbols of the gradients, the same in both languages."""
+"""The formulas of the gradients, the same in both languages."""
 CAPPED: dict[Gradient, str] = {
     "q": "(dS ∘ (1 − tanh²)) K ÷ {divisor}",
     "k": "(dS ∘ (1 − tanh²))ᵀ Q ÷ {divisor}",
 }
-"""The symbols with a softcap, cap · tanh(score / cap)."""
+"""The formulas with a softcap, cap · tanh(score / cap)."""
 
 
 def backward(view: View, cell: Cell, goal: Effect | None) -> None:

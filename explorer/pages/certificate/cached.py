@@ -19,19 +19,20 @@ def _examination(run: Run) -> Examination:
 
 @cached
 def promises(run: Run) -> tuple[str, ...]:
-    """What a certificate of this run would test, in its order. Raises InputProblem."""
+    """The promises that a certificate of this run would test, in order. Raises InputProblem."""
     return _examination(run).names
 
 
 @cached
 def left_out(run: Run) -> dict[str, LeftOut]:
-    """The promises that it would leave out, and why. Raises InputProblem."""
+    """The promises that it would not test, with reasons. Raises InputProblem."""
     return _examination(run).left_out
 
 
 @cached
 def certificate(run: Run, *, progress: Callable[[int, str], None] | None = None) -> Certificate:
-    """The masks of a run put to the test; `progress` hears how many are done and which is next.
+    """Test the masks of a run; `progress` gets the number of finished tests and the name of the
+    next.
 
     Raises InputProblem.
     """

@@ -7,6 +7,6 @@ from explorer.exhibits.choices import as_digit, choice, switch
 
 @dataclass(frozen=True)
 class CertificateChoices:
-    """`tested`: the masks have been put to the test."""
+    """`tested`: the user has started the tests."""
 
     tested: bool = choice(False, switch, as_digit)

@@ -1,4 +1,4 @@
-"""Certificate: do the masks of this model work? A test of its behaviour."""
+"""Certificate: behavioural tests of the model's masks."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from explorer.ui.page import draw_page
 from explorer.ui.share import file_name
 
 PADDINGS = ("padding_right", "padding_left", "padding_batch")
-"""Promises that one test serves, each with padding in another place."""
+"""Promises that share one test, each with padding at another position."""
 
 
 def render(view: View) -> None:
@@ -65,7 +65,7 @@ def _drawn(view: View) -> None:
 
 
 def _code(certificate: Certificate) -> list[object]:
-    """The tests that ran, those of broken promises first."""
+    """The code of the tests that ran, broken promises first."""
     tested = [*certificate.broken, *(each for each in certificate.findings if each.passed)]
     checks: dict[str, object] = {
         each.name: getattr(Examiner, "padding" if each.name in PADDINGS else each.name)
@@ -75,7 +75,7 @@ def _code(certificate: Certificate) -> list[object]:
 
 
 def _subject(view: View) -> None:
-    """What is tested is the model as the visitor changed it, if anything is changed."""
+    """A note that the model is tested with the user's edits, if there are any."""
     named = [
         f"**{controls.name_edit(view, edit)}**" for edit in view.trace.edits if about_masks(edit)
     ]
@@ -91,7 +91,7 @@ def _subject(view: View) -> None:
 
 
 def _offer(view: View, names: tuple[str, ...]) -> None:
-    """Before the click: what is going to be tested."""
+    """Before the tests: the list of tests and the button to start."""
     st.button(
         view.t("certificate.run", count=len(names)),
         key="certificate.run",
@@ -107,14 +107,14 @@ def _offer(view: View, names: tuple[str, ...]) -> None:
 
 
 def _left_out(view: View, run: Run) -> None:
-    """What is not tested, so that the number of properties explains itself."""
+    """The promises that are not tested, to explain the number of tests."""
     for name, why in cached.left_out(run).items():
         words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
         st.caption(f"{words} {view.t(f'certify.untested_{why}')}")
 
 
 def _run(view: View, run: Run, names: Sequence[str]) -> Certificate | None:
-    """The certificate; None while it is made, and after it was stopped."""
+    """The certificate; None while computing or after a stop."""
 
     def work(tell: StepsDone) -> Certificate:
         step = jobs.whole(tell)
@@ -132,14 +132,14 @@ def _verdict(view: View, certificate: Certificate) -> None:
     else:
         words = view.t("certificate.kept", count=count, largest=largest)
         controls.reading("certificate", f":material/verified: {words}")
-    # Tables of positions are float32 in any model, so that finding has a tolerance of its own.
+    # Position tables are float32 in any model, so their finding has its own tolerance.
     tolerance = max(each.tolerance for each in certificate.findings if each.name != "positions")
     values = {"tolerance": number(tolerance), "limit": MAX_PROBED}
     st.caption(view.t("certificate.honest", **values))
 
 
 def _findings(view: View, certificate: Certificate) -> None:
-    """What is broken in full, then what is kept, two in a row."""
+    """Broken promises in full, then kept ones in two columns."""
     for finding in certificate.broken:
         with st.container(border=True):
             _broken(view, certificate, finding)
@@ -154,7 +154,7 @@ def _findings(view: View, certificate: Certificate) -> None:
 
 
 def _two_columns(items: Sequence[object]) -> list[st.delta_generator.DeltaGenerator]:
-    """For each item its column, so that one reads across, then down."""
+    """The column for each item, filled left to right, then down."""
     left, right = st.columns(2, gap="large")
     return [right if index % 2 else left for index in range(len(items))]
 
@@ -182,7 +182,7 @@ def _measured(view: View, finding: Finding) -> str:
 
 
 def _place(view: View, certificate: Certificate, place: Location) -> str:
-    """Where the deviation was: site, layer and head, and the tokens of query and key."""
+    """The place of a deviation: site, layer and head, and the tokens of query and key."""
     site = next((site for site in view.trace.sites if site.name == place.name), None)
     if site is not None:
         words = [
@@ -197,7 +197,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
         words = [view.t("certificate.logits")]
     if place.head is not None:
         words.append(view.t("certify.at_head", index=place.head + 1))
-    # After the last block of all, at the logits, no stack is named.
+    # At the logits, after the last block, no stack is named.
     behind = next((each.stream for each in view.trace.stacks if each.role == place.stack), "tgt")
     stream = site.query_stream if site else behind
     if place.query is not None:
@@ -214,7 +214,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
 
 
 def _token(view: View, certificate: Certificate, stream: str, index: int) -> str:
-    """A token of the sentence in quotation marks; anything outside it is padding."""
+    """A token of the sentence in quotation marks; a position outside of it is padding."""
     tokens = _tokens(view, certificate, stream)
     if not 0 <= index < len(tokens) or tokens[index] == tokens[-1]:
         return controls.quoted(view, tokens[-1])
@@ -227,7 +227,7 @@ def _tokens(view: View, certificate: Certificate, stream: str) -> list[str]:
 
 
 def _reach(view: View, certificate: Certificate) -> None:
-    """How far a changed token travels: the masks, as the model's behaviour draws them."""
+    """Which positions a changed token affects: the masks as observed from the model's behaviour."""
     st.markdown(view.t("certificate.reach"))
     streams = {"encoder": ("src", "src"), "decoder": ("tgt", "tgt"), "cross": ("tgt", "src")}
     shown = [name for name in streams if name in certificate.reach]

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], object]
 
 @cached
 def built() -> LoadedModel:
-    """The model whose circuit was placed by hand."""
+    """The model with a hand-built circuit."""
     return building.by_hand()
 
 
@@ -33,7 +33,7 @@ def opened(model: str) -> LoadedModel:
 
 @cached
 def behaviour(model: str, *, progress: Progress | None = None) -> behaving.Looked:
-    """What every head does on made-up rows; `progress` is told once, when it is over."""
+    """The behaviour of every head on synthetic sequences; `progress` is called once, at the end."""
     found = behaving.behaviour(opened(model))
     if progress is not None:
         progress(1, 1)
@@ -41,7 +41,7 @@ def behaviour(model: str, *, progress: Progress | None = None) -> behaving.Looke
 
 
 def work_of_chance(loaded: LoadedModel) -> int:
-    """Tokens times parameters that `chance` goes through."""
+    """The cost of `chance` in tokens times parameters."""
     rows = random_twice(loaded).rows
     n_tokens = sum(rows.tokens(stream).numel() for stream in loaded.model.reads)
     return COPIES * n_tokens * sum(each.numel() for each in loaded.model.parameters())
@@ -49,15 +49,16 @@ def work_of_chance(loaded: LoadedModel) -> int:
 
 @cached
 def chance(model: str, *, progress: Progress | None = None) -> Chance:
-    """What the best head reaches by chance on made-up rows; `progress` counts the copies."""
+    """The best head's score by chance on synthetic sequences; `progress` counts the shuffled
+    copies."""
     return by_chance(opened(model), lambda copy: behaving.behaviour(copy).scores, progress)
 
 
 @cached
 def said_twice(model: str, text: str) -> tuple[Twice, bool]:
-    """A text's tokens said twice, and whether its end had to be left out. Raises InputProblem."""
+    """A text's tokens repeated twice, and whether its end was cut off. Raises InputProblem."""
     loaded = opened(model)
-    given_tokens(loaded, text)  # refuses what is too long
+    given_tokens(loaded, text)  # raises for a text that is too long
     tokens = text_tokens(loaded, text)
     most = max(1, half_for(loaded))
     return twice(loaded, [tokens[:most]]), len(tokens) > most
@@ -65,13 +66,13 @@ def said_twice(model: str, text: str) -> tuple[Twice, bool]:
 
 @cached
 def on_text(model: str, text: str) -> behaving.Looked:
-    """What every head looks at in a text said twice. Raises InputProblem."""
+    """The behaviour of every head on a repeated text. Raises InputProblem."""
     return behaving.looked(opened(model), said_twice(model, text)[0])
 
 
 @cached
 def pattern(model: str, text: str, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """One head's weights and mask on a text said twice, each [query, key]. Raises InputProblem."""
+    """One head's weights and mask on a repeated text, each [query, key]. Raises InputProblem."""
     loaded = opened(model)
     site = own_sites(loaded)[layer]
     hooks = site.hook("pattern"), site.hook("mask")
@@ -82,7 +83,7 @@ def pattern(model: str, text: str, layer: int, head: int) -> tuple[np.ndarray, n
 
 @cached
 def circuit(model: str, text: str | None, *, progress: Progress | None = None) -> induction.Circuit:
-    """The induction circuit on made-up rows, or on a text said twice. Raises InputProblem."""
+    """The induction circuit on synthetic sequences, or on a repeated text. Raises InputProblem."""
     if text is None:
         drawn = chance(model, progress=progress)
         return induction.circuit(opened(model), behaviour(model), chance=drawn, tell=progress)
@@ -92,7 +93,7 @@ def circuit(model: str, text: str | None, *, progress: Progress | None = None) -
 
 @cached
 def composition(model: str, *, progress: Progress | None = None) -> composing.Composition | None:
-    """How much heads read of earlier ones; None for a model with too many of them."""
+    """Composition scores of all heads; None for a model with too many heads."""
     loaded = opened(model)
     if sum(site.n_heads for site in own_sites(loaded)) > composing.MOST_HEADS:
         return None
@@ -103,6 +104,7 @@ def composition(model: str, *, progress: Progress | None = None) -> composing.Co
 def vocabulary(
     model: str, layer: int, head: int, kind: mapping.Map, *, progress: Progress | None = None
 ) -> mapping.VocabularyMap:
-    """One head as a map over the vocabulary. Raises ValueError for the OV of one without logits."""
+    """A head's QK or OV circuit over the vocabulary. Raises ValueError for OV in a model without
+    logits."""
     loaded = opened(model)
     return mapping.vocabulary_map(loaded, own_sites(loaded)[layer], head, kind, progress)

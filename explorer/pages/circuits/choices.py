@@ -13,10 +13,9 @@ MADE_UP, OWN, BY_HAND = MADE_OF = ("random", "text", "by-hand")
 
 @dataclass(frozen=True)
 class CircuitsChoices:
-    """`behaviour` is what the heads are ranked by (None: what some head does most clearly),
-    `made_of` the rows of the induction circuit (random tokens, the open text said twice) or the
-    model built by hand, `head_map` which map over the vocabulary is shown, `composed` the way in
-    which heads read each other.
+    """`behaviour` is the ranking of heads (None: the behaviour that is clearest in this model),
+    `made_of` the sequences of the induction circuit (random tokens, the open text repeated) or the
+    hand-built model, `head_map` the map over the vocabulary, `composed` the kind of composition.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("roles", "circuit", "vocabulary", "composition")

@@ -1,4 +1,4 @@
-"""Which heads read what earlier ones wrote: composition scores beside random matrices."""
+"""Which heads read the output of earlier ones: composition scores compared with random matrices."""
 
 import numpy as np
 import streamlit as st
@@ -112,7 +112,7 @@ def _reading(
 
 
 def _ranked(found: Composition, way: Way) -> list[tuple[int, int]]:
-    """(later, earlier) by index, the highest score first."""
+    """Pairs (later, earlier) of head indices, the highest score first."""
     scores = found.scores[way]
     order = np.argsort(-np.nan_to_num(scores, nan=-1), axis=None, kind="stable")
     pairs = [divmod(int(at), len(scores)) for at in order[: int(np.isfinite(scores).sum())]]

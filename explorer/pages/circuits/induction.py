@@ -1,4 +1,4 @@
-"""The induction circuit step by step: which head copies, which finds, and what fails without."""
+"""The induction circuit step by step: the copying head, the induction head, and ablations."""
 
 from functools import partial
 
@@ -76,7 +76,8 @@ def step_by_step(view: View) -> None:
 
 
 def _reading(view: View, found: Circuit) -> str:
-    """Which head looks back, how much, and whether the experiment confirms that others tell it."""
+    """The reading: the induction head, its score, and whether the experiment confirms the
+    circuit."""
     said = [
         view.t(
             "circuits.second",
@@ -117,7 +118,8 @@ def _reading(view: View, found: Circuit) -> str:
 
 
 def _steps(view: View, loaded: LoadedModel, found: Circuit) -> None:
-    """Pictures of one row: what the first head copies, what the second finds, and without it."""
+    """Patterns on one sequence: the first head, the second head, and the second with the first
+    ablated."""
     places = places_of(found.given)
     back = partial(ringed, queries=places["previous"][0], keys=places["previous"][1])
     onwards = partial(ringed, queries=places["induction"][0], keys=places["induction"][1])
@@ -177,7 +179,8 @@ def _heatmap(
 
 
 def _labels(loaded: LoadedModel, found: Circuit) -> list[str]:
-    """The tokens of one row; of several rows the places: the second half has a prime."""
+    """The tokens of a single sequence; for several, position labels, with a prime in the second
+    half."""
     given = found.given
     tokens = loaded.str_tokens(given.tokens[0].tolist())
     if len(given.tokens) == 1:
@@ -189,7 +192,8 @@ def _labels(loaded: LoadedModel, found: Circuit) -> list[str]:
 
 
 def _removed(view: View, found: Circuit) -> None:
-    """The second's score by the number of heads silenced: those that look back, or others."""
+    """The induction head's score by the number of ablated heads: previous-token heads, or
+    others."""
     counts = np.array([0, *found.counts])
     curves = np.array(
         [
@@ -214,7 +218,7 @@ def _removed(view: View, found: Circuit) -> None:
 
 
 def _alone(view: View, found: Circuit) -> None:
-    """What the second loses without each earlier head alone."""
+    """The loss of the induction head's score for each single ablated head."""
     st.markdown(f"**{view.t('circuits.alone_title')}**")
     layers = int(np.flatnonzero(np.isfinite(found.alone).any(1)).max()) + 1
     lost = np.nan_to_num(np.maximum(found.intact - found.alone[:layers], 0))

@@ -1,4 +1,4 @@
-"""Circuits: heads by what they do on made-up rows, and how two of them work together."""
+"""Circuits: behaviour of heads on synthetic sequences, and how two heads work together."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""Which head does what: every head on random rows said twice, and the open head on the text."""
+"""Behaviours: every head on repeated random sequences, and the open head on the text."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -35,14 +35,13 @@ from explorer.ui.tables import table
 
 JOB, ASKED = "circuits.job.behaviour", "circuits.chance.asked"
 AT_ONCE = 3e11
-"""Tokens times parameters up to which the wait for chance is too short to ask first: three times
-those of a translator of 7.6 million parameters."""
+"""Most tokens times parameters for which `chance` runs without a click: three times the cost for a
+translator of 7.6 million parameters."""
 
 
 def found_of(view: View, tested: bool = True) -> tuple[Looked, Chance | None] | None:
-    """What every head does on made-up rows, with the open text read too, and what the best one does
-    by chance, if that is to be `tested` and is quick or was asked for; None while it is computed,
-    and after a stop. Raises InputProblem."""
+    """The behaviour of every head on synthetic sequences and the open text, and the chance level if
+    `tested` and quick or requested; None while computing or after a stop. Raises InputProblem."""
     model, text = view.loaded.name, view.text
     known = cached.chance.is_kept(model) or st.session_state.get(ASKED) == model
     asked = tested and (known or cached.work_of_chance(view.loaded) <= AT_ONCE)
@@ -57,8 +56,8 @@ def found_of(view: View, tested: bool = True) -> tuple[Looked, Chance | None] | 
 
 
 def open_head(view: View, found: Looked, name: Behaviour) -> tuple[int, int]:
-    """Layer and head that are looked at: those of the link where they are of this kind, else the
-    best of a behaviour."""
+    """Layer and head of the open head: the link's if it is of this kind, else the best for the
+    behaviour."""
     state = view.state
     own = state.site in ("", view.own_role) or len(view.kinds) == 1
     if own and state.layer is not None and state.head is not None and view.kind == view.own_role:
@@ -67,7 +66,7 @@ def open_head(view: View, found: Looked, name: Behaviour) -> tuple[int, int]:
 
 
 def place(view: View, at: tuple[int, int]) -> str:
-    """A head in words."""
+    """The name of a head, in words."""
     return view.t("circuits.place", layer=at[0] + 1, head=at[1] + 1)
 
 
@@ -137,7 +136,7 @@ def _ask(view: View) -> None:
 def _reading(
     view: View, found: Looked, chance: Chance | None, name: Behaviour, at: tuple[int, int]
 ) -> str:
-    """How good the best head is beside chance, and what the open one does in the open text."""
+    """The reading: the best head compared with chance, and the open head on the open text."""
     best, kind = found.best(name), "next" if name == "successor" else "best"
     said = [
         view.t(
@@ -187,7 +186,7 @@ def _map(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) -> Non
 
 
 def _open(key: str, view: View, shape: tuple[int, int]) -> None:
-    """Look at the clicked head."""
+    """Open the clicked head."""
     point = controls.clicked_point(key, shape[0] * shape[1])
     if point is None:
         return
@@ -197,7 +196,7 @@ def _open(key: str, view: View, shape: tuple[int, int]) -> None:
 
 
 def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> None:
-    """The open head on the open text said twice, with the cells that the behaviour is about."""
+    """The open head on the repeated open text, with the cells that define the behaviour."""
     loaded = view.loaded
     given, cut = cached.said_twice(loaded.name, view.text)
     st.caption(view.t("circuits.pattern_title", place=place(view, at)))
@@ -214,8 +213,8 @@ def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> None:
 def tokens_heatmap(
     view: View, pattern: np.ndarray, mask: np.ndarray, labels: Sequence[str]
 ) -> Figure:
-    """Attention within one row. Its colours end at one of the largest weights, not at the largest:
-    the first rows have all their attention on one or two keys.
+    """Attention within one sequence. The colour scale ends below the largest weight: the first
+    queries have all their attention on one or two keys.
     """
     stream = view.stream("tgt")
     return attention(
@@ -232,7 +231,7 @@ def tokens_heatmap(
 
 
 def _best_of_all(view: View, found: Looked, chance: Chance | None, names: list[Behaviour]) -> None:
-    """The best head of each behaviour, and of the copies with shuffled weights."""
+    """The best head of each behaviour, in the model and in copies with shuffled weights."""
     rows = []
     for name in names:
         best = found.best(name)

@@ -1,4 +1,4 @@
-"""QK and OV of the open head as maps over the vocabulary: the largest cells."""
+"""The open head's QK and OV circuits over the vocabulary: the largest cells."""
 
 from functools import partial
 
@@ -74,7 +74,7 @@ def over_the_vocabulary(view: View) -> None:
 
 
 def pick_own_head(view: View, at: tuple[int, int]) -> None:
-    """Which head of self-attention."""
+    """Controls for a head of self-attention."""
     sites = own_sites(view.loaded)
     places = [(site.layer, head) for site in sites for head in range(site.n_heads)]
     with st.container(width=200):

@@ -67,8 +67,8 @@ def _drawn(view: View) -> None:
 
 
 def _filled_in(test: Callable[..., Finding]) -> list[object]:
-    """What an experiment runs by default where a test may put something else: how a small model is
-    trained, how seconds are measured, what an entry is drawn from.
+    """The default arguments of an experiment that tests may replace: how a small model is trained,
+    how time is measured, what entries are sampled from.
     """
     defaults = [parameter.default for parameter in inspect.signature(test).parameters.values()]
     return [
@@ -79,7 +79,7 @@ def _filled_in(test: Callable[..., Finding]) -> list[object]:
 
 
 def _choose(view: View) -> Claim:
-    """The group, then the claim; a link's unknown claim is said and left out."""
+    """Controls for the group and the claim; an unknown claim in a link is reported and ignored."""
     claim = BY_ID.get(view.choices(ClaimsChoices).claim, CLAIMS[0])
     if view.choices(ClaimsChoices).claim not in ("", *BY_ID):
         show_refused("claim", view.choices(ClaimsChoices).claim, view.lang)
@@ -109,7 +109,7 @@ def _of(group: str) -> list[Claim]:
 
 
 def _guess(view: View) -> Verdict | None:
-    """What the visitor thinks, None until they say."""
+    """The user's guess, None if there is none yet."""
     given = view.choices(ClaimsChoices).guess
     guess: Verdict | None = next((each for each in VERDICTS if each == given), None)
     st.session_state["claims.guess"] = guess
@@ -126,12 +126,12 @@ def _guess(view: View) -> Verdict | None:
 
 
 def _unedited(view: View) -> Run:
-    """The run without its edits: a claim is about the model as it was trained."""
+    """The run without edits: a claim is about the model as trained."""
     return replace(view.run, edits=())
 
 
 def _run(view: View, claim: Claim) -> Finding | None:
-    """The experiment; None while it runs, where it was stopped or the model cannot take part."""
+    """The experiment; None while it runs, after a stop, or if it does not apply to the model."""
     run, words = _unedited(view), view.t("claims.working")
     try:
         if not claim.slow:
@@ -177,7 +177,8 @@ def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None
 
 
 def _picture(view: View, finding: Finding) -> None:
-    """The curve of an experiment, or one of its columns as bars; numbers alone need none."""
+    """The figure of an experiment: its curve, or one of its columns as bars; none for plain
+    numbers."""
     if finding.curve is not None:
         curve = finding.curve
         rows = {row.name: finding_label(view, row) for row in finding.rows}

@@ -1,4 +1,4 @@
-"""What the Clinic computes, cached by `engine.caching`."""
+"""What the Clinic page computes, cached by `engine.caching`."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from explorer.engine.caching import cached
 def symptom(
     run: Run, case: str, *, progress: Callable[[int, int], object] | None = None
 ) -> Symptom:
-    """A fault of the clinic planted into a run's model; `progress` is told the tokens written.
+    """A bug injected into a run's model; `progress` gets the number of generated tokens.
 
     Raises InputProblem.
     """

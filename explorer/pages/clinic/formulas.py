@@ -1,4 +1,4 @@
-"""What the wrong lines of each fault compute and what the right ones do, as LaTeX."""
+"""The formulas of the wrong and the right lines of each pitfall, as LaTeX."""
 
 _ATTENTION = r"A_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}}"
 _NO_KEYS = r"m_{i1} = \dots = m_{in} = 0\ \Rightarrow\ A_{ij} = "

@@ -42,7 +42,7 @@ def render(view: View) -> None:
 
 
 def _unedited(view: View) -> Run:
-    """The run without its edits: the planted fault is the only one."""
+    """The run without edits, so that the injected bug is the only one."""
     return replace(view.run, edits=())
 
 
@@ -79,7 +79,7 @@ def _drawn(view: View) -> None:
 
 
 def _choose(view: View) -> Pitfall:
-    """The group, then the case; a link's unknown case is said and left out."""
+    """Controls for the group and the case; an unknown case in a link is reported and ignored."""
     pitfall = BY_ID.get(view.choices(ClinicChoices).case, PITFALLS[0])
     if view.choices(ClinicChoices).case not in ("", *BY_ID):
         show_refused("case", view.choices(ClinicChoices).case, view.lang)
@@ -109,7 +109,7 @@ def _of(group: str) -> list[Pitfall]:
 
 
 def _lines(view: View, pitfall: Pitfall) -> None:
-    """The wrong lines and the right ones: the very functions that run for this page."""
+    """The wrong and the right lines: the functions that run for this page."""
     wrong, right = st.columns(2, gap="large")
     with wrong:
         st.markdown(f":red[:material/close:] **{view.t('clinic.wrong')}**")
@@ -123,7 +123,7 @@ def _lines(view: View, pitfall: Pitfall) -> None:
 
 
 def _pictures(view: View, shown: Demonstration, traced: Trace) -> None:
-    """Wrong and right side by side; a single row of numbers, or none, as pairs of bars."""
+    """Wrong and right side by side as matrices; a single row as pairs of bars."""
     own = "clinic.own_fresh" if shown.fresh else "clinic.own"
     st.caption(view.t(own if shown.own else "clinic.fixed"))
     picture = shown.picture
@@ -140,14 +140,14 @@ def _pictures(view: View, shown: Demonstration, traced: Trace) -> None:
 def _bars(view: View, labels: Sequence[str], wrong: np.ndarray, right: np.ndarray) -> None:
     numbers = np.concatenate([wrong, right])
     if len(labels) == 0 or not (np.abs(numbers) < 1e5).all():
-        return  # what a type can hold, or NaN: the table says it
+        return  # limits of a type, or NaN: shown in the table only
     names = (view.t("clinic.wrong"), view.t("clinic.right"))
     figure = paired(labels, wrong, right, names, title=view.t("clinic.value"), dark=view.dark)
     controls.chart(figure, "clinic.bars", alt=view.t("clinic.alt"))
 
 
 def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> dict[str, Any]:
-    """The labels of the axes: the reader's own tokens where there are any, else numbers."""
+    """The axis labels: the sentence's tokens if the picture has any, else numbers."""
     n_row, n_column = picture.right.shape
     if shown.site:
         site = traced.site(shown.site)
@@ -159,7 +159,7 @@ def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> 
             "query_stream": site.query_stream,
             "key_stream": site.key_stream,
         }
-    square = n_row == len(shown.columns)  # then its columns name its rows too
+    square = n_row == len(shown.columns)  # column labels also apply to rows
     return {
         "query_tokens": shown.columns if square else [str(row + 1) for row in range(n_row)],
         "key_tokens": shown.columns or [str(column + 1) for column in range(n_column)],
@@ -169,7 +169,7 @@ def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> 
 
 
 def _matrix(view: View, name: str, picture: Picture, axes: dict[str, Any]) -> None:
-    """One of the two matrices: a pattern, what is seen, or a table of numbers."""
+    """One of the two matrices: a pattern, a mask, or a table of numbers."""
     matrix = picture.wrong if name == "wrong" else picture.right
     key, title = f"clinic.{name}", view.t(f"clinic.{name}")
     if picture.head is not None:
@@ -218,7 +218,7 @@ def _figures(view: View, shown: Demonstration) -> None:
 
 
 def _tried(view: View, pitfall: Pitfall, shown: Demonstration) -> None:
-    """Which cases raise an error, and which run: the fault is silent there."""
+    """Which cases raise an error, and in which the bug is silent."""
     if not shown.tried:
         return
     table(
@@ -247,11 +247,11 @@ def _number(value: float) -> str:
     return digits(value)
 
 
-# What the fault does to the model.
+# Effect of the bug on the model.
 
 
 def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
-    """The fault planted into every layer that it concerns, on the reader's sentence."""
+    """The bug injected into every affected layer, for the current sentence."""
     st.markdown(f"**{view.t('clinic.planted')}**")
     if pitfall.plant is None:
         st.markdown(view.t("clinic.not_planted"))
@@ -303,7 +303,7 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
 
 
 def _moved(view: View, found: Symptom) -> str:
-    """What the bug does to the output vectors of a model without logits."""
+    """The effect of the bug on the output vectors of a model without logits."""
     if math.isnan(found.moved):
         return view.t("clinic.vectors_nan")
     if not found.changed:
@@ -312,7 +312,7 @@ def _moved(view: View, found: Symptom) -> str:
 
 
 def _by_left(view: View, found: Symptom) -> None:
-    """The loss by the number of PADs on the left, where the fault is about them."""
+    """The loss by the number of PADs on the left, for bugs about left padding."""
     losses = np.array([[each.before, each.after] for each in found.by_left])
     if not len(losses) or not np.isfinite(losses).all():
         return

@@ -1,4 +1,4 @@
-"""Branches: a second line beside the first, and one tree of all that was tried."""
+"""Branches: a second output next to the first, and the search tree."""
 
 from itertools import zip_longest
 from typing import Any
@@ -27,7 +27,7 @@ TREE = "branches.tree"
 
 
 def take_branch(view: View) -> None:
-    """A beginning that was just taken in the tree becomes the second line's."""
+    """Start the second output with the prefix just clicked in the tree."""
     kept: list[tuple[int, ...]] = st.session_state.get("branches.nodes", [])
     taken = sent_node(TREE, len(kept))
     if taken is not None:
@@ -45,7 +45,7 @@ def branches(view: View, first: Generation, second: Generation | None) -> None:
 
 
 def _type(view: View, shown: Generation) -> None:
-    """A token of the visitor's own, written at the film's step."""
+    """A text field for a custom token at the film's step."""
     step = min(view.step, len(shown.steps) - 1)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(
@@ -69,7 +69,7 @@ def _type(view: View, shown: Generation) -> None:
 
 
 def _typed(view: View, before: tuple[int, ...]) -> None:
-    """Continue with what was typed; a refusal is kept for the run that follows."""
+    """Continue with the typed token; an error message is stored for the next run."""
     typed = st.session_state["branches.typed"]
     if not typed.strip():
         return
@@ -85,7 +85,7 @@ def _typed(view: View, before: tuple[int, ...]) -> None:
 
 
 def _two_lines(view: View, first: Generation, second: Generation) -> None:
-    """Both outputs as chips, and where they part."""
+    """Both outputs as chips, and the step at which they diverge."""
     apart = (
         next(
             at
@@ -119,7 +119,7 @@ def _two_lines(view: View, first: Generation, second: Generation) -> None:
 
 
 def _compare(view: View, first: Generation, second: Generation) -> None:
-    """The attention of both lines, side by side or as a difference, step by step."""
+    """The attention of both outputs, side by side or as a difference, by step."""
     kind: Role = "cross" if view.sites_of("cross") else view.own_role
     sites = [site for site in view.sites_of(kind) if site.name in first.steps[0].rows]
     shown = pick_one(
@@ -180,7 +180,7 @@ def _compare(view: View, first: Generation, second: Generation) -> None:
 
 
 def _pattern(view: View, made: Generation, sites: list[AttentionSite]) -> np.ndarray:
-    """[step, key] of the film's layer and head, or of their mean."""
+    """Weights [step, key] of the film's layer and head, or of their mean."""
     rows = stacked(made, sites)
     layer, head = view.state.layer, view.state.head
     if layer is None:
@@ -201,7 +201,7 @@ def _place(view: View, sites: list[AttentionSite], kind: Role) -> str:
 
 
 def _tree(view: View) -> None:
-    """Greedy, beam and sampling in one tree, each with its settings."""
+    """Greedy, beam search and sampling in one tree, each with its settings."""
     st.subheader(view.t("branches.tree"), anchor=False)
     st.markdown(view.t("branches.tree_lead"))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):

@@ -25,9 +25,9 @@ def generate(
     *,
     progress: generation.StepsDone | None = None,
 ) -> Generation:
-    """One sentence decoded; what `progress` stopped is not kept. Raises InputProblem.
+    """Decode one sentence; a stopped decoding is not cached. Raises InputProblem.
 
-    `ruled`: under the rules that the model's own folder asks for.
+    `ruled`: with the rules of the model's own generation_config.json.
     """
     loaded = cache.open_model(model)
     rules = loaded.asked.rules if ruled else None
@@ -36,7 +36,8 @@ def generate(
 
 @cached
 def cache_of(made: Generation) -> caching.Cached:
-    """What a cache holds of a decoding, and how close the logits are to those without it."""
+    """The KV cache during a decoding, and the deviation of the logits from those without a
+    cache."""
     return caching.cached_and_not(cache.open_model(made.model), made)
 
 
@@ -50,7 +51,7 @@ def tree_of(
     limit: int,
     ruled: bool = True,
 ) -> tree.Tree:
-    """Greedy, a beam and sampling in one tree. Raises InputProblem."""
+    """Greedy, beam search and sampling in one tree. Raises InputProblem."""
     others: dict[tree.Line, Generation] = {
         "greedy": generate(model, text, Greedy(), edits, limit, (), ruled),
         "sample": generate(model, text, sample, edits, limit, (), ruled),
@@ -64,7 +65,7 @@ def tree_of(
 def pass_of(
     made: Generation, *, progress: Callable[[int, int], None] | None = None
 ) -> one_pass.OnePass:
-    """The rows of a decoding beside one pass over all of them."""
+    """The steps of a decoding compared with one pass over all of them."""
     return one_pass.one_pass(cache.open_model(made.model), made, progress or (lambda *_: None))
 
 
@@ -78,7 +79,8 @@ def labels_of(model: str, lines: tuple[str, ...]) -> labels.LabelledBatch:
 def speculation_of(
     model: str, text: str, draft: str, ahead: int, limit: int
 ) -> speculation.Speculation:
-    """Speculative decoding of a text, as long as both models can read. Raises InputProblem."""
+    """Speculative decoding of a text, up to the length limits of both models. Raises
+    InputProblem."""
     loaded = cache.open_model(model)
     kept = speculation.layers_of(draft)
     other = loaded if kept else cache.open_model(draft)

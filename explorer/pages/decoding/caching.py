@@ -1,4 +1,4 @@
-"""The cache: its contents after each step, its size, and the work that it saves."""
+"""The KV cache: its contents after each step, its size, and the saved work."""
 
 import numpy as np
 import streamlit as st
@@ -74,7 +74,7 @@ def caching(view: View, generation: Generation) -> None:
 
 
 def _heads(view: View) -> int:
-    """How many key/value heads to draw: the model's own, or fewer."""
+    """The control for the number of key/value heads: the model's own, or fewer."""
     own = view.loaded.config.kv_heads
     choices = [n for n in range(1, own + 1) if own % n == 0]
     if len(choices) == 1:
@@ -115,7 +115,7 @@ def _reading(view: View, generation: Generation, found: Cached, heads: int) -> N
 
 
 def _spared(view: View, generation: Generation, found: Cached) -> None:
-    """Multiply-adds and milliseconds, with a cache and without, over lengths up to 256."""
+    """Multiply-adds and milliseconds with and without a cache, for lengths up to 256."""
     config, n_src = view.loaded.config, len(generation.src_str_tokens)
     own = len(generation.steps)
     st.subheader(view.t("caching.spared"), anchor=False)

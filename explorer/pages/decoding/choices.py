@@ -15,18 +15,18 @@ MOST_NEW = 128
 
 
 STOPS: dict[str, bool | Literal["never"]] = {"refill": False, "early": True, "never": "never"}
-"""How links and menus call the three values of `early_stopping`."""
+"""Names of the three values of `early_stopping` in links and menus."""
 
 
 def rule_of(early_stopping: bool | str) -> str:
-    """What a value of `early_stopping` is called: "refill", "early" or "never"."""
+    """The name of a value of `early_stopping`: "refill", "early" or "never"."""
     return next(name for name, value in STOPS.items() if value == early_stopping)
 
 
 def format_strategy(strategy: Strategy) -> str:
     """`greedy`, `beam-4-0.6` or `sample-0.8-40-0.95-1` (temperature, top-k, top-p, seed).
 
-    A beam by the rule of `transformers` has its `early_stopping` behind it: `beam-4-0.6-refill`.
+    Beam search by the rule of `transformers` ends in its `early_stopping`: `beam-4-0.6-refill`.
     """
     match strategy:
         case RefillingBeam(width=width, length_penalty=penalty, early_stopping=stop):
@@ -75,10 +75,11 @@ def _only(kind: type[Beam] | type[Sample]) -> Callable[[str], Any]:
 
 @dataclass(frozen=True)
 class DecodingChoices:
-    """`strategy` decodes the film, `fork` is how a second line must begin (token ids), `limit` the
-    most new tokens, `beam` and `sample` what the tree draws beside the strategy, `lines` a
-    training batch. `draft` proposes tokens to the model, `ahead` at a time; "" is its first layers.
-    `ruled`: the rules of the model's own generation_config.json are applied.
+    """`strategy` decodes the film, `fork` is the forced prefix of a second output (token ids),
+    `limit` the most new tokens, `beam` and `sample` the settings of the tree's other strategies,
+    `lines` a training batch. `draft` is the draft model, which proposes `ahead` tokens at a time
+    ("": the model's first layers). `ruled`: the rules of the model's own generation_config.json are
+    applied.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("pass", "branches", "cache", "speculation")

@@ -1,4 +1,4 @@
-"""The lines that are decoded: the first one, and a second that begins as the visitor wants."""
+"""The decoded outputs: the first one, and a second one with a prefix chosen by the user."""
 
 from explorer.exhibits.view import View
 from explorer.pages.decoding import cached
@@ -8,7 +8,7 @@ from explorer.ui import running
 
 
 def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:
-    """One line decoded, or stopped by the visitor; None while it runs, which is then shown.
+    """One output, complete or stopped by the user; None while decoding, with a progress bar.
 
     Raises InputProblem.
     """

@@ -1,4 +1,4 @@
-"""Why training can see all steps at once: the decoding beside one pass, and a batch of its rows."""
+"""Parallel training: decoding compared with one pass over all steps, and a training batch."""
 
 import numpy as np
 import streamlit as st
@@ -24,8 +24,8 @@ from models.training.loss import sequence_loss
 
 FLOOR = 1e-8
 ROUNDING = 1e-3
-"""A difference of two logits up to which it is rounding."""
-"""Where a difference of exactly 0 is drawn on the log axis."""
+"""Largest logit difference that counts as rounding."""
+"""Position of an exact 0 on the log axis."""
 
 
 def one_pass(view: View, generation: Generation) -> None:
@@ -71,7 +71,7 @@ def one_pass(view: View, generation: Generation) -> None:
 
 
 def _key(found: OnePass) -> str:
-    """What can be said of the two ways: a changed mask may show a row what came after its step."""
+    """The key of the verdict: with a changed mask, a query may see tokens after its step."""
     if found.largest > ROUNDING:
         return "onepass.reading_edited"
     return "onepass.reading" if found.largest_open > ROUNDING else "onepass.reading_short"
@@ -98,7 +98,7 @@ def _gaps(view: View, found: OnePass) -> None:
 
 
 def _patterns(view: View, found: OnePass) -> None:
-    """The same site's attention in the one pass, with the causal mask and without."""
+    """The attention of the same site in one pass, with and without the causal mask."""
     sites = view.sites_of(view.own_role)
     layer = view.state.layer
     site = sites[len(sites) - 1 if layer is None else min(layer, len(sites) - 1)]
@@ -134,13 +134,13 @@ def _patterns(view: View, found: OnePass) -> None:
 
 
 def _padding(view: View) -> str:
-    """The label of padding; "" where the tokenizer has none."""
+    """The label of padding; "" if the tokenizer has none."""
     pad = view.loaded.marks.pad
     return "" if pad is None else view.loaded.str_tokens([pad])[0]
 
 
 def _batch(view: View) -> None:
-    """The rows that training makes of the reader's own sentences."""
+    """The training batch made of the user's sentences."""
     st.subheader(view.t("labels.title"), anchor=False)
     st.markdown(view.t("labels.lead"))
     key = "labels.pair" if view.sites_of("cross") else "labels.text"
@@ -196,7 +196,7 @@ def _batch(view: View) -> None:
 
 
 def _losses(view: View, found: LabelledBatch) -> dict[str, list[object]]:
-    """The labels that count, with the loss of each."""
+    """The labels that are not ignored, with the loss of each."""
     rows, places = np.nonzero(found.counts)
     cells = list(zip(rows.tolist(), places.tolist(), strict=True))
     return {
@@ -207,7 +207,7 @@ def _losses(view: View, found: LabelledBatch) -> dict[str, list[object]]:
 
 
 def _lines(view: View) -> str:
-    """The visitor's lines; before there are any, the sentence itself and two examples."""
+    """The user's lines, or the sentence itself and two examples."""
     lines = view.choices(DecodingChoices).lines
     if lines is not None:
         return lines

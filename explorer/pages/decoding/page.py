@@ -1,4 +1,4 @@
-"""Decoding: one token after another as a film, and how it comes about."""
+"""Decoding: token by token as a film, with the details of each strategy."""
 
 import numpy as np
 import streamlit as st
@@ -99,7 +99,8 @@ def _result(view: View, generation: Generation) -> None:
 
 
 def _other_rule(view: View, shown: Generation) -> None:
-    """How the answer differs by the other rule of beam search, on a line that nobody began."""
+    """How the output differs with the other rule of beam search, for an output without a forced
+    prefix."""
     made = view.choices(DecodingChoices)
     if not isinstance(made.strategy, Beam) or made.fork or shown.stopped:
         return
@@ -124,9 +125,9 @@ def _other_rule(view: View, shown: Generation) -> None:
 
 
 def _parts(view: View, first: Generation, second: Generation | None) -> None:
-    """The sections below the film, one at a time: each of them computes more.
+    """The sections below the film, one at a time, since each needs further computation.
 
-    They are about rows that grow; a text that is filled in has none.
+    They need growing sequences, so models that fill in masks have none.
     """
     if view.trace.predicts != "next":
         return
@@ -142,7 +143,7 @@ def _parts(view: View, first: Generation, second: Generation | None) -> None:
 
 
 def _code(view: View) -> tuple[object, ...]:
-    """The loop, who writes in it, how it chooses, and the pass that it asks for."""
+    """The code of the decoding loop, the strategy, and the forward pass."""
     model = view.loaded.model
     fills = model.predicts == "same"
     writer = decoding._Filler if fills else decoding._Writer

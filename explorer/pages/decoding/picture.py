@@ -1,4 +1,4 @@
-"""The film: what a Generation holds, step by step, as the component takes it."""
+"""The film: converts a Generation into the component's arguments."""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ KEY = "decoding.film"
 
 
 def take_moves(view: View, generation: Generation) -> View:
-    """The view with where the film has come to rest, or with the candidate that was taken."""
+    """The view updated by the film: the step at which it stopped, or the chosen candidate."""
     frames = frames_of(view, generation)
     sites = _sites(view, generation, view.own_role)
     rested = sent_scene(KEY, len(frames), len(sites), sites[0].n_heads)
@@ -62,6 +62,6 @@ def _sites(view: View, generation: Generation, kind: Role) -> list[AttentionSite
 
 
 def frames_of(view: View, generation: Generation) -> list[Frame]:
-    """What each step shows beside its attention."""
+    """The candidates and explanation of each step."""
     how = cast(How, name_of(view.choices(DecodingChoices).strategy))
     return exported.frames_of(generation, how, view.t)

@@ -1,4 +1,4 @@
-"""Speculative decoding: what a draft proposed, what stood the check, and the passes that saves."""
+"""Speculative decoding: proposed and accepted draft tokens, and the saved passes."""
 
 import numpy as np
 import streamlit as st
@@ -92,7 +92,7 @@ def _name(view: View, draft: str) -> str:
 
 
 def _rounds(view: View, found: Speculation) -> None:
-    """One line a round: the draft's tokens, right or struck out, and the model's own token."""
+    """One line per round: the draft's tokens, accepted or struck out, and the model's own token."""
     rows, n = [], 0
     for index, each in enumerate(found.rounds):
         drafted, written = found.drafted[index], found.written[index]
@@ -134,14 +134,14 @@ def _reading(view: View, found: Speculation) -> None:
 
 
 def _pace(greedy: tuple[float, ...], rounds: tuple[float, ...]) -> str:
-    """Whether drafting was faster or slower in every try than greedy decoding in any."""
+    """Whether speculative decoding was faster or slower in all runs than greedy decoding in any."""
     if max(rounds) < min(greedy):
         return "faster"
     return "slower" if min(rounds) > max(greedy) else "alike"
 
 
 def _by_number(view: View, found: Speculation, ahead: int) -> None:
-    """Tokens a pass for every number drafted at once, counted, and by the formula."""
+    """Tokens per pass for each number of draft tokens, measured and by the formula."""
     numbers = np.arange(1, MOST_DRAFTED + 1)
     counted = [len(found.agree) / passes(found.agree, int(k)) for k in numbers]
     chance = float(found.agree.mean())

@@ -1,4 +1,4 @@
-"""How to decode: the strategy with its own settings, and how many tokens at most."""
+"""The controls for the decoding strategy, its settings, and the token limit."""
 
 import random
 
@@ -24,19 +24,19 @@ def name_of(strategy: Strategy) -> str:
 
 
 def beam_of(view: View) -> Beam:
-    """The beam in force: the film's own, else the one kept beside it."""
+    """The current beam search settings: the film's, else the stored ones."""
     made = view.choices(DecodingChoices)
     return made.strategy if isinstance(made.strategy, Beam) else made.beam
 
 
 def sample_of(view: View) -> Sample:
-    """The sampling in force: the film's own, else the one kept beside it."""
+    """The current sampling settings: the film's, else the stored ones."""
     made = view.choices(DecodingChoices)
     return made.strategy if isinstance(made.strategy, Sample) else made.sample
 
 
 def pick_strategy(view: View) -> None:
-    """Which strategy, its settings beside it, and the limit."""
+    """Controls for the strategy, its settings, and the limit."""
     made = view.choices(DecodingChoices)
     st.session_state["decoding.strategy"] = name_of(made.strategy)
     kinds: dict[str, Strategy] = {
@@ -78,7 +78,7 @@ def pick_strategy(view: View) -> None:
 
 
 def _elsewhere(view: View) -> None:
-    """What the model's own folder asks for: rules, which can be switched off, and all else."""
+    """The settings in the model's folder: rules, which can be disabled, and all others."""
     asked, made = view.loaded.asked, view.choices(DecodingChoices)
     if asked.rules and view.trace.predicts == "next":
         st.session_state["decoding.ruled"] = made.ruled
@@ -99,13 +99,13 @@ def rule(beam: Beam) -> str:
 
 
 def with_rule(beam: Beam, name: str) -> Beam:
-    """A beam of the same width and length penalty by another rule."""
+    """A beam of the same width and length penalty with another rule."""
     sizes = {"width": beam.width, "length_penalty": beam.length_penalty}
     return Beam(**sizes) if name == OURS else RefillingBeam(**sizes, early_stopping=STOPS[name])  # type: ignore[arg-type]
 
 
 def beam_settings(view: View, page: str) -> None:
-    """Width, length penalty and rule of the beam in force."""
+    """Controls for width, length penalty and rule of the current beam search."""
     beam = beam_of(view)
     key = f"{page}.rule"
     st.session_state[key] = rule(beam)
@@ -123,7 +123,8 @@ def beam_settings(view: View, page: str) -> None:
 
 
 def sample_settings(view: View, page: str) -> None:
-    """The cuts and the seed of the sampling in force, and a button for another seed."""
+    """Controls for the cut-offs and seed of the current sampling, with a button for another
+    seed."""
     sample = sample_of(view)
     _setting(view, page, sample, "temperature", 0.0, 3.0, 0.1)
     _setting(view, page, sample, "top_k", 0, 100, 1)
@@ -150,7 +151,7 @@ def sample_settings(view: View, page: str) -> None:
 
 
 def another_seed(seed: int) -> int:
-    """A seed that is not this one."""
+    """A different seed."""
     return (seed + random.randint(1, MOST_SEED)) % (MOST_SEED + 1)
 
 
@@ -180,12 +181,12 @@ def _setting(
 def _set(page: str, strategy: Strategy, field: str) -> None:
     value = st.session_state[f"{page}.{field}"]
     if isinstance(value, float):
-        value = round(value, 2)  # a slider's steps of 0.1 do not add up exactly
+        value = round(value, 2)  # a slider's steps of 0.1 accumulate rounding errors
     _replace(strategy, type(strategy)(**{**vars(strategy), field: value}))
 
 
 def _replace(before: Strategy, after: Strategy) -> None:
-    """Put new settings in force; the film follows where it decodes with this strategy."""
+    """Apply new settings, also to the film if it uses this strategy."""
     name = name_of(after)
     if name_of(session.state().of(DecodingChoices).strategy) == name:
         session.change(strategy=after, step=None, **{name: after})

@@ -1,4 +1,4 @@
-"""A weight is not a cause: four numbers for one head and one output token, and what they say."""
+"""A weight is not a cause: four measures for one head and one output token, compared."""
 
 import math
 
@@ -14,13 +14,13 @@ from explorer.pages.heads.opened import Opened
 from explorer.ui import controls, session
 
 STRONG, WEAK = 0.6, 0.3
-"""Rank correlations from which two orders are called alike, and from which a hint."""
+"""Rank correlations from which two orders count as similar, or as weakly similar."""
 
 
 def four_numbers(choice: Opened) -> Attribution | None:
-    """The four numbers of the head that is read out, for the token written at the row.
+    """Show the four measures of the current head, for the token predicted at the query.
 
-    What they were taken from; None where there is no such head or token.
+    Returns their source; None if there is no such head or token.
     """
     view, shown = choice.view, choice.current
     st.subheader(view.t("measured.title"), anchor=False)
@@ -52,7 +52,7 @@ def four_numbers(choice: Opened) -> Attribution | None:
 
 
 def _pick_token(view: View) -> int:
-    """The encoder has no row of the output, so its token is chosen here."""
+    """The control for the output token, for an encoder without output positions."""
     n_real = int(view.trace.tgt_valid.sum())
     written = view.trace.tgt_str_tokens[1:n_real]
     tokens = (*written, view.trace.predicted_str_tokens[n_real - 1])
@@ -95,7 +95,7 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
     rho = ranked.agreement["weight"]
     if math.isnan(ranked.agreement["off"]):
         return view.t("measured.agree_unknown")
-    if math.isnan(rho):  # a row with one visible key gives it everything, in every head
+    if math.isnan(rho):  # with one visible key, its weight is 1 in every head
         return view.t("measured.agree_equal", count=ranked.n_heads)
     strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
     return view.t(f"measured.agree_{strength}", rho=fixed(rho), count=ranked.n_heads)

@@ -25,8 +25,8 @@ def aggregates_of(run: Run, kind: Role) -> tuple[aggregates.Aggregate, ...]:
 def grid_of(
     run: Run, kind: Role, by_words: bool, *, progress: Callable[[int, int], None] | None = None
 ) -> Grid:
-    """All heads of one kind of attention small, and then the aggregates; `progress(done, total)`
-    is told of every layer. Raises InputProblem."""
+    """Thumbnails of all heads of one kind of attention, then of the aggregates; `progress(done,
+    total)` is called per layer. Raises InputProblem."""
     trace, behind = cache.trace(run), aggregates_of(run, kind)
     sites = trace.sites_of(kind)
     tokens = trace.query_tokens(sites[0].name), trace.key_tokens(sites[0].name)
@@ -47,7 +47,7 @@ def grid_of(
 def _merged(
     given: Iterable[tuple[Floats, Bools, bool]], words: tuple[Words, ...] | None
 ) -> Iterator[Cells]:
-    """Weights and masks of tokens, or of words; those that say so are flows, not shares."""
+    """Weights and masks by token or by word; some are flows, not shares."""
     for weights, mask, flows in given:
         if words is None:
             yield weights, mask
@@ -58,30 +58,31 @@ def _merged(
 
 @cached
 def ablation(run: Run, *, progress: Callable[[int, int], None] | None = None) -> ablating.Ablation:
-    """Every head of a run switched off, one at a time; `progress(done, total)` while it runs.
+    """Ablate every head of a run, one at a time; `progress(done, total)` is called while it runs.
 
-    Raises InputProblem; ValueError where no token was written.
+    Raises InputProblem; ValueError if no token was predicted.
     """
     return ablating.ablate(cache.open_model(run.model), cache.trace(run), progress=progress)
 
 
 @cached
 def attribute(run: Run, position: int) -> attribution.Attribution:
-    """Four measures of the token after a position, by the run's ablation. Raises InputProblem."""
+    """Four measures for the token after a position, using the run's ablation. Raises
+    InputProblem."""
     loaded = cache.open_model(run.model)
     return attribution.attribute(loaded, cache.trace(run), position, ablation=ablation(run))
 
 
 @cached
 def alike(model: str, shelf: tuple[str, ...]) -> tuple[str, ...]:
-    """The models on the shelf that read the same tokens as this one, and snapshots of them."""
+    """The models on the shelf with the same tokenization as this one, and their snapshots."""
     found = library.same_vocabulary(model, library.CHECKPOINTS)
     return tuple(each for each in found if library.split_step(each)[0] in shelf)
 
 
 @cached
 def versus(run: Run, other: Run, kind: Role) -> comparing.Versus | None:
-    """One kind of attention of a run against that of another model. Raises InputProblem."""
+    """One kind of attention compared between a run and another model's run. Raises InputProblem."""
     return comparing.versus(cache.trace(run), cache.trace(other), kind)
 
 
@@ -89,7 +90,8 @@ def versus(run: Run, other: Run, kind: Role) -> comparing.Versus | None:
 def closest(
     run: Run, other: Run, kind: Role, layer: int, head: int
 ) -> tuple[tuple[int, int], float] | None:
-    """The head of the other run that attends most like this one. Raises InputProblem."""
+    """The head of the other run with the pattern most similar to this one's. Raises
+    InputProblem."""
     compared = versus(run, other, kind)
     if compared is None:
         return None

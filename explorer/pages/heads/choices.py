@@ -9,8 +9,8 @@ from explorer.components import MAX_PINNED, SCALES, Scale
 from explorer.exhibits.choices import RefusedError, as_digit, choice, one_of, switch
 
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed", "differs")
-"""What the heads can be measured by; the last two are what is lost without a head, and how far it
-differs from the head of the same number in the model beside this one."""
+"""The measures of heads; the last two are the ablation loss, and the difference from the head of
+the same index in the compared model."""
 NOTHING = "none"
 HeadOrAggregate = tuple[int, int] | str
 """A head (layer, head), counted from 0, or the name of an aggregate."""
@@ -30,7 +30,7 @@ def parse_head(text: str) -> HeadOrAggregate:
 
 
 def parse_heads(text: str) -> tuple[HeadOrAggregate, ...]:
-    """Read `2.5_3.1_rollout`: different ones, as many as fit side by side. Raises ValueError."""
+    """Read `2.5_3.1_rollout`: distinct heads, as many as fit side by side. Raises ValueError."""
     places = tuple(parse_head(part) for part in text.split("_")) if text else ()
     if len(places) > MAX_PINNED or len(set(places)) < len(places):
         raise ValueError(f"{len(places)} places, expected up to {MAX_PINNED} different ones")
@@ -38,7 +38,7 @@ def parse_heads(text: str) -> tuple[HeadOrAggregate, ...]:
 
 
 def format_heads(places: tuple[HeadOrAggregate, ...]) -> str:
-    """What `parse_heads` reads."""
+    """The inverse of `parse_heads`."""
     return "_".join(
         place if isinstance(place, str) else f"{place[0] + 1}.{place[1] + 1}" for place in places
     )
@@ -63,9 +63,9 @@ def _format_one(place: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class HeadsChoices:
-    """`instead` is what is open in place of the head (NOTHING: nothing), `pins` what is shown
-    beside it, `measure` what the heads are measured by, `by_measure` whether that is their order,
-    `scale` and `own_range` how weights become colours, `words` whether the tokens of one
+    """`instead` is the aggregate or head opened instead of the selected head (NOTHING: none),
+    `pins` are the pinned ones, `measure` is the measure of heads, `by_measure` whether it sorts
+    them. `scale` and `own_range` define how weights become colours, `words` whether the tokens of a
     word are merged.
     """
 

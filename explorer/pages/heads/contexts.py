@@ -1,4 +1,4 @@
-"""The words that two sentences share: what each context makes of them, layer by layer."""
+"""Words shared by two sentences: how each context changes their vectors, layer by layer."""
 
 import numpy as np
 import streamlit as st

@@ -1,4 +1,4 @@
-"""Which heads matter: every head switched off once, as a map; a click switches one off for real."""
+"""Head importance: the ablation of every head as a map; a click ablates a head as an edit."""
 
 from functools import partial
 
@@ -19,12 +19,12 @@ from models.hooks import ROLES
 
 JOB = "heads.ablation"
 AT_ONCE = 45e9
-"""Heads times tokens, source and target together, times parameters, up to which the wait is too
-short to ask first: 80 tokens of a translator with 72 heads and 7.6 million parameters."""
+"""Most heads x tokens (source and target) x parameters that run without a click: 80 tokens of a
+translator with 72 heads and 7.6 million parameters."""
 
 
 def ablation_of(view: View) -> Ablation | None:
-    """Every head off, one at a time: known, quick, or wanted; None until somebody asks for it."""
+    """The ablation of every head if cached, quick or requested; None before that."""
     if not written_tokens(view.trace):
         silent = view.trace.predicts is None
         st.caption(view.t("matter.no_logits" if silent else "matter.nothing"))
@@ -42,13 +42,13 @@ def ablation_of(view: View) -> Ablation | None:
 
 
 def computed(view: View) -> Ablation | None:
-    """The ablation of the view's run; None while it is computed, and after it was stopped."""
+    """The ablation of the view's run; None while computing or after a stop."""
     work = partial(_ablate, view)
     return running.awaited(JOB, view.run, work, view.t("matter.working"), view.lang)
 
 
 def begun(view: View) -> Ablation | None:
-    """The same without a word, for a picture above: the map below says how far it is."""
+    """`computed` without a progress bar, for a picture above the map, which shows the progress."""
     job = running.job(JOB, view.run, partial(_ablate, view))
     if not job.wait(running.PATIENCE):
         return None
@@ -63,7 +63,7 @@ def _ablate(view: View, tell: StepsDone) -> Ablation:
 
 
 def heads_that_matter(choice: Opened, ablation: Ablation) -> None:
-    """The map of all heads with what it says."""
+    """The map of all heads with its reading."""
     view = choice.view
     st.subheader(view.t("matter.title"), anchor=False)
     left, right = st.columns([3, 2], gap="large")
@@ -123,7 +123,7 @@ def _map(choice: Opened, ablation: Ablation) -> None:
         dark=view.dark,
         words=view.words("figures.head_map"),
     )
-    # A new key for each change: the chart forgets its click, so that the same head can be clicked.
+    # A new key per change resets the chart's click, so that the same head can be clicked again.
     turn = st.session_state.setdefault("heads.map.turn", 0)
     key = f"heads.map.{turn}"
     controls.chart(
@@ -137,7 +137,7 @@ def _map(choice: Opened, ablation: Ablation) -> None:
 
 
 def _switch(key: str, view: View, heads: tuple[HeadOff, ...]) -> None:
-    """Switch the clicked head off, or on again."""
+    """Ablate the clicked head, or restore it."""
     point = controls.clicked_point(key, len(heads))
     if point is None:
         return

@@ -1,4 +1,4 @@
-"""What is open on the Heads page: the state's words for it, and the view's addresses."""
+"""The selection of the Heads page: converts between the state and the view's addresses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from models.hooks import AttentionSite, Role
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """One head or aggregate that is shown large: its pattern and mask [query, key] and its name.
+    """One head or aggregate shown large: its pattern and mask [query, key], and its name.
 
     `site` and `head` are None for an aggregate.
     """
@@ -37,10 +37,10 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The heads of the view's kind, the aggregates behind them, and which of all are shown.
+    """The heads of the view's kind, the aggregates after them, and which of these are shown.
 
-    `differs` [layer, head] says how far each differs from that of the model beside this one, in
-    bits; None where there is none, or its heads have numbers of their own.
+    `differs` [layer, head] is the difference from the same head of the compared model, in bits;
+    None if there is no such model, or if its heads do not correspond by index.
     """
 
     view: View
@@ -48,7 +48,7 @@ class Opened:
 
     @once
     def sites(self) -> tuple[AttentionSite, ...]:
-        """One per layer."""
+        """The attention sites, one per layer."""
         return self.view.sites_of(self.view.kind)
 
     @property
@@ -58,7 +58,7 @@ class Opened:
 
     @property
     def measure_names(self) -> tuple[str, ...]:
-        """What can be offered; none of it is computed until it is chosen."""
+        """The available measures; each is computed only when chosen."""
         offered = {*measure_names(self.view.trace, self.kind), "needed"}
         if self.differs is not None:
             offered.add("differs")
@@ -66,25 +66,25 @@ class Opened:
 
     @property
     def measure(self) -> str | None:
-        """The measure that was chosen, None where there is none or this kind does not have it."""
+        """The chosen measure; None if there is none or this kind does not have it."""
         chosen = self.view.choices(HeadsChoices).measure
         return chosen if chosen in self.measure_names else None
 
     @once
     def aggregates(self) -> tuple[Aggregate, ...]:
-        """Means, rollout, flow."""
+        """The aggregates: means, rollout, flow."""
         return cached.aggregates_of(self.view.run, self.kind)
 
     @once
     def words(self) -> tuple[Words, Words] | None:
-        """The words on the query and the key axis, where the picture shows those; else None."""
+        """The words on the query and key axes if the picture is by word; else None."""
         if not self.view.choices(HeadsChoices).words:
             return None
         trace, name = self.view.trace, self.view.site.name
         return words_of(trace.query_tokens(name)), words_of(trace.key_tokens(name))
 
     def cells(self, shown: Shown) -> Cells:
-        """The weights and the mask of what is shown; of words, where the picture shows those."""
+        """The weights and the mask of a shown head, by word if the picture is by word."""
         if self.words is None:
             return shown.pattern, shown.mask
         flows = shown.aggregate is not None and shown.aggregate.name == "flow"
@@ -93,7 +93,7 @@ class Opened:
 
     @property
     def selection(self) -> HeadsSelection:
-        """What is shown, as the linked view takes it; what this model does not have is left out."""
+        """The selection for the linked view, without heads that this model does not have."""
         state, made = self.view.state, self.view.choices(HeadsChoices)
         opened: HeadOrAggregate = made.instead or (self.view.layer, self.view.head)
         pinned = (self.address(place) for place in made.pins)
@@ -109,7 +109,7 @@ class Opened:
 
     @property
     def _column(self) -> int | None:
-        """The key of the chosen cell: it belongs to a row that was chosen, and must exist here."""
+        """The key of the selected cell; None without a selected query or if out of range."""
         state = self.view.state
         n_key = len(self.view.trace.key_tokens(self.view.site.name))
         row_chosen = state.row not in (None, FREE)
@@ -117,12 +117,12 @@ class Opened:
 
     @property
     def shown(self) -> tuple[Shown, ...]:
-        """The pinned heads and aggregates, then the opened one."""
+        """The pinned heads and aggregates, then the open one."""
         return tuple(self.at(address) for address in self.selection.shown)
 
     @property
     def current(self) -> Shown | None:
-        """The one that is read out: the opened one, else the one pinned last."""
+        """The one described in the reading: the open one, else the last pinned one."""
         selection = self.selection
         if selection.opened is not None:
             return self.at(selection.opened)
@@ -149,13 +149,14 @@ class Opened:
         )
 
     def aggregate_name(self, aggregate: Aggregate) -> str:
-        """An aggregate's short name, in the visitor's language."""
+        """An aggregate's short name, in the user's language."""
         if aggregate.layer is not None:
             return self.view.t("heads.mean", layer=aggregate.layer + 1)
         return self.view.t("heads.rollout" if aggregate.name == "rollout" else "heads.flow")
 
     def address(self, place: HeadOrAggregate) -> tuple[int, int] | None:
-        """Where a place is in the view; None where this model and sentence do not have it."""
+        """The view's address of a head or aggregate; None if this model and sentence do not have
+        it."""
         if isinstance(place, str):
             names = [aggregate.name for aggregate in self.aggregates]
             return (len(self.sites), names.index(place)) if place in names else None
@@ -167,7 +168,7 @@ class Opened:
         return np.stack([getattr(each, what) for each in shown])
 
     def take(self, chosen: HeadsSelection) -> None:
-        """Put what was chosen in the view into the state."""
+        """Store a selection from the view in the state."""
         place = NOTHING if chosen.opened is None else self._place(chosen.opened)
         opened = (
             {"instead": place}

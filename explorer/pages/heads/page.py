@@ -1,4 +1,4 @@
-"""Heads: every head of one kind of attention at once, some of them large, one row read out."""
+"""Heads: every head of one kind of attention, some of them large, and a reading of one query."""
 
 import streamlit as st
 
@@ -38,7 +38,7 @@ AGGREGATES = {
     "flow": r"F_{ij} = \max\ \sum_{i \to j} f, \qquad "
     r"0 \le f_\ell \le \tfrac12(\bar A_\ell + I)",
 }
-"""How an aggregate comes from the heads: Abnar & Zuidema 2020."""
+"""The formulas of the aggregates: Abnar & Zuidema 2020."""
 
 
 def render(view: View) -> None:
@@ -56,8 +56,8 @@ def _linked(view: View) -> None:
 
 
 def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
-    """The page below its introduction; `other` is the view of a sentence beside this one, `pair`
-    this view with that of another model."""
+    """Draw the page below its introduction; `other` is the view of a second sentence, `pair` this
+    view with another model's view."""
     view = choice.view
     if other is None and pair is None:
         controls.sentence_line(view)
@@ -95,7 +95,7 @@ def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
 
 
 def _aggregates(choice: Opened) -> None:
-    """What the squares behind the heads are; flow is there for short self-attention alone."""
+    """An explanation of the aggregates; flow exists only for short self-attention."""
     if not choice.aggregates:
         st.caption(choice.view.t("heads.no_aggregates", limit=MAX_ROWS))
         return
@@ -106,7 +106,7 @@ def _aggregates(choice: Opened) -> None:
 
 
 def _taken(view: View) -> tuple[View, View | None, Pair | None]:
-    """The view, the sentence beside it or the model, with what was just chosen in any picture."""
+    """The view, and the view of a second sentence or model, updated by clicks in any picture."""
     pair = pair_of(view)
     if pair is not None:
         go_down(view)
@@ -150,7 +150,7 @@ def _controls(choice: Opened) -> None:
 
 
 def _formula(choice: Opened) -> tuple[str, ...]:
-    """Multi-head attention as this site computes it, and before it the aggregate that is open."""
+    """The formula of multi-head attention at this site, after the open aggregate's, if any."""
     view, shown = choice.view, choice.current
     source = "M" if view.site.kind == "cross" else "X"
     bias = {name: f" + b_{name}" if view.loaded.config.bias else "" for name in "QKVO"}
@@ -172,7 +172,7 @@ def _formula(choice: Opened) -> tuple[str, ...]:
 
 
 def _code(choice: Opened) -> list[object]:
-    """What computed the heads; before it the aggregate that is open, after it the measure."""
+    """The code of the open aggregate, of the heads, and of the measure."""
     view, shown = choice.view, choice.current
     code: list[object] = [view.loaded.model.get_submodule(view.site.name), attend]
     aggregate = shown.aggregate if shown else None

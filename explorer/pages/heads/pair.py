@@ -1,4 +1,4 @@
-"""The model beside this one: which it is, what it reads, and what is open in its picture."""
+"""The compared model: its choice, its input, and the selection in its picture."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,10 +37,10 @@ from models.hooks import Role
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """This model's view and that of the one beside it, on the same sentence.
+    """This model's view and the compared model's view, for the same sentence.
 
-    `compared` is what can be compared of the kind of attention looked at; None where the other
-    model has none like it, and its picture then shows another kind.
+    `compared` is the comparison for the current kind of attention; None if the other model does not
+    have this kind, so that its picture shows another kind.
     """
 
     view: View
@@ -49,23 +49,24 @@ class Pair:
 
     @property
     def differs(self) -> NDArray[np.float64] | None:
-        """How far heads with the same number differ, [layer, head] in bits."""
+        """The difference between heads of the same index, [layer, head] in bits."""
         return None if self.compared is None else self.compared.difference
 
     def closest(self, layer: int, head: int) -> tuple[tuple[int, int], float] | None:
-        """The head of the other model most like this one here, and how far it differs in bits."""
+        """The most similar head of the other model for this sentence, and the difference in
+        bits."""
         return cached.closest(self.view.run, self.other.run, self.view.kind, layer, head)
 
 
 def others(name: str) -> tuple[str, ...]:
-    """The models that one can be compared with: those that read the same tokens first."""
+    """The models that can be compared, those with the same tokenization first."""
     shelf = models()
     offered = dict.fromkeys([*cached.alike(name, shelf), *shelf])
     return tuple(each for each in offered if each != name)
 
 
 def title(view: View, name: str) -> str:
-    """A model in words, and the step of its training where it is a snapshot."""
+    """A model's name, with the training step of a snapshot."""
     base, step = split_step(name)
     words = text.model_name(base, lang=view.lang)
     if step is None:
@@ -74,7 +75,7 @@ def title(view: View, name: str) -> str:
 
 
 def pick_other(view: View) -> None:
-    """The control that puts a model beside this one. Its heads are then ordered by difference."""
+    """The control for the compared model; choosing one sorts the heads by difference."""
     with st.container(width=250):
         label, why = view.t("versus.with"), view.t("versus.with_help")
         pick_model(view, view.choices(HeadsChoices).with_, label, why, compare_with)
@@ -88,11 +89,11 @@ def pick_model(
     choose: Callable[[str], None],
     key: str = "heads.with",
 ) -> None:
-    """The list of models that can stand beside this one, or none; `given` is the link's."""
+    """A list of models to compare with, or none; `given` is the link's value."""
     offered = others(view.loaded.name)
     chosen = for_this_session(given)
     if chosen and chosen not in offered and chosen != view.loaded.name:
-        offered = (*offered, chosen)  # of a link; what is wrong with it is said below
+        offered = (*offered, chosen)  # from a link; its error is shown below
     controls.pick(
         label,
         ("", *offered),
@@ -105,7 +106,7 @@ def pick_model(
 
 
 def compare_with(name: str) -> None:
-    """Put a model beside the open one, its heads ordered by their difference; "" takes it away."""
+    """Compare with a model and sort the heads by difference; "" ends the comparison."""
     if name:
         session.change(with_=name, with_head=None, measure="differs", by_measure=True)
     else:
@@ -114,9 +115,9 @@ def compare_with(name: str) -> None:
 
 
 def pair_of(view: View) -> Pair | None:
-    """The view and the other model's; None where none was chosen, or it cannot be shown.
+    """The view and the other model's view; None if none was chosen or it cannot be shown.
 
-    What is wrong with it is said in its place.
+    An error is shown in its place.
     """
     name = for_this_session(view.choices(HeadsChoices).with_)
     if name in ("", view.loaded.name):
@@ -132,9 +133,9 @@ def pair_of(view: View) -> Pair | None:
 
 
 def _shared_target(view: View, name: str) -> str | None:
-    """What the other model is given to read besides the sentence: what this one has written.
+    """The target text for the other model: this model's output.
 
-    So both are asked the same at every position. Only what reads a source can read a translation.
+    Both models then predict the same positions. None unless the model has a source sequence.
     """
     theirs = cache.open_model(name)
     if ("src" in theirs.model.reads) != bool(view.trace.src_tokens):
@@ -143,7 +144,7 @@ def _shared_target(view: View, name: str) -> str | None:
 
 
 def _state(view: View, run: Run, compared: Versus | None, role: Role) -> State:
-    """The choices for the other picture: the same place, as far as the other model has it."""
+    """The state for the other picture: the same selection, if the other model has it."""
     chosen = view.choices(HeadsChoices)
     row = view.row if view.state.row != FREE else FREE
     place: dict[str, object] = {"layer": None, "head": None, "pins": (), "row": None, "key": None}
@@ -163,7 +164,8 @@ def _state(view: View, run: Run, compared: Versus | None, role: Role) -> State:
 def _open_there(
     view: View, run: Run, compared: Versus, wanted: tuple[int, int] | None
 ) -> tuple[int, int] | None:
-    """The head that is open in the other picture: the same number, the chosen, the most similar."""
+    """The open head of the other picture: the same index, the chosen one, or the most similar
+    one."""
     if compared.by_number:
         return view.layer, view.head
     layers, heads = compared.shapes[1]
@@ -174,7 +176,8 @@ def _open_there(
 
 
 def take_clicks(pair: Pair) -> bool:
-    """Put what was just chosen in the other model's picture into the state; whether it was."""
+    """Store a selection from the other model's picture in the state; return whether there was
+    one."""
     choice = Opened(pair.other, pair.differs)
     chosen = sent_selection(BESIDE, shape_of(choice), len(choice.aggregates))
     if chosen is None:
@@ -191,7 +194,7 @@ def take_clicks(pair: Pair) -> bool:
 
 
 def _here(pair: Pair, chosen: HeadsSelection) -> HeadsSelection:
-    """What was chosen there as this model counts its tokens."""
+    """A selection in the other picture, converted to this model's tokens."""
     compared = pair.compared
     if chosen.query is None or compared is None:
         return replace(chosen, query=None, key=None)
@@ -201,9 +204,9 @@ def _here(pair: Pair, chosen: HeadsSelection) -> HeadsSelection:
 
 
 def go_down(pair: Pair) -> None:
-    """To the Cell page of the other model, where the way down was just taken in its picture.
+    """Go to the Cell page of the other model if a cell's link was clicked in its picture.
 
-    The two models swap places then, since the other pages are about the first.
+    The two models then swap places, since all other pages show the first one.
     """
     choice = Opened(pair.other)
     place = sent_cell(BESIDE, shape_of(choice))
@@ -217,14 +220,14 @@ def go_down(pair: Pair) -> None:
 
 
 def swap(pair: Pair) -> None:
-    """Let the two models change places: what is open beside is then the first."""
+    """Swap the two models."""
     view, other = pair.view, pair.other
     session.change_site(model=other.loaded.name, with_=view.loaded.name, site=other.kind)
     session.change(layer=other.layer, head=other.head, target=view.target)
 
 
 def linked_pair(pair: Pair) -> None:
-    """Both models on the sentence, side by side."""
+    """Both models side by side, for the same sentence."""
     sides = (pair.view, KEY), (pair.other, BESIDE)
     for column, (each, key) in zip(st.columns(2, gap="large"), sides, strict=True):
         with column:
@@ -246,7 +249,7 @@ def linked_pair(pair: Pair) -> None:
 
 
 def _writing(pair: Pair, each: View) -> View:
-    """The view whose line says what a model writes: the other one reads what this one wrote."""
+    """The view for the line with a model's output: the other model reads this one's output."""
     if each is pair.view or each.target in (None, pair.view.target):
         return each
     written = cache.trace(replace(each.run, target=None))

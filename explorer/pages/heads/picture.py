@@ -36,7 +36,7 @@ SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
 
 def take_clicks(view: View, key: str = KEY) -> bool:
-    """Put what was just chosen in a picture into the state; whether anything was."""
+    """Store a selection from a picture in the state; return whether there was one."""
     choice = Opened(view)
     chosen = sent_selection(key, shape_of(choice), len(choice.aggregates))
     if chosen is None:
@@ -46,10 +46,10 @@ def take_clicks(view: View, key: str = KEY) -> bool:
 
 
 def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
-    """To the Cell page, where the way down into a cell was just taken in a picture.
+    """Go to the Cell page if a cell's link was just clicked in a picture.
 
-    `left` is the view to the left of this one: the two sentences then swap places, since the other
-    pages are about the first.
+    `left` is the view to the left of this one: the two sentences then swap places, since all other
+    pages show the first one.
     """
     place = sent_cell(key, shape_of(Opened(view)))
     if place is None:
@@ -64,7 +64,7 @@ def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
 
 
 def tokens_at(choice: Opened, row: int, column: int) -> tuple[int, int]:
-    """The tokens of a cell: in a picture of words, the first of each."""
+    """The query and key tokens of a cell; in a picture by word, the first token of each word."""
     if choice.words is None:
         return row, column
     return choice.words[0].starts[row], choice.words[1].starts[column]
@@ -79,7 +79,7 @@ def shape_of(choice: Opened) -> tuple[int, int, int, int]:
 
 
 def by_token(choice: Opened, chosen: HeadsSelection) -> HeadsSelection:
-    """What was chosen in a picture of words: the row and the key are the words' first tokens."""
+    """A selection converted from words to tokens: the first token of each word."""
     if choice.words is None:
         return chosen
     queries, keys = choice.words
@@ -91,7 +91,7 @@ def by_token(choice: Opened, chosen: HeadsSelection) -> HeadsSelection:
 
 
 def _by_word(choice: Opened) -> HeadsSelection:
-    """The selection as the picture counts: in words where it shows those."""
+    """The selection in the picture's units: by word if the picture is by word."""
     chosen = choice.selection
     if choice.words is None:
         return chosen
@@ -104,7 +104,7 @@ def _by_word(choice: Opened) -> HeadsSelection:
 
 
 def linked_heads(choice: Opened, other: Opened | None) -> None:
-    """The heads on this sentence and, where there is one, on the sentence beside it."""
+    """The heads for this sentence and for the second sentence, if any."""
     if other is None:
         draw_heads(choice, KEY)
         return
@@ -117,7 +117,7 @@ def linked_heads(choice: Opened, other: Opened | None) -> None:
 
 
 def draw_heads(choice: Opened, key: str) -> None:
-    """All heads, the shown ones large, as heatmap and as text."""
+    """All heads; the shown ones large, as heatmap and text."""
     view, trace = choice.view, choice.view.trace
     aggregates = choice.aggregates
 
@@ -130,7 +130,7 @@ def draw_heads(choice: Opened, key: str) -> None:
         queries, keys = choice.words
         query_tokens, key_tokens = queries.labels, keys.labels
         starts = np.ix_(queries.starts, keys.starts)
-        if about_to_write is not None:  # what follows a word follows its last token
+        if about_to_write is not None:  # a word's prediction is at its last token
             ends = (*queries.starts[1:], len(about_to_write))
             about_to_write = [about_to_write[end - 1] for end in ends]
 
@@ -159,7 +159,7 @@ def draw_heads(choice: Opened, key: str) -> None:
 
 
 def _small(choice: Opened, key: str) -> Grid | None:
-    """All heads small; None while those of a long text are made, and after that was stopped."""
+    """Thumbnails of all heads; None while computing (long texts) or after a stop."""
     view, by_words = choice.view, choice.words is not None
     if view.trace.patterns_kept:
         return cached.grid_of(view.run, choice.kind, by_words)
@@ -168,7 +168,7 @@ def _small(choice: Opened, key: str) -> Grid | None:
 
 
 def _measures(choice: Opened, key: str) -> dict[HeadMeasure, NDArray[np.float64]] | None:
-    """Maps of layers x heads by the measure's name; None as `_small`."""
+    """Maps [layer, head] by measure; None as in `_small`."""
     view = choice.view
     if view.trace.patterns_kept:
         return cache.measures(view.run, choice.kind)
@@ -179,7 +179,7 @@ def _measures(choice: Opened, key: str) -> dict[HeadMeasure, NDArray[np.float64]
 def _by_layers(
     choice: Opened, name: str, by_words: bool, make: Callable[..., Result]
 ) -> Result | None:
-    """What takes a pass through all layers, with its progress and a button to stop it."""
+    """Run a computation over all layers, with a progress bar and a stop button."""
     view = choice.view
     return running.awaited(
         name,

@@ -1,4 +1,5 @@
-"""What the open head says: one row as a sentence, the head switched off, two heads compared."""
+"""The reading of the open head: one query in a sentence, the ablation switch, two heads
+compared."""
 
 from collections.abc import Sequence
 
@@ -14,8 +15,8 @@ from explorer.ui import controls, session
 
 
 def read_row(choice: Opened) -> str:
-    """The row looked at in one sentence with its numbers, as Markdown; of words, where the picture
-    shows those. What follows a word follows its last token."""
+    """The current query in one sentence with its numbers, as Markdown; by word if the picture is by
+    word. A word's prediction is at its last token."""
     view, shown = choice.view, choice.current
     if shown is None:
         return view.t("heads.closed")
@@ -67,9 +68,9 @@ def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object], l
 
 
 def predictions(view: View) -> list[str] | None:
-    """What each row of the open kind of attention predicts; "" for padding.
+    """The prediction at each query of the open kind of attention; "" for padding.
 
-    None where the rows predict nothing: in an encoder that feeds a decoder, or without a head.
+    None if there are no predictions: in the encoder of an encoder-decoder, or without an LM head.
     """
     if view.site.query_stream != "tgt" or view.trace.predicts is None:
         return None
@@ -78,14 +79,14 @@ def predictions(view: View) -> list[str] | None:
 
 
 def _given(view: View, row: int) -> str | None:
-    """The token that follows in a text that was given, which need not be the predicted one."""
+    """The next token of a given text, which may differ from the predicted one."""
     if view.trace.predicts != "next" or row + 1 >= int(view.trace.tgt_valid.sum()):
         return None
     return view.trace.tgt_str_tokens[row + 1]
 
 
 def switch_off(choice: Opened) -> None:
-    """The switch that silences the head which is read out."""
+    """The switch that ablates the current head."""
     view, shown = choice.view, choice.current
     if shown is None or shown.site is None or shown.head is None:
         return
@@ -107,7 +108,7 @@ def switch_off(choice: Opened) -> None:
 
 
 def difference(choice: Opened) -> None:
-    """Where two heads that are shown side by side disagree; nothing for one or three."""
+    """The difference of two heads shown side by side; nothing for another number of heads."""
     view, shown = choice.view, choice.shown
     if len(shown) != 2:
         return

@@ -1,4 +1,4 @@
-"""Exports of the Heads page: the heads that are shown large as SVG and CSV, the run, the code."""
+"""Exports of the Heads page: the shown heads as SVG and CSV, the run, the code."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ from explorer.ui.share import file_name
 
 
 def take_away(choice: Opened, pair: Pair | None) -> None:
-    """What can be kept of this view beside what every page offers: pictures, numbers, code."""
+    """The page's own exports: pictures, numbers, code."""
     view = choice.view
     if choice.shown:
         st.caption(view.t("take.picture"))
@@ -37,7 +37,7 @@ def take_away(choice: Opened, pair: Pair | None) -> None:
 
 
 def _of_both(choice: Opened, pair: Pair) -> None:
-    """What can be kept of two models: how the open heads differ, and how far all of them do."""
+    """Exports for two models: the difference of the open heads, and of all heads."""
     view, page = pair.view, "heads-versus"
     opened = open_heads(choice, pair)
     if opened is not None:
@@ -50,7 +50,7 @@ def _of_both(choice: Opened, pair: Pair) -> None:
 
 
 def difference(pair: Pair, opened: OpenHeads) -> str:
-    """The picture of how the two open heads differ, as an SVG."""
+    """The difference of the two open heads, as an SVG."""
     view, found, site = pair.view, pair.compared, pair.view.site
     assert found is not None
     one, other = (title(view, each.loaded.name) for each in (view, pair.other))
@@ -90,7 +90,7 @@ def _pictures(choice: Opened) -> None:
 
 
 def differences(pair: Pair) -> bytes:
-    """How far the heads with one number differ, in bits, the most different first, as a CSV."""
+    """The differences of heads with the same index, in bits, the largest first, as a CSV."""
     view, found = pair.view, pair.compared
     assert found is not None
     assert found.difference is not None
@@ -107,7 +107,7 @@ def _download(
     note: str = "",
     page: str = "heads",
 ) -> None:
-    """A button whose file is made when somebody presses it."""
+    """A download button whose file is made on click."""
     label = view.t(f"take.{kind}") + (f" · {note}" if note else "")
     name = file_name(view, page, kind)
     st.download_button(label, make, name, mime, key=f"{page}.take.{kind}", on_click="ignore")
@@ -129,7 +129,7 @@ def _svg(choice: Opened) -> str:
 
 
 def _code(choice: Opened) -> str | None:
-    """The lines that give the numbers of what is open; None where no one function does."""
+    """Python code that computes the open head or aggregate; None if no single function does."""
     shown: Shown | None = choice.current
     view = choice.view
     lines = partial(snippet, view.trace, target=view.target, folder=folder_of(view.loaded))
@@ -146,10 +146,10 @@ def _code(choice: Opened) -> str | None:
 
 
 def folder_of(loaded: LoadedModel) -> Path | None:
-    """Where the lines find a model; None for a shipped one, which its name finds.
+    """The model folder for the exported code; None for a shipped model, which is found by name.
 
-    The folder of an upload is gone, and other machines need not know where a server keeps its
-    models: both get the name of the folder alone.
+    For uploads, whose folder no longer exists, and for models of a server, whose paths are private,
+    only the folder's name is given.
     """
     folder = loaded.folder.absolute()
     if folder.is_relative_to(library.CHECKPOINTS.absolute()):

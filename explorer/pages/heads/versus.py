@@ -1,4 +1,4 @@
-"""What differs between two models on one sentence: heads, the open head, predictions."""
+"""Differences between two models for one sentence: heads, the open head, predictions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ from explorer.ui import controls, session
 from explorer.ui.tables import table
 
 MOST_HEADS = 5
-"""Heads that are named as those which differ most."""
+"""Number of heads listed as differing most."""
 MOST_ROWS = 24
-"""Predictions that are shown as a table; of more, those that differ."""
+"""Most predictions shown in full; beyond that, only those that differ."""
 LEAST = 5e-4
-"""Probability under which a second or third prediction is not worth a word."""
+"""Smallest probability of a second or third prediction that is shown."""
 FORMULA = (
     r"\mathrm{JS}(p, q) = H\!\left(\tfrac{p + q}{2}\right) - \tfrac12\big(H(p) + H(q)\big), "
     r"\qquad H(p) = -\sum_j p_j \log_2 p_j",
@@ -41,7 +41,7 @@ FORMULA = (
 
 
 def verdict(pair: Pair) -> None:
-    """What differs, in two sentences above the pictures, and the heads that differ most."""
+    """The differences in two sentences above the pictures, and the heads that differ most."""
     view = pair.view
     if pair.compared is None:
         _no_counterpart(pair)
@@ -99,14 +99,14 @@ def _names(pair: Pair) -> dict[str, object]:
 
 
 def _other_text(pair: Pair) -> None:
-    """That the other model reads this one's translation."""
+    """A note that the other model reads this one's translation."""
     given = pair.other.target
     if given and given != pair.view.target:
         st.caption(pair.view.t("versus.same_text", **_names(pair)))
 
 
 def _no_counterpart(pair: Pair) -> None:
-    """The other model has no attention like this one; the kind with which both read the text."""
+    """A note that the other model lacks this kind of attention, with a kind that both have."""
     view = pair.view
     role = input_role(view.trace)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -122,7 +122,7 @@ def _no_counterpart(pair: Pair) -> None:
 
 
 def _pieces(pair: Pair) -> None:
-    """How two tokenisations were made comparable."""
+    """A note on how two tokenizations were made comparable."""
     found = pair.compared
     assert found is not None
     if found.queries.whole and found.keys.whole:
@@ -140,7 +140,7 @@ def _pieces(pair: Pair) -> None:
 
 
 def _heads(pair: Pair) -> None:
-    """Which heads differ most, each of them one click away."""
+    """The heads that differ most, as buttons."""
     view, found = pair.view, pair.compared
     assert found is not None
     values = _names(pair)
@@ -188,7 +188,7 @@ def _heads(pair: Pair) -> None:
 
 @dataclass(frozen=True, eq=False)
 class OpenHeads:
-    """The open head of either model on what both read: weights [query piece, key piece]."""
+    """The open head of each model over common pieces: weights [query piece, key piece]."""
 
     mine: tuple[int, int]  # layer, head
     theirs: tuple[int, int]
@@ -198,13 +198,13 @@ class OpenHeads:
 
     @property
     def places(self) -> dict[str, int]:
-        """Both heads, counted from 1, as the texts name them."""
+        """The fields for texts: both heads, counted from 1."""
         mine = {"layer": self.mine[0] + 1, "head": self.mine[1] + 1}
         return mine | {"their_layer": self.theirs[0] + 1, "their_head": self.theirs[1] + 1}
 
 
 def open_heads(choice: Opened, pair: Pair) -> OpenHeads | None:
-    """The open head and the one beside it; None where none is open or can be compared."""
+    """The open heads of both models; None if none is open or comparable."""
     view, found, shown = pair.view, pair.compared, choice.current
     if found is None or not found.comparable:
         return None
@@ -271,7 +271,7 @@ def _open_head(choice: Opened, pair: Pair) -> None:
 
 
 def _piece(pieces: Pieces, token: int) -> int | None:
-    """The piece with this token of the first row."""
+    """The piece that contains this token of the first model."""
     return next((at for at, tokens in enumerate(pieces.one) if token in tokens), None)
 
 
@@ -333,7 +333,7 @@ def _several(top: Sequence[tuple[str, float]], bold: bool) -> str:
 
 
 def _numbers(pair: Pair, found: Sequence[Expectation]) -> dict[str, list[object]]:
-    """The difference of every pair of heads; without those, the predictions, else the pieces."""
+    """The table: the difference of every pair of heads, else the predictions, else the pieces."""
     view, compared = pair.view, pair.compared
     if compared is not None and compared.difference is not None:
         ranked = compared.ranked()

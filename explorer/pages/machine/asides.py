@@ -1,4 +1,4 @@
-"""What else there is to a model: how others write it, its output matrix, its training."""
+"""Asides about a model: implementation variants, its output matrix, its training."""
 
 from collections.abc import Callable, Mapping
 

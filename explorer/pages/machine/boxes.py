@@ -21,11 +21,11 @@ OPENS = {
     "final_norm": "blocks",
     "unembed": "decoding",
 }
-"""The page that explains a part; a part whose page is not in the menu leads nowhere."""
+"""The page that explains a part; a part whose page is not in the menu has no link."""
 
 
 def columns(view: View, towers: tuple[Tower, ...]) -> tuple[Column, ...]:
-    """The towers in words."""
+    """The stacks as columns of labelled boxes."""
     return tuple(_column(view, tower) for tower in towers)
 
 
@@ -50,18 +50,19 @@ def _column(view: View, tower: Tower) -> Column:
 
 
 MOST_IN_FULL = 8
-"""Layers of a stack that are all drawn; of a deeper one the first, the last and a chosen one."""
+"""Most layers drawn in full; for deeper stacks, only the first, the last and a chosen layer."""
 
 
 def in_full(n_layers: int, chosen: int) -> tuple[int, ...]:
-    """The layers of a stack that are drawn part by part, rising."""
+    """The layers of a stack drawn in full, in ascending order."""
     if n_layers <= MOST_IN_FULL:
         return tuple(range(n_layers))
     return tuple(sorted({0, min(chosen, n_layers - 1), n_layers - 1}))
 
 
 def _folded(view: View, tower: Tower, first: int, end: int) -> tuple[str, tuple[Box, ...]]:
-    """Layers `first` to `end` - 1 as one box: how many, the stream's shape, their parameters."""
+    """Layers `first` to `end` - 1 as one box: their number, the stream's shape, their
+    parameters."""
     folded = [station for layer in tower.layers[first:end] for station in layer]
     title = view.t("machine.folded", first=first + 1, last=end)
     name = view.t("machine.folded_layers", count=end - first)
@@ -95,7 +96,7 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
-    """A link to the page of a part, opened at this layer; "" where there is none."""
+    """A link to the page of a part, opened at this layer; "" if there is none."""
     page = OPENS.get(station.what, "")
     if page not in session.page_names():
         return ""
@@ -107,6 +108,6 @@ def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
         state = links.change(state, aside="split", key=None)
     if station.what == "add":
         state = links.change(state, part="residual")
-    # The opening page is at the root: under its own name it does not exist.
+    # The opening page is only reachable at the root, not by its name.
     path = "./" if page == session.opening_page() else page
     return f"{path}?{urlencode(links.write(state))}"

@@ -33,17 +33,17 @@ def layers(config: ModelConfig) -> Count:
 
 @cached
 def swapped(run: Run) -> tuple[swaps.Swapped, ...]:
-    """Every choice of the model exchanged, one at a time. Raises InputProblem."""
+    """The model with each design choice replaced, one at a time. Raises InputProblem."""
     return swaps.swapped(cache.open_model(run.model), cache.trace(run))
 
 
 @cached
 def moments(run: Run) -> history.Moments | None:
-    """The text's loss at the kept steps of the model's training. Raises InputProblem."""
+    """The text's loss at the saved training steps of the model. Raises InputProblem."""
     return history.moments(cache.open_model(run.model), cache.trace(run), cache.open_model)
 
 
 @cached
 def reaches(run: Run) -> tuple[reach.Reach, ...]:
-    """The gradient at every token of a run's longer text, by distance. Raises InputProblem."""
+    """The gradient at every token of the longer text of a run, by distance. Raises InputProblem."""
     return reach.reaches(reach.read_vectors(cache.trace(run)))

@@ -9,9 +9,9 @@ ASIDES = ("differences", "tying", "history")
 
 @dataclass(frozen=True)
 class MachineChoices:
-    """`sizes` is what the calculator counts, as `machine.sizes` reads it; "" is the own model.
-    `unfolded` is the layer of a deep model that is drawn in full between the first and the last.
-    `further` is the aside that is open, `spot` the token whose logits it takes apart.
+    """`sizes` are the calculator's sizes, in the format of `machine.sizes` ("": the open model).
+    `unfolded` is the layer of a deep model drawn in full between the first and the last. `further`
+    is the open aside, `spot` the token whose logits it decomposes.
     """
 
     sizes: str = choice("", str)

@@ -1,4 +1,4 @@
-"""The calculator: parameters of any sizes, FLOPs and bytes by length, tables put to the test."""
+"""The calculator: parameters for any sizes, FLOPs and bytes by length, published tables checked."""
 
 import numpy as np
 import streamlit as st
@@ -24,12 +24,12 @@ LAYERS = (1, 2, 3, 6, 12, 24, 32, 48)
 HIDDEN = (128, 256, 512, 1024, 2048, 3072, 4096, 8192, 11_008, 16_384)
 VOCABULARIES = (0, 100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
 EXAMPLE = (2, 10, 5)
-"""Rows, source tokens and target tokens whose logits are asked for."""
+"""Batch size, source length and target length for the shape of the logits."""
 TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
 
 
 def calculator(view: View) -> None:
-    """Sizes above, the count beside its parts, costs by length below."""
+    """The size controls, the parameter count by part, and costs by length."""
     st.subheader(view.t("machine.calculator"), anchor=False)
     st.markdown(view.t("machine.calculator_lead"))
     config, chosen = _config(view)
@@ -64,7 +64,7 @@ def calculator(view: View) -> None:
 
 
 def _config(view: View) -> tuple[ModelConfig, Sizes]:
-    """The config and the sizes of the link; the loaded model's own where it names none."""
+    """The config and sizes from the link; the loaded model's own by default."""
     own = view.loaded.config
     chosen = parse_sizes(view.choices(MachineChoices).sizes, own)
     if chosen is None:
@@ -124,7 +124,7 @@ def _switch(view: View, chosen: Sizes, name: str) -> None:
 
 
 def _lengths(view: View, costs: list[Cost]) -> None:
-    """Work and memory against the length of the text, with the length from which N² leads."""
+    """Work and memory against text length, with the length from which the N² term dominates."""
     st.markdown(f"**{view.t('machine.lengths')}**")
     x = np.array([each.length for each in costs])
     left, right = st.columns(2, gap="large")
@@ -136,7 +136,7 @@ def _lengths(view: View, costs: list[Cost]) -> None:
     with right:
         st.caption(view.t("machine.memory"))
         kept = {"patterns": "pattern_bytes", "cache": "cache_bytes", "weights": "weight_bytes"}
-        if not costs[0].cache_bytes:  # a model that reads both ways keeps none
+        if not costs[0].cache_bytes:  # a bidirectional model has no KV cache
             del kept["cache"]
         memory = [[getattr(each, field) for field in kept.values()] for each in costs]
         names = [view.t(f"machine.{name}") for name in kept]
@@ -166,7 +166,7 @@ def _curves(
 
 
 def _tables(view: View) -> None:
-    """Tables that are often printed, recounted, and what is wrong with them."""
+    """Frequently published tables, recomputed, with their errors."""
     if not st.toggle(view.t("machine.tables"), key="machine.tables"):
         return
     with st.spinner(view.t("machine.counting")):

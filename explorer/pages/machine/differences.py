@@ -1,4 +1,4 @@
-"""Where implementations differ: each way to write a choice, put into the loaded model."""
+"""Implementation differences: each variant of a design choice, applied to the loaded model."""
 
 import numpy as np
 import streamlit as st
@@ -60,7 +60,7 @@ def differences(view: View) -> None:
 
 
 def _has_layernorm(view: View) -> bool:
-    """Whether there are ways to write the norm at all."""
+    """Whether the norm has variants."""
     return view.loaded.config.norm == "layernorm"
 
 
@@ -69,7 +69,8 @@ def _name(view: View, each: Swapped) -> str:
 
 
 def _rows(view: View, found: tuple[Swapped, ...]) -> list[tuple[str, ...]]:
-    """A choice is named where it begins; what the model has is set in bold, without numbers."""
+    """The table rows: a choice is named in its first row; the model's own variant is bold, without
+    numbers."""
     rows: list[tuple[str, ...]] = []
     before = ""
     for each in found:
@@ -110,7 +111,7 @@ def _reading(view: View, found: tuple[Swapped, ...]) -> None:
 
 
 def _losses(view: View) -> None:
-    """Forms of the loss on the model's own logits; nothing where it fills in."""
+    """Variants of the loss on the model's own logits; nothing for a model that fills in masks."""
     forms = loss_forms(view.trace)
     if not forms:
         return

@@ -1,4 +1,4 @@
-"""How the loaded model was trained: curves from the log in its card."""
+"""Training history of the loaded model: curves from the log in its card."""
 
 import numpy as np
 import streamlit as st
@@ -45,14 +45,14 @@ def history(view: View) -> None:
 
 
 def _starts(found: tuple[Log, ...]) -> list[int]:
-    """The steps done before each run."""
+    """The number of steps before each run."""
     return [sum(log.steps[-1] for log in found[:i]) for i in range(len(found))]
 
 
 def _losses(view: View, found: tuple[Log, ...]) -> None:
     later = view.t("history.later") if len(found) > 1 else ""
     st.markdown(f"{view.t('history.lead', runs=len(found))} {later}")
-    gap = float("nan")  # a new run is a new curve
+    gap = float("nan")  # NaN breaks the curve between runs
     x: list[float] = []
     ys: list[tuple[float, float]] = []
     for start, log in zip(_starts(found), found, strict=True):

@@ -1,4 +1,4 @@
-"""Machine: all parts of the loaded model, their tensors, their parameters, and what they cost."""
+"""Machine: all parts of the loaded model, with tensor shapes, parameters and costs."""
 
 import streamlit as st
 
@@ -21,7 +21,7 @@ from explorer.ui.tables import table
 from models.attention import attend
 
 LONG = 1000
-"""Tokens of the long text that the table of ways compares with."""
+"""Length in tokens of the long text in the comparison of architectures."""
 
 
 def render(view: View) -> None:
@@ -72,7 +72,7 @@ def _drawn(view: View) -> None:
 
 
 def _unfold(view: View, n_layers: int) -> None:
-    """Which layer of a deep model is drawn in full; nothing where all are."""
+    """The control for the layer drawn in full; nothing if all are."""
     if n_layers <= MOST_IN_FULL:
         return
     chosen = min(view.choices(MachineChoices).unfolded, n_layers - 1)
@@ -89,7 +89,7 @@ def _unfold(view: View, n_layers: int) -> None:
 
 
 def _model(view: View) -> list[object]:
-    """All that the model runs, from the rows to the logits, with one of its blocks."""
+    """The code of the model, from token ids to logits, with one block."""
     model = view.loaded.model
     stack = model.last_stack
     block = stack.blocks[0]
@@ -101,7 +101,7 @@ def _model(view: View) -> list[object]:
 
 
 def _ways(view: View) -> None:
-    """What recurrent nets and convolutions need to connect the same words."""
+    """Path lengths and costs of recurrent and convolutional networks for the same words."""
     st.subheader(view.t("machine.ways"), anchor=False)
     st.markdown(view.t("machine.ways_lead"))
     own = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens))
@@ -118,9 +118,9 @@ def _ways(view: View) -> None:
 
 
 def _measured(view: View) -> None:
-    """Training's one step against writing's many, timed with this model when asked for.
+    """One training pass compared with token-by-token decoding, timed with this model on request.
 
-    Nothing for a model that writes nothing token by token.
+    Nothing for a model that does not generate token by token.
     """
     if view.trace.predicts != "next":
         return

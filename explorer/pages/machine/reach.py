@@ -1,4 +1,4 @@
-"""What a long path does to the gradient: a recurrent net and attention read the visitor's text."""
+"""Gradients over long paths: recurrent networks and attention on the user's text."""
 
 import numpy as np
 import streamlit as st
@@ -12,11 +12,12 @@ from explorer.ui import controls
 from explorer.ui.tables import table
 
 VANISHED = 0.01
-"""The part of the neighbour's gradient below which a far token counts as not heard."""
+"""Fraction of the neighbour's gradient below which a distant token counts as having no
+influence."""
 
 
 def gradients(view: View) -> None:
-    """The curves, the factor per token of every net, and what follows from them."""
+    """The curves, the factor per token of every network, and the conclusion."""
     st.markdown(f"**{view.t('reach.title')}**")
     found = cached.reaches(view.run)
     n_tokens = found[0].norms.shape[1]
@@ -79,7 +80,7 @@ def _range(values: np.ndarray) -> str:
 
 
 def _verdict(view: View, found: tuple[Reach, ...]) -> None:
-    """What the numbers of all seeds allow to be said."""
+    """The conclusion supported by the numbers of all seeds."""
     by_kind = {each.kind: each for each in found}
     recurrent, attention = by_kind["recurrent"], by_kind["attention"]
     if recurrent.far.max() < VANISHED < attention.far.min():

@@ -1,4 +1,4 @@
-"""Sizes of a model as a link writes them: what the calculator of the Machine page counts."""
+"""The link format of model sizes, for the calculator of the Machine page."""
 
 import re
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ MOST = {"d_model": 16_384, "n_layers": 128, "d_ff": 131_072, "vocab_size": 1_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """What decides how many parameters a model has; `vocab_size` 0 means its layers alone.
+    """The sizes that determine a model's parameter count; `vocab_size` 0 means its layers only.
 
-    `src_vocab` is the size of an encoder's own vocabulary, 0 where both streams share one.
+    `src_vocab` is the size of an encoder's own vocabulary, 0 if both streams share one.
     """
 
     d_model: int
@@ -57,8 +57,8 @@ class Sizes:
     def config(self) -> ModelConfig:
         """A config of these sizes: pre-norm RMSNorm with SwiGLU, else post-norm LayerNorm.
 
-        For layers alone, of a model around them. Raises ValueError, as ModelConfig does, for
-        heads that do not divide.
+        For layers only, a placeholder vocabulary is used. Raises ValueError, as ModelConfig does,
+        if the number of heads does not divide the width.
         """
         family = next(
             name for name, kind in FAMILIES.items() if ("src" in kind.reads) == self.has_encoder
@@ -74,14 +74,14 @@ class Sizes:
             norm="rmsnorm" if self.swiglu else "layernorm",
             norm_placement="pre" if self.swiglu else "post",
             final_norm=self.final_norm,
-            positions="none",  # none of those that are computed has parameters
+            positions="none",  # computed positions have no parameters
             ffn="swiglu" if self.swiglu else "relu",
             bias=self.bias,
             tie_embeddings=self.tied,
         )
 
     def with_size(self, name: str, size: int) -> "Sizes":
-        """One size changed, and the heads with it where they no longer divide."""
+        """Change one size, and the number of heads if it no longer divides the width."""
         changed: dict[str, Any] = {name: size}
         new = replace(self, **changed)
         heads = max(n for n in range(1, new.n_heads + 1) if new.d_model % n == 0)
@@ -91,14 +91,15 @@ class Sizes:
         return replace(new, n_heads=heads, kv_heads=kv)
 
     def with_switch(self, name: str, on: bool) -> "Sizes":
-        """One switch changed: SwiGLU brings a final norm, an encoder takes its vocabulary along."""
+        """Change one switch: SwiGLU adds a final norm, removing the encoder removes its
+        vocabulary."""
         changed: dict[str, Any] = {name: on} | ({"final_norm": on} if name == "swiglu" else {})
         new = replace(self, **changed)
         return new if new.has_encoder else replace(new, src_vocab=0)
 
     def text(self) -> str:
-        """`512-8-8-6-2048-37000-1011`, which `parse_sizes` reads; behind that, where they are not
-        the usual ones, the encoder's vocabulary, the output's bias and the final norm.
+        """`512-8-8-6-2048-37000-1011`, which `parse_sizes` reads, followed by the encoder's
+        vocabulary, the output bias and the final norm unless these are the defaults.
         """
         numbers = (self.d_model, self.n_heads, self.kv_heads, self.n_layers, self.d_ff)
         switches = (self.has_encoder, self.swiglu, self.bias, self.tied)
@@ -141,9 +142,9 @@ PRESETS = {
 
 
 def parse_sizes(text: str, own: ModelConfig) -> Sizes | None:
-    """The sizes that a link names, a preset's or written out; "" and "own" are the model's.
+    """Parse the sizes of a link: a preset's name or numbers; "" and "own" are the model's.
 
-    None for sizes that no model can have.
+    None for impossible sizes.
     """
     if text in ("", OWN):
         return Sizes.of(own)

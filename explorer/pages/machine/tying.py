@@ -1,4 +1,5 @@
-"""Why one matrix can stand at both ends: a logit is a dot product with an embedding."""
+"""Weight tying: one matrix can serve both ends, since a logit is a dot product with an
+embedding."""
 
 import streamlit as st
 
@@ -52,7 +53,7 @@ def one_matrix(view: View) -> None:
 
 
 def _goes_on(view: View, found: Tying) -> list[str]:
-    """What the model does to the product before it is the logit."""
+    """The model's further steps from the product to the logit."""
     cap = view.loaded.config.logit_cap
     biased = [view.t("tying.then_biased")] if found.biased else []
     return biased + ([] if cap is None else [view.t("tying.then_capped", cap=f"{cap:g}")])
