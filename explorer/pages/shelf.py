@@ -1,4 +1,4 @@
-"""My models: what was found on the shelf and in the visitor's folders. It needs no opened model."""
+"""My models: the models found on the shelf and in the user's folders. Needs no open model."""
 
 import streamlit as st
 
@@ -19,7 +19,7 @@ from models.foreign.finding import VARIABLE, missing, without_models
 from models.refusals import Refusal
 
 NAME = "models"
-"""Its address: /models. In the menu of pages it does not stand, but behind that of models."""
+"""Its address: /models. It is linked from the model menu, not from the menu of pages."""
 
 
 def render() -> None:
@@ -37,7 +37,7 @@ def render() -> None:
     by_name = {each.name: each for each in opens if not each.own}
     shipped = [by_name[name] for name in text.in_order(by_name, lang=session.state().lang)]
     st.subheader(_t("shelf.own"), anchor=False)
-    for folder in missing():  # its name alone: visitors need not know where the server has it
+    for folder in missing():  # name only: the server's path is private
         st.warning(_t("shelf.missing", folder=escape(folder.name)), icon=":material/folder_off:")
     for folder in without_models():
         st.warning(_t("shelf.empty", folder=escape(folder.name)), icon=":material/folder_open:")
@@ -67,7 +67,7 @@ def _parameters(count: int) -> str:
 
 
 def _uploaded() -> None:
-    """The visitor's own uploads, and where to upload one more."""
+    """The user's own uploads, and a field for a new one."""
     st.subheader(_t("shelf.uploaded"), anchor=False)
     for name in uploads.own():
         model = cache.open_model(name).model
@@ -97,7 +97,7 @@ def _uploaded() -> None:
         show_problem(problem, session.state().lang)
         return
     change_model(_current(), name)
-    session.visit("heads")  # away from the file, which need not be kept any longer
+    session.visit("heads")  # leaving the page frees the uploaded file
 
 
 def _remove(name: str) -> None:
@@ -107,12 +107,12 @@ def _remove(name: str) -> None:
 
 
 def _current() -> str:
-    """The model that is open, without the step of its training."""
+    """The open model, without its training step."""
     return split_step(session.state().model or default_model(cache.models()))[0]
 
 
 def _line(each: Listed) -> None:
-    """One model in numbers, and the buttons that open it."""
+    """One model with its numbers, and buttons to open it."""
     warning = ""
     if each.lacks_tokens:
         sizes = {"count": f"{each.n_tokens:,}", "size": f"{each.vocab_size:,}"}
@@ -173,7 +173,7 @@ def _numbers(each: Listed) -> str:
 
 
 def _refused(each: Listed, problem: Refusal) -> None:
-    """A model that cannot be opened: why, and the command that helps where there is one."""
+    """A model that cannot be opened: the reason, and a command that helps, if any."""
     command = str(problem.values.get("command", ""))
     why = text.refusal(problem, lang=session.state().lang).removesuffix(command).rstrip(":： ")
     with st.container(border=True):
@@ -189,5 +189,5 @@ def _title(name: str) -> str:
 
 
 def megabytes(n_bytes: int) -> str:
-    """Bytes in words, in units of 1000: 98.4 MB, 1.2 GB."""
+    """Format bytes in units of 1000: 98.4 MB, 1.2 GB."""
     return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 1e9 else f"{n_bytes / 1e6:.1f} MB"

@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None] | None
 
 @dataclass(frozen=True)
 class Asked:
-    """Two runs and the question put to them; `backwards`: the first run is the one patched."""
+    """Two runs and the position whose answer is compared; `backwards`: the first run is patched."""
 
     run: Run
     second: str
@@ -34,7 +34,8 @@ class Asked:
 
 @cached
 def offered(run: Run, *, progress: Progress = None) -> str | None:
-    """The sentence of a run with one word exchanged, answered differently. Raises InputProblem."""
+    """A run's sentence with one word replaced, such that the answer changes. Raises
+    InputProblem."""
     loaded = cache.open_model(run.model)
     return exchange.offered(loaded, cache.trace(run), exchanges(), run.target, progress)
 
@@ -70,8 +71,8 @@ def run_of(asked: Asked, what: What, cell: Cell) -> patched.PatchedRun:
 def elsewhere(
     asked: Asked, what: What, cell: Cell, *, progress: Progress = None
 ) -> tuple[tuple[int, ...], np.ndarray]:
-    """Of a map by position: the activation of a cell at every other position. Of a map by head: the
-    head of a cell, one position at a time. Raises as `run_of`."""
+    """For a map by position: the activation of a cell at every other position. For a map by head:
+    the head of a cell, one position at a time. Raises as `run_of`."""
     loaded, both = cache.open_model(asked.run.model), pair_of(asked)
     found = patched.misplaced if what in maps.BY_PLACE else patched.by_position
     return found(loaded, both, what, cell, progress)
@@ -93,26 +94,28 @@ def path_run_of(asked: Asked, receiver: Cell, into: Into, sender: Cell) -> patch
 
 @cached
 def network_of(run: Run, *, progress: Progress = None) -> Network:
-    """What flowed into what in a run, by contribution. Raises InputProblem."""
+    """The network of contributions between the vectors of a run. Raises InputProblem."""
     return contribution_network(cache.open_model(run.model), cache.trace(run), progress)
 
 
 @cached
 def explained_of(run: Run, position: int) -> Explained:
-    """The word written at a position, and those read for it. Raises InputProblem; IndexError."""
+    """The word generated at a position, and the words read for it. Raises InputProblem;
+    IndexError."""
     return explained(cache.open_model(run.model), cache.trace(run), position)
 
 
 @cached
 def rankings_of(run: Run, position: int, *, progress: Progress = None) -> Rankings:
-    """Five rankings of the words read for a written one. Raises as `explained_of`."""
+    """Five rankings of the words read for a generated word. Raises as `explained_of`."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return rank(loaded, traced, position, network_of(run), progress)
 
 
 @cached
 def deletion_of(run: Run, position: int, how: How, *, progress: Progress = None) -> Deletion:
-    """The test of those rankings. Raises as `explained_of`; ValueError where no word was read."""
+    """The deletion test of these rankings. Raises as `explained_of`; ValueError if no word was
+    read."""
     ranked = rankings_of(run, position)
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return delete(loaded, traced, ranked.asked, ranked.scores, how, progress)

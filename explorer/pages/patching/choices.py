@@ -11,7 +11,7 @@ from explorer.analysis.patching.paths import INTO
 from explorer.exhibits.choices import RefusedError, choice, one_of, whole
 
 MOST_PLACES = 400
-"""Pairs of positions in an alignment by hand."""
+"""Pairs of positions in a manual alignment."""
 _CELL = re.compile(r"(src|tgt|encoder|decoder|cross)-([0-9]{1,3})-([0-9]{1,4})")
 
 
@@ -29,7 +29,7 @@ def parse_places(text: str) -> Places:
 
 
 def format_places(places: Places | None) -> str:
-    """What `parse_places` reads."""
+    """The inverse of `parse_places`."""
     return "_".join(f"{a}-{b}" for a, b in places or ())
 
 
@@ -49,7 +49,7 @@ def parse_cell(text: str) -> Cell:
 
 
 def format_cell(cell: Cell | None) -> str:
-    """What `parse_cell` reads."""
+    """The inverse of `parse_cell`."""
     if cell is None:
         return ""
     name, row, column = cell
@@ -59,12 +59,11 @@ def format_cell(cell: Cell | None) -> str:
 
 @dataclass(frozen=True)
 class PatchingChoices:
-    """`second` is the other sentence ("" one that is offered), `align` which of its tokens belong
-    to which of the first, `into` the run that is patched, `what` the kind of activation, `cell`
-    the patch that is looked at, `asked` the position whose answer counts. A path leads from the
-    head `sender` into an input (`into_head`) of the head `receiver`. `written` is a position whose
-    written word is followed back, `edge_share` the percentage from which an edge is drawn, `how`
-    words are taken away.
+    """`second` is the second sentence ("": the suggested one), `align` the alignment of its tokens
+    with the first, `into` the patched run, `what` the kind of activation, `cell` the selected
+    patch, `asked` the position whose answer is compared. A path leads from the head `sender` into
+    an input (`into_head`) of the head `receiver`. `written` is the position of the word traced
+    back, `edge_share` the least percentage of an edge, `how` the method of removing words.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("patch", "paths", "flow")

@@ -1,4 +1,4 @@
-"""Flow: from a written word back to the words read, and which account of it stands the test."""
+"""Flow: from a generated word back to the words read, and a test of the explanations."""
 
 import numpy as np
 import streamlit as st
@@ -29,13 +29,13 @@ from explorer.ui.stage import hero
 from explorer.ui.tables import table
 
 FLAT = 0.02
-"""A probability that moves by less is said not to fall."""
+"""Smallest change of a probability that counts as a fall."""
 TIE = 0.005
-"""Areas that differ by less are called alike."""
+"""Largest difference of areas that count as equal."""
 
 
 def back_to_the_words(view: View) -> None:
-    """The part: a written word, the graph, five rankings, and the test of each."""
+    """Draw this part: a generated word, the graph, five rankings, and the test of each."""
     controls.sentence_line(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         position = _pick_word(view)
@@ -74,7 +74,7 @@ def back_to_the_words(view: View) -> None:
 
 
 def _network(view: View) -> Network | None:
-    """The network of contributions; None while it is computed, and for a text that is too long."""
+    """The network of contributions; None while computing, or if the text is too long."""
     try:
         return running.awaited(
             "patching.network",
@@ -89,7 +89,7 @@ def _network(view: View) -> Network | None:
 
 
 def _pick_word(view: View) -> int:
-    """The position at which the word was written: by its word, marks last of all."""
+    """The control for the position of a generated word, special tokens last."""
     trace, n_real = view.trace, int(view.trace.tgt_valid.sum())
     fills = trace.predicts == "same"
     masks = [at for at in range(n_real) if trace.tgt_tokens[at] == trace.marks.mask]
@@ -113,7 +113,7 @@ def _pick_word(view: View) -> int:
 
 
 def _word(view: View, place: int) -> str:
-    """The token that was written at a position, or the one at it, without logits."""
+    """The token predicted at a position, or the token at it if the model has no logits."""
     trace = view.trace
     if trace.predicts is None:
         return trace.tgt_str_tokens[place]
@@ -137,7 +137,7 @@ def _pick_least(view: View) -> float:
 
 
 def _reading(view: View, network: Network, position: int) -> str:
-    """The two words that most came from, and how much came from each stream."""
+    """The reading: the two words that contributed most, and the share of each stream."""
     shares = network.reached(network.node("tgt", position))[0]
     first, second = (int(at) for at in np.argsort(-shares, kind="stable")[:2])
     said_of = [
@@ -160,7 +160,7 @@ def _reading(view: View, network: Network, position: int) -> str:
 
 
 def _own(view: View, node: int) -> tuple[tuple[str, ...], int]:
-    """The row of a node, and its place in that row."""
+    """The token sequence of a node, and its position."""
     n_src = len(view.trace.src_tokens)
     if node < n_src:
         return view.trace.src_str_tokens, node
@@ -168,7 +168,7 @@ def _own(view: View, node: int) -> tuple[tuple[str, ...], int]:
 
 
 def _tested(view: View, position: int) -> tuple[Rankings | None, Deletion | None]:
-    """The rankings and the test of each, as far as they are computed."""
+    """The rankings and their tests, each None until computed."""
     st.subheader(view.t("patching.rankings_title"), anchor=False)
     ranked = running.awaited(
         "patching.rankings",
@@ -216,7 +216,7 @@ def _tested(view: View, position: int) -> tuple[Rankings | None, Deletion | None
 
 
 def _strips(view: View, ranked: Rankings) -> None:
-    """One strip a ranking over the words, each scaled to its own largest score."""
+    """One strip of words per ranking, each scaled to its own largest score."""
     tokens, stream = _labels(view, ranked), ranked.asked.stream
     blocks = [
         Block(
@@ -239,7 +239,7 @@ def _labels(view: View, ranked: Rankings) -> list[str]:
 
 
 def _verdict(view: View, ranked: Rankings, deleted: Deletion) -> None:
-    """Which ranking makes the probability fall fastest, and what random orders do."""
+    """Which ranking makes the probability fall fastest, compared with random orders."""
     mean, spread = deleted.chance
     with st.container(key="reading-patching-test"):
         st.markdown(_said_of(view, ranked, deleted))
@@ -280,7 +280,7 @@ def _verdict(view: View, ranked: Rankings, deleted: Deletion) -> None:
 
 
 def _said_of(view: View, ranked: Rankings, deleted: Deletion) -> str:
-    """Which ranking makes the probability fall fastest; or that nothing makes it fall."""
+    """Which ranking makes the probability fall fastest, or that none does."""
     every = np.stack([each.probs for each in (*deleted.curves.values(), *deleted.random)])
     before, after = float(every[0, 0]), float(every[0, -1])
     if np.abs(every - before).max() < FLAT:
@@ -302,7 +302,7 @@ def _said_of(view: View, ranked: Rankings, deleted: Deletion) -> str:
 
 
 def _better(view: View, deleted: Deletion) -> str:
-    """How many rankings are better than chance, with the rate of false alarms."""
+    """How many rankings are better than chance, with the false positive rate."""
     n_words, better = len(deleted.random[0].order), len(deleted.better)
     if not better and deleted.n_orders <= len(deleted.random):
         return view.t("patching.test_few", words=n_words, count=deleted.n_orders)

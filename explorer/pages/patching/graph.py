@@ -1,4 +1,4 @@
-"""The graph of a written word: which vectors carried it, from the words read up to it."""
+"""The flow graph of a generated word: the vectors that led to it from the words read."""
 
 from explorer.analysis.patching.network import Network
 from explorer.exhibits.view import View
@@ -11,12 +11,12 @@ from models.hooks import AttentionSite
 from models.rows import Stream
 
 APART = 0.6
-"""Columns of nothing between the two streams."""
+"""Blank columns between the two streams."""
 
 
 class Places:
-    """Where each vector of a network is drawn: a column a word, a level a sublayer, the target's
-    levels above the source's."""
+    """The place of each vector in the graph: one column per word, one level per sublayer, the
+    target's levels above the source's."""
 
     def __init__(self, network: Network) -> None:
         self.n_src = network.n_src
@@ -34,7 +34,7 @@ class Places:
         return node + (APART if self.n_src and node >= self.n_src else 0)
 
     def level(self, node: int, below: int) -> float:
-        """The level of a node of which so many sublayers of all lie below it."""
+        """The level of a node with `below` sublayers below it."""
         stream = self.stream(node)
         own = sum(sublayer < below for sublayer in self.of_stream[stream])
         return own + (self.begins if stream == "tgt" else 0)
@@ -46,7 +46,7 @@ class Places:
 
 
 def draw_graph(view: View, network: Network, position: int, least: float) -> None:
-    """Every edge that carried at least `least` of the word written at a position."""
+    """Draw every edge with a share of at least `least` in the word generated at a position."""
     places, node = Places(network), network.node("tgt", position)
     trace = view.trace
     tokens = (*trace.src_str_tokens, *trace.tgt_str_tokens)
@@ -91,7 +91,7 @@ def draw_graph(view: View, network: Network, position: int, least: float) -> Non
 
 
 def _level(view: View, site: AttentionSite) -> str:
-    """A sublayer in a word and a number."""
+    """The short name of a sublayer."""
     return f"{view.t(f'patching.levels.{site.role}')} {site.layer + 1}"
 
 

@@ -1,4 +1,4 @@
-"""Patching: what one run computed, put into another, and how much of its answer comes with it."""
+"""Patching: activations of one run replaced in another, and the share of the answer recovered."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Single patches: a map of what each brings back, and the run of the one that is looked at."""
+"""Single patches: a map of the share that each recovers, and the run of the selected one."""
 
 import math
 
@@ -43,15 +43,15 @@ from explorer.ui.stage import hero
 
 JOB = "patching.map"
 AT_ONCE = 1e11
-"""Tokens read times parameters up to which the wait (10 s on a slow core) is too short to ask."""
+"""Most tokens times parameters computed without a click (10 s on a slow core)."""
 HALF = 0.5
-"""The share of an answer from which a position is said to carry it."""
+"""Smallest share of the answer at which a position is said to hold it."""
 LITTLE = 0.1
-"""The share of an answer up to which a patch is said to bring back little."""
+"""Largest share of the answer that counts as recovering little."""
 
 
 def single_patches(view: View) -> None:
-    """The part: two sentences, the map, its sentence, the patched run."""
+    """Draw this part: two sentences, the map, its reading, the patched run."""
     found = two_runs(view)
     if found is None:
         return
@@ -87,13 +87,13 @@ def single_patches(view: View) -> None:
 
 
 def nothing_to_bring_back(view: View, both: Pair) -> None:
-    """Both runs answer alike."""
+    """Explain that both runs give the same answer."""
     answer = controls.quoted(view, both.str_answers[0])
     st.info(view.t("patching.alike", answer=answer), icon=":material/lightbulb:")
 
 
 def computed_map(view: View, asked: Asked, both: Pair, what: What) -> Map | None:
-    """The map; None while it is computed, until somebody asks for it, and after it was stopped."""
+    """The map; None until requested, while computing, or after a stop."""
     if not _wanted(view, asked, both, what):
         return None
     return running.awaited(
@@ -106,8 +106,8 @@ def computed_map(view: View, asked: Asked, both: Pair, what: What) -> Map | None
 
 
 def telling(mapped: Map) -> Cell:
-    """The cell that is looked at first: of about the best ones the nearest to the answer, without
-    those that are so by construction: an exchanged word's embedding, the last vector of all."""
+    """The cell selected by default: among the nearly best ones, the nearest to the answer, except
+    those that recover it by construction (a replaced word's embedding, the last vector)."""
     known = [
         (round(float(value), 1), row, float(value), column, part.name)
         for part in mapped.parts
@@ -140,12 +140,12 @@ def _pick_what(view: View, both: Pair) -> What:
 
 
 def _given(what: What, part: Part, row: int) -> bool:
-    """Whether a row of a map is as it is by construction."""
+    """Whether a row of a map has its value by construction."""
     return what == "resid" and (row == 0 or (part.name == "tgt" and row + 1 == len(part.effects)))
 
 
 def _wanted(view: View, asked: Asked, both: Pair, what: What) -> bool:
-    """Whether to compute the map: it is known, or quick, or somebody asked for it."""
+    """Whether to compute the map: it is cached, quick, or requested."""
     loaded = view.loaded
     n_tokens = sum(len(each[1]) for each in both.str_tokens.values())
     n_patches = n_cells(loaded, both, what)
@@ -160,7 +160,7 @@ def _wanted(view: View, asked: Asked, both: Pair, what: What) -> bool:
 
 
 def _reading(view: View, both: Pair, mapped: Map) -> str:
-    """What the map says, in one or two sentences."""
+    """The reading of the map, in one or two sentences."""
     if mapped.what == "resid":
         return in_a_row(
             [
@@ -184,8 +184,7 @@ def _reading(view: View, both: Pair, mapped: Map) -> str:
 
 
 def beside_chance(view: View, mapped: Map, effect: float) -> str:
-    """Whether a patch brings back more than every activation from the wrong place; "" where there
-    was no such activation."""
+    """Whether a patch recovers more than every misplaced activation; "" if there are none."""
     most = mapped.chance[2]
     if math.isnan(most):
         return ""
@@ -194,8 +193,8 @@ def beside_chance(view: View, mapped: Map, effect: float) -> str:
 
 
 def _carrying(mapped: Map) -> float:
-    """What the word that brings back most still brings back in the last layer in which that is half
-    of the answer."""
+    """The share recovered at the best word's position in the last layer in which it is at least
+    half of the answer."""
     known = np.nan_to_num(mapped.parts[0].effects, nan=-np.inf)
     column = int(known[0].argmax())
     rows = np.flatnonzero(known[:, column] >= HALF)
@@ -203,7 +202,7 @@ def _carrying(mapped: Map) -> float:
 
 
 def _carried(view: View, both: Pair, mapped: Map) -> str:
-    """How long the word that was exchanged carries the answer by itself."""
+    """Up to which layer the replaced word alone determines the answer."""
     part = mapped.parts[0]
     known = np.nan_to_num(part.effects, nan=-np.inf)
     column = int(known[0].argmax())
@@ -221,10 +220,10 @@ def _carried(view: View, both: Pair, mapped: Map) -> str:
 
 
 def _arrived(view: View, both: Pair, mapped: Map) -> str:
-    """In which layer the answer reaches the position that says it."""
+    """The layer in which the answer reaches the predicting position."""
     effects = mapped.parts[-1].effects[:, both.question.places[1]]
     rows = np.flatnonzero(effects >= HALF)
-    if not rows.size or rows[0] == 0:  # it was there from the beginning
+    if not rows.size or rows[0] == 0:  # it was there from the first layer
         return ""
     row = int(rows[0])
     return view.t(
@@ -236,7 +235,7 @@ def _arrived(view: View, both: Pair, mapped: Map) -> str:
 
 
 def chance(view: View, mapped: Map) -> None:
-    """What misplaced activations bring back."""
+    """The control: the shares recovered by misplaced activations."""
     mean, spread, most = mapped.chance
     if math.isnan(mean):
         st.caption(view.t("patching.no_chance"))
@@ -250,7 +249,7 @@ def chance(view: View, mapped: Map) -> None:
 
 
 def _run(view: View, asked: Asked, both: Pair, mapped: Map, shown: Cell) -> None:
-    """The patched run: what it finds probable, what it writes, and its own control."""
+    """The patched run: its probabilities, its output, and its own control."""
     st.subheader(view.t("patching.run_title"), anchor=False)
     if math.isnan(mapped.effect(shown)):
         st.caption(view.t("patching.no_patch"))
@@ -268,7 +267,7 @@ def _run(view: View, asked: Asked, both: Pair, mapped: Map, shown: Cell) -> None
 
 
 def _elsewhere(view: View, asked: Asked, both: Pair, what: What, shown: Cell) -> None:
-    """One strip: the same activation at other positions, or the head one position at a time."""
+    """A strip: the same activation at other positions, or the head one position at a time."""
     placed = what in BY_PLACE
     found = running.awaited(
         "patching.elsewhere",
@@ -280,7 +279,7 @@ def _elsewhere(view: View, asked: Asked, both: Pair, what: What, shown: Cell) ->
     if found is None:
         return
     places, shares = found
-    if len(places) < (1 if placed else 2):  # a single position is the head itself
+    if len(places) < (1 if placed else 2):  # a single position equals the whole head
         return
     if placed:
         stream = stream_of(shown[0])

@@ -1,4 +1,4 @@
-"""Paths: what one head hands to another, through the query, key or value of the second."""
+"""Path patching: the effect of one head on another through the latter's query, key or value."""
 
 import math
 
@@ -31,7 +31,8 @@ from explorer.ui.stage import hero
 
 
 def head_to_head(view: View) -> None:
-    """The part: a receiver, a map of the senders, its sentence, the run with one path patched."""
+    """Draw this part: a receiver, a map of the senders, its reading, the run with one path
+    patched."""
     found = two_runs(view)
     if found is None:
         return
@@ -105,7 +106,7 @@ def _pick_input(view: View) -> Into:
 
 
 def _pick_receiver(view: View, heads: Map, into: Into) -> Cell | None:
-    """Which head receives: those come first whose own output brings back most."""
+    """The control for the receiver, sorted by the share that each head's output recovers."""
     reached = {(site.role, site.layer) for site in receivers(view.loaded, into)}
     cells = [
         (part.name, row, column)
@@ -134,7 +135,7 @@ def _pick_receiver(view: View, heads: Map, into: Into) -> Cell | None:
 
 
 def _input_words(view: View, into: Into) -> str:
-    """An input of a head within a sentence."""
+    """The name of a head's input, for use in a sentence."""
     words = view.t(f"patching.whats.{into}")
     return words[0].lower() + words[1:]
 

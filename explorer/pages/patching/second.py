@@ -1,4 +1,4 @@
-"""The second sentence: offered, typed, aligned; and the question that is put to both runs."""
+"""The second sentence (suggested, typed, aligned), and the position compared in both runs."""
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -19,10 +19,10 @@ from explorer.ui.stage import hero
 
 
 def two_runs(view: View) -> tuple[Asked, Pair, DeltaGenerator] | None:
-    """The two sentences and what they are asked, with the controls that choose them.
+    """The two runs and their comparison, with the controls that choose them.
 
-    Third comes the row of these controls, which has room for one more. None where there is no
-    second sentence yet, or it cannot be read: the page says so.
+    The third value is the container of these controls, with room for one more. None, with a
+    message, if there is no second sentence yet or it cannot be read.
     """
     chosen = view.choices(PatchingChoices)
     offered = _offered(view)
@@ -54,7 +54,7 @@ def two_runs(view: View) -> tuple[Asked, Pair, DeltaGenerator] | None:
 
 
 def _offered(view: View) -> str | None:
-    """A second sentence that the page has found; None where it found none, or is still looking."""
+    """A second sentence found by the page; None if there is none, or while searching."""
     return running.awaited(
         "patching.offered",
         view.run,
@@ -110,7 +110,7 @@ def _say(view: View, both: Pair, second_text: str) -> None:
 
 
 def _pick_question(view: View, both: Pair, backwards: bool) -> None:
-    """Which position's answer counts: those where the runs differ are marked."""
+    """The control for the compared position; positions where the runs differ are marked."""
     side = 1 if backwards else 0
     by_place = {each.places[side]: each for each in both.questions}
     shown = {
@@ -152,7 +152,7 @@ def _pick_direction(view: View) -> None:
 
 
 def _align(view: View, both: Pair, backwards: bool) -> None:
-    """For sentences of different length: which tokens belong together, said and changed."""
+    """For sentences of different length: shows and edits the token alignment."""
     stream = view.loaded.model.reads[0]
     tokens, places = both.str_tokens[stream], both.places[stream]
     if backwards:
@@ -160,7 +160,7 @@ def _align(view: View, both: Pair, backwards: bool) -> None:
     chosen = view.choices(PatchingChoices).align
     exchanged = sum(tokens[0][a] != tokens[1][b] for a, b in places)
     if both.same_length and chosen is None and exchanged <= 1:
-        return  # nothing that anybody would align otherwise
+        return  # the alignment is obvious
     alone = [controls.quoted_at(view, tokens[1], at) for at in _missing(places, 1, tokens[1])]
     if not both.same_length:
         st.caption(
@@ -205,5 +205,5 @@ def _missing(places: tuple[tuple[int, int], ...], side: int, tokens: tuple[str, 
 def _change_align(text: str) -> None:
     try:
         session.change(align=parse_places("_".join(text.split())) if text.strip() else None)
-    except RefusedError:  # the box shows what is in force again
+    except RefusedError:  # the box shows the current value again
         return

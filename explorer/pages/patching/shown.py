@@ -1,4 +1,4 @@
-"""What the parts of the page share: a patch in words, and what a patched run says."""
+"""Shared by the parts of the page: names of patches, and results of a patched run."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,24 +19,24 @@ from models.rows import Stream
 
 
 def said(share: float) -> str:
-    """A share that came back, which may be below nothing: −12 %."""
+    """Format a recovered share, which may be negative: −12 %."""
     return whole_percent(round(share, 2) + 0.0).replace("-", "−")
 
 
 def part_name(view: View, name: str) -> str:
-    """A part of a map in words."""
+    """The name of a part of a map."""
     return view.stream(name) if name in ("src", "tgt") else view.t(f"kinds.{name}")
 
 
 def row_name(view: View, what: What, row: int) -> str:
-    """A row of a map in words: the stream behind a layer, or a layer."""
+    """The name of a row of a map: the residual stream after a layer, or a layer."""
     if what != "resid":
         return view.t("patching.in_layer", layer=row + 1)
     return view.t("patching.embedding" if row == 0 else "patching.after_layer", layer=row)
 
 
 def column_labels(both: Pair, stream: Stream) -> list[str]:
-    """The tokens of the patched text; where another one stands in the other, that one before."""
+    """The tokens of the patched text; where the other text differs, its token comes first."""
     theirs, own = both.str_tokens[stream]
     source = {b: theirs[a] for a, b in both.places[stream]}
     return [
@@ -51,14 +51,14 @@ def stream_of(name: str) -> Stream:
 
 
 def head_words(view: View, cell: Cell) -> str:
-    """A head within a sentence."""
+    """The name of a head, for use in a sentence."""
     kind = view.t(f"kinds.{cell[0]}")
     kind = kind[0].lower() + kind[1:]
     return view.t("patching.head_words", kind=kind, layer=cell[1] + 1, head=cell[2] + 1)
 
 
 def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
-    """A cell of a map in words."""
+    """The name of a cell of a map."""
     name, row, column = cell
     if what in BY_HEAD:
         return view.t(
@@ -77,7 +77,7 @@ def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
 
 
 def run_tables(view: View, found: PatchedRun) -> None:
-    """What a patched run finds probable and writes, beside the two runs it stands between."""
+    """Probabilities and output of a patched run, compared with the two original runs."""
     names = [view.t(f"patching.run_{name}") for name in ("first", "second", "patched")]
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -97,7 +97,7 @@ def run_tables(view: View, found: PatchedRun) -> None:
 
 
 def blocks(view: View, both: Pair, mapped: Map) -> list[Block]:
-    """The rectangles of a map, as the figure takes them."""
+    """A map as the blocks of `figures.patching.effect_map`."""
     found = []
     for part in mapped.parts:
         stream = None if mapped.what in BY_HEAD else stream_of(part.name)
@@ -116,7 +116,7 @@ def draw_map(
     name: str,
     choose: Callable[[Cell], None],
 ) -> None:
-    """A map with one cell outlined; a click hands another one to `choose`."""
+    """Draw a map with one cell outlined; a click passes a cell to `choose`."""
     names = [part.name for part in mapped.parts]
     cells = [
         (part.name, row, column)
@@ -131,7 +131,7 @@ def draw_map(
         dark=view.dark,
         words=view.words("figures.effect_map"),
     )
-    # A new key for each click: the chart forgets it, so that the same cell can be clicked again.
+    # A new key per click resets the chart's click, so that the same cell can be clicked again.
     turn = st.session_state.setdefault(f"{name}.turn", 0)
     key = f"{name}.{turn}"
     controls.chart(

@@ -1,4 +1,4 @@
-"""One step of the path: what is asked, what is drawn, and where one can go on alone."""
+"""One step of the guided tour: its question, its picture, and the page for further exploration."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ def _checksum(text: str) -> int:
 class Question:
     """Options in words (Markdown), all different, one of them right.
 
-    Their order is that of a checksum of their names: always the same, and no position is right more
-    often than another. `names` are the same in every language; `mark` is a short name of this very
+    They are ordered by a checksum of their names: deterministic, without a preferred position of
+    the right one. `names` are the same in every language; `mark` is a short identifier of this
     question.
     """
 
@@ -40,7 +40,7 @@ class Question:
 
     @property
     def mark(self) -> str:
-        """Four letters or digits that another question would hardly have."""
+        """Four letters or digits, a short hash of the question."""
         number, letters = _checksum("\n".join((*self.names, self.names[self.right]))), ""
         for _ in range(4):
             number, digit = divmod(number, len(_DIGITS))
@@ -51,10 +51,10 @@ class Question:
 def question(
     step: str, right: str, wrong: Sequence[str], names: Mapping[str, str] | None = None
 ) -> Question | None:
-    """A question with the first of `wrong` that differ from `right` and each other.
+    """A question with the first of `wrong` that differ from `right` and from each other.
 
-    `names` are those of options whose words differ between languages. None where fewer than two
-    options are wrong: then there is nothing to choose.
+    `names` are language-independent names of the options. None if there are fewer than two wrong
+    options.
     """
     others = [each for each in dict.fromkeys(wrong) if each != right][: MOST_OPTIONS - 1]
     if len(others) < 2:
@@ -66,10 +66,11 @@ def question(
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """A step on one run. `values` fill its words; `picture(answered)` draws what may be seen before
-    the answer, and all of it afterwards; `place` are the choices with which its page goes on.
+    """A step on one run.
 
-    `told` is the word that explains the answer, where a step has several.
+    `values` fill its words; `picture(answered)` draws the picture, without what would reveal the
+    answer until `answered`; `place` are the choices with which its page opens. `told` selects the
+    explanation if a step has several.
     """
 
     question: Question
@@ -81,9 +82,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Step:
-    """One step: `find` computes it (see `analysis.path`), `pose` turns what was found into a
-    question and a picture. `page` is where one can go on alone, `formula` LaTeX, `telling` the
-    lesson of `assets/lessons/telling.toml` whose sentences show it ("": a first visit's does).
+    """One step: `find` computes it (see `analysis.path`), `pose` turns the result into a question
+    and a picture. `page` is the page for further exploration, `formula` LaTeX, `telling` the lesson
+    of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence does).
 
     Its words are at `path.steps.<id>`: title, lead, ask and told.
     """
@@ -106,7 +107,8 @@ def step(
     told: tuple[str, ...] = ("told",),
     telling: str = "",
 ) -> Step:
-    """A step whose `pose` takes what its `find` gives; `told` are the words that can explain it."""
+    """Make a step whose `pose` takes the result of its `find`; `told` are its possible
+    explanations."""
     posed = cast(Callable[[View, Any], Asked | None], pose)
     return Step(name, page, find, posed, formula, told, telling)
 

@@ -1,4 +1,4 @@
-"""Chapter 1 of the path: what attention is."""
+"""Chapter 1 of the guided tour: attention."""
 
 import numpy as np
 

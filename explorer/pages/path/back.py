@@ -1,4 +1,4 @@
-"""The ways to the path: from a page to its chapter, and from the start for newcomers."""
+"""Links to the guided tour: from a page to its chapter, and from Start for newcomers."""
 
 import streamlit as st
 
@@ -25,7 +25,7 @@ def new_here() -> None:
 
 def _way(chapter: str, label: str) -> None:
     if st.button(label, key="path.way", type="tertiary", icon=":material/route:"):
-        # The course imports the analyses of all its steps: only who goes there waits for them.
+        # Imported on click: the course imports the analyses of all its steps.
         from explorer.pages.path.course import CHAPTERS
 
         session.change(lesson=CHAPTERS[chapter][0].id, part="")

@@ -1,4 +1,4 @@
-"""Chapter 4 of the path: norms, blocks and depth."""
+"""Chapter 4 of the guided tour: norms, blocks and depth."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from explorer.ui import controls
 
 
 def _back(names: dict[str, str]) -> dict[str, str]:
-    """The name of each of these words."""
+    """The inverse mapping, from words to names."""
     return {words: name for name, words in names.items()}
 
 

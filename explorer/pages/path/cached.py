@@ -1,4 +1,4 @@
-"""What the path computes, cached by `ui.caching`."""
+"""What the guided tour computes, cached by `ui.caching`."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -14,5 +14,5 @@ Found = TypeVar("Found")
 
 @cached
 def found(run: Run, find: Callable[[LoadedModel, Trace], Found]) -> Found:
-    """What the function of a step finds in a run. Raises InputProblem."""
+    """The result of a step's function on a run. Raises InputProblem."""
     return find(cache.open_model(run.model), cache.trace(run))

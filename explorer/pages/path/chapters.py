@@ -1,4 +1,4 @@
-"""The chapters by name, and which page leads to which: all that other pages ask of the course."""
+"""The chapter names and the chapter of each page; other pages need nothing else of the course."""
 
 NAMES = ("attention", "masks", "positions", "blocks", "writing")
 
@@ -21,4 +21,4 @@ CHAPTER_OF: dict[str, str] = {
     "training": "writing",
     "workshop": "masks",
 }
-"""The chapter that leads to a page, which the page leads back to."""
+"""The chapter that links to a page, and to which the page links back."""

@@ -8,17 +8,17 @@ from typing import ClassVar
 from explorer.exhibits.choices import RefusedError, as_digit, choice, switch
 
 MOST_STEPS = 64
-"""Steps of a sheet, and answers, that a link can hold: more than there are."""
+"""Most steps of a sheet, and answers, in a link; more than exist."""
 MOST_TITLE, MOST_NAME = 100, 40
-"""Characters of a sheet's title and of a learner's name; what is longer is cut."""
+"""Most characters of a sheet's title and of a learner's name; longer ones are cut."""
 _NAME = "[a-z]{1,20}"
 _ANSWER = re.compile(rf"({_NAME})\.([1-9])\.([01])\.([0-9a-z]{{1,7}})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered at a step: which option (from 0), whether it was right, and the mark of the
-    question, which another sentence or model changes."""
+    """The answer to a step: the option (from 0), whether it was right, and the mark of the
+    question, which depends on the sentence and model."""
 
     step: str
     option: int
@@ -43,14 +43,14 @@ def read_answers(text: str) -> tuple[Answer, ...]:
 
 
 def write_answers(answers: tuple[Answer, ...]) -> str:
-    """What `read_answers` reads."""
+    """The inverse of `read_answers`."""
     return "~".join(
         f"{each.step}.{each.option + 1}.{int(each.right)}.{each.mark}" for each in answers
     )
 
 
 def read_sheet(text: str) -> tuple[str, ...]:
-    """Read the names of steps, `causal~look`, in the order in which they are taken; each once."""
+    """Read the names of steps, `causal~look`, in their order, without repeats."""
     names = _parts(text)
     if not all(re.fullmatch(_NAME, name, re.ASCII) for name in names):
         raise RefusedError(text)
@@ -58,7 +58,7 @@ def read_sheet(text: str) -> tuple[str, ...]:
 
 
 def _line(most: int) -> Callable[[str], str]:
-    """Reads one line of at most so many characters."""
+    """Make a reader of one line of at most `most` characters."""
 
     def read(text: str) -> str:
         return " ".join(text.split())[:most].strip()
@@ -68,9 +68,9 @@ def _line(most: int) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class PathChoices:
-    """`lesson` is the step that is open ("" is the first), `answers` what was answered; `sheet` the
-    steps that a teacher picked (none: all of them), with a title, and `solutions`, whether it is
-    printed with its answers. `learner` is the name that somebody typed for a class.
+    """`lesson` is the open step ("" is the first), `answers` the given answers, `sheet` the steps
+    picked by a teacher (empty: all), with a title; `solutions`: print it with answers. `learner` is
+    the name entered for a class.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("steps", "contents", "results", "sheet", "printed", "class")
@@ -82,9 +82,9 @@ class PathChoices:
     learner: str = choice("", _line(MOST_NAME))
 
     def answered(self, step: str) -> Answer | None:
-        """What was answered at a step."""
+        """The answer to a step, if any."""
         return next((each for each in self.answers if each.step == step), None)
 
     def with_answer(self, answer: Answer) -> tuple[Answer, ...]:
-        """`answers` with this one in place of an earlier one at its step."""
+        """`answers` with this one, replacing an earlier one for the same step."""
         return (*(each for each in self.answers if each.step != answer.step), answer)

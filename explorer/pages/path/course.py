@@ -23,7 +23,7 @@ TASK_OF: dict[str, str] = {
     "blocks": "layer_norm",
     "writing": "top_p",
 }
-"""The task of the workshop with which a chapter ends."""
+"""The workshop task at the end of a chapter."""
 
 
 def chapter_of(step: str) -> str:

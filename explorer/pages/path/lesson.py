@@ -1,4 +1,4 @@
-"""One step as a learner sees it: words, a live picture, a question, and then why."""
+"""One step as shown to a learner: text, a live picture, a question, and the explanation."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ RIGHT, WRONG, OPEN = ":material/check_circle:", ":material/cancel:", ":material/
 
 
 def as_it_is(view: View) -> View:
-    """The same sentence in the model as it is: without edits, padding, or a chosen place.
+    """The same sentence in the unedited model, without padding or a selection.
 
     Raises InputProblem.
     """
@@ -32,7 +32,7 @@ def as_it_is(view: View) -> View:
 
 
 def lead(view: View, step: str) -> str:
-    """The two sentences of a step, with the sizes of the model in them."""
+    """The introduction of a step, with the model's sizes filled in."""
     config = view.loaded.config
     sizes = {"heads": config.n_heads, "d_head": config.d_head, "d_model": config.d_model}
     return view.t(
@@ -44,7 +44,7 @@ def lead(view: View, step: str) -> str:
 
 
 def answer_to(view: View, step: Step, question: Question) -> Answer | None:
-    """What was answered to this very question; a link may say anything."""
+    """The answer to this question, if valid; a link is untrusted."""
     given = view.choices(PathChoices).answered(step.id)
     if given is None or given.mark != question.mark or given.option >= len(question.options):
         return None
@@ -52,7 +52,7 @@ def answer_to(view: View, step: Step, question: Question) -> Answer | None:
 
 
 def lesson(view: View, step: Step, number: str) -> Asked | None:
-    """A step, and what it asked; None where this run does not show it. Raises InputProblem."""
+    """Draw a step and return it; None if this run does not show it. Raises InputProblem."""
     words = f"path.steps.{step.id}"
     with hero():
         st.subheader(f"{number} · {view.t(f'{words}.title')}", anchor=False)
@@ -71,7 +71,7 @@ def lesson(view: View, step: Step, number: str) -> Asked | None:
 
 
 def _ask(view: View, step: Step, found: Asked, given: Answer | None) -> None:
-    """The question, and once it is answered what is right, and why."""
+    """The question; after the answer also the right option and the explanation."""
     words, question = f"path.steps.{step.id}", found.question
     said = view.t(f"{words}.ask", **found.values)
     record(Text(plain(said)))
@@ -113,7 +113,7 @@ def _take(step: Step, question: Question, option: int | None) -> None:
 
 
 def _keep(view: View, given: Answer) -> None:
-    """Put right what a link said of an answer against what is computed here."""
+    """Correct a link's answer according to the computed result."""
     made = view.choices(PathChoices)
     if made.answered(given.step) != given:
         session.change(answers=made.with_answer(given))
@@ -121,7 +121,7 @@ def _keep(view: View, given: Answer) -> None:
 
 
 def _elsewhere(view: View, step: Step, found: Missing) -> None:
-    """Why the lesson does not show here, and one click to where it does."""
+    """Explain why this run does not show the lesson, with a button that opens one that does."""
     st.info(view.t(f"path.missing.{found.why}"), icon=":material/lightbulb:")
     model, sentence = where_it_shows(step, view.lang)
     if model not in cache.models() or (model, sentence) == (view.loaded.name, view.text):
@@ -138,7 +138,7 @@ def _elsewhere(view: View, step: Step, found: Missing) -> None:
 
 
 def where_it_shows(step: Step, lang: str) -> tuple[str, str]:
-    """A model of this language's readers and a sentence on which the step shows."""
+    """A model for this language and a sentence that shows the step."""
     model = default_model(cache.models(), lang)
     known = text.telling(step.telling, model) if step.telling else None
     return model, known or first_sentence(model)

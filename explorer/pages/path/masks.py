@@ -1,4 +1,4 @@
-"""Chapter 2 of the path: masks."""
+"""Chapter 2 of the guided tour: masks."""
 
 import numpy as np
 
@@ -227,7 +227,8 @@ def _half(view: View, found: Filling) -> Asked | None:
 
 
 def _fills(view: View, found: Filling, answered: bool, key: str) -> None:
-    """What becomes of the row under every fill; before the answer, the row as it is."""
+    """The weights of the query with every fill value; before the answer, the original weights
+    only."""
     if not answered:
         alt = view.t(f"path.steps.{key}.title")
         pictures.row_bars(view, found.row, found.weights, None, f"{key}.row", alt)

@@ -1,4 +1,5 @@
-"""The path: five chapters of steps, each a live picture and a question with a computed answer."""
+"""The guided tour: five chapters of steps, each a live picture and a question with a computed
+answer."""
 
 import streamlit as st
 
@@ -50,7 +51,7 @@ def _chosen_part(view: View) -> None:
 
 
 def _current(view: View) -> str:
-    """The step that is open; a link's unknown one is said and left out."""
+    """The open step; an unknown step in a link is reported and ignored."""
     asked_for, named = view.choices(PathChoices).lesson, steps_of(view)
     if asked_for not in ("", *STEPS):
         show_refused("lesson", asked_for, view.lang)
@@ -86,7 +87,7 @@ def _pick_chapter(view: View, current: str) -> None:
 
 
 def _pick_step(view: View, inside: tuple[str, ...], current: str) -> None:
-    """The steps of a chapter, or of a sheet, by number, with how each was answered."""
+    """The control for the steps of a chapter or sheet, by number, with the result of each."""
     made = view.choices(PathChoices)
 
     def label(step: str) -> str:
@@ -106,7 +107,7 @@ def _pick_step(view: View, inside: tuple[str, ...], current: str) -> None:
 
 
 def _onward(view: View, step: Step, named: tuple[str, ...], found: Asked | None) -> None:
-    """Back, on, and the page on which one can go on alone."""
+    """Buttons for the previous and next step, and for the page for further exploration."""
     at = named.index(step.id)
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
@@ -146,7 +147,7 @@ def _onward(view: View, step: Step, named: tuple[str, ...], found: Asked | None)
 
 
 def place_of(found: Asked | None) -> dict[str, object]:
-    """The choices with which the page of a step goes on, in the model as it is."""
+    """The choices with which the page of a step opens, with the unedited model."""
     return {"edits": (), "pads": None, "part": "", "key": None} | dict(found.place if found else {})
 
 

@@ -1,4 +1,4 @@
-"""The pictures of the steps: figures and components of the other pages, in the state of a step."""
+"""Pictures of the steps: figures and components of other pages with the data of a step."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,12 +20,12 @@ from models.rows import Stream
 
 
 def place_of(row: Row) -> dict[str, Any]:
-    """The choices with which another page looks at a row."""
+    """The choices that select a query on another page."""
     return {"site": row.site.role, "layer": row.site.layer, "head": row.head, "row": row.query}
 
 
 def where(view: View, row: Row) -> dict[str, object]:
-    """The place of a row and its query, for words."""
+    """The layer, head and query of a row, as fields for texts."""
     tokens = view.trace.query_tokens(row.site.name)
     return {
         "kind": view.t(f"kinds.{row.site.role}"),
@@ -36,7 +36,7 @@ def where(view: View, row: Row) -> dict[str, object]:
 
 
 def keys_of(view: View, row: Row) -> list[str]:
-    """The keys of a row as options: tokens in quotation marks, all different."""
+    """The keys of a query as options: distinct tokens in quotation marks."""
     tokens = view.trace.key_tokens(row.site.name)
     return [controls.quoted_at(view, tokens, key) for key in range(len(tokens))]
 
@@ -52,7 +52,7 @@ def titles(view: View, site: AttentionSite) -> dict[str, Any]:
 
 
 def heatmap(view: View, row: Row, key: str, alt: str, *, whole: bool) -> None:
-    """The head of a row as a heatmap; not `whole`: without the row itself."""
+    """The head as a heatmap; without the query's own row unless `whole`."""
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
     shown = [at for at in range(len(queries)) if whole or at != row.query]
@@ -72,7 +72,7 @@ def heatmap(view: View, row: Row, key: str, alt: str, *, whole: bool) -> None:
 
 
 def scores_map(view: View, row: Row, key: str) -> None:
-    """The scores of a row's head before the mask and softmax."""
+    """The scores of the head before mask and softmax."""
     trace, site = view.trace, row.site
     figure = scores(
         trace.activations[site.hook("scores")][row.head],
@@ -95,7 +95,7 @@ def row_bars(
     key: str,
     alt: str,
 ) -> None:
-    """One row of weights [key] as bars over its keys."""
+    """One query's weights [key] as bars over the keys."""
     figure = bars(
         view.trace.key_tokens(row.site.name),
         weights,
@@ -119,13 +119,13 @@ def two_bars(
     title: str,
     stream: Stream | None = None,
 ) -> None:
-    """Two numbers for each label."""
+    """Two bars per label."""
     figure = paired(labels, first, second, names, title=title, stream=stream, dark=view.dark)
     controls.chart(figure, f"path.{key}", alt=" · ".join(names))
 
 
 def strip(view: View, tokens: Sequence[str], stream: Stream, key: str, at: int | None) -> None:
-    """A row of tokens, one of them selected."""
+    """A token strip with one token selected."""
     token_strip(
         tokens,
         stream=stream,
@@ -137,7 +137,7 @@ def strip(view: View, tokens: Sequence[str], stream: Stream, key: str, at: int |
 
 
 def mask(view: View, trace: Trace, row: Row, key: str, selected: tuple[int, int] | None) -> None:
-    """The mask of a row's head, cell by cell with the rule that blocks it."""
+    """The mask of the head, with the blocking rule of each cell."""
     site = row.site
     mask_matrix(
         trace.mask(site.name)[row.head],

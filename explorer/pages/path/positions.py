@@ -1,4 +1,4 @@
-"""Chapter 3 of the path: positions."""
+"""Chapter 3 of the guided tour: positions."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ from explorer.ui import controls
 
 
 def _moved(view: View, found: Shuffled, settings: list[str], key: str) -> Callable[[bool], None]:
-    """The shuffled words, and after the answer how far each vector moved."""
+    """The shuffled words, and after the answer the change of each vector."""
 
     def picture(answered: bool) -> None:
         pictures.strip(view, found.tokens, found.stream, f"{key}.strip", None)

@@ -1,4 +1,4 @@
-"""A sheet to print: its steps one below another, with pictures, questions and boxes to tick."""
+"""A printable sheet: its steps with pictures, questions and checkboxes."""
 
 import streamlit as st
 
@@ -15,7 +15,7 @@ LETTERS = "ABCD"
 
 
 def printed(view: View, current: str) -> None:
-    """The steps of the sheet; without one, those of the chapter that is open."""
+    """The steps of the sheet; without one, of the open chapter."""
     made = view.choices(PathChoices)
     named = steps_of(view)
     if not made.sheet:
@@ -40,7 +40,7 @@ def printed(view: View, current: str) -> None:
 
 
 def _one(view: View, name: str) -> str:
-    """One step on paper; its solution."""
+    """Draw one step for print; return its solution."""
     with st.container(key=f"path-paper-{name}"):
         st.markdown(f"**{title_of(view, name)}**")
         st.markdown(lead(view, name))

@@ -1,4 +1,4 @@
-"""What stands beside the steps: contents, what was answered, a teacher's sheet, a class."""
+"""Views other than steps: contents, results, a teacher's sheet, class results."""
 
 from collections.abc import Sequence
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -15,11 +15,11 @@ from explorer.ui.tables import table
 
 MOST_LINKS = 100
 MOST_PASTED = 200_000
-"""Characters that are read of what was pasted: a hundred long links."""
+"""Most characters of pasted text: enough for a hundred long links."""
 
 
 def steps_of(view: View) -> tuple[str, ...]:
-    """The steps in force: those of the sheet that there are, else all."""
+    """The active steps: the existing steps of the sheet, else all."""
     picked = tuple(name for name in view.choices(PathChoices).sheet if name in STEPS)
     return picked or tuple(STEPS)
 
@@ -39,7 +39,7 @@ def _known(view: View) -> dict[str, Answer]:
 
 
 def _line(view: View, step: str, key: str) -> None:
-    """A step with how it was answered, to click."""
+    """A button for a step, with its result."""
     given = _known(view).get(step)
     icon = OPEN if given is None else RIGHT if given.right else WRONG
     st.button(
@@ -53,7 +53,7 @@ def _line(view: View, step: str, key: str) -> None:
 
 
 def contents(view: View) -> None:
-    """All steps, chapter by chapter; those of a sheet in its own order."""
+    """All steps by chapter; the steps of a sheet in its order."""
     named = steps_of(view)
     if view.choices(PathChoices).sheet:
         with st.container(gap=None):
@@ -75,7 +75,7 @@ def contents(view: View) -> None:
 
 
 def results(view: View) -> None:
-    """How many answers were right, chapter by chapter, and what to look at again."""
+    """The number of right answers by chapter, and the steps to repeat."""
     named, known = steps_of(view), _known(view)
     given = [known[step] for step in named if step in known]
     right = sum(each.right for each in given)
@@ -117,7 +117,7 @@ def results(view: View) -> None:
 
 
 def _send(view: View) -> None:
-    """A name, and the link that carries the answers."""
+    """A name field, and the link with the answers."""
     st.markdown(f"**{view.t('path.send')}**")
     st.markdown(view.t("path.send_note"))
     st.session_state["path.learner"] = view.choices(PathChoices).learner
@@ -136,14 +136,14 @@ def _typed(key: str) -> str:
 
 
 def _link(view: View, **chosen: object) -> str:
-    """A link to this sentence in the model as it is, with further choices."""
+    """A link to this sentence with the unedited model and further choices."""
     here = {"model": view.loaded.name, "text": view.text, "edits": (), "pads": None}
     state = session.links().change(session.state(), **here, **chosen)
     return f"{st.context.url or ''}?{urlencode(session.links().write(state))}"
 
 
 def sheet(view: View) -> None:
-    """A teacher picks steps, in her order, and a title; what comes out is a link."""
+    """Controls for a teacher to pick steps in any order and a title; shows the link."""
     made = view.choices(PathChoices)
     st.markdown(view.t("path.sheet_lead"))
     st.session_state["path.sheet"] = [step for step in made.sheet if step in STEPS]
@@ -169,7 +169,7 @@ def sheet(view: View) -> None:
 
 
 def class_sheet(view: View) -> None:
-    """Links that learners sent, as a table; nothing is kept."""
+    """Learners' links as a table; nothing is stored."""
     st.markdown(view.t("path.class_lead"))
     pasted = st.text_area(
         view.t("path.class_links"), key="path.class", height=180, max_chars=MOST_PASTED
@@ -189,7 +189,7 @@ def class_sheet(view: View) -> None:
 
 
 def read_results(link: str) -> tuple[str, dict[str, bool]] | None:
-    """The name and the outcomes, by step, of a link that a learner sent; None where it has none."""
+    """The name and the results by step of a learner's link; None if it has none."""
     try:
         params = parse_qs(urlsplit(link).query)
         answers = read_answers(params["answers"][0])

@@ -1,4 +1,4 @@
-"""Chapter 5 of the path: writing word by word."""
+"""Chapter 5 of the guided tour: decoding word by word."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,18 +26,18 @@ FLOOR = 1e-8
 
 
 def _row(tokens: Sequence[str]) -> str:
-    """Tokens as one option, with their number; of many only the last ones are written out."""
+    """Tokens as one option, with their number; long sequences show only the last ones."""
     shown = [escape(token) for token in tokens[-6:]]
     return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
 
 
 def _film(view: View, made: Generation, index: int) -> None:
-    """The film of Decoding, at one step."""
+    """The film of the Decoding page, at one step."""
     show_film(replace(view, state=replace(view.state, step=index)), made)
 
 
 def _so_far(view: View, made: Generation, end: int, key: str) -> None:
-    """The source, where there is one, and the row of the decoder before a step."""
+    """The source, if any, and the decoder's input before a step."""
     if made.src_str_tokens:
         pictures.strip(view, made.src_str_tokens, "src", f"{key}.src", None)
     pictures.strip(view, made.steps[end].input_tokens, "tgt", f"{key}.tgt", None)

@@ -24,17 +24,17 @@ def four_texts(
     *,
     progress: Callable[[int, int], object] | None = None,
 ) -> order.FourTexts:
-    """What is written in order and shuffled, with positions and without; `progress` is told the
-    tokens written. Raises InputProblem."""
+    """The outputs for original and shuffled order, with and without positions; `progress` gets the
+    number of generated tokens. Raises InputProblem."""
     tell = progress or (lambda done, total: None)
     return order.four_texts(cache.open_model(model), text, seed, edits, tell)
 
 
 @cached
 def moved(run: Run, stream: Stream, places: tuple[int, ...]) -> tuple[order.Moved, ...]:
-    """How far each vector of a run moves when its row is read in another order.
+    """The change of each vector of a run when its tokens are read in another order.
 
-    Raises InputProblem; ValueError for an order that is none.
+    Raises InputProblem; ValueError if `places` is not a permutation.
     """
     return order.moved(cache.open_model(run.model), cache.trace(run), stream, places)
 
@@ -43,7 +43,7 @@ def moved(run: Run, stream: Stream, places: tuple[int, ...]) -> tuple[order.Move
 def moved_text(
     model: str, text: str, edits: tuple[Edit, ...], stream: Stream, change: Change
 ) -> str:
-    """What is written under changed positions. Raises InputProblem."""
+    """The output with changed positions. Raises InputProblem."""
     return reread.write_under(cache.open_model(model), text, stream, change, edits)
 
 
@@ -55,7 +55,7 @@ def learned(model: str, stream: Stream) -> learning.Learned:
 
 @cached
 def shift_losses(run: Run, stream: Stream, most: int) -> tuple[tuple[int, ...], np.ndarray]:
-    """Shifts up to `most`, and the mean loss of a run's tokens at each. Raises InputProblem."""
+    """Shifts up to `most`, and the mean loss of a run's tokens for each. Raises InputProblem."""
     shifts = tuple(shift for shift in length.SHIFTS if shift <= most)
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return shifts, length.shift_losses(loaded, traced, stream, shifts)
@@ -63,13 +63,14 @@ def shift_losses(run: Run, stream: Stream, most: int) -> tuple[tuple[int, ...], 
 
 @cached
 def beyond(model: str, text: str) -> reading_on.Beyond:
-    """A text read beyond the training's length. Raises InputProblem; ValueError where it ends."""
+    """A text read beyond the training length. Raises InputProblem; ValueError if it is too
+    short."""
     return reading_on.beyond(cache.open_model(model), text)
 
 
 @cached
 def by_length(model: str, lengths: tuple[int, ...]) -> length.ByLength:
-    """How often a toy model is right, by the length of its rows. Raises ValueError for others."""
+    """The accuracy of a toy model by sequence length. Raises ValueError for other models."""
     toy = length.toy_of(model)
     if toy is None:
         raise ValueError(f"{model} is no toy")

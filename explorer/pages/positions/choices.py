@@ -8,7 +8,7 @@ from explorer.analysis.positions.turning import LAYOUTS
 from explorer.exhibits.choices import RefusedError, choice, dotted, one_of, whole
 
 MOST_DIMS = 6
-"""Dimensions of the table whose waves are drawn at once."""
+"""Most waves drawn at once."""
 
 
 def _dims(text: str) -> tuple[int, ...]:
@@ -20,9 +20,9 @@ def _dims(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class PositionsChoices:
-    """`base`, `width`, `length` and `dims` (the waves drawn) are of the table, `change` is done to
-    the positions of a stream, `shuffle` is a seed, `layout` that of the turned pairs, `story` a
-    long text, `place` the token whose sum is drawn.
+    """`base`, `width`, `length` and `dims` (the drawn waves) belong to the table; `change` is the
+    change of a stream's positions, `shuffle` a seed, `layout` the layout of rotated pairs, `story`
+    a long text, `place` the token whose sum is drawn.
     """
 
     parts: ClassVar[tuple[str, ...]] = (

@@ -1,4 +1,4 @@
-"""The positions of the model at hand, as its Code panels show them."""
+"""The positional encoding of the model, for the Code panels."""
 
 from explorer.analysis.positions.changes import stack_of
 from explorer.exhibits.view import View
@@ -7,7 +7,7 @@ from models.rows import Stream
 
 
 def positions_at(view: View, stream: Stream) -> tuple[object, ...]:
-    """The kind of positions of a stream, and what turns by them; () where there are none."""
+    """The positional encoding of a stream, and the rotation code; () if there is none."""
     stack = stack_of(view.loaded, stream)
     acts = view.loaded.config.position_type.acts
     if stack is None or acts == "nothing":

@@ -1,4 +1,4 @@
-"""What positions do to this head: its scores and weights with them, and with them changed."""
+"""The effect of positions on this head: scores and weights with original and changed positions."""
 
 from functools import partial
 from itertools import groupby
@@ -31,11 +31,11 @@ SCORES = {
     "turns": (r"R_i q_i \cdot R_j k_j", ""),
     "biases": (r"q_i \cdot k_j", " + b_{j-i}"),
 }
-"""Products and what joins them once they are scaled, by where the model's positions act."""
+"""Formulas of the score, by where the model's positions act."""
 
 
 def this_head(view: View) -> None:
-    """One head before and after a change of positions, and what the model writes then."""
+    """One head before and after a change of positions, and the resulting output."""
     if view.loaded.config.position_type.acts == "nothing":
         st.info(view.t("positions.none_to_change"), icon=":material/lightbulb:")
         return
@@ -72,7 +72,7 @@ def this_head(view: View) -> None:
 
 
 def _choose(view: View) -> tuple[Stream, Change]:
-    """Which stream, and what is done to its positions."""
+    """Controls for the stream and the change of its positions."""
     change = view.choices(PositionsChoices).change
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         stream = pick_stream(view, "positions.stream.head")
@@ -95,7 +95,7 @@ def _choose(view: View) -> tuple[Stream, Change]:
 
 
 def _usual(kind: str, n: int) -> Change:
-    """A change of this kind to begin with."""
+    """The default change of this kind."""
     match kind:
         case "shift":
             return Change("shift", 20)
@@ -195,7 +195,7 @@ def _reading(view: View, before: Reread, after: Reread) -> str:
 
 
 def _written(view: View, stream: Stream, change: Change, before: Reread, after: Reread) -> None:
-    """The loss of the same words, and what the model writes by itself."""
+    """The loss of the same words, and the model's own output."""
     if not len(before.losses):
         return
     st.markdown(view.t("positions.losses", before=f"{before.loss:.2f}", after=f"{after.loss:.2f}"))
@@ -212,7 +212,7 @@ def _written(view: View, stream: Stream, change: Change, before: Reread, after: 
 
 
 def _marked(before: str, after: str) -> str:
-    """Two texts as one, character by character or word by word, whichever they are made of."""
+    """A diff of two texts, by character or by word depending on the tokens."""
     words = before.isascii() or after.isascii()
     rows = [text.split() if words else list(text) for text in (before, after)]
     joined = [
@@ -223,7 +223,7 @@ def _marked(before: str, after: str) -> str:
 
 
 def _offsets(view: View, before: Reread, after: Reread) -> None:
-    """How much weight lies how far away, before and after."""
+    """The weight by distance, before and after."""
     site, head = view.site.name, view.head
     mask = view.trace.mask(site)[head]
     offsets, old = by_offset(before.patterns[site][head], mask)

@@ -1,4 +1,4 @@
-"""Learned position vectors beside the sines: what training made of them, and where it ended."""
+"""Learned position vectors compared with sinusoids: the effect and the limits of training."""
 
 import numpy as np
 import streamlit as st
@@ -23,11 +23,11 @@ from explorer.ui.parts import pick_stream
 
 TWIN = "twin-learned"
 CLOSE = 0.5
-"""The cosine from which on neighbours are said to lie close together."""
+"""Smallest cosine at which neighbours count as close."""
 
 
 def learned_vectors(view: View) -> None:
-    """Both tables, what dot products see of them, how alike positions are, how far they moved."""
+    """Both tables, their dot products, the similarity of positions, and the change in training."""
     loaded = _model(view)
     if loaded is None:
         st.info(view.t("positions.learned_nobody"), icon=":material/lightbulb:")
@@ -65,7 +65,7 @@ def learned_vectors(view: View) -> None:
 
 
 def _model(view: View) -> LoadedModel | None:
-    """The visitor's model where it learned its positions, else the twin on the shelf, if any."""
+    """The user's model if it has learned positions, else the twin on the shelf, if any."""
     if view.loaded.config.positions == "learned":
         return view.loaded
     return cache.open_model(TWIN) if TWIN in cache.models() else None
@@ -90,7 +90,7 @@ def _pictures(view: View, found: Learned) -> None:
 
 
 def _alike(view: View, found: Learned) -> None:
-    """The mean cosine by distance, over the positions that training came to."""
+    """The mean cosine by distance, over the positions seen in training."""
     n = max(2, found.n_trained)
     tables = {"sines": found.sines, "vectors": found.vectors, "before": found.before}
     tables["added"] = found.added
@@ -112,7 +112,7 @@ def _alike(view: View, found: Learned) -> None:
 
 
 def _moved(view: View, found: Learned) -> None:
-    """How far each vector went in training."""
+    """The change of each vector in training."""
     title = view.t("positions.learned_moved")
     st.markdown(f"**{title}**")
     if found.moved is None or found.reached is None:
@@ -134,7 +134,7 @@ def _moved(view: View, found: Learned) -> None:
 
 
 def _neighbours(view: View, found: Learned) -> str:
-    """Whether training laid neighbours close together, by their mean cosine."""
+    """Whether training made neighbours similar, by their mean cosine."""
     n = max(2, found.n_trained)
     sines, own = (float(alike_by_distance(each[:n])[1]) for each in (found.sines, found.vectors))
     chance = by_chance(n, found.vectors.shape[1])
@@ -144,7 +144,7 @@ def _neighbours(view: View, found: Learned) -> str:
 
 
 def _reach(view: View, found: Learned) -> str:
-    """How many positions training came to, and what lies beyond them."""
+    """The number of positions seen in training, and the state of the others."""
     if found.moved is None or found.reached is None:
         return ""
     n, total = found.reached, len(found.moved)

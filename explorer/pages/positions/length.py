@@ -1,4 +1,4 @@
-"""Longer than trained: the same words further on, longer toy rows, and a long natural text."""
+"""Beyond the training length: shifted positions, longer toy sequences, and a long natural text."""
 
 import numpy as np
 import streamlit as st
@@ -24,11 +24,11 @@ from explorer.ui import controls
 from models.positions import POSITIONS
 
 BEYOND = 6
-"""Letters more than in training, up to which the toys are asked."""
+"""Largest excess length, in letters, at which the toy models are tested."""
 
 
 def longer(view: View) -> None:
-    """The loss by where the row begins, how often the toys are right by length, a natural text."""
+    """The loss by start position, the accuracy of toy models by length, and a natural text."""
     found = _shifted(view)
     toys = _toys(view)
     story = natural(view)
@@ -50,7 +50,7 @@ def longer(view: View) -> None:
 
 
 def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
-    """The mean loss of the words written, were the row to begin at a later position."""
+    """The mean loss of the output if the sequence started at a later position."""
     trace = view.trace
     rows = {"src": trace.src_tokens, "tgt": trace.tgt_tokens}
     most = most_shift(view.loaded, max(map(len, rows.values())))
@@ -99,7 +99,7 @@ def _acts(view: View) -> str:
 
 
 def _toys(view: View) -> dict[str, tuple[Toy, ByLength]]:
-    """How often the toys of this shelf are right, by the length of the row."""
+    """The accuracy of this shelf's toy models by sequence length."""
     toys = {name: toy for name in cache.models() if (toy := toy_of(name)) is not None}
     if not toys:
         return {}

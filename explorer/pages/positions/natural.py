@@ -1,4 +1,4 @@
-"""A natural text, read far beyond the longest row of the training: all of it, or its end only."""
+"""A natural text far beyond the training length: read in full, or only its end."""
 
 import streamlit as st
 
@@ -23,7 +23,7 @@ WRITER = "stories"
 
 
 def natural(view: View) -> Beyond | None:
-    """The text, both curves, and what follows from them; None where nothing could be read."""
+    """The text, both curves, and the conclusion; None if nothing could be read."""
     reader = _reader(view)
     if view.loaded.config.longest is not None:
         st.markdown(f"**{view.t('positions.natural')}**")
@@ -58,14 +58,15 @@ def natural(view: View) -> Beyond | None:
 
 
 def _reader(view: View) -> LoadedModel | None:
-    """The visitor's model where it can go beyond its length, else the writer on the shelf."""
+    """The user's model if it can exceed its training length, else the language model on the
+    shelf."""
     if can_go_beyond(view.loaded):
         return view.loaded
     return cache.open_model(WRITER) if WRITER in cache.models() else None
 
 
 def _changed() -> None:
-    """The visitor's text; an empty box, or ours, is ours."""
+    """Store the user's text; an empty box or the unchanged default means the default."""
     text = st.session_state["positions.story"].strip()
     session.change(story=None if text in ("", long_story()) else text)
 

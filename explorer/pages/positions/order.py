@@ -1,4 +1,4 @@
-"""Shuffle the words: do the vectors just move along, or does the model know the order?"""
+"""Shuffled words: are the vectors merely permuted, or does the model use the order?"""
 
 import numpy as np
 import streamlit as st
@@ -21,11 +21,11 @@ from explorer.ui.tables import table
 
 TWIN = "twin-no-positions"
 ROUNDING = 1e-4
-"""A mean change of the vectors, next to their length, up to which it is rounding."""
+"""Largest mean relative change of vectors that counts as rounding."""
 
 
 def shuffled(view: View) -> None:
-    """The words in another order, how far each vector moved, and what is written then."""
+    """The words in another order, the change of each vector, and the resulting output."""
     chosen = view.choices(PositionsChoices).shuffle
     seed = 1 if chosen is None else chosen
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -84,7 +84,7 @@ def shuffled(view: View) -> None:
 
 
 def _open_twin(view: View) -> None:
-    """A model that was trained without positions is one click away."""
+    """A button that opens a model trained without positions."""
     if TWIN in cache.models() and view.loaded.name != TWIN:
         clicked = st.button(
             view.t("positions.open_twin"),
@@ -101,7 +101,7 @@ def _reading(view: View, found: tuple[Moved, ...]) -> str:
     *others, barest = found
     keys = {"as_is": "positions.read_as_is", "without": "positions.read_causal"}
     parts = [view.t(keys[each.setting], mean=share(each.mean)) for each in others]
-    # The last setting has nothing left that tells the order, unless the visitor's masks do.
+    # The last setting has no order information, unless the user's masks provide it.
     rounded = barest.mean < ROUNDING
     key = f"positions.read_{barest.setting}" if rounded else "positions.read_edited"
     values = {"mean": share(barest.mean), "largest": number(barest.largest)}
@@ -109,7 +109,7 @@ def _reading(view: View, found: tuple[Moved, ...]) -> str:
 
 
 def _texts(view: View, seed: int) -> None:
-    """What is written: in order and shuffled, with positions and without."""
+    """The outputs for original and shuffled order, with and without positions."""
     st.markdown(f"**{view.t('positions.texts')}**")
     asked = (view.loaded.name, view.text, seed, view.trace.edits)
     texts = running.awaited(

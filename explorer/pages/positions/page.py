@@ -1,4 +1,4 @@
-"""Positions: how a model knows the order of words, and what becomes of it when it does not."""
+"""Positions: how a model encodes word order, and what happens without it."""
 
 import streamlit as st
 
@@ -39,7 +39,7 @@ def _drawn(view: View) -> None:
     own = {"width": config.d_model, "limit": config.n_ctx}
     if not view.choices(ScreenChoices).beamer:
         st.caption(view.t(f"positions.model_{config.positions}", **own))
-    if part not in ("table", "learned"):  # these two are of no sentence
+    if part not in ("table", "learned"):  # these two do not depend on the sentence
         controls.sentence_line(view)
         controls.edits_bar(view, "positions.reset")
     DRAW[part](view)

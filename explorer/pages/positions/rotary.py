@@ -1,4 +1,4 @@
-"""Rotary positions: a query and a key of this head as turning arrows, pair by pair."""
+"""RoPE: a query and a key of this head as rotating arrows, pair by pair."""
 
 from functools import partial
 
@@ -26,7 +26,7 @@ from models.hooks import AttentionSite
 from models.positions import rotate
 
 FAR = 32
-"""Positions on either side of the curve at least."""
+"""Least number of positions on either side of the curve."""
 FORMULA = (
     r"\begin{pmatrix} x_{2i}' \\ x_{2i+1}' \end{pmatrix} = "
     r"\begin{pmatrix} \cos p\theta_i & -\sin p\theta_i \\ "
@@ -37,7 +37,7 @@ FORMULA = (
 
 
 def arrows_of_a_head(view: View) -> None:
-    """One query, one key, and how their score depends on their distance."""
+    """One query, one key, and their score by distance."""
     site = _site(view)
     head = min(view.head, site.n_heads - 1)
     if view.loaded.config.d_head % 2:
@@ -88,14 +88,15 @@ def _arrows(view: View, found: Turned) -> None:
 
 
 def _site(view: View) -> AttentionSite:
-    """The self-attention looked at; for cross-attention, which is never turned, its decoder's."""
+    """The current self-attention site; for cross-attention, which has no rotation, the
+    decoder's."""
     kind = "decoder" if view.kind == "cross" else view.kind
     sites = view.sites_of(kind)
     return sites[min(view.layer, len(sites) - 1)]
 
 
 def _controls(view: View, site: AttentionSite) -> tuple[int, int, Layout]:
-    """Layer, head, query and key, and the layout of the pairs."""
+    """Controls for layer, head, query and key, and the layout of the pairs."""
     tokens = view.trace.query_tokens(site.name)
     query = min(len(tokens) - 1, 4 if view.state.row in (None, -1) else view.row)
     key = min(len(tokens) - 1, max(0, query - 2) if view.state.key is None else view.state.key)
@@ -146,7 +147,7 @@ def _reading(view: View, site: AttentionSite, found: Turned, query: int, key: in
 def _curve(
     view: View, site: AttentionSite, head: int, query: int, key: int, layout: Layout
 ) -> None:
-    """The score of these two, were they any other distance apart."""
+    """The score of this query and key at other distances."""
     far = max(FAR, len(view.trace.query_tokens(site.name)))
     offsets = np.arange(-far, far + 1)
     q = bare(view.loaded, view.trace, site.name, head, "q")[query]
@@ -168,7 +169,7 @@ def _curve(
 
 
 def _layouts(view: View, site: AttentionSite, head: int) -> None:
-    """What happens when weights made for one layout are read in the other."""
+    """The effect of reading weights of one layout with the other."""
     q = bare(view.loaded, view.trace, site.name, head, "q")
     k = bare(view.loaded, view.trace, site.name, head, "k")
     angles, divisor = angles_of(view.loaded, view.trace, site.name), view.loaded.config.divisor

@@ -1,4 +1,4 @@
-"""Before any training: how large embeddings and positions are, and which of them can be read."""
+"""Before training: the sizes of embeddings and positions, and which of them can be decoded."""
 
 import math
 
@@ -17,7 +17,7 @@ from models.rows import Stream
 
 
 def sizes_at_the_start(view: View, summed: Sums, stream: Stream) -> None:
-    """The section: sizes drawn, what becomes of order and words, and what follows."""
+    """Draw the section: sizes, the readability of order and words, and the conclusion."""
     config = view.loaded.config
     found = sizes(view.trace, stream, summed)
     st.markdown(f"**{view.t('sizes.title')}**")

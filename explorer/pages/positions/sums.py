@@ -1,4 +1,4 @@
-"""Token + position: the two vectors of a word and their sum, and why they are not concatenated."""
+"""Token + position: both vectors of a word and their sum, and why they are not concatenated."""
 
 import numpy as np
 import streamlit as st
@@ -51,7 +51,7 @@ def token_and_position(view: View) -> None:
 
 @controls.reading_first()
 def _drawn(view: View, found: Sums, at: int, token: str) -> None:
-    """The vectors of one token, number by number and as arrows."""
+    """The vectors of one token, by component and as arrows."""
     lengths, degrees = found.lengths(at), found.angle(at)
     names = [view.t("sums.word"), view.t("sums.position"), view.t("sums.sum")]
     left, right = st.columns([3, 2], gap="large")
@@ -82,7 +82,7 @@ def _drawn(view: View, found: Sums, at: int, token: str) -> None:
 
 
 def _every(view: View, found: Sums) -> None:
-    """The angles at every place."""
+    """The angles at every position."""
     places = range(len(found.token))
     angles = [[found.angle(place) for place in places], [found.turned(place) for place in places]]
     title = view.t("sums.angles")
@@ -102,7 +102,7 @@ def _every(view: View, found: Sums) -> None:
 
 
 def _concatenated(view: View, found: Sums, stream: Stream) -> None:
-    """What concatenating would take, and how the model keeps both apart in the sum."""
+    """The cost of concatenation, and how separable both parts are in the sum."""
     st.markdown(f"**{view.t('sums.why')}**")
     st.markdown(view.t("sums.why_lead"))
     config = view.loaded.config

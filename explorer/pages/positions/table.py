@@ -1,4 +1,4 @@
-"""Sines and cosines that distinguish positions: what they provide, and where they fail."""
+"""Sinusoidal positions: their properties and limits."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 LENGTHS = (16, 32, 64, 128, 256)
 BASE, WIDTH, LENGTH = 10_000, 64, 64
 RIPPLE = 0.05
-"""A rise of less than this share of all that a curve covers is a ripple."""
+"""Rises below this share of a curve's range count as ripples."""
 
 
 def sines(view: View) -> None:
-    """The table that is added, its waves, and what dot products see of it."""
+    """The table that is added, its waves, and its dot products."""
     base, width, length = _controls(view)
     encoding = numbers.table(length, width, base)
     words = view.words("figures.positions")
@@ -84,7 +84,7 @@ def sines(view: View) -> None:
 
 
 def _sizes(view: View) -> None:
-    """What words bring and what positions add, token by token: they must be of comparable size."""
+    """The sizes of embeddings and positions by token, which must be comparable."""
     stream = reading_stream(view.loaded)
     found = numbers.sizes(view.trace, stream)
     if found is None:
@@ -116,7 +116,7 @@ def _sizes(view: View) -> None:
 
 
 def _others(view: View, encoding: np.ndarray) -> None:
-    """Where the tidy picture ends: behind a head's projections."""
+    """The limits of the regular pattern: after a head's projections."""
     left, right = st.columns(2, gap="large")
     with left:
         _projected(view, len(encoding))
@@ -125,7 +125,7 @@ def _others(view: View, encoding: np.ndarray) -> None:
 
 
 def _projected(view: View, length: int) -> None:
-    """The same dot products as this head sees them."""
+    """The same dot products after this head's projections."""
     kind = view.kinds[0]
     sites = view.sites_of(kind)
     head = min(view.head, sites[0].n_heads - 1)
@@ -151,7 +151,7 @@ def _projected(view: View, length: int) -> None:
 
 
 def _controls(view: View) -> tuple[int, int, int]:
-    # Not the view's: no sentence has to be read again for another table.
+    # Read the session, not the view: another table needs no new run of the sentence.
     made, config = session.state().of(PositionsChoices), view.loaded.config
     base = BASE if made.base is None else made.base
     # A sine and its cosine share a frequency, so an odd width from a link loses its last one.
@@ -187,7 +187,7 @@ def _slider(label: str, choices: Sequence[int], value: int, field: str) -> None:
 
 
 def _dimensions(view: View, width: int) -> list[int]:
-    """The dimensions whose waves are drawn; four are proposed for every width."""
+    """The dimensions whose waves are drawn; defaults to four for every width."""
     proposed = tuple(sorted({int(share * width) // 2 * 2 for share in (0, 0.125, 0.25, 0.5)}))
     dims = view.choices(PositionsChoices).dims
     chosen = proposed if dims is None else dims

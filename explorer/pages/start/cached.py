@@ -11,7 +11,7 @@ from explorer.runs.generation import Generation
 
 @cached
 def flow(run: Run, made: Generation | None, edits: tuple[Edit, ...]) -> flows.Flow:
-    """The way of a text through the model. Raises InputProblem."""
+    """The flow of a text through the model. Raises InputProblem."""
     return flows.flow(cache.open_model(run.model), cache.trace(run), made, edits)
 
 
@@ -19,5 +19,5 @@ def flow(run: Run, made: Generation | None, edits: tuple[Edit, ...]) -> flows.Fl
 def open_head(
     run: Run, made: Generation | None, edits: tuple[Edit, ...], site: str, head: int
 ) -> opening.OpenHead:
-    """One head of it with its numbers. Raises InputProblem."""
+    """One head of the flow with its numbers. Raises InputProblem."""
     return opening.open_head(cache.open_model(run.model), cache.trace(run), made, edits, site, head)

@@ -12,10 +12,10 @@ SHUT: DoorChoice = "shut"
 
 @dataclass(frozen=True)
 class StartChoices:
-    """`door` is what is open in the picture, "" for nothing; the head is the one of all pages.
+    """`door` is what is open in the picture, "" for nothing; the head is shared by all pages.
 
-    SHUT is nothing too, written out: an address that points at a head and names no door is one of
-    Heads, which was at the root in earlier versions.
+    SHUT also means nothing, but is written into the address: an address with a head and no door
+    belongs to Heads, which was at the root in earlier versions.
     """
 
     door: DoorChoice = choice("", one_of((*DOORS, SHUT)))

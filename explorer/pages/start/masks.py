@@ -1,4 +1,4 @@
-"""The masks that can be changed in the picture itself, with one click each."""
+"""The mask changes offered in the picture, one click each."""
 
 from typing import Literal
 
@@ -15,18 +15,18 @@ CHANGES: dict[MaskName, tuple[Edit, ...]] = {
 
 
 def offered(view: View) -> tuple[MaskName, ...]:
-    """Those that this model has; only a decoder has a causal mask to switch off."""
+    """The masks available for this model; only a decoder has a causal mask to disable."""
     causal = view.loaded.model.last_stack.causal
     return tuple(name for name in CHANGES if name != "causal" or causal)
 
 
 def in_force(edits: tuple[Edit, ...]) -> str:
-    """The name of the change in force, "" where it is none of these."""
+    """The name of the active change, "" if it is none of these."""
     changed = tuple(edit for edit in edits if isinstance(edit, MaskSwitch | MaskSize))
     return next((name for name, change in CHANGES.items() if change == changed), "")
 
 
 def with_mask(edits: tuple[Edit, ...], name: MaskName) -> tuple[Edit, ...]:
-    """`edits` with this change in place of every other rule of the masks."""
+    """`edits` with this change instead of all other mask rules."""
     others = (edit for edit in edits if not isinstance(edit, MaskSwitch | MaskSize))
     return (*others, *CHANGES[name])

@@ -1,4 +1,4 @@
-"""Start: the whole model at work on the visitor's sentence, as one picture that plays."""
+"""Start: an animation of the whole model on the user's sentence."""
 
 import streamlit as st
 
@@ -27,7 +27,7 @@ from explorer.ui.uploads import models
 from models.strategies import Greedy, Strategy
 
 MOST_NEW = {"next": 24, "same": 64, "src": 64}
-"""Tokens that are written at most: of a continuation, of gaps, of a translation."""
+"""Most generated tokens: of a continuation, of masks, of a translation."""
 
 
 def render(view: View) -> None:
@@ -39,7 +39,7 @@ def render(view: View) -> None:
 def _picture(view: View) -> None:
     state = session.state()
     if (state.lang, state.model) != (view.state.lang, view.state.model):
-        st.rerun(scope="app")  # the menu and the sidebar say them too
+        st.rerun(scope="app")  # the menu and the sidebar show them too
     view = latest(view)
     if take_moves(view):
         view = latest(view)
@@ -52,9 +52,9 @@ def _picture(view: View) -> None:
 
 
 def _line(view: View) -> None:
-    """The sentence, read while it is typed, and the model."""
+    """Controls for the sentence, read while typing, and for the model."""
     with st.container(horizontal=True, vertical_alignment="center", key="start-line"):
-        # Only what differs is written: a browser takes over whatever is, typed letters or not.
+        # Write only a changed value: any write overwrites letters just typed.
         if st.session_state.get("start.text") != shown_text():
             st.session_state["start.text"] = shown_text()
         st.text_input(
@@ -108,26 +108,26 @@ def _drawn(view: View) -> None:
 
 
 class _WaitingError(Exception):
-    """The text is still being written; a bar shows how far it is."""
+    """The text is still being generated; a progress bar is shown."""
 
 
 def _asked(
     view: View, edits: tuple[Edit, ...]
 ) -> tuple[str, str, Strategy, tuple[Edit, ...], int, tuple[int, ...]]:
-    """What is decoded: the model, the text, the strategy, the edits, and how much at most."""
+    """The arguments of the decoding: model, text, strategy, edits, and token limit."""
     model = view.loaded.model
     limit = MOST_NEW["src" if "src" in model.reads else model.predicts or "same"]
     return view.loaded.name, view.text, Greedy(), edits, limit, ()
 
 
 def get_ready(view: View) -> None:
-    """Compute what a first visit shows. Raises InputProblem."""
+    """Precompute the results of a first visit. Raises InputProblem."""
     made = decoding.generate(*_asked(view, ()))
     cached.flow(plain_run(view), made, ())
 
 
 def _written(view: View, name: str, *, edited: bool = True) -> Generation:
-    """What the model writes, greedily. Raises InputProblem, `_WaitingError`."""
+    """The model's greedy output. Raises InputProblem, `_WaitingError`."""
     key = _asked(view, view.edits if edited else ())
     job = running.job(name, key, lambda tell: decoding.generate(*key, progress=tell))
     words = view.t("decoding.working"), view.t("decoding.stop")
@@ -137,7 +137,7 @@ def _written(view: View, name: str, *, edited: bool = True) -> Generation:
 
 
 def _numbers(view: View, found: Flow) -> dict[str, list[object]]:
-    """Each step's query, and its most probable tokens with their probabilities."""
+    """Each step's query position, and its most probable tokens with their probabilities."""
     tokens = found.lanes[-1].tokens
     return {
         view.t("place.query"): [f"{step.token} {tokens[step.token]}" for step in found.steps],

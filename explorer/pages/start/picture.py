@@ -1,4 +1,4 @@
-"""The picture: the run of the open model as the component takes it, and what is done in it."""
+"""The picture: converts a run into the component's arguments, and handles its actions."""
 
 from typing import cast, get_args
 from urllib.parse import urlencode
@@ -28,12 +28,12 @@ PAGES = {
 
 
 def plain_run(view: View) -> Run:
-    """The visitor's text and edits alone: padding and a given output have pages of their own."""
+    """The run of the user's text and edits, without padding or a given output."""
     return Run(view.loaded.name, view.text, None, view.edits, 0)
 
 
 def take_moves(view: View) -> bool:
-    """Take over what was just done in the picture; whether anything was."""
+    """Apply the last action in the picture; return whether there was one."""
     stacks = view.trace.stacks
     sites = [
         [
@@ -60,7 +60,7 @@ def take_moves(view: View) -> bool:
 
 
 def show(view: View, made: Generation | None, before: Generation | None) -> Flow:
-    """Draw the picture; `before` is the text without the visitor's edits, where there are any."""
+    """Draw the picture; `before` is the output without the user's edits, if there are any."""
     found = cached.flow(plain_run(view), made, view.edits)
     door = view.choices(StartChoices).door
     component.start(
@@ -83,7 +83,7 @@ def show(view: View, made: Generation | None, before: Generation | None) -> Flow
 
 
 def _prompt(view: View, made: Generation | None) -> str:
-    """What a text that is continued begins with."""
+    """The prompt of a text that is continued."""
     if made is None or view.trace.predicts != "next" or view.trace.src_tokens:
         return ""
     return view.loaded.tokenizer.decode(made.given)
@@ -94,7 +94,7 @@ def _said(loaded: LoadedModel, made: Generation) -> list[str]:
 
 
 def threads(view: View, found: Flow) -> list[Thread]:
-    """The sequences of a flow as the component takes them."""
+    """The sequences of a flow, for the component."""
     return [_thread(view, found, lane) for lane in found.lanes]
 
 
@@ -137,7 +137,7 @@ def _thread(view: View, found: Flow, lane: Lane) -> Thread:
 
 
 def moments(found: Flow) -> list[Moment]:
-    """The steps of a flow as the component takes them."""
+    """The steps of a flow, for the component."""
     return [
         Moment(step.thread, step.tokens, step.chances, step.chosen, step.text)
         for step in found.steps
@@ -163,7 +163,7 @@ def _opened(view: View, made: Generation | None, found: Flow) -> Opened:
 
 
 def _links(view: View) -> dict[str, str]:
-    """Where each station leads, with the sentence and the model."""
+    """The link of each station, with the sentence and the model."""
     query = urlencode(session.links().write(view.state))
     names = session.page_names()
     return {what: f"{page}?{query}" for what, page in PAGES.items() if page in names}

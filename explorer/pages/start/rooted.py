@@ -1,15 +1,15 @@
-"""Addresses of the root from the versions in which Heads was there."""
+"""Root addresses of earlier versions, in which Heads was at the root."""
 
 from explorer.exhibits.links import State
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.start.choices import StartChoices
 
 POINTING = ("site", "layer", "head", "row", "key", "beside")
-"""Choices that such an address made for Heads."""
+"""Choices in such an address that belong to Heads."""
 
 
 def is_of_heads(state: State) -> bool:
-    """Whether the choices are those of Heads, and nothing says what is open on Start."""
+    """Whether the choices belong to Heads, without any choice of Start."""
     if state.of(StartChoices) != StartChoices():
         return False
     plain = State()

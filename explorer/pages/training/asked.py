@@ -1,4 +1,4 @@
-"""Questions that trainings decide: guess first, then both sides are trained with three seeds."""
+"""Questions decided by training: guess first, then both variants are trained with three seeds."""
 
 from collections.abc import Sequence
 

@@ -25,10 +25,10 @@ def _room(text: str) -> str:
 
 @dataclass(frozen=True)
 class TrainingChoices:
-    """`setup` is what the next training will be, `seeds` with how many seeds; `room` where this
-    visitor's trainings are found, `shown` the number of the one that is looked at (None: the
-    newest), `moment` the step of the frame (None: the newest). `question` is one to be decided by
-    trainings, `expected` what the visitor expects.
+    """`setup` is the setup of the next training, `seeds` its number of seeds; `room` identifies the
+    user's trainings, `shown` is the number of the selected one (None: the latest), `moment` the
+    step of the frame (None: the latest). `question` is a question to be decided by training,
+    `expected` the user's guess.
     """
 
     pictures: ClassVar[tuple[str, ...]] = ("loss", "forced", "free", "rows")

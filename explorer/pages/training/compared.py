@@ -1,4 +1,4 @@
-"""Several trainings in one chart, by what differs between them; two of them side by side."""
+"""Several trainings in one chart, labelled by their differences; two of them side by side."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -21,7 +21,7 @@ from explorer.ui.tables import table
 
 MEASURES: tuple[Measure, ...] = get_args(Measure)[:4]
 MOST_SHOWN = 6
-"""Arms in one chart: as many as there are colours."""
+"""Most arms in one chart: the number of colours."""
 
 
 def compared(view: View, room: Room | None) -> None:
@@ -66,7 +66,7 @@ def compared(view: View, room: Room | None) -> None:
 def chart(
     view: View, names: Sequence[str], bands: Sequence[Band], measure: Measure, last: int
 ) -> None:
-    """One curve an arm, with the band of its seeds."""
+    """One curve per arm, with the band of its seeds."""
     curves = [
         Curve(
             name,
@@ -91,7 +91,7 @@ def chart(
 
 
 def name_of(view: View, arm: Arm, at: int) -> str:
-    """An arm in words: what it has and the others have not."""
+    """The name of an arm: its differences from the others."""
     parts = [
         f"{label_of(view, name)}: {value_of(view, name, value)}" for name, value in arm.differs
     ]
@@ -104,12 +104,12 @@ def name_of(view: View, arm: Arm, at: int) -> str:
 
 
 def number(value: float, measure: Measure) -> str:
-    """A value of a measure, as it is written."""
+    """Format a value of a measure."""
     return f"{value:.3f}" if measure == "loss" else percent(value)
 
 
 def said(view: View, found: Difference, names: Sequence[str], measure: Measure) -> str:
-    """What two arms say, and whether seeds alone could."""
+    """The comparison of two arms, and whether seeds alone could explain it."""
     if found.outcome == "nothing":
         return view.t("training.compare.nothing")
     ranges = [

@@ -1,4 +1,4 @@
-"""What was learnt, kept: opened on the other pages as a model, or downloaded as a checkpoint."""
+"""Use of a trained model: open it on the other pages, or download it as a checkpoint."""
 
 import io
 import zipfile
@@ -15,7 +15,7 @@ from explorer.ui import session, uploads
 
 
 def keep(view: View, run: Run) -> None:
-    """The two buttons; nothing while there is nothing to keep."""
+    """The two buttons; nothing while there is no checkpoint."""
     folder = checkpoint_of(run)
     if folder is None or run.is_live:
         return
@@ -46,7 +46,7 @@ _GO = "training.visit"
 
 
 def _open(run: Run, folder: Path) -> None:
-    """A widget's callback: the model among this session's own, with the row that was watched."""
+    """A widget's callback: open the model in this session, with the observed sequence."""
     loaded = open_model(folder)
     name = uploads.keep(replace(loaded, name=name_of(run), was_stored=loaded.stored))
     source, _ = run.about["shown"]
@@ -55,7 +55,7 @@ def _open(run: Run, folder: Path) -> None:
 
 
 def name_of(run: Run) -> str:
-    """What the model is called: its task, how long it learnt, which of this visitor's it is."""
+    """The model's name: its task, training steps, and number among the user's trainings."""
     return f"{run.setup.task}-{run.step}-steps-{run.number}"
 
 

@@ -1,4 +1,4 @@
-"""A training while it runs: its state and controls, its curves, its heads, its layers."""
+"""A running training: its state and controls, its curves, its heads, its layers."""
 
 import math
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from explorer.ui import controls, session
 from models.hooks import ROLES, Role
 
 INTERVAL = 1.0
-"""Seconds between two looks at a training that runs."""
+"""Polling interval of a running training in seconds."""
 
 
 def status(view: View, room: Room, run: Run) -> None:
-    """Where the training stands, and the buttons that steer it."""
+    """The state of the training, and the buttons that control it."""
     ahead = ROOMS.ahead(room, run) if run.state == "waiting" else 0
     words = view.t(f"training.state.{run.state}", step=run.step, total=run.setup.steps, ahead=ahead)
     if run.is_stopping:
@@ -44,7 +44,7 @@ def status(view: View, room: Room, run: Run) -> None:
 
 
 def _pick_run(view: View, room: Room, run: Run) -> None:
-    """Which of this visitor's trainings is looked at."""
+    """The control for the user's training to show."""
     with st.container(width=150):
         controls.pick(
             view.t("training.which"),
@@ -95,7 +95,7 @@ def _do(room: Room, run: Run, what: str) -> None:
 
 
 def _wind_back(view: View, room: Room, run: Run) -> None:
-    """To a step that was kept; where the process has ended, another one takes it up."""
+    """The control to rewind to a saved step; a new process continues if the old one has ended."""
     steps = sorted(step for step in run.kept if step < run.step or run.diverged)
     if not steps or run.state not in (*ENDED, "paused"):
         return
@@ -114,7 +114,7 @@ def _back(room: Room, run: Run, step: int) -> None:
 
 
 def _plant(view: View, room: Room, run: Run) -> None:
-    """A fault now, or out again."""
+    """Controls to inject a fault, or to remove it."""
     planted = run.planted()
     with st.popover(view.t("training.fault_now"), icon=":material/bug_report:"):
         for name in FAULTS:
@@ -161,7 +161,7 @@ def picture(view: View, run: Run | None, setup: Setup) -> None:
 
 
 def fault_cards(view: View, run: Run, scores: Sequence[Score]) -> None:
-    """What was done wrong in this training, and what of it gives it away."""
+    """The faults of this training, and their symptoms."""
     last = scores[-1]
     recent = run.norm[-20:]
     values = {
@@ -183,7 +183,7 @@ def fault_cards(view: View, run: Run, scores: Sequence[Score]) -> None:
 
 
 def _frames(begun: Before, run: Run | None) -> list[Frame]:
-    """Those of the run; before its first, that of the fresh model."""
+    """The frames of the run; before the first, the frame of the untrained model."""
     if run is not None and run.frames:
         return list(run.frames)
     fresh = begun.frame
@@ -191,14 +191,14 @@ def _frames(begun: Before, run: Run | None) -> list[Frame]:
 
 
 def scores_of(begun: Before, run: Run | None) -> list[Score]:
-    """What was measured so far; before that, on the fresh model."""
+    """The scores so far; before the first, the score of the untrained model."""
     if run is not None and run.scores:
         return list(run.scores)
     return [Score(step=0, **vars(begun.measured))]
 
 
 def reading(view: View, begun: Before, run: Run | None, score: Score) -> str:
-    """The one sentence over the picture, with its numbers."""
+    """The reading above the picture, with its numbers."""
     loss = f"{score.loss:.2f}"
     if run is None or not run.step:
         chance = math.log(begun.vocab)
@@ -230,7 +230,7 @@ def reading(view: View, begun: Before, run: Run | None, score: Score) -> str:
 
 
 def marks_of(view: View, run: Run | None) -> list[tuple[int, str]]:
-    """When faults were planted and taken out, in words."""
+    """The steps at which faults were injected and removed, with labels."""
     if run is None:
         return []
     return [
@@ -282,9 +282,9 @@ def _accuracy(view: View, run: Run | None, scores: Sequence[Score], setup: Setup
 
 
 def _moment(view: View, run: Run | None, frames: Sequence[Frame]) -> Frame:
-    """Which frame: the newest while it trains; later that which is chosen.
+    """The frame to show: the latest during training, later the chosen one.
 
-    A slider whose end moves every second would take a step of its own for a choice.
+    There is no slider during training: its moving end would be taken for a choice.
     """
     if run is not None and run.is_live:
         return frames[-1]
@@ -310,7 +310,7 @@ def _moment(view: View, run: Run | None, frames: Sequence[Frame]) -> Frame:
 
 
 def pick_role(view: View, *begun: Before) -> Role:
-    """Which kind of attention, of those that all of these models have."""
+    """The control for the kind of attention, among those that all these models have."""
     has = [{site["role"] for site in each.about["sites"]} for each in begun]
     roles = [role for role in ROLES if all(role in each for each in has)]
     now = view.state.site if view.state.site in roles else roles[-1]
@@ -328,7 +328,7 @@ def pick_role(view: View, *begun: Before) -> Role:
 
 
 def heads(view: View, begun: Before, frame: Frame, role: Role, run: Run | None = None) -> None:
-    """All heads of one kind at one step; `run` is named where there are several."""
+    """All heads of one kind at one step; `run` is named if there are several."""
     sites = begun.about["sites"]
     chosen = [at for at, site in enumerate(sites) if site["role"] == role]
     query, key = sites[chosen[0]]["streams"]
@@ -354,7 +354,7 @@ def heads(view: View, begun: Before, frame: Frame, role: Role, run: Run | None =
 
 
 def _layers(view: View, begun: Before, run: Run | None, frames: Sequence[Frame]) -> None:
-    """Two charts below: the gradient a block, the entropy of the heads a site."""
+    """Two more charts: the gradient per block, and the entropy of heads per site."""
     if run is None or len(frames) < 2:
         return
     steps = [frame.step for frame in frames]
@@ -393,6 +393,6 @@ def _layers(view: View, begun: Before, run: Run | None, frames: Sequence[Frame])
 
 
 def look_again(run: Run | None) -> None:
-    """While it goes on by itself, so does the page."""
+    """Rerun the page while the training runs."""
     if run is not None and run.is_live:
         pulse("training.pulse", INTERVAL)

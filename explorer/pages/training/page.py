@@ -1,4 +1,4 @@
-"""The training room: watch a Transformer learn, in a process of its own."""
+"""Live training: watch a Transformer learn in a separate process."""
 
 import streamlit as st
 

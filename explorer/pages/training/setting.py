@@ -1,4 +1,4 @@
-"""What is to be trained: task, architecture, how, and with what fault; the button to begin."""
+"""The setup of a training: task, architecture, optimisation and fault; the start button."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ NAMES = {
     "adamw": "AdamW",
     "muon": "Muon",
 }
-"""What no language translates."""
+"""Values that are not translated."""
 STEPS: dict[str, float] = {"rate": 1e-4, "dropout": 0.05, "smoothing": 0.05, "weight_decay": 0.01}
 
 
@@ -54,7 +54,7 @@ def change(**values: Any) -> None:
 
 
 def choose(view: View) -> Setup:
-    """The controls, and what they say, own pairs included."""
+    """Draw the controls and return the setup, including the user's own pairs."""
     setup = view.choices(TrainingChoices).setup
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.container(width=230):
@@ -101,12 +101,12 @@ def choose(view: View) -> Setup:
 
 
 def seeds_of(setup: Setup, n: int) -> list[Setup]:
-    """The same training with `n` seeds, its own the first."""
+    """The same training with `n` seeds, starting with its own."""
     return [replace(setup, seed=(setup.seed + at - 1) % 999 + 1) for at in range(n)]
 
 
 def _fits(view: View, setup: Setup) -> bool:
-    """Whether such a training could begin; what is against it is said in its place."""
+    """Whether such a training can start; otherwise an error is shown."""
     try:
         with st.spinner(view.t("shell.working")):
             before(setup)
@@ -141,7 +141,7 @@ def value_of(view: View, name: str, value: Any) -> str:
 
 
 def label_of(view: View, name: str) -> str:
-    """What a setting is called."""
+    """The label of a setting."""
     return NAMES.get(name) or view.t(f"training.fields.{name}")
 
 
@@ -181,7 +181,7 @@ def _field(view: View, setup: Setup, name: str) -> None:
 
 
 def _fault(view: View, setup: Setup) -> None:
-    """A fault from the start, or from some step on."""
+    """Controls for a fault from the start, or from a step on."""
     _select(view, setup, "fault", ("", *FAULTS))
     if not setup.fault:
         st.caption(view.t("training.fault_note"))
@@ -203,7 +203,7 @@ def _seeds(view: View) -> None:
 
 
 def _own_pairs(view: View) -> None:
-    """A place to paste pairs, or to upload a file of them; what of them is used is counted."""
+    """Fields to paste or upload pairs, with the number of pairs used."""
     st.session_state.setdefault("training.pairs", st.session_state.get(_KEPT, ""))
     left, right = st.columns([2, 1])
     with left:

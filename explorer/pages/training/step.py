@@ -1,4 +1,4 @@
-"""One step, opened: the batch, the loss of each token, and one weight on its way through it."""
+"""One training step in detail: the batch, the loss of each token, and the update of one weight."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,11 +18,11 @@ from explorer.ui import controls, session
 from explorer.ui.tables import table
 
 MOST_ROWS = 4
-"""Rows whose source and input are written out."""
+"""Most sequences with source and input shown."""
 
 
 def open_step(view: View, room: Room | None, run: Run | None, setup: Setup) -> None:
-    """The part of the page: the newest step that was opened, else the first one of the settings."""
+    """Draw this part of the page: the latest recorded step, else the first step of the setup."""
     whole = setup if run is None else run.setup
     begun = before(whole)
     name, at = _weight(view, begun.about["weights"], begun.first["name"])
@@ -47,7 +47,7 @@ def open_step(view: View, room: Room | None, run: Run | None, setup: Setup) -> N
 def _weight(
     view: View, weights: Mapping[str, list[int]], usual: str
 ) -> tuple[str, tuple[int, ...]]:
-    """Which parameter, and which of its numbers; the link has both: `NAME.3.4` in the end."""
+    """Controls for a parameter and an index into it; the link has both, as `NAME.3.4`."""
     name, at = parse(view.choices(TrainingChoices).weight)
     name = name if name in weights else usual
     shape = weights[name]
@@ -84,7 +84,7 @@ def _index(view: View, name: str, at: tuple[int, ...], axis: int, index: int, si
 
 
 def parse(text: str) -> tuple[str, tuple[int, ...]]:
-    """A parameter's name and a place in it, from a link."""
+    """Parse a parameter's name and an index into it from a link."""
     name, _, place = text.partition("~")
     numbers = [each for each in place.split(".") if each.isascii() and each.isdecimal()]
     return name, tuple(int(each[:6]) for each in numbers)
@@ -120,7 +120,7 @@ def _told(view: View, told: Mapping[str, Any]) -> None:
 
 
 def _batch(view: View, told: Mapping[str, Any]) -> None:
-    """What the model got, and the loss of every label."""
+    """The model's input, and the loss of every label."""
     st.caption(
         view.t(
             "training.opened.counts",
@@ -145,7 +145,7 @@ def _batch(view: View, told: Mapping[str, Any]) -> None:
 
 
 def _way(view: View, told: Mapping[str, Any]) -> None:
-    """One weight: its gradient, its moments, its step; what torch did and what formulas say."""
+    """One weight: its gradient, moments and update, by torch and by the formulas."""
 
     def line(name: str, torch: float | None, formula: float | None = None) -> tuple[str, str, str]:
         shown = ["" if each is None else digits(each) for each in (torch, formula)]

@@ -1,4 +1,4 @@
-"""The room of this visitor: found by the name in the link, in the browser that opened it."""
+"""The user's training room: found by the name in the link, in the browser that created it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,17 +19,17 @@ _OWN, _PROBLEM = "training.room", "training.problem"
 
 
 def owner() -> str:
-    """What this browser is known by: a digest of its token against forged requests, if it has one.
+    """The browser's identity: a digest of its CSRF token, if it has one.
 
-    A link that is passed on carries the name of a room, but not this.
+    A shared link contains the name of a room, but not this.
     """
     token = unmasked(st.context.cookies.get("_streamlit_xsrf", ""))
     return sha256(token.encode()).hexdigest() if token else ""
 
 
 def unmasked(cookie: str) -> str:
-    """The token in Streamlit's cookie, `2|mask|token xor mask|time`: the mask is another one at
-    every load, the token stays. A cookie of another form stands for itself.
+    """The token in Streamlit's cookie, `2|mask|token xor mask|time`: the mask changes at every
+    load, the token does not. A cookie of another form is returned as it is.
     """
     parts = cookie.split("|")
     try:
@@ -40,7 +40,7 @@ def unmasked(cookie: str) -> str:
 
 
 def room_of(view: View) -> Room | None:
-    """The room that the link names, or that this session opened; it stays while one watches it."""
+    """The room named by the link, or created by this session; it is kept alive while watched."""
     name = view.choices(TrainingChoices).room or st.session_state.get(_OWN, "")
     found = ROOMS.find(name, owner()) if name else None
     if found is not None:
@@ -54,7 +54,7 @@ def _watch(room: Room) -> None:
 
 
 def begin(setups: Sequence[Setup]) -> None:
-    """A widget's callback: train these in this visitor's room."""
+    """A widget's callback: start these trainings in the user's room."""
     choices = session.state().of(TrainingChoices)
     name = choices.room or st.session_state.get(_OWN, "")
     room = ROOMS.find(name, owner()) if name else None
@@ -71,7 +71,7 @@ def begin(setups: Sequence[Setup]) -> None:
 
 
 def resume(run: Run, step: int, paused: bool) -> None:
-    """A widget's callback: take up again, after a step that was kept."""
+    """A widget's callback: resume after a saved step."""
     name = session.state().of(TrainingChoices).room
     room = ROOMS.find(name, owner())
     if room is None:
@@ -84,13 +84,13 @@ def resume(run: Run, step: int, paused: bool) -> None:
 
 
 def problem() -> InputProblem | None:
-    """What the last press of a button could not do, once."""
+    """The error of the last button press, returned once."""
     found: InputProblem | None = st.session_state.pop(_PROBLEM, None)
     return found
 
 
 def with_own_pairs(setup: Setup) -> Setup:
-    """The setup with the pairs that this session pasted or uploaded, where it is about these."""
+    """The setup with the pairs that this session pasted or uploaded, if it uses them."""
     if setup.task != "own":
         return setup
     return replace(setup, text=st.session_state.get("training.pairs.kept", ""))

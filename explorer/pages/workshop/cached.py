@@ -20,15 +20,15 @@ def _task(name: str) -> Task:
 
 
 def _settled(made: Grade) -> bool:
-    """Whether the program would fare the same again: time may run out on a busy machine."""
+    """Whether the grade is reproducible: a timeout may be due to a busy machine."""
     return made.fault is None or made.fault.kind not in ("time", "large")
 
 
 @cached(worth=_settled)
 def graded(task: str, code: str) -> Grade:
-    """A program graded. Others compute while it runs, in a process of its own.
+    """Grade a program in a separate process, while other sessions compute.
 
-    Raises FileNotFoundError where the optional package is missing.
+    Raises FileNotFoundError if the optional package is missing.
     """
     with waiting():
         return grading.grade(_task(task), code)
@@ -38,9 +38,9 @@ def graded(task: str, code: str) -> Grade:
 def examined(
     run: Run, task: str, code: str, *, progress: Callable[[int, int], object] | None = None
 ) -> tuple[Finding, ...]:
-    """The promises of a run's model under a program's mask.
+    """The promises of a run's model with a program's mask.
 
-    Raises planted.PlantedError where the program fails on the way, and InputProblem.
+    Raises planted.PlantedError if the program fails, and InputProblem.
     """
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return planted.examined(_task(task), code, loaded, traced, progress or _silent)
@@ -50,10 +50,10 @@ def examined(
 def written(
     run: Run, task: str, code: str, *, progress: Callable[[int, int], object] | None = None
 ) -> Symptom:
-    """What a run's model writes under a program's mask, and without. Raises as `examined`."""
+    """The output of a run's model with and without a program's mask. Raises as `examined`."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return planted.written(_task(task), code, loaded, traced, progress or _silent)
 
 
 def _silent(done: int, total: int) -> None:
-    """Nobody waits to hear of steps."""
+    """A progress callback that does nothing."""

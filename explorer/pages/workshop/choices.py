@@ -10,11 +10,11 @@ from typing import ClassVar
 from explorer.exhibits.choices import RefusedError, choice
 
 MOST_TASKS = 200
-"""Tasks that a link can name; more than there are."""
+"""Most tasks in a link; more than exist."""
 MOST_NAME = 40
-"""Characters of a name; what is longer is cut."""
+"""Most characters of a name; longer ones are cut."""
 MOST_CARRIED, MOST_UNPACKED = 12_000, 200_000
-"""Characters of all programs in a link, packed, and of what they may unpack to."""
+"""Most characters of all programs in a link, compressed and uncompressed."""
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
 
@@ -29,7 +29,7 @@ def read_ids(text: str) -> tuple[str, ...]:
 def read_programs(text: str) -> tuple[tuple[str, str], ...]:
     """Read (task, program) pairs that `write_programs` packed. Raises RefusedError.
 
-    What it unpacks to is bounded before it is unpacked.
+    The uncompressed size is limited before decompression.
     """
     if not text:
         return ()
@@ -39,7 +39,7 @@ def read_programs(text: str) -> tuple[tuple[str, str], ...]:
         packed = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         unpacking = zlib.decompressobj(wbits=-15)
         said = json.loads(unpacking.decompress(packed, MOST_UNPACKED))
-        json.dumps(said, ensure_ascii=False).encode()  # half a character cannot be written again
+        json.dumps(said, ensure_ascii=False).encode()  # lone surrogates cannot be encoded
     except (ValueError, zlib.error, RecursionError) as problem:
         raise RefusedError(text[:40]) from problem
     if not isinstance(said, dict) or not all(
@@ -50,7 +50,7 @@ def read_programs(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def write_programs(programs: tuple[tuple[str, str], ...]) -> str:
-    """Programs, packed for a link."""
+    """Compress programs for a link."""
     if not programs:
         return ""
     said = json.dumps(dict(programs), ensure_ascii=False, separators=(",", ":")).encode()
@@ -65,10 +65,10 @@ def _name(text: str) -> str:
 
 @dataclass(frozen=True)
 class WorkshopChoices:
-    """`task` is the one that is open ("" is the first), `solved` those that were solved.
+    """`task` is the open task ("" is the first), `solved` the solved ones.
 
-    `programs` are answers that somebody sent with a link, by task; `solver` is the name typed with
-    them. A visitor's own programs stay in the session until a link with them is asked for.
+    `programs` are answers received in a link, by task; `solver` is the name entered with them. The
+    user's own programs stay in the session until a link with them is requested.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("task", "overview", "sheets", "paper")

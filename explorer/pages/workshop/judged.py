@@ -1,4 +1,4 @@
-"""The second judge: a visitor's mask in the trained model, its certificate and its translation."""
+"""The second test: the user's mask in the trained model, its certificate and its translation."""
 
 import numpy as np
 import streamlit as st
@@ -18,11 +18,11 @@ from explorer.runs.generation import StepsDone
 from explorer.ui import controls, running
 
 _ASKED = "workshop.planted"
-"""The last program that this session wanted to see in the model, with its task."""
+"""The last program that this session tried in the model, with its task."""
 
 
 def judged(view: View, task: Task, code: str, made: Grade) -> None:
-    """What the model does under this mask: at once where it is right, else when asked for."""
+    """The model with this mask: at once if it is right, else on request."""
     if not task.planted or made.fault is not None or (made.wrong and made.wrong.shape):
         return
     st.markdown(f"**{view.t('workshop.in_model')}**")
@@ -69,7 +69,7 @@ def _shown(view: View, task: Task, code: str, run: Run) -> None:
 
 
 def _certificate(view: View, own: tuple[Finding, ...], right: tuple[Finding, ...]) -> None:
-    """What is broken that the reference keeps; what the reference breaks too is no fault."""
+    """Promises broken by the mask but kept by the reference mask."""
     expected = {each.name for each in right if not each.passed}
     broken = [each for each in own if not each.passed]
     surprising = [each for each in broken if each.name not in expected]
@@ -92,7 +92,7 @@ def _certificate(view: View, own: tuple[Finding, ...], right: tuple[Finding, ...
 
 
 def _written(view: View, found: Symptom) -> None:
-    """What the model writes under the mask, next to what it writes without."""
+    """The model's output with and without the mask."""
     if view.trace.predicts == "next":
         silent = np.isnan(found.logprobs_after).any()
         key = "clinic.writes_nothing" if silent else "clinic.writes_end"

@@ -1,4 +1,4 @@
-"""All tasks at once: what is solved, a link with one's results, a class's results, paper."""
+"""Lists of all tasks: progress, a link with results, class results, a printable version."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ from explorer.ui import running, session
 from explorer.ui.tables import table
 
 MOST_LINKS, MOST_PASTED = 60, 800_000
-"""Links of a class, and characters of all of them."""
+"""Most links of a class, and most characters of all of them."""
 
 
 def overview(view: View) -> None:
-    """Every task, those solved marked; and the link that shows them to somebody."""
+    """Every task, with solved ones marked, and the link that shares the results."""
     made = view.choices(WorkshopChoices)
     known = {task.id for task in tasks()}
     done = len(known & set(made.solved))
@@ -56,7 +56,7 @@ def _open(task: str) -> None:
 
 
 def _results(view: View) -> None:
-    """A link with one's name and programs, made when it is asked for."""
+    """A link with the user's name and programs, made on request."""
     made = view.choices(WorkshopChoices)
     st.markdown(f"**{view.t('workshop.send')}**")
     st.session_state["workshop.solver"] = made.solver
@@ -80,7 +80,7 @@ def _results(view: View) -> None:
 
 
 def sheets(view: View) -> None:
-    """A class's results, from links that are pasted: run again here, and kept nowhere."""
+    """Class results from pasted links: programs are run again here, and nothing is stored."""
     st.markdown(view.t("workshop.class_lead"))
     pasted = st.text_area(
         view.t("workshop.paste"), key="workshop.pasted", height=160, max_chars=MOST_PASTED
@@ -112,7 +112,7 @@ def sheets(view: View) -> None:
 
 @dataclass(frozen=True)
 class Learner:
-    """What a link of results says: the tasks `claimed` as solved, and programs by task."""
+    """The contents of a results link: the tasks `claimed` as solved, and programs by task."""
 
     name: str
     claimed: tuple[str, ...]
@@ -120,7 +120,7 @@ class Learner:
 
 
 def _proved(learner: Learner, step: Callable[[], None]) -> list[str]:
-    """The tasks that a learner's programs solve, as far as they can be run here."""
+    """The tasks solved by a learner's programs, when run here."""
     found = []
     for task, code in learner.programs:
         step()
@@ -130,7 +130,7 @@ def _proved(learner: Learner, step: Callable[[], None]) -> list[str]:
 
 
 def _learner(link: str) -> Learner | None:
-    """What a link says; None for what is no link of results."""
+    """Parse a results link; None for any other text."""
     try:
         said = dict(parse_qsl(urlsplit(link).query)) if len(link) < 4 * MOST_CARRIED else {}
         claimed, programs = read_ids(said["solved"]), read_programs(said.get("programs", ""))
@@ -149,7 +149,7 @@ def _names(view: View, ids: list[str]) -> str:
 
 
 def paper(view: View) -> None:
-    """All tasks on paper: what each asks, its formula, and room to write."""
+    """A printable version of all tasks: description, formula, and space to write."""
     st.caption(view.t("workshop.paper_lead"))
     for kind in KINDS:
         st.subheader(view.t(f"workshop.groups.{kind}"), anchor=False)

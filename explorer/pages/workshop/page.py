@@ -21,7 +21,7 @@ from explorer.ui.share import shared, show_link
 from explorer.ui.stage import hero, stage
 
 _DRAFTS = "workshop.drafts"
-"""Where a session keeps what was typed, by task: a widget forgets it with its page."""
+"""Session key for typed programs, by task: widgets lose their value on a change of page."""
 
 
 def render(view: View) -> None:
@@ -44,7 +44,7 @@ def _workshop(view: View) -> None:
 
 
 def _task(view: View) -> None:
-    """One task: what it asks, the editor, and what the program makes of it."""
+    """One task: its description, the editor, and the program's result."""
     task = _choose(view)
     written, drawn = st.columns((5, 7), gap="large")
     with written:
@@ -75,7 +75,7 @@ def _task(view: View) -> None:
 
 
 def _choose(view: View) -> Task:
-    """The kind, then the task; a link's unknown one is said and left out."""
+    """Controls for the kind and the task; an unknown task in a link is reported and ignored."""
     named = view.choices(WorkshopChoices).task
     task = _open_task(view)
     if named not in ("", task.id):
@@ -103,7 +103,7 @@ def _choose(view: View) -> Task:
 
 
 def _asked(view: View, task: Task) -> None:
-    """What is to be written: a sentence and its formula."""
+    """The task description and its formula."""
     st.markdown(f"**{task.text[view.lang]}**")
     if task.clinic:
         label = view.t("workshop.pitfall", title=view.t(f"clinic.{task.clinic}.title"))
@@ -116,7 +116,7 @@ def _asked(view: View, task: Task) -> None:
 
 
 def _editor(view: View, task: Task) -> str:
-    """What the visitor has written; at first what a link brought, else the starter."""
+    """The user's program; initially the link's, else the starter code."""
     drafts: dict[str, str] = st.session_state.setdefault(_DRAFTS, {})
     brought = dict(view.choices(WorkshopChoices).programs)
     code = drafts.get(task.id, brought.get(task.id, task.starter))
@@ -157,7 +157,7 @@ def _editor(view: View, task: Task) -> str:
 
 
 def _share_code(view: View) -> None:
-    """A link that carries the open task's program, for those who want to show it."""
+    """A link with the open task's program, for sharing."""
     task = _open_task(view)
     code = st.session_state.get(_DRAFTS, {}).get(task.id)
     if code is None:
@@ -170,12 +170,12 @@ def _share_code(view: View) -> None:
 
 
 def _open_task(view: View) -> Task:
-    """The task that is open; the first where a link names none that there is."""
+    """The open task; the first if the link names no existing task."""
     return task_of(view.choices(WorkshopChoices).task) or tasks()[0]
 
 
 def _help(view: View, task: Task) -> None:
-    """Three hints, one after another, and the solution, each only when asked for."""
+    """Three hints, one after another, and the solution, each on request."""
     key = f"workshop.hints.{task.id}"
     shown: int = st.session_state.get(key, 0)
     for number, hint in enumerate(task.hints[view.lang][:shown], 1):
@@ -193,7 +193,7 @@ def _help(view: View, task: Task) -> None:
 
 
 def _numbers(view: View, task: Task, made: Grade | None) -> dict[str, list[object]]:
-    """Every case with what was wanted there, and how many of its values are right."""
+    """Every case with its expected value, and the number of right values."""
     if task.is_check:
         values = made.values[0] if made is not None and made.values else [None] * len(task.suspects)
         return {

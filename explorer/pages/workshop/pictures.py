@@ -1,4 +1,4 @@
-"""What a program makes of the shown case, beside what is wanted."""
+"""A program's result for the shown case, compared with the expected one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ SIGNS = {True: "✓", False: "✗"}
 
 
 def pictures(view: View, task: Task, made: Grade | None) -> None:
-    """Matrices side by side, pairs of bars, or what a check said of each suspect."""
+    """Matrices side by side, pairs of bars, or a check's verdict on each suspect."""
     if task.is_check:
         _suspects(view, task, made)
         return
@@ -48,7 +48,7 @@ def pictures(view: View, task: Task, made: Grade | None) -> None:
 
 
 def flat(task: Task) -> list[Any]:
-    """The wanted values of the shown case in one row."""
+    """The expected values of the shown case as a flat list."""
     if task.is_mask:
         return [cell == "#" for row in task.wanted for cell in row]
     return list(task.wanted)
@@ -70,11 +70,11 @@ def _matrix(
         numbers = np.array(
             [float(v) if isinstance(v, int | float) else np.nan for v in values]
         ).reshape(shape)
-        numbers[np.abs(numbers) > np.finfo(np.float32).max] *= np.inf  # no figure holds more
+        numbers[np.abs(numbers) > np.finfo(np.float32).max] *= np.inf  # figures use float32
         words = view.words("figures.positions") | view.words("workshop.axes")
         figure = number_table(numbers, dark=view.dark, words=words)
         most = max(map(abs, task.wanted))
-        figure["data"][0] |= {"zmin": -most, "zmax": most}  # the same colours on both sides
+        figure["data"][0] |= {"zmin": -most, "zmax": most}  # same colour scale on both sides
         controls.chart(figure, key, alt=title)
         return
     seen = np.array([value is True for value in values]).reshape(shape)
@@ -94,7 +94,7 @@ def _matrix(
 
 
 def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> None:
-    """One answer: its numbers as pairs of bars, where they are few enough, and as they stand."""
+    """One answer: its numbers as pairs of bars, if few enough, and as text."""
     right = _numbers(wanted)
     found = [np.nan] * len(right) if values is None else _numbers(values)
     if len(right) <= MOST_BARS and len(found) == len(right):
@@ -114,14 +114,14 @@ def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> Non
 
 
 def _numbers(values: Any) -> list[float]:
-    """All numbers of an answer in their order; what is none is NaN."""
+    """All numbers of an answer in order; non-numeric values become NaN."""
     if isinstance(values, list | tuple):
         return [found for each in values for found in _numbers(each)]
     return [float(values) if isinstance(values, int | float) else np.nan]
 
 
 def _said(values: Sequence[Any]) -> str:
-    """An answer as Python would write it, its numbers rounded."""
+    """An answer as Python source, with rounded numbers."""
 
     def shown(value: Any) -> str:
         if isinstance(value, list | tuple):
@@ -134,13 +134,13 @@ def _said(values: Sequence[Any]) -> str:
 
 
 def _suspects(view: View, task: Task, made: Grade | None) -> None:
-    """Each suspect, what it is, and what the check said of it."""
+    """Each suspect, its description, and the check's verdict."""
     values = made.values[0] if made is not None and made.values else [None] * len(task.suspects)
     rows = []
     for number, (suspect, value) in enumerate(zip(task.suspects, values, strict=True), 1):
         judged = "–" if value is None else view.t(f"workshop.verdicts.{bool(value)!s}".lower())
         is_right = value is not None and bool(value) == suspect.right
-        # What a wrong one does wrong is told once it is caught: until then it is to be found.
+        # The fault of a wrong suspect is revealed only once it is caught.
         told = suspect.words[view.lang] if suspect.right or is_right else "?"
         sign = "" if value is None else SIGNS[is_right]
         rows.append((str(number), judged, sign, told))

@@ -1,4 +1,4 @@
-"""What was wrong with a program, or right, in words: never only that it was."""
+"""Feedback on a program in words, always with a reason."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from explorer.text import shorten
 from explorer.ui.findings import in_a_row
 
 MOST_GIVEN = 90
-"""Characters of an input that are said."""
+"""Most characters of an input that are shown."""
 
 
 def reading_of(view: View, task: Task, made: Grade) -> str:
@@ -35,8 +35,8 @@ def reading_of(view: View, task: Task, made: Grade) -> str:
 
 
 def fault_words(view: View, task: Task, fault: Fault) -> str:
-    """Why a program gave no answer, with line and column where there are any."""
-    # "outside" quotes the program as code, in which only a backtick would end the quotation.
+    """Why a program gave no answer, with line and column if known."""
+    # "outside" quotes the program as inline code, which only a backtick would end.
     quoted = fault.message.replace("`", "'")
     said = view.t(
         f"workshop.faults.{fault.kind}",
@@ -58,12 +58,12 @@ def fault_words(view: View, task: Task, fault: Fault) -> str:
 
 
 def _mistake(view: View, made: Grade) -> list[str]:
-    """Which common mistake it is, where it is one."""
+    """The common mistake that was made, if any."""
     return [] if made.mistake is None else [made.mistake.words[view.lang]]
 
 
 def _given(view: View, case: Case, path: Path = ()) -> str:
-    """An input, as code: names and values."""
+    """An input as code: names and values."""
     parts = [f"{name} = {value}" for name, value in case.given.items()]
     if path:
         parts = [f"q = {path[0]}", f"k = {path[1]}", *parts]
@@ -97,7 +97,7 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> str:
 
 
 def _place(view: View, path: Path, in_matrix: bool) -> str:
-    """Which number of an answer is meant."""
+    """The position of a value in an answer, in words."""
     if in_matrix:
         return view.t("workshop.cell_at", q=path[0], k=path[1])
     if not path:
@@ -106,7 +106,7 @@ def _place(view: View, path: Path, in_matrix: bool) -> str:
 
 
 def _kind(view: View, value: Any) -> str:
-    """What kind of thing a value is."""
+    """The kind of a value, in words."""
     if isinstance(value, bool):
         return "`True` / `False`"
     if value is None:
@@ -123,7 +123,7 @@ def _number(value: float) -> str:
 
 
 def _let(view: View, task: Task, made: Grade) -> str:
-    """Which suspects a check judged wrongly: the first of them in words."""
+    """The suspects that a check judged wrongly, the first one in words."""
     first, n_wrong = made.let[0], len(task.mutants)
     caught = n_wrong - sum(not each.right for each in made.let)
     key = "accused" if first.right else "let_through"
