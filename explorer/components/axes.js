@@ -1,8 +1,8 @@
-// A matrix with tokens on both axes: where its cells are and what is beside them.
+// Layout of a matrix with tokens on both axes: cells and labels.
 
 import { clipped, scratch } from "./canvas.js";
 
-const LEVEL = 17; // px between the lines on which narrow columns put their labels in turn
+const LEVEL = 17; // px between the lines of alternating column labels
 
 /**
  * Labels are always upright. Where they do not fit side by side they alternate between up to three
@@ -12,7 +12,7 @@ export function axisBox(width, queries, keys, theme, { least, leastTall = 0, rig
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   scratch.font = theme.font(13);
   const widest = (texts) => Math.max(...texts.map((text) => scratch.measureText(text).width), 20);
-  // A row that says two tokens may take more of the width than one that says its own alone.
+  // Row labels with two tokens may take more of the width.
   const { scale } = theme;
   const most = queries.labels ? Math.min(200 * scale, width / 3) : Math.min(130 * scale, width / 4);
   const left = Math.ceil(Math.min(most, widest(rowLabels(queries)) + 10) + 22 * scale);
@@ -58,7 +58,7 @@ export function drawAxes(context, box, queries, keys, theme, lit = [null, null])
   context.restore();
 }
 
-/** What stands beside the rows: their tokens, or more, where the caller sent it. */
+/** The row labels: the tokens, or longer labels if the caller sent them. */
 export const rowLabels = (queries) => queries.labels ?? queries.tokens;
 
 export function queryLabel(context, box, queries, index) {
@@ -67,10 +67,10 @@ export function queryLabel(context, box, queries, index) {
   context.fillText(text, box.left - 8, box.above + (index + 0.5) * box.tall);
 }
 
-/** How many lines above the lowest a column's label is. */
+/** The line of a column's label, counted from the lowest. */
 export const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
 
-/** Where the middle of a column's label is. */
+/** The centre of a column's label. */
 export const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * box.level];
 
 /** A column's label, cut to its share of the line. */
@@ -81,7 +81,7 @@ function keyLabel(context, box, keys, index) {
   const [x, y] = labelAt(box, index);
   const text = keyText(context, box, keys, index);
   const width = context.measureText(text).width;
-  context.clearRect(x - width / 2 - 2, y - 8, width + 4, 16); // off the hairlines behind it
+  context.clearRect(x - width / 2 - 2, y - 8, width + 4, 16); // clear the hairlines below
   context.textAlign = "center";
   context.fillText(text, x, y);
 }
@@ -98,14 +98,14 @@ function leader(context, box, index, theme) {
   context.stroke();
 }
 
-/** The [query, key] under the pointer, or null beside the cells. */
+/** The [query, key] under the pointer, or null outside the cells. */
 export function cellUnder(event, box) {
   const key = Math.floor((event.offsetX - box.left) / box.wide);
   const query = Math.floor((event.offsetY - box.above) / box.tall);
   return key >= 0 && key < box.nKey && query >= 0 && query < box.nQuery ? [query, key] : null;
 }
 
-/** Where an arrow key leads from a cell; undefined for every other key. */
+/** The cell that an arrow key leads to; undefined for any other key. */
 export function cellBeside(name, [query, key], box) {
   const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[name];
   if (!by) return undefined;

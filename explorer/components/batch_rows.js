@@ -3,7 +3,7 @@ import { withEdges } from "./edges.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
-/** A training batch: under every token that is read, the label to be predicted and its loss. */
+/** A training batch: below every input token, its label and loss. */
 export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".hl");
   const { head } = unpack(data);
@@ -45,7 +45,7 @@ export default function ({ parentElement, data }) {
   rebuild(root, ...sentences);
   return redraws(root, () => followTheme(root));
 
-  /** Padding has the hatching of what does not count. */
+  /** Padding is hatched, as ignored cells are. */
   function pad(node, isPadding) {
     node.classList.toggle("blocked", isPadding);
     return node;

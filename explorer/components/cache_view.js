@@ -4,7 +4,7 @@ import { withEdges } from "./edges.js";
 import { css, followTheme, rgb } from "./palette.js";
 import { unpack } from "./payload.js";
 
-/** The cache after a step: what is there is filled, the newest column outlined, the rest empty. */
+/** The cache after a step: existing columns filled, the newest outlined, the rest empty. */
 export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);

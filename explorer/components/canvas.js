@@ -1,8 +1,8 @@
-// Drawing on canvas: sharp, cut to a width, hatched.
+// Canvas drawing helpers: sharpness, text clipping, hatching.
 
 export const scratch = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 
-/** Text cut to a width, with "…" where something is missing. */
+/** Text cut to a width, with "…" if shortened. */
 export function clipped(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   const letters = [...text];
@@ -15,7 +15,7 @@ export function clipped(context, text, width) {
   return letters.slice(0, fits).join("") + "…";
 }
 
-export const sharpness = { fixed: null }; // pixels per CSS pixel while a picture is made to be kept
+export const sharpness = { fixed: null }; // pixels per CSS pixel while a picture is exported
 const pixelRatio = () => sharpness.fixed ?? (window.devicePixelRatio || 1);
 
 /** Sizes a canvas in CSS pixels at the screen's own resolution; returns its context. */
@@ -30,7 +30,7 @@ export function fit(canvas, width, height) {
   return context;
 }
 
-// One way of hatching per rule, so that rules differ without colour too. Each draws one 6 px tile.
+// One hatching per rule, so that rules differ without colour. Each draws one 6 px tile.
 const HATCHES = [
   (c) => { c.moveTo(-1, 1); c.lineTo(1, -1); c.moveTo(0, 6); c.lineTo(6, 0); c.moveTo(5, 7); c.lineTo(7, 5); },
   (c) => { c.moveTo(-1, 5); c.lineTo(1, 7); c.moveTo(0, 0); c.lineTo(6, 6); c.moveTo(5, -1); c.lineTo(7, 1); },

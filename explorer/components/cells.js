@@ -1,4 +1,4 @@
-// Matrices of weights as pictures: what thumbnails and the large heatmap share.
+// Weight matrices as pictures, shared by thumbnails and the large heatmap.
 
 import { scratch } from "./canvas.js";
 import { BLOCKED } from "./payload.js";
@@ -10,7 +10,7 @@ export function pixelsOf(colours) {
   return pixels;
 }
 
-/** Hatching below, then the open cells as one small image blown up to width x height. */
+/** Draws hatching, then the open cells as one small image scaled to width x height. */
 export function paintCells(context, codes, [rows, columns], [x, y, width, height], pixels, ground) {
   if (codes.includes(BLOCKED)) {
     context.fillStyle = ground;

@@ -1,8 +1,8 @@
-// What is wider than its place scrolls, and marks the edges beyond which there is more.
+// Scroll containers that mark the edges with hidden content.
 
 import { el } from "./dom.js";
 
-/** `scroller`, already filled, in a frame that marks the edges beyond which there is more. */
+/** Wraps `scroller`, already filled, in a frame that marks edges with hidden content. */
 export function withEdges(scroller) {
   const frame = el("div", "edges");
   frame.append(scroller);
@@ -17,9 +17,9 @@ export function withEdges(scroller) {
   return frame;
 }
 
-const EDGE = 32; // px that fade out at an edge
+const EDGE = 32; // width of the fade at an edge in px
 
-/** Scrolls to what begins at `left` and is `width` wide, unless it is in sight already. */
+/** Scrolls to the range from `left`, `width` wide, unless it is visible. */
 export function scrollInto(scroller, left, width) {
   const [start, end] = [scroller.scrollLeft, scroller.scrollLeft + scroller.clientWidth];
   const fades = [start > 1 ? EDGE : 0, end < scroller.scrollWidth - 1 ? EDGE : 0];

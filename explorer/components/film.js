@@ -30,7 +30,7 @@ export default function ({ parentElement, data, setTriggerValue, plays = false }
   return root.film.start();
 }
 
-const REST = 450; // ms without a move after which the film is at rest
+const REST = 450; // ms without a change after which the film counts as stopped
 
 function filmView(root, head, arrays, theme, turn, loops) {
   const { words, frames, row, source } = head;
@@ -71,7 +71,7 @@ function filmView(root, head, arrays, theme, turn, loops) {
     why.textContent = frame.why;
   }
 
-  /** Tells Python once nothing has moved for a while; never while the film plays. */
+  /** Notifies Python after a while without changes; never while the film plays. */
   function rest() {
     clearTimeout(resting);
     film.turn += 1;
@@ -102,7 +102,7 @@ function filmView(root, head, arrays, theme, turn, loops) {
     if (tell) rest();
   };
 
-  /** A payload's scene, unless the browser has meanwhile moved on or is playing. */
+  /** A payload's scene, unless the browser has a newer one or is playing. */
   film.receive = (given) => {
     if (timer || resting || (given.turn !== null && given.turn !== film.turn)) return;
     show({ step: given.step, layer: given.layer, head: given.head });

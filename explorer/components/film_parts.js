@@ -1,4 +1,4 @@
-// What a film is put together from: player, the two rows with their lines, bars, growing matrices.
+// The parts of a film: player, two token rows with lines, bars, growing matrices.
 
 import { axisBox, cellUnder, drawAxes } from "./axes.js";
 import { fit } from "./canvas.js";
@@ -11,7 +11,7 @@ import { css, rgb, shades } from "./palette.js";
 
 const SPEEDS = [0.5, 1, 2, 4];
 
-/** Buttons, scrubber and menus; `does` is called with what the visitor wants. */
+/** Buttons, scrubber and menus; `does` is called with the action. */
 export function filmPlayer(words, head, does) {
   const node = el("div", "player");
   node.setAttribute("role", "group");
@@ -76,7 +76,7 @@ export function filmPlayer(words, head, does) {
   return { node, show };
 }
 
-/** Source above, the growing row below, and lines from its newest token to what it looks at. */
+/** Source above, the growing row below, and attention lines from its newest token. */
 export function filmStage(head, theme, reading) {
   const { source, row, words } = head;
   const node = el("div", "stage");
@@ -135,7 +135,7 @@ export function filmStage(head, theme, reading) {
   return { node, show };
 }
 
-/** The candidates of a step: the model's own probability, and what the cuts left of it. */
+/** The candidates of a step: the model's probability, and the one after top-k and top-p. */
 export function filmBars(words, take) {
   const node = el("div", "candidates");
   const bars = el("div", "bars");
@@ -180,7 +180,7 @@ export function filmBars(words, take) {
   return { node, show };
 }
 
-/** Cross- and self-attention with one row more at every step; a click on a row goes there. */
+/** Cross- and self-attention with one more row per step; a click on a row opens its step. */
 export function filmMaps(head, theme, reading, go) {
   const { source, row, words } = head;
   const node = el("div", "pictures");
@@ -232,7 +232,7 @@ export function filmMaps(head, theme, reading, go) {
       context.strokeStyle = theme.get("line");
       context.strokeRect(box.left - 0.5, box.above - 0.5, nKey * box.wide + 1, nSteps * box.tall + 1);
       for (let query = 0; query <= step; query += 1) {
-        const there = kind === "self" ? reading.reads(query) : nKey; // what was not yet written has no cell
+        const there = kind === "self" ? reading.reads(query) : nKey; // no cells for tokens not yet generated
         for (let at = 0; at < there; at += 1) {
           context.fillStyle = css(colours[Math.round(254 * Math.min(1, weights[query * nKey + at] / top))]);
           context.fillRect(box.left + at * box.wide, box.above + query * box.tall, box.wide - 1, box.tall - 1);

@@ -1,4 +1,4 @@
-// Which tokens a step of the film is about: of a row that grows, or of a text that is filled in.
+// The tokens of a film's step, for a growing sequence or a text with masks to fill in.
 
 /** Which tokens a step has read, which query was read out, and where its own token is shown.
  *

@@ -1,4 +1,4 @@
-// What only the browser can do for the frame round a page, and the top bar of a narrow screen.
+// Parts of the page frame that need the browser, and the top bar on narrow screens.
 
 import { el, rebuild } from "./dom.js";
 import { followTheme } from "./palette.js";
@@ -14,18 +14,18 @@ export default function ({ parentElement, data, setTriggerValue }) {
   root.told = { beamer, sentence, typed, chosen };
   const rows = [bar(pages, current, words, (name) => setTriggerValue("page", name))];
   if (!beamer) {
-    // A sentence that is being typed stays, whatever else changes meanwhile.
+    // Do not overwrite a sentence that is being typed.
     const draft = before?.sentence === sentence ? root.querySelector("textarea")?.value : undefined;
     rows.push(entry(draft ?? sentence, words, (text) => setTriggerValue("sentence", text)));
   }
   rebuild(root, ...rows);
   const differs = (now, then) => now.some((each, at) => each !== then[at]);
-  if (beamer && !before?.beamer) collapse(); // it leaves too little room for a picture
+  if (beamer && !before?.beamer) collapse(); // the sidebar leaves too little room
   if (!before) return;
   if (differs(chosen, before.chosen) || (differs(typed, before.typed) && !isTyping())) closeSidebar();
 }
 
-/** The page's name, which leads to the other pages, and a button that opens the sidebar. */
+/** The page's name as a menu of pages, and a button that opens the sidebar. */
 function bar(pages, current, words, go) {
   const row = el("div", "bar");
   const menu = el("select", "page");
@@ -46,7 +46,7 @@ function bar(pages, current, words, go) {
   return row;
 }
 
-/** The sentence, to be changed, and the button that runs it; Enter does too. */
+/** The sentence as a text field, and the Run button; Enter also runs it. */
 function entry(sentence, words, run) {
   const form = el("form");
   const box = el("textarea");
@@ -69,7 +69,7 @@ function entry(sentence, words, run) {
   return form;
 }
 
-/** Whether the visitor went on from a text to the next field of the sidebar, and is not done yet. */
+/** Whether the focus moved from a text to another field of the sidebar. */
 function isTyping() {
   const focused = document.activeElement;
   return focused.matches("input, textarea, summary") && focused.closest("[data-testid=stSidebar]") !== null;
@@ -114,7 +114,7 @@ function wear(theme) {
   const [r, g, b] = ground.match(/[\d.]+/g).map(Number);
   const isDark = 0.3 * r + 0.59 * g + 0.11 * b < 128;
   if (isDark === (theme === "dark")) return;
-  if (window.localStorage.getItem(key) === wanted) return; // it was asked for and is not to be had
+  if (window.localStorage.getItem(key) === wanted) return; // already requested without effect
   window.localStorage.setItem(key, wanted);
   window.location.reload();
 }

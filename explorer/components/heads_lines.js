@@ -9,7 +9,7 @@ import { BLOCKED } from "./payload.js";
 import { scrollTogether } from "./scrolling.js";
 import { whenSeen } from "./sight.js";
 
-/** The most lines that are drawn at rest, the strongest; a token that is lit has all of its own. */
+/** Most lines drawn without a highlight, strongest first; a highlighted token shows all its lines. */
 const MOST = 600;
 
 /** { node, draw(), light(lit), reveal(query) } of a panel's head. */
@@ -26,7 +26,7 @@ export function headLines(view, panel) {
   scrollTogether(scroller, "lines");
   const stage = el("div", "stage");
   const canvas = el("canvas");
-  canvas.setAttribute("aria-hidden", "true"); // the readout says the same in words
+  canvas.setAttribute("aria-hidden", "true"); // the readout has the same content as text
 
   function rowOf(row, name) {
     const line = el("div", "row");
@@ -50,15 +50,15 @@ export function headLines(view, panel) {
   }
   const above = rowOf(queries, "query");
   const below = rowOf(keys, "key");
-  const resting = el("canvas"); // all lines, drawn once: what is seen while nothing is lit
+  const resting = el("canvas"); // all lines, drawn once, shown without a highlight
   let colours, ink, ground, context;
-  let links = []; // all that rest, the strongest last
+  let links = []; // all lines without a highlight, the strongest last
   // A row of a thousand tokens is wider than a canvas may be, and a line across it takes a browser
   // 20 ms: so lines are drawn where they are in sight, and half as far again on both sides.
   let [from, width] = [0, 0];
   const shown = { query: null, key: null, queryLocked: undefined, keyLocked: undefined };
 
-  /** Keeps its room at once, and draws when it can be seen: lines take longer than all else here. */
+  /** Reserves its space at once, and draws when in sight: lines are the slowest part. */
   function draw() {
     context = null;
     canvas.style.height = HEIGHT + "px";
@@ -78,7 +78,7 @@ export function headLines(view, panel) {
     cover();
   }
 
-  /** Draws what rests around the part in sight. */
+  /** Draws the unhighlighted lines around the visible part. */
   function cover() {
     const [all, room] = [stage.clientWidth, scroller.clientWidth];
     width = Math.min(all, 2 * room);
@@ -108,11 +108,11 @@ export function headLines(view, panel) {
     }
   }
 
-  /** The lit token's own lines, or all of them while none is lit. */
+  /** The lines of the highlighted token, or all lines if none is. */
   function light({ query, key }) {
     follow(above.chips, "query", query);
     follow(below.chips, "key", key);
-    if (!context) return; // still to be drawn
+    if (!context) return; // not drawn yet
     const own = [];
     context.clearRect(from, 0, width, HEIGHT);
     if (query !== null) for (let k = 0; k < nKey; k += 1) add(own, query, k);
@@ -134,7 +134,7 @@ export function headLines(view, panel) {
     });
   }
 
-  /** Touches only the chips that changed: with many tokens the browser's styling is what takes time. */
+  /** Updates only the changed chips: with many tokens, restyling is slow. */
   function follow(chips, axis, index) {
     const locked = view.chosen[axis];
     if (shown[axis] === index && shown[axis + "Locked"] === locked) return;
@@ -149,7 +149,7 @@ export function headLines(view, panel) {
     Object.assign(shown, { [axis]: index, [axis + "Locked"]: locked });
   }
 
-  /** Brings a query into sight where the row is longer than the panel. */
+  /** Scrolls to a query if the row is longer than the panel. */
   function reveal(query) {
     const { offsetLeft, offsetWidth } = above.chips[query];
     scrollInto(scroller, offsetLeft, offsetWidth);

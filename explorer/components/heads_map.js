@@ -1,4 +1,4 @@
-// One head as a heatmap: cells painted once, and a sheet over them for what is lit.
+// One head as a heatmap: cells painted once, with an overlay canvas for highlights.
 
 import { axisBox, cellBeside, cellUnder, drawAxes, keyText, labelAt, levelOf, outlineCell, queryLabel, rowLabels } from "./axes.js";
 import { clipped, fit, hatching } from "./canvas.js";
@@ -36,7 +36,7 @@ export function headMap(view, panel) {
   function draw(width) {
     const { theme } = view;
     const longest = Math.max(queries.tokens.length, keys.tokens.length);
-    // Side by side the whole matrix matters more than every label; pointing names them anyway.
+    // Side by side, show the whole matrix rather than all labels; hover shows these.
     const least = longest > 64 ? 5 : view.compared && width > 300 ? 8 : longest > 40 ? 9 : 18;
     const leastTall = longest > 40 ? 0 : 14;
     box = axisBox(width, queries, keys, theme, { least, leastTall, right: SUM_ROOM * theme.scale, tallest: 600 });
@@ -73,7 +73,7 @@ export function headMap(view, panel) {
     }
   }
 
-  /** The colour scale with its two ends, and the hatching where it occurs. */
+  /** The colour scale with both ends, and the hatching if it occurs. */
   function drawLegend(theme) {
     const bar = el("canvas");
     const context = fit(bar, 120, 10);
@@ -97,7 +97,7 @@ export function headMap(view, panel) {
     legend.replaceChildren(...children);
   }
 
-  /** The lit row stays bright and the rest steps back; its labels become chips. */
+  /** Dims all but the highlighted row, whose labels become chips. */
   function light({ query, key }) {
     const { theme } = view;
     const { left, above, wide, tall, nQuery, nKey } = box;
@@ -125,7 +125,7 @@ export function headMap(view, panel) {
     if (key !== null) lightKey(theme, key);
   }
 
-  /** Labels that would show from under the lit one give way to it as a whole. */
+  /** Hides labels that overlap the highlighted one. */
   function lightQuery(theme, query) {
     const { left, above, tall, nQuery } = box;
     const line = LINE * theme.scale;
@@ -165,7 +165,7 @@ export function headMap(view, panel) {
     over.fillStyle = theme.get("paper");
   }
 
-  /** Brings a key's column into sight where the matrix is wider than the panel. */
+  /** Scrolls to a key's column if the matrix is wider than the panel. */
   const reveal = (key) => scrollInto(scroller, box.left + key * box.wide, box.wide);
 
   const at = (place) => place && { query: place[0], key: place[1], head: panel.index };

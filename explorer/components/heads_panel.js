@@ -1,4 +1,4 @@
-// One opened or pinned head: its heatmap, its lines and what they say in words.
+// One open or pinned head: its heatmap, its lines, and both in words.
 
 import { el } from "./dom.js";
 import { headLines } from "./heads_lines.js";
@@ -7,7 +7,7 @@ import { pinButton } from "./heads_thumbs.js";
 import { keepPicture } from "./keep.js";
 import { percent } from "./numbers.js";
 
-let count = 0; // outside the app several views share one document, and so its ids
+let count = 0; // outside the app several views share one document and need unique ids
 
 /** { node, index, exact, draw(), light(lit), reveal(query, key), mark() } */
 export function headPanel(view, index) {
@@ -16,7 +16,7 @@ export function headPanel(view, index) {
   const nKey = keys.tokens.length;
   const cells = view.cellsOf(index);
   const sums = head.sums?.[index] ?? cells.sums;
-  // Of a head whose own cells are still to come, the thumbnail knows no sum, and no exact weight.
+  // Until a head's exact cells arrive, its thumbnail gives no row sum and no exact weight.
   const near = cells.exact && !cells.rounded ? "" : head.step > 1 ? "≤ " : "≈ ";
   const most = cells.weights.reduce((max, weight, cell) => (cells.blocked[cell] ? max : Math.max(max, weight)), 0) || 1;
   const panel = { index, label: head.labels[index], cells, near, sums, most, summaryId: `summary-${count += 1}` };
@@ -76,12 +76,12 @@ export function headPanel(view, index) {
   const value = (query, key) => (cells.blocked[cell(query, key)]
     ? reason(cells.blocked[cell(query, key)]) : near + percent(cells.weights[cell(query, key)]));
 
-  /** One cell by name: from which token, to which, and its weight. */
+  /** One cell in words: query token, key token, and weight. */
   const pair = (query, key, between = " → ") => [
     el("b", "", queries.tokens[query]), between, el("b", "", keys.tokens[key]), " · ",
     el("b", "number", value(query, key))];
 
-  /** What is lit in words: a cell, a row's strongest keys, or a key's strongest queries. */
+  /** The highlight in words: a cell, a query's strongest keys, or a key's strongest queries. */
   function say({ query, key }) {
     if (query === null && key === null) { panel.readout.textContent = words.lines_hint; return; }
     if (query !== null && key !== null) {
@@ -103,7 +103,7 @@ export function headPanel(view, index) {
   /** A blocked cell's byte in words: 1 has no reason of its own. */
   const reason = (code) => (code < 2 ? words.blocked : `${words.blocked}: ${cells.reasons[code - 2]}`);
 
-  /** The cell that leads on: the chosen one, else the strongest of the locked row; null for none. */
+  /** The cell to link to: the selected one, else the strongest of the locked row; null for none. */
   function offered() {
     const { query, key } = view.chosen;
     if (query === null || key !== null) return query === null ? null : [query, key];
@@ -115,14 +115,14 @@ export function headPanel(view, index) {
     return best === null ? null : [query, best - start];
   }
 
-  /** In line with what is chosen: the pin, and the way down into one cell. */
+  /** Updates the pin, and the link to one cell, from the selection. */
   function mark() {
     pin.setAttribute("aria-pressed", String(view.chosen.pinned.includes(index)));
     const place = offered();
     down.classList.toggle("none", !place); // keeps its room
     if (place) down.replaceChildren(...pair(...place), el("span", "way", words.down));
   }
-  /** Brings a query, and its cell where one is named, into sight. */
+  /** Scrolls to a query, and to its cell if one is given. */
   function reveal(query, key) {
     lines.reveal(query);
     if (key !== null) map.reveal(key);

@@ -6,9 +6,9 @@ import { el } from "./dom.js";
 const MANY = 64;
 const [SMALLEST, LARGEST, NAMED] = [24, 148, 56]; // px; below NAMED there is no room for a name
 const GROUPS = 8;
-const TALL = 640; // px that a grid takes at first
+const TALL = 640; // initial height of a grid in px
 
-/** Whether a head is what a search like "L12", "12", "12.3", "L12·H3" or "avg" asks for. */
+/** Whether a head matches a search like "L12", "12", "12.3", "L12·H3" or "avg". */
 function matches(search, label) {
   const wanted = search.trim().toLowerCase();
   const numbers = wanted.match(/^l?(\d+)(?:[.·\sh]+(\d*))?$/);
@@ -68,7 +68,7 @@ export function headSieve(view, changed) {
   if (labels.length > layers * columns) groups.append(fold("further", words.further));
   node.append(search, sizes, groups);
 
-  /** The side of a picture: as chosen, else the largest with which the grid is not too tall. */
+  /** The side of a picture: the chosen one, else the largest for which the grid is not too tall. */
   function side(width, shape) {
     const count = labels.filter((_, index) => shows(index)).length;
     let fitting = state.size ?? LARGEST;
@@ -83,10 +83,10 @@ export function headSieve(view, changed) {
   return { node, many, shows, side };
 }
 
-/** Whether pictures of a side are too small for a name; then there is little space around them. */
+/** Whether pictures of this side are too small for a name; they then have narrow gaps. */
 export const isTiny = (side) => side < NAMED;
 
-/** How many pictures of a side stand in a row: whole layers where one has room. */
+/** How many pictures of this side fit in a row: whole layers if possible. */
 export function acrossOf(width, side, columns) {
   const most = Math.max(1, Math.floor((width + 8) / (side + (isTiny(side) ? 4 : 14))));
   return most < columns ? most : most - most % columns;

@@ -87,7 +87,7 @@ export function headThumbs(view) {
   let over, places, veilWide, veilTall;
   const sheets = sheetsBehind();
 
-  /** By layer, or the largest of the measure first; aggregates stay behind. */
+  /** The order: by layer, or by the measure, largest first; aggregates come last. */
   function arrange() {
     const all = labels.map((_, index) => index);
     order = view.chosen.by_measure && measure ? [...measure.order, ...all.slice(measure.order.length)] : all;
@@ -96,7 +96,7 @@ export function headThumbs(view) {
     if (side) { spread(); repaint(); }
   }
 
-  /** The one head that Tab reaches. */
+  /** The head that takes the focus by Tab. */
   function stop(index) {
     heads.forEach(({ button }, other) => { button.tabIndex = other === index ? 0 : -1; });
   }
@@ -120,7 +120,7 @@ export function headThumbs(view) {
   function draw(width, most) {
     drawn = [width, most];
     heads.forEach(({ cell }, index) => { cell.hidden = !sieve.shows(index); });
-    // A layer is a row while its heads keep a readable width, else the row is halved.
+    // One row per layer if its heads are wide enough, else the row is halved.
     across = head.columns;
     while (width / across < 62 && across > 1) across = Math.ceil(across / 2);
     const shape = Math.min(1.25, Math.max(0.6, rows / columns));
@@ -156,7 +156,7 @@ export function headThumbs(view) {
 
   let pixels, ground;
 
-  /** Paints at once what is in sight; of many heads, the others as they come into it. */
+  /** Paints visible heads at once; if there are many, the others when they become visible. */
   function repaint() {
     pixels = pixelsOf(shades(view.theme));
     ground = hatching(scratch, view.theme.get("blocked"), view.theme.get("hatch"));
@@ -167,7 +167,7 @@ export function headThumbs(view) {
     whenSeen(there.filter((cell) => !first.has(cell)), ({ index }) => paint(index, inOne));
   }
 
-  /** The pixel of each weight's byte where `top` is darkest. */
+  /** The pixel of each weight byte, with `top` as the darkest. */
   function pixelsIn(top) {
     const shown = levels(CODED, (code) => code === BLOCKED, CODED.length, view.chosen.scale, top);
     return Uint32Array.from(shown, (level) => pixels[level]);
@@ -175,7 +175,7 @@ export function headThumbs(view) {
 
   function paint(index, inOne) {
     const on = sheets.of(index);
-    if (!on) return; // hidden since it began to wait
+    if (!on) return; // hidden while it waited
     const { context, left, top } = on;
     const { shared, scale } = view.chosen;
     const codes = small(index);
@@ -198,7 +198,7 @@ export function headThumbs(view) {
 
   let marked = null;
 
-  /** Which heads are open or pinned; of a thousand, only those that were or are get touched. */
+  /** Marks open and pinned heads; updates only the changed ones. */
   function mark() {
     const { opened, pinned } = view.chosen;
     const now = opened === null ? pinned : [opened, ...pinned];
@@ -211,7 +211,7 @@ export function headThumbs(view) {
     marked = now;
   }
 
-  /** In every head the lit row (or column) stays bright and the rest steps back. */
+  /** Dims everything but the highlighted row (or column) in every head. */
   function light({ query, key }) {
     over.clearRect(0, 0, veilWide, veilTall);
     if (query === null && key === null) return;
@@ -237,13 +237,13 @@ export function headThumbs(view) {
     }
   }
 
-  /** Where the lit row (or column) of the picture at `left` and `top` begins, and its size. */
+  /** Position and size of the highlighted row (or column) of the picture at `left` and `top`. */
   function band(left, top, query, key) {
     if (query !== null) return [top + tall * query / nQuery, Math.max(2, tall / nQuery)];
     return [left + side * key / nKey, Math.max(2, side / nKey)];
   }
 
-  /** The byte of a cell, pooled where thumbnails are; what a head shows until its own cells come. */
+  /** The (possibly pooled) byte of a cell, shown until the head's exact cells arrive. */
   const codeAt = (index, query, key) => codeOf(index, Math.floor(query / step) * columns + Math.floor(key / step));
 
   return { node: grid, tools: sieve.node, draw, repaint, arrange, mark, light, codeAt };

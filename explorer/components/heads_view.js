@@ -40,7 +40,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     turn: old?.turn ?? 0,
     veil: LOCKED(theme),
     compared: false,
-    sieve: old?.head.layers === head.layers ? old.sieve : {}, // searched, folded, enlarged: kept
+    sieve: old?.head.layers === head.layers ? old.sieve : {}, // keep search, folding and enlargement
   };
   const exact = new Map(); // flat index of a head -> its cells, with the digits that the model computed
   const free = { query: null, key: null, head: null };
@@ -59,7 +59,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
 
   view.announce = (text) => { live.textContent = text; };
 
-  /** A head's cells if they came, else what its thumbnail knows, until they come. */
+  /** A head's exact cells if they have arrived, else the values of its thumbnail. */
   view.cellsOf = (index) => {
     if (exact.has(index)) return exact.get(index);
     const [nQuery, nKey] = [head.queries.tokens.length, head.keys.tokens.length];
@@ -89,7 +89,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     say();
   }
 
-  /** Under the grid: the cell of the head pointed at. */
+  /** Shows the cell under the pointer below the grid. */
   function say() {
     const { query, key, head: index } = view.lit;
     if (index === null || query === null || key === null) { nodes.readout.textContent = words.hint; return; }
@@ -102,12 +102,12 @@ function headsView(root, head, arrays, theme, likeness, old) {
       el("b", "number", code === BLOCKED ? words.blocked : known === undefined ? about + percent(weightOf(code)) : percent(known)));
   }
 
-  /** Whether it is a head of the model, not an average or the like behind them. */
+  /** Whether this is a head of the model, not an aggregate. */
   view.isHead = (index) => index < head.layers * head.columns;
   const addressOf = (index) => [Math.min(head.layers, Math.floor(index / head.columns)),
     view.isHead(index) ? index % head.columns : index - head.layers * head.columns];
 
-  /** Takes a choice over here at once, and tells Python. */
+  /** Applies a choice at once, and sends it to Python. */
   function choose(change) {
     view.chosen = { ...view.chosen, ...change };
     view.turn += 1;
@@ -120,7 +120,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     });
   }
 
-  /** Leaves for the page of one cell. */
+  /** Opens the page One cell. */
   view.goDown = (index, query, key) => view.send("down", [...addressOf(index), query, key]);
 
   view.open = (index) => choose({ opened: view.chosen.opened === index ? null : index });
@@ -135,7 +135,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     const { pinned } = view.chosen;
     choose({ pinned: pinned.includes(index) ? pinned.filter((other) => other !== index) : [...pinned, index].slice(-head.most) });
   };
-  /** Locks a row, a column, or a cell by both; a second time frees it. */
+  /** Locks a row, a column, or a cell by both; a second call unlocks it. */
   view.lock = (query, key) => {
     const locked = view.chosen.query === query && view.chosen.key === key;
     choose(locked ? { query: null, key: null } : { query, key });
@@ -149,7 +149,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     view.announce(words.free);
   };
 
-  /** A payload's choices, unless the browser has meanwhile made newer ones. */
+  /** A payload's choices, unless the browser already has newer ones. */
   view.receive = (chosen, sent) => {
     const size = head.queries.tokens.length * head.keys.tokens.length;
     chosen.shown.forEach((index, place) => {
@@ -168,14 +168,14 @@ function headsView(root, head, arrays, theme, likeness, old) {
     view.turn = turn;
     const { opened, pinned, query, scale, shared, by_measure } = chosen;
     const before = view.chosen;
-    // A locked column is the browser's own: Python knows rows and their cells.
+    // A locked column exists in the browser only: Python stores rows and their cells.
     const key = query === null && before.query === null ? before.key : chosen.key;
     view.chosen = { opened, pinned, query, key, scale, shared, by_measure };
     settle();
     recolour(before);
   };
 
-  /** Brings panels and marks in line with what is chosen. */
+  /** Updates panels and marks from the selection. */
   function settle() {
     const { opened, pinned, query } = view.chosen;
     const shown = opened === null || pinned.includes(opened) ? pinned : [...pinned, opened];
@@ -198,13 +198,13 @@ function headsView(root, head, arrays, theme, likeness, old) {
     reveal();
   }
 
-  /** Brings into sight what is chosen but lies beyond an edge. */
+  /** Scrolls to the selection if it is out of sight. */
   function reveal() {
     const { query, key } = view.chosen;
     if (query !== null) panels.forEach((panel) => panel.reveal(query, key));
   }
 
-  /** Thumbnails beside one large head where both have room, else above. */
+  /** Thumbnails next to one large head if both fit, else above it. */
   function redraw(width, withThumbs) {
     const beside = panels.length === 1 && width >= 960 && head.columns * 62 <= (width - 28) / 2;
     body.classList.toggle("beside", beside);
@@ -213,7 +213,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     panels.forEach((panel) => panel.draw());
   }
 
-  /** Redraws what `before` showed in other colours or another order. */
+  /** Redraws the parts whose colours or order differ from `before`. */
   function recolour(before) {
     if (!view.drawn) return;
     const { scale, shared, by_measure } = view.chosen;

@@ -1,9 +1,9 @@
-// Thumbnails that came before: Python sends none that the browser says it holds.
+// A cache of received thumbnails: Python does not resend those that the browser reports.
 
 const held = (globalThis.headlightHeads ??= new Map());
 const MOST_HELD = 4;
 
-/** Keeps the thumbnails that came, or finds those that did not; false where there are none. */
+/** Stores received thumbnails, or looks up omitted ones; false if there are none. */
 export function hold(head, arrays) {
   const cells = arrays.cells.length > 0 ? arrays.cells.slice() : held.get(head.small);
   if (!cells) return head.labels.length === 0;

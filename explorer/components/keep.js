@@ -1,10 +1,10 @@
-// A picture to keep: what a canvas shows, on a plain background and with a title, as a PNG made in the browser.
+// Picture export: a canvas on a plain background with a title, as a PNG made in the browser.
 
 import { fit, sharpness } from "./canvas.js";
 import { el } from "./dom.js";
 
 /**
- * Draws sharply by `draw`, then hands `canvas` with `title` above it to the visitor as a file.
+ * Draws sharply with `draw`, then offers `canvas` with `title` above it as a download.
  * `meanings` are the lines of a legend below it: [words, paints 18 x 18 pixels of a context].
  */
 export function keepPicture(canvas, draw, title, theme, name, meanings = []) {
@@ -45,7 +45,7 @@ export function keepPicture(canvas, draw, title, theme, name, meanings = []) {
   }, "image/png");
 }
 
-/** How many pixels a text takes in a font. */
+/** The width of a text in pixels. */
 function widthOf(text, font) {
   const context = el("canvas").getContext("2d");
   context.font = font;

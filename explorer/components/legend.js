@@ -1,9 +1,9 @@
-// One entry of a legend: a swatch, painted on a canvas of its own, and what it means.
+// One entry of a legend: a swatch on its own canvas, and its meaning.
 
 import { fit } from "./canvas.js";
 import { el } from "./dom.js";
 
-/** `text` behind a swatch of width x height pixels that `paint` fills. */
+/** `text` after a swatch of width x height pixels, filled by `paint`. */
 export function legendEntry(text, [width, height], paint) {
   const item = el("span", "entry");
   const swatch = el("canvas");

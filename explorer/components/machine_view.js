@@ -3,12 +3,12 @@ import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 import { wiresOf } from "./wires.js";
 
-/** Columns of boxes; a click on one that leads somewhere is handed to Python by its number. */
+/** Columns of boxes; a click on a linked box sends its index to Python. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { columns } = unpack(data).head;
   followTheme(root);
-  const drawn = []; // each box with its node, in the order of their numbers
+  const drawn = []; // each box with its node, by index
 
   function part(box) {
     const index = drawn.length;

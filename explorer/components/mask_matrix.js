@@ -40,7 +40,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   foot.append(legend, keep);
 
   const byFinger = matchMedia("(pointer: coarse)").matches;
-  const least = byFinger ? (nKey > 40 ? 9 : 18) : 4; // a mouse hits small cells, and sees all of them
+  const least = byFinger ? (nKey > 40 ? 9 : 18) : 4; // a mouse can hit small cells
 
   let theme, box, fills;
   let cursor = null;
@@ -74,7 +74,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     }
   }
 
-  /** What is being painted: white where cells open, the accent's own hatching where they close. */
+  /** The current stroke: white for opened cells, hatching in the accent colour for blocked ones. */
   function drawStroke(context) {
     if (!stroke) return;
     context.fillStyle = stroke.open
@@ -86,7 +86,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     }
   }
 
-  /** What the cells mean, as [words, how to fill a swatch]: rules that block nothing stay out. */
+  /** The legend as [words, fill of a swatch], without rules that block nothing. */
   function meanings() {
     const entry = (text, fill) => [text, (context) => {
       context.fillStyle = fill(context);
@@ -132,7 +132,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     if (!at) return;
     const open = cells[at[0] * nKey + at[1]] > 0;
     stroke = root.stroke = { open, cells: new Set(), pointer, nQuery, nKey };
-    if (pointer !== null) canvas.setPointerCapture(pointer); // until it is let go, wherever that is
+    if (pointer !== null) canvas.setPointerCapture(pointer); // until it is released, also outside
     extend(at, at);
   }
 
@@ -189,7 +189,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   // is just being painted: the answer to the one before may arrive in its middle.
   if (root.cursor && root.cursor[0] < nQuery && root.cursor[1] < nKey) cursor = root.cursor;
   if (brush && root.stroke?.nQuery === nQuery && root.stroke.nKey === nKey) stroke = root.stroke;
-  root.stroke = stroke; // one that has lost its matrix does not come back
+  root.stroke = stroke; // drop a stroke of an older matrix
   const scrollBack = keepScrolled(root, scroller);
   rebuild(root, withEdges(scroller), foot, readout);
   if (stroke) canvas.setPointerCapture(stroke.pointer);

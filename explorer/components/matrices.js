@@ -7,11 +7,11 @@ import { keepPicture } from "./keep.js";
 import { css, followTheme, shades } from "./palette.js";
 import { BLOCKED, unpack } from "./payload.js";
 
-const BAR = 240; // px that a colour bar is wide
-const BESIDE = 20; // px beside it, for half of the labels at its ends
+const BAR = 240; // width of a colour bar in px
+const BESIDE = 20; // px at its sides, for half of the end labels
 const KEEP = 60; // px for the button in the same row
 
-/** Heatmaps side by side: pointing at a cell, or going there by the arrow keys, says what it is. */
+/** Heatmaps side by side; hover or the arrow keys describe a cell. */
 export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
@@ -70,7 +70,7 @@ function panel(root, at, own, arrays, words) {
 
   function paint() {
     const byFinger = matchMedia("(pointer: coarse)").matches;
-    const least = byFinger ? (nKey > 40 ? 9 : 18) : 4; // a mouse hits small cells, and sees all of them
+    const least = byFinger ? (nKey > 40 ? 9 : 18) : 4; // a mouse can hit small cells
     box = axisBox(node.clientWidth - 6, queries, keys, theme, { least, tallest: 480 });
     const { left, above, wide, tall } = box;
     const context = fit(canvas, box.width, box.height);
@@ -96,7 +96,7 @@ function panel(root, at, own, arrays, words) {
     context.fillRect(0, 0, width, height);
   };
 
-  /** The colour bar with its ticks, and the hatching where it occurs. */
+  /** The colour bar with its ticks, and the hatching if it occurs. */
   function drawLegend() {
     const bar = el("canvas");
     const { scale } = theme;
@@ -123,7 +123,7 @@ function panel(root, at, own, arrays, words) {
     legend.replaceChildren(...children);
   }
 
-  /** The legend of a picture that is kept: [words, paints 18 x 18 pixels]. */
+  /** The legend of an exported picture: [words, paints 18 x 18 pixels]. */
   function meanings() {
     const lines = own.ticks.map(([share, label]) => [`${own.scale} ${label}`, (context) => {
       context.fillStyle = shade(share);
@@ -160,7 +160,7 @@ function panel(root, at, own, arrays, words) {
     event.preventDefault();
   });
 
-  /** Call it once the panel stands in the page: a scroll position is kept there alone. */
+  /** Call this once the panel is in the document, where it has a scroll position. */
   function begin() {
     const place = scrolled[at];
     scroller.addEventListener("scroll", () => { scrolled[at] = scroller.scrollLeft; });

@@ -1,4 +1,4 @@
-// The colours of theme.py, as the page's theme has them.
+// The colours of theme.py for the page's theme.
 
 import { scratch } from "./canvas.js";
 import { weightOf } from "./payload.js";
@@ -11,14 +11,14 @@ export function rgb(colour) {
   return scratch.getImageData(0, 0, 1, 1).data.slice(0, 3);
 }
 
-/** Takes over the light or dark palette; Streamlit tells only its background colour. */
+/** Selects the light or dark palette by the background colour, which is all Streamlit gives. */
 export function followTheme(root) {
   const [r, g, b] = rgb(getComputedStyle(root).getPropertyValue("--st-background-color") || "#fff");
   root.toggleAttribute("data-dark", 0.3 * r + 0.59 * g + 0.11 * b < 128);
   const style = getComputedStyle(root);
-  const known = {}; // asking the style again would make the browser settle all pending layout
+  const known = {}; // cache: reading the style again forces a layout
   const get = (name) => (known[name] ??= style.getPropertyValue("--hl-" + name).trim());
-  const scale = Number(style.getPropertyValue("--hl-scale")) || 1; // above 1 for a class
+  const scale = Number(style.getPropertyValue("--hl-scale")) || 1; // above 1 in classroom mode
   return {
     scale,
     font: (size, weight = "") => `${weight} ${size * scale}px ${style.fontFamily}`.trim(),
@@ -27,7 +27,7 @@ export function followTheme(root) {
   };
 }
 
-/** 255 colours through a scale of the palette: attention begins with the palest. */
+/** 255 colours of a palette scale; attention starts with the palest. */
 export function shades(theme, scale = "attention") {
   const stops = [0, 1, 2, 3, 4].map((index) => rgb(theme.get(`${scale}-${index}`)));
   return Array.from({ length: 255 }, (_, level) => {

@@ -1,8 +1,8 @@
-// What Python sent: a JSON head and matrices of bytes; payload.py describes the layout.
+// The payload from Python: a JSON head and byte matrices; see payload.py for the layout.
 
 export const BLOCKED = 255;
 
-/** Head and matrices out of one Uint8Array; payload.py describes the layout. */
+/** Unpacks head and matrices from one Uint8Array; see payload.py for the layout. */
 export function unpack(data) {
   const length = new DataView(data.buffer, data.byteOffset).getUint32(0, true);
   const head = JSON.parse(new TextDecoder().decode(data.subarray(4, 4 + length)));
@@ -14,14 +14,14 @@ export function unpack(data) {
   return { head, arrays };
 }
 
-/** The places of the bits that are set, of `size`. */
+/** The indices of set bits among the first `size`. */
 export function placesOf(bits, size) {
   const found = [];
   for (let at = 0; at < size; at += 1) if (bits[at >> 3] >> (at & 7) & 1) found.push(at);
   return found;
 }
 
-/** The numbers of float16, none of them negative, out of their bytes. */
+/** Decodes non-negative float16 numbers from bytes. */
 export function halvesOf(bytes) {
   const powers = Array.from({ length: 31 }, (_, power) => 2 ** (Math.max(power, 1) - 25));
   const halves = new Uint16Array(bytes.slice().buffer);
@@ -33,5 +33,5 @@ export function halvesOf(bytes) {
   return numbers;
 }
 
-/** A weight's byte as a number 0 to 1: the root was sent, see encode_weights. */
+/** A weight byte as a number 0 to 1; it encodes the square root, see encode_weights. */
 export const weightOf = (code) => (code / 254) ** 2;

@@ -1,8 +1,8 @@
 import { unpack } from "./payload.js";
 
-const waiting = new WeakMap(); // one timer a place
+const waiting = new WeakMap(); // one timer per mount point
 
-/** Nothing to see: it tells Python once when some seconds have passed. */
+/** Invisible: notifies Python once after some seconds. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const { turn, seconds } = unpack(data).head;
   clearTimeout(waiting.get(parentElement));

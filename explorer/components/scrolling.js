@@ -1,4 +1,4 @@
-// Of two sentences side by side, what is wider than its place scrolls in all views of a page at once.
+// Synchronises horizontal scrolling of the views of two sentences side by side.
 
 const SCROLLED = "headlight-scrolled";
 
@@ -13,10 +13,10 @@ export function scrollTogether(node, part) {
     following = false;
   });
   document.addEventListener(SCROLLED, function follow({ detail }) {
-    if (!node.isConnected) document.removeEventListener(SCROLLED, follow); // redrawn since
+    if (!node.isConnected) document.removeEventListener(SCROLLED, follow); // it was redrawn
     else if (detail.node !== node && detail.part === part && room() > 0) {
       const wanted = Math.round(detail.share * room());
-      following = wanted !== node.scrollLeft; // a scroll event comes for what moves only
+      following = wanted !== node.scrollLeft; // an unchanged position fires no scroll event
       node.scrollLeft = wanted;
     }
   });

@@ -1,11 +1,11 @@
-// What is drawn once it can be seen, so that the first frame waits for nothing else.
+// Lazy drawing: elements are drawn when they come into sight, to keep the first frame fast.
 
-const waiting = new Map(); // element -> what draws it
-let isPrinting = false; // on paper everything is in sight
+const waiting = new Map(); // element -> its draw function
+let isPrinting = false; // in print everything is in sight
 
 const observer = new IntersectionObserver((seen) => {
   for (const { isIntersecting, target } of seen) if (isIntersecting) drawNow(target);
-}, { rootMargin: "100% 0px" }); // a screen ahead, so that scrolling finds it drawn
+}, { rootMargin: "100% 0px" }); // draw one screen ahead of scrolling
 window.addEventListener("beforeprint", () => { isPrinting = true; [...waiting.keys()].forEach(drawNow); });
 window.addEventListener("afterprint", () => { isPrinting = false; });
 
@@ -16,7 +16,7 @@ function drawNow(node) {
   draw?.(node);
 }
 
-/** Whether a box of the screen is in sight. */
+/** Whether a box in screen coordinates is visible. */
 export const isInSight = ({ top, bottom }) => isPrinting || (bottom > 0 && top < window.innerHeight);
 
 /**

@@ -93,7 +93,7 @@ function startView(root, view, send) {
     open?.fitTo(open.clientWidth - 32);
     draw();
   }
-  /** Heads grow or shrink where they are. */
+  /** Animates the size of heads. */
   function zoomTo(to) {
     const from = zoom;
     if (from === to) return;
@@ -108,7 +108,7 @@ function startView(root, view, send) {
     requestAnimationFrame(step);
   }
 
-  /** What the pointer is on: a head, or a thread. */
+  /** The element under the pointer: a head or a thread. */
   function under({ offsetX, offsetY }) {
     const { layout } = view;
     for (let lane = 0; lane < layout.lanes.length; lane += 1) {
@@ -183,7 +183,7 @@ function startView(root, view, send) {
     if (open && (before?.door !== head.door || before?.opened !== opened)) {
       open.classList.add("fresh");
       open.begin?.();
-      // The keyboard goes where it opened something, and back to where it was when that closes.
+      // Moves the focus to an opened panel, and back when it closes.
       if (focused !== undefined && before?.door !== head.door) { root.opener = focused; find("close")?.focus({ preventScroll: true }); }
     } else if (!open && before?.door) find(root.opener)?.focus({ preventScroll: true });
     zoomTo(head.door === "heads" ? 1 : 0);

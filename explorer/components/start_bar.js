@@ -1,9 +1,9 @@
-// The sentence that is written, and the controls of the picture.
+// The generated text, and the controls of the picture.
 
 import { el } from "./dom.js";
 import { fill } from "./start_words.js";
 
-/** The sentence that is written, and all that moves the picture. */
+/** The generated text, and the playback controls. */
 export function controls({ head }, act) {
   const { words, moments, masks, mask } = head;
   const said = el("p", "said");
@@ -70,7 +70,7 @@ export function controls({ head }, act) {
   };
 }
 
-/** What is written by now; at the end with what a changed mask took and brought. */
+/** The text so far; at the end with the words removed and added by a changed mask. */
 function sentence(node, { moments, said, prompt, diff, words }, step, whole) {
   node.replaceChildren();
   node.classList.toggle("long", said.length > 70);

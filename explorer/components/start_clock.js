@@ -1,15 +1,15 @@
-// The time of the picture: the text is read once, then one step after another is written.
+// The timeline of the picture: the text is read once, then generated step by step.
 
 const READ = 2300; // ms
 const [SHORTEST, LONGEST, ALL] = [420, 1700, 16000];
 
-/** Where a step stands still: everything is looked at and nothing has been chosen yet. */
+/** The still frame of a step: attention is complete and no token chosen yet. */
 const REST = 0.74;
 
 export const clamp = (value, low = 0, high = 1) => Math.min(high, Math.max(low, value));
 export const lerp = (from, to, share) => from + (to - from) * share;
 export const smooth = (share) => { const x = clamp(share); return x * x * (3 - 2 * x); };
-/** How far a part of the whole is done: 0 before `from`, 1 after `to`. */
+/** Progress of a part: 0 before `from`, 1 after `to`. */
 export const within = (share, from, to) => smooth((share - from) / (to - from));
 
 export function clockOf(steps) {
@@ -24,7 +24,7 @@ export function clockOf(steps) {
       const index = Math.min(steps - 1, Math.floor((time - READ) / step));
       return { read: 1, step: index, p: clamp((time - READ) / step - index) };
     },
-    /** Where step `index` stands still; -1: before the first one. */
+    /** The still frame of step `index`; -1: before the first step. */
     restOf: (index) => (index < 0 ? READ * 0.999 : READ + (Math.min(index, steps - 1) + REST) * step),
   };
 }

@@ -1,4 +1,4 @@
-// The numbers of the payload as the picture asks for them: means over heads, pictures of heads.
+// Data access for the picture: means over heads, images of heads.
 
 import { css, rgb, shades } from "./palette.js";
 import { BLOCKED, weightOf } from "./payload.js";
@@ -39,7 +39,7 @@ export function attentionOf(head, arrays) {
   };
 }
 
-/** One picture a sublayer, its heads side by side: [canvas, keys wide and queries tall each]. */
+/** One image per sublayer, its heads side by side: [canvas, keys wide and queries tall each]. */
 export function picturesOf(head, arrays, theme) {
   const colours = shades(theme);
   const blocked = rgb(theme.get("blocked"));
@@ -53,7 +53,7 @@ export function picturesOf(head, arrays, theme) {
     const image = context.createImageData(canvas.width, nq);
     for (let h = 0; h < site.heads; h += 1) for (let q = 0; q < nq; q += 1) for (let k = 0; k < nk; k += 1) {
       const code = codes[(h * nq + q) * nk + k];
-      // The root that was sent is what is shown: small weights are to be seen in a small picture.
+      // Show the encoded square root, so that small weights are visible in a small picture.
       const [r, g, b2] = code === BLOCKED ? blocked : colours[code];
       image.data.set([r, g, b2, 255], 4 * (q * canvas.width + h * nk + k));
     }
@@ -63,7 +63,7 @@ export function picturesOf(head, arrays, theme) {
   return made;
 }
 
-/** The first values of each token's embedding as a strip of colours: a canvas with a row a token. */
+/** The first embedding values of each token as colours: a canvas with one row per token. */
 export function stripsOf(head, arrays, colours) {
   return head.lanes.map((lane, l) => {
     const codes = arrays[`embedded${l}`];
@@ -79,7 +79,7 @@ export function stripsOf(head, arrays, colours) {
   });
 }
 
-/** The colours that are asked for in every frame. */
+/** A cache of the colours used in every frame. */
 export function coloursOf(theme, root) {
   const style = getComputedStyle(root);
   const names = ["ink", "muted", "line", "paper", "source", "source-soft", "target", "target-soft", "accent", "blocked", "hatch", "query", "key", "value", "attention-0", "attention-3"];

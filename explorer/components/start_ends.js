@@ -1,4 +1,4 @@
-// Where threads end: the candidates, the chosen token on its way back, and the light ahead of it.
+// The ends of threads: the candidates, the chosen token moving back, and the light ahead of it.
 
 import { clipped } from "./canvas.js";
 import { clamp, lerp, within } from "./start_clock.js";
@@ -46,7 +46,7 @@ export function candidates(scene) {
 
 const share = (chance) => (chance > 0 && chance < 0.005 ? "< 1 %" : `${Math.round(100 * chance)} %`);
 
-/** The chosen token goes to the place where it is read next. */
+/** Moves the chosen token to its next input position. */
 function fly(scene) {
   const { context, head, layout, colours, theme, moment } = scene;
   const thread = landing(scene);

@@ -36,7 +36,7 @@ function spread(lane, from, to) {
   return { n, gap, v: Array.from({ length: n }, (_, at) => first + at * gap) };
 }
 
-/** Squares for `count` heads in a box: as large as fits. */
+/** The largest squares for `count` heads that fit into a box. */
 function gridOf(count, wide, tall, most) {
   let best = { size: 0, columns: 1 };
   for (let columns = 1; columns <= count; columns += 1) {
@@ -62,7 +62,7 @@ function squares(count, uBox, vBox, most, vertical) {
 function wideLane({ layout, head, zoom, measure, room }, lane, top) {
   const n = lane.tokens.length;
   const alone = head.lanes.length === 1;
-  // The whole picture shall be in sight, together with what stands above it.
+  // The picture must fit on the screen together with the elements above it.
   const [least, most] = alone ? [330, clamp(room - 50, 330, 560)] : [158, clamp((room - 150) / 2, 158, 320)];
   const usual = clamp(n * (n > 24 ? 9 : 21), least, most);
   const tall = lerp(usual, Math.max(usual, alone ? 560 : 300), zoom);
@@ -125,7 +125,7 @@ function narrowLane({ layout, head, index, zoom }, lane, top) {
   return made;
 }
 
-/** The encoder's output on its way to every cross-attention: one line a source thread. */
+/** The encoder's output led to every cross-attention: one line per source thread. */
 function busOf(layout) {
   const [source, target] = layout.lanes;
   const n = source.n;

@@ -1,10 +1,10 @@
-// What is drawn on the threads: embeddings, waves, the pictures of heads, and the tokens' names.
+// Drawings on the threads: embeddings, waves, images of heads, and token labels.
 
 import { clipped } from "./canvas.js";
 import { clamp, within } from "./start_clock.js";
 import { STREAM, isLanding, isLast, present } from "./start_scene.js";
 
-/** What stands where threads begin: the first values of the embedding, and the positions' waves. */
+/** The start of threads: the first embedding values, and the waves of positions. */
 export function beginnings(scene, lane, at) {
   const { context, head, layout, strips } = scene;
   const { embedded, waves } = head.lanes[at];
@@ -26,7 +26,7 @@ export function beginnings(scene, lane, at) {
   if (waves) wavesOf(scene, lane, at, here);
 }
 
-/** One curve a dimension: its value at every thread, drawn across the threads. */
+/** One curve per dimension: its value at every thread, drawn across the threads. */
 function wavesOf({ context, head, layout, colours, arrays }, lane, at, here) {
   const codes = arrays[`waves${at}`];
   const { waves: count, stream } = head.lanes[at];
@@ -57,7 +57,7 @@ function wavesOf({ context, head, layout, colours, arrays }, lane, at, here) {
   }
 }
 
-/** Every head's pattern: rows appear as their tokens do. */
+/** The pattern of every head: rows appear together with their tokens. */
 export function heads(scene, lane, at) {
   const { context, head, pictures, colours, look, moment } = scene;
   const { count, front, query } = present(scene, at);
@@ -89,7 +89,7 @@ export function heads(scene, lane, at) {
   }));
 }
 
-/** Which labels have room: the query's, the keys' it looks at most, then all that still fit. */
+/** The labels that fit: the query's, then the keys' by weight, then all others. */
 function shownLabels(lane, first, tall) {
   const shown = new Set();
   const fits = (thread) => [...shown].every((other) => Math.abs(lane.v[other] - lane.v[thread]) >= tall);
@@ -142,7 +142,7 @@ export function labels(scene, lane, at) {
   else { context.textAlign = "right"; context.fillText(title, b - 8, lane.titleAt + 12); }
 }
 
-/** A gap that an earlier step has filled in: its token. */
+/** The token of a mask filled in by an earlier step. */
 function filled({ head, moment }, at, thread) {
   if (at !== head.lanes.length - 1 || head.lanes[at].given < head.lanes[at].tokens.length) return null;
   const step = head.moments.findIndex(({ thread: place, chosen }) => place === thread && chosen !== null);

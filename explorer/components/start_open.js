@@ -137,7 +137,7 @@ export function openedHead(canvas, opened, arrays, colours, theme, words, told) 
           continue;
         }
         if (narrow && done >= kind + 1 && kind < 2) continue;
-        // Cells leave in the order in which the eye reads, and arrive where they belong.
+        // Cells leave in reading order and move to their targets.
         const own = smooth(clamp(ready * 1.7 - 0.7 * (q + k / nk) / nq));
         if (own <= 0) continue;
         const from = colourOf(0, q, k);
@@ -168,7 +168,7 @@ export function openedHead(canvas, opened, arrays, colours, theme, words, told) 
 
   return {
     stages: STAGES,
-    /** Fits the canvas to its place and draws the stage it is at. */
+    /** Resizes the canvas and draws the current stage. */
     fit(wide) {
       plan = measure(wide);
       context = fit(canvas, wide, plan.tall);

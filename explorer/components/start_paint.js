@@ -1,4 +1,4 @@
-// The picture in one moment: threads, blocks, heads, arcs, candidates. Only drawing, no state.
+// Paints the picture at one moment: threads, blocks, heads, arcs, candidates. Stateless.
 
 import { clipped } from "./canvas.js";
 import { clamp, lerp, within } from "./start_clock.js";
@@ -6,7 +6,7 @@ import { candidates, pulses } from "./start_ends.js";
 import { beginnings, heads, labels } from "./start_marks.js";
 import { STREAM, curve, line, present } from "./start_scene.js";
 
-const LEAST = 0.02; // weights that are not drawn
+const LEAST = 0.02; // smallest weight that is drawn
 
 /** Paints `moment` ({ read, step, p, whole }) of the flow `head` in its `layout`. */
 export function paint(context, view, moment, look) {
@@ -25,7 +25,7 @@ function wholeLane(scene, lane, at) {
   for (const part of [panels, threads, arcs, beginnings, heads, labels, titles]) part(scene, lane, at);
 }
 
-/** The source and its way to the target. Once it is read it stays, as one picture. */
+/** The source and its path to the target, cached as one image once it is read. */
 function source(scene, view) {
   const { context, layout, moment, look } = scene;
   const draw = (onto) => {
@@ -63,7 +63,7 @@ function panels({ context, layout, colours }, lane) {
   });
 }
 
-/** Names of blocks and sublayers, above what is drawn: arcs pass below the letters. */
+/** Names of blocks and sublayers, drawn last: arcs pass below the text. */
 function titles({ context, head, layout, colours, theme }, lane, at) {
   const { vertical } = layout;
   context.font = theme.font(12, 600);
@@ -184,7 +184,7 @@ function arcs(scene, lane, at) {
   }));
 }
 
-/** The weights of a row that are drawn while all rows are: of a long text the largest alone. */
+/** The weights of a row drawn while all rows are shown; for a long text, only the largest. */
 function strongest(weights, n) {
   const least = n > 20 ? Math.max(...weights) : 0.12;
   return weights.map((weight) => (weight < least ? 0 : weight));

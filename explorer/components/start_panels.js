@@ -1,4 +1,4 @@
-// What opens in the picture: one head, the waves of the positions, the steps of the decoding.
+// Panels of the picture: one head, the waves of positions, the decoding steps.
 
 import { fit } from "./canvas.js";
 import { el } from "./dom.js";

@@ -1,4 +1,4 @@
-// What all parts of the picture ask of a moment: who is there, how far it has come, where it lands.
+// Shared queries about a moment: existing threads, progress, and target positions.
 
 import { lerp, smooth, within } from "./start_clock.js";
 
@@ -6,7 +6,7 @@ export const STREAM = { src: "source", tgt: "target" };
 
 export const isLast = (scene, at) => at === scene.head.lanes.length - 1;
 
-/** How many threads of a lane there are, and how far along `u` the newest one has come. */
+/** The number of threads of a lane, and the progress of the newest one along `u`. */
 export function present(scene, at) {
   const { head, layout, moment } = scene;
   const lane = head.lanes[at];
@@ -15,7 +15,7 @@ export function present(scene, at) {
   const grows = isLast(scene, at) && lane.given < lane.tokens.length;
   const begins = isLast(scene, at) && head.lanes.length > 1;
   if (moment.step < 0) {
-    // The source is read first; what a decoder begins with waits for its first step.
+    // The source is read first; the decoder's start tokens wait for its first step.
     const reach = begins ? from : lerp(from, to, smooth(moment.read));
     return { count: lane.given, front: reach, query: null, from, to };
   }
@@ -35,7 +35,7 @@ export function curve(context, layout, [u0, v0], [u1, v1], [u2, v2], [u3, v3]) {
   context.bezierCurveTo(...layout.P(u1, v1), ...layout.P(u2, v2), ...layout.P(u3, v3));
 }
 
-/** The chosen token's way from the candidates to its thread: where it lands, null where nowhere. */
+/** The target of the chosen token on its way from the candidates; null if it has none. */
 export function landing({ head, moment }) {
   const { given, tokens } = head.lanes.at(-1);
   const { thread, chosen } = head.moments[moment.step];

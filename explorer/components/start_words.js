@@ -1,4 +1,4 @@
-// The picture in words: buttons over its stations, what the pointer is on, all steps as text.
+// The picture as text: buttons over its stations, hover texts, and all steps.
 
 import { el, rebuild } from "./dom.js";
 
@@ -39,7 +39,7 @@ export function reading({ head, attention }, look) {
   return `${fill(words.read_pair, { query: lane.tokens[look.thread], key: keys[best] })} · ${Math.round(100 * weights[best])} % · ${site(b, s)} · ${words.mean}`;
 }
 
-/** The same in words: what was read, and each step with its candidates. */
+/** A text version: the input, and each step with its candidates. */
 export function inWords({ lanes, moments, said }, words) {
   const parts = lanes.map((lane) => el("p", "", `${lane.title}: ${lane.tokens.join(" ")}`));
   const list = el("ol");

@@ -6,7 +6,7 @@ import { percent, signed } from "./numbers.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
-/** A tree of beginnings: walked by arrow keys or pointer, a node taken by Enter or the button. */
+/** The search tree: navigate by arrow keys or pointer, select a node by Enter or the button. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head } = unpack(data);
@@ -32,7 +32,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
   let theme;
   let cursor = Math.min(root.cursor ?? 0, nodes.length - 1);
-  let held = cursor; // what a click or a key chose; the pointer only passes over
+  let held = cursor; // the node chosen by click or key, not by hover
   const LINES = { sample: ["curves-4", [2, 3], 2.5, 3], greedy: ["accent", [7, 4], 2.5, -3], beam: ["target", [], 4, 0] };
 
   const x = (node) => LEFT + node.column * WIDE;
@@ -87,7 +87,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     const under = y(node) + 23;
     const text = clipped(context, node.token, WIDE - 8);
     const wide = context.measureText(text).width;
-    context.clearRect(x(node) - wide / 2 - 2, under - 7, wide + 4, 14); // off the lines behind it
+    context.clearRect(x(node) - wide / 2 - 2, under - 7, wide + 4, 14); // clear the lines below
     context.fillText(text, x(node), under);
     if (fallen) {
       context.font = theme.font(11);

@@ -1,10 +1,10 @@
-// The arrows of the machine, made of straight pieces: from part to part, past parts, between columns.
+// The arrows of the machine view, from straight segments: between parts, past parts, between columns.
 
 import { el } from "./dom.js";
 
 const HEAD = 5; // px from the middle of an arrowhead to its edges
 
-/** A line through points [x, y], each straight above or beside the one before; an arrow ends it. */
+/** A line through points [x, y], each vertical or horizontal from the one before, with an arrowhead. */
 function wire(kind, ...points) {
   const pieces = points.slice(1).map(([x, y], index) => {
     const [fromX, fromY] = points[index];

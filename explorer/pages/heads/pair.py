@@ -135,7 +135,7 @@ def pair_of(view: View) -> Pair | None:
 def _shared_target(view: View, name: str) -> str | None:
     """The target text for the other model: this model's output.
 
-    Both models then predict the same positions. None unless the model has a source sequence.
+    Both models then predict the same positions. None if only one of them reads a source sequence.
     """
     theirs = cache.open_model(name)
     if ("src" in theirs.model.reads) != bool(view.trace.src_tokens):
