@@ -58,7 +58,7 @@ def readings(
 def removal(
     model: str, back: str | None, *, progress: Progress | None = None
 ) -> removing.Removal | None:
-    """The loss of translation quality on the example sentences without the aligning heads; None if
+    """The ln p per token of the example translations without the aligning heads; None if
     there is only one head. Raises InputProblem."""
     loaded = cache.open_model(model)
     order = heads_in_order(study(model, back))

@@ -63,8 +63,10 @@ def shift_losses(run: Run, stream: Stream, most: int) -> tuple[tuple[int, ...], 
 
 @cached
 def beyond(model: str, text: str) -> reading_on.Beyond:
-    """A text read beyond the training length. Raises InputProblem; ValueError if it is too
-    short."""
+    """A text read beyond the training length.
+
+    Raises InputProblem; ValueError for a model that cannot go beyond n_ctx.
+    """
     return reading_on.beyond(cache.open_model(model), text)
 
 
