@@ -52,7 +52,11 @@ def latest(view: View) -> View:
         session.write_link_later(not standing_in)
         return view
     if standing_in:
-        return _standing_in(state)
+        try:
+            _build(state)
+        except InputProblem:
+            return _standing_in(state)
+        st.rerun(scope="app")  # the text was mended inside the fragment: the message must go too
     try:
         return _accept(_build(state))
     except InputProblem as problem:

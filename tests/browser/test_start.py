@@ -157,6 +157,15 @@ def test_it_is_read_while_typed(visitor: Visitor) -> None:
     expect(box).to_have_value("I like dogs.")
 
 
+def test_a_refused_text_is_mended_in_its_line(visitor: Visitor) -> None:
+    """A link without a text shows an example; the box then takes the user's own."""
+    visitor.open(lang="en", text="")
+    box = visitor.page.get_by_role("textbox", name=t("sidebar.sentence", lang="en")).last
+    box.press_sequentially("I like dogs.", delay=60)
+    expect(said(visitor)).to_have_text(trace(open_model("en-zh"), "I like dogs.").output)
+    expect(visitor.page.get_by_text(t("problems.empty", lang="en"))).to_have_count(0)
+
+
 def test_who_asks_for_less_motion_sees_it_still_and_whole(visitor: Visitor) -> None:
     visitor.page.emulate_media(reduced_motion="reduce")
     visitor.open(lang="en", text=TEXT)
