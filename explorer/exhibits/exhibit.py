@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from explorer.engine import cache
 from explorer.engine.asking import Request, ask
-from explorer.exhibits.blocks import Block
+from explorer.exhibits.block import Block
 from explorer.exhibits.needs import Need
 from explorer.exhibits.view import View
 
@@ -58,7 +58,7 @@ class Exhibit(Generic[Answer]):
     computation.
     """
 
-    compute: Callable[..., Answer] | None
+    compute: Callable[..., Any] | None
     show: Callable[[Answer, View], Iterator[Block]]
     choices: type | None = None
     needs: Need | None = None

@@ -1,46 +1,109 @@
-"""Controls shared by several exhibits: the selected place, and a choice among options."""
+"""Controls shared by several exhibits, and charts below their titles."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from explorer.exhibits.blocks import Box, Change, Pick, choose
+from explorer.exhibits.block import Block, Box, Change, Chart, Figure, Note, Pick, Title, choose
 from explorer.exhibits.view import View
 
 
-def pick_place(view: View, page: str) -> tuple[Pick | Box, ...]:
-    """Kind of attention, layer and head."""
+def titled(
+    view: View, name: str, draw: Callable[..., Figure], title: str = "", note: str = ""
+) -> tuple[Block, ...]:
+    """A chart below its title, by default the text at `name`, and a note if there is one.
+
+    "note" stands for the text at `NAME_note`.
+    """
+    title = title or view.t(name)
+    noted = view.t(f"{name}_note") if note == "note" else note
+    return (Title(title), *([Note(noted)] if noted else []), Chart(name, draw, title))
+
+
+def pick_place(view: View, page: str, kind: bool = True) -> tuple[Pick | Box, ...]:
+    """Kind of attention (unless `kind` is False), layer and head."""
     layers, heads = range(len(view.sites_of(view.kind))), range(view.site.n_heads)
     return (
-        Pick(
-            f"{page}.kind",
-            view.t("place.kind"),
-            view.kinds,
-            view.kind,
-            lambda kind: view.t(f"kinds.{kind}"),
-            change=lambda kind: choose(elsewhere=True, site=kind),
-        ),
+        *([pick_kind(view, page)] if kind else []),
         Box((_number(view, page, "layer", layers, view.layer),), 100),
         Box((_number(view, page, "head", heads, view.head),), 100),
     )
 
 
+def pick_kind(view: View, page: str) -> Pick:
+    """Kind of attention."""
+    return Pick(
+        f"{page}.kind",
+        view.t("place.kind"),
+        view.kinds,
+        view.kind,
+        lambda kind: view.t(f"kinds.{kind}"),
+        change=lambda kind: choose(elsewhere=True, site=kind),
+    )
+
+
 def _number(view: View, page: str, name: str, options: Sequence[int], now: int) -> Pick:
-    """A menu of numbers, counted from 1; the other number does not change."""
+    """A menu of numbers; the other number does not change."""
 
     def change(number: int) -> Change:
         place: dict[str, Any] = {"layer": view.layer, "head": view.head, name: number}
         return choose(**place)
 
-    label = view.t(f"place.{name}")
+    return pick_number(view, f"{page}.{name}", f"place.{name}", options, now, change)
+
+
+def pick_number(
+    view: View, key: str, label: str, options: Sequence[int], now: int, change: Callable[[int], Any]
+) -> Pick:
+    """A menu of indices, shown from 1; the label's text is at `label`."""
+    return Pick(key, view.t(label), options, now, lambda at: str(at + 1), change=change, menu=True)
+
+
+def pick_token(
+    view: View,
+    key: str,
+    label: str,
+    tokens: Sequence[str],
+    now: int,
+    field: str = "",
+    change: Callable[[int], Change] | None = None,
+    width: int = 170,
+) -> Box:
+    """A menu of positions in a token sequence; the label's text is at `label`."""
+
+    def said(at: int) -> str:
+        return f"{at}  {tokens[at]}"
+
+    places = range(len(tokens))
+    menu = Pick(key, view.t(label), places, now, said, field, change, menu=True)
+    return Box((menu,), width)
+
+
+def pick_one(
+    view: View,
+    page: str,
+    field: str,
+    options: Sequence[str],
+    now: str,
+    key: str = "",
+    said: str = "",
+) -> Pick:
+    """A choice among options, with texts at `PAGE.KEY_OPTION`, or at `saidOPTION`, and the label at
+    `PAGE.KEY`; `key` is the name of the field unless given.
+    """
+    address = f"{page}.{key or field}"
+    words = said or f"{address}_"
     return Pick(
-        f"{page}.{name}", label, options, now, lambda at: str(at + 1), change=change, menu=True
+        address, view.t(address), options, now, lambda option: view.t(words + option), field
     )
 
 
-def pick_one(view: View, page: str, field: str, options: Sequence[str], now: str) -> Pick:
-    """A choice among options, with texts at `PAGE.FIELD_OPTION` and the label at `PAGE.FIELD`."""
+def pick_stream(view: View, key: str) -> tuple[Pick, ...]:
+    """Token sequence; no control if the model has one only."""
+    streams = view.loaded.model.reads
 
-    def said(option: str) -> str:
-        return view.t(f"{page}.{field}_{option}")
+    def said(stream: str) -> str:
+        return view.t(f"streams.{stream}")
 
-    return Pick(f"{page}.{field}", view.t(f"{page}.{field}"), options, now, said, field)
+    label = view.t("streams.which")
+    one = Pick(key, label, streams, view.sequence, said, "stream")
+    return (one,) if len(streams) > 1 else ()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from explorer.exhibits.blocks import Block, SentenceLine
+from explorer.exhibits.block import Block, SentenceLine
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.view import View
 

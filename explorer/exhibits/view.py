@@ -18,6 +18,7 @@ from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import Trace
 from explorer.text import LANGUAGES, in_order
 from models.hooks import ROLES, AttentionSite, Role
+from models.rows import Stream
 
 Choices = TypeVar("Choices")
 Option = TypeVar("Option", bound=str)
@@ -29,6 +30,7 @@ PLACE: dict[str, Callable[["View"], Any]] = {
     "kind": lambda view: view.kind,
     "kinds": lambda view: view.kinds,
     "others": lambda view: view.others,
+    "stream": lambda view: view.sequence,
 }
 """The selected place, valid for the run whatever was chosen: values of a view by name."""
 MOST_OTHERS = 7
@@ -79,6 +81,17 @@ class View:
     def layer(self) -> int:
         """The layer of `site`."""
         return self.site.layer
+
+    @property
+    def sequence(self) -> Stream:
+        """The chosen token sequence; the model's only one if it has one."""
+        chosen = self.choices(PartChoices).stream
+        return "tgt" if chosen == "tgt" or len(self.loaded.model.reads) == 1 else "src"
+
+    def str_tokens(self, stream: Stream | None = None) -> tuple[str, ...]:
+        """The tokens of a sequence, by default the chosen one."""
+        found = self.sequence if stream is None else stream
+        return self.trace.src_str_tokens if found == "src" else self.trace.tgt_str_tokens
 
     @property
     def step(self) -> int:
@@ -167,6 +180,10 @@ class View:
     def stream(self, stream: str) -> str:
         """The name of a sequence: source or target, or the text of a model without an encoder."""
         return self.t(f"streams.{stream if self.trace.src_tokens else 'text'}")
+
+    def axes(self, x: str, y: str) -> dict[str, Any]:
+        """The titles of a figure's axes, from the texts at these keys."""
+        return {"x_title": self.t(x), "y_title": self.t(y)}
 
     def words(self, prefix: str) -> dict[str, str]:
         """All texts directly under `prefix`, by the last part of their keys, for figures."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 
+from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
-from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.card.choices import CardChoices
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices

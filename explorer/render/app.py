@@ -15,7 +15,7 @@ import streamlit as st
 from explorer.components.mount import view as canvas
 from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
-from explorer.exhibits import blocks as b
+from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
 from explorer.exhibits.exhibit import Exhibit, exhibit_of
 from explorer.exhibits.view import View
@@ -43,6 +43,7 @@ class Sheet:
     page: str
     small: list[b.Small] = field(default_factory=list)
     blocks: dict[str, list[b.Block]] = field(default_factory=dict)
+    problems: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def drawn(self) -> list[b.Block]:
@@ -109,7 +110,9 @@ def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
         else:
             _awaited(sheet, exhibit, request)
     except InputProblem as problem:
-        show_problem(problem, sheet.view.lang)
+        if (problem.key, str(problem.values)) not in sheet.problems:
+            show_problem(problem, sheet.view.lang)
+        sheet.problems.add((problem.key, str(problem.values)))
 
 
 def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None:
@@ -300,6 +303,17 @@ def _pick(sheet: Sheet, block: b.Pick) -> None:
 
 def _slider(sheet: Sheet, block: b.Slider) -> None:
     st.session_state[block.key] = block.now
+    change = partial(_changed, block.key, block.change)
+    if block.stops:
+        st.select_slider(
+            block.label,
+            sorted({*block.stops, int(block.now)}),
+            key=block.key,
+            format_func="{:,}".format,
+            width=block.width or "stretch",
+            on_change=change,
+        )
+        return
     st.slider(
         block.label,
         block.low,
@@ -309,7 +323,7 @@ def _slider(sheet: Sheet, block: b.Slider) -> None:
         help=block.help,
         width=block.width or "stretch",
         disabled=block.disabled,
-        on_change=partial(_changed, block.key, block.change),
+        on_change=change,
     )
 
 

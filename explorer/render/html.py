@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from explorer.components import standalone
-from explorer.exhibits import blocks as b
+from explorer.exhibits import block as b
 from explorer.exhibits import saying
 from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View

@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.components.standalone import Block as Drawn
 from explorer.engine import cache
-from explorer.exhibits import blocks as b
+from explorer.exhibits import block as b
 from explorer.exhibits.exhibit import choices_of, exhibit_of
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices

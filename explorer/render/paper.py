@@ -5,7 +5,7 @@ from html import escape
 
 from explorer.components import standalone
 from explorer.components.standalone import Markup
-from explorer.exhibits import blocks as b
+from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View
 from explorer.exports.picture import matrix_svg

@@ -403,7 +403,8 @@ def small_prints(
         for lines, explained in formulas:
             for line in lines:
                 st.latex(view.formula(line))
-            st.caption(explained)
+            if explained:
+                st.caption(explained)
     elif shown == "code":
         code_panel(view, code)
     elif shown == "numbers":

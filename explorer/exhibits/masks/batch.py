@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from explorer.exhibits.blocks import Block, Code, Note, Sentence, Table, Title
+from explorer.exhibits.block import Block, Code, Note, Sentence, Table, Title
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.view import View

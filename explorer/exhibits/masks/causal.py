@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.exhibits.blocks import (
+from explorer.exhibits.block import (
     Block,
     Box,
     Button,

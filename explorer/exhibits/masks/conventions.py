@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from explorer.exhibits import picking, saying
-from explorer.exhibits.blocks import (
+from explorer.exhibits.block import (
     Block,
     Box,
     Chart,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.exhibits import picking, saying
-from explorer.exhibits.blocks import Block, Columns, Heatmaps, Note, Pick, Row, Sentence
+from explorer.exhibits.block import Block, Columns, Heatmaps, Note, Pick, Row, Sentence
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from explorer.exhibits import picking, saying
-from explorer.exhibits.blocks import (
+from explorer.exhibits.block import (
     Block,
     Chart,
     Code,

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.exhibits import saying
-from explorer.exhibits.blocks import Block, Chart, Code, Columns, Pick, Sentence, Table, Title
+from explorer.exhibits.block import Block, Chart, Code, Columns, Pick, Sentence, Table, Title
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.analysis.heads.compare import SiteDifference, Status, compare
-from explorer.exhibits.blocks import Block, Hero, Sentence
+from explorer.exhibits.block import Block, Hero, Sentence
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.view import View
 from explorer.numbers import number

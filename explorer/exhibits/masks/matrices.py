@@ -11,7 +11,7 @@ from explorer.analysis.heads.compare import compare
 from explorer.components import index_of, stroke_of
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import saying
-from explorer.exhibits.blocks import (
+from explorer.exhibits.block import (
     Block,
     Button,
     Canvas,

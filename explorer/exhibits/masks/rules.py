@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from explorer.exhibits.blocks import Block, Change, Changes, Fold, Note, Row, Slider, Toggle, choose
+from explorer.exhibits.block import Block, Change, Changes, Fold, Note, Row, Slider, Toggle, choose
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.links import MOST_PADS, State
 from explorer.exhibits.view import View

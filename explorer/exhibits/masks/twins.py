@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.engine import cache
-from explorer.exhibits.blocks import Block, Button, Offer, Prose, Sentence, Table, Title, choose
+from explorer.exhibits.block import Block, Button, Offer, Prose, Sentence, Table, Title, choose
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.masks.forced import forced

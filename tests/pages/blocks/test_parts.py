@@ -3,7 +3,7 @@
 import pytest
 from shown import Open
 
-from explorer.pages.blocks.choices import BlocksChoices
+from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.text import LANGUAGES
 
 

@@ -24,8 +24,13 @@ class BlocksChoices:
     whether they have a final norm, `gamma` the gammas in percent.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("norms", "residual", "activations", "hidden")
-    pictures: ClassVar[tuple[str, ...]] = get_args(What)
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "norms": ("blocks.own", "blocks.norms", "blocks.backward"),
+        "residual": ("blocks.own", "blocks.depth", "blocks.residual", "blocks.twins"),
+        "activations": ("blocks.own", "blocks.activations"),
+        "hidden": ("blocks.own", "blocks.hidden"),
+    }
+    pictures: ClassVar[tuple[What, ...]] = get_args(What)
     norm: str = choice("", one_of(NORMS))
     depth: int | None = choice(None, whole(1, 48))
     final: bool = choice(True, switch, as_digit)

@@ -127,10 +127,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Formula:
-    """LaTeX, its words as for `text.formula`, and the legend of its symbols."""
+    """LaTeX, its words as for `text.formula`, and the legend of its symbols, if it needs one."""
 
     lines: Sequence[str]
-    explained: str
+    explained: str = ""
 
 
 @dataclass(frozen=True)
@@ -249,15 +249,16 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class Slider:
-    """A whole number from `low` to `high`."""
+    """A number from `low` to `high`, or one of the `stops`."""
 
     key: str
     label: str
-    low: int
-    high: int
-    now: int
-    change: Callable[[int], Change]
-    step: int = 1
+    low: float
+    high: float
+    now: float
+    change: Callable[[Any], Change]
+    step: float = 1
+    stops: Sequence[int] = ()
     help: str | None = None
     width: int | None = None
     disabled: bool = False

@@ -1,0 +1,1 @@
+"""Exhibits of the Blocks page: norms, their placement, and the feed-forward network."""

@@ -1,0 +1,64 @@
+"""ReLU, GELU, tanh-approximated GELU and SiLU as curves: values, slopes, differences."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.blocks.activations import curves
+from explorer.exhibits import block as b
+from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.view import View
+from explorer.figures.curves import lines
+from explorer.numbers import number, signed
+
+X = np.linspace(-4, 4, 801)
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """One large figure of all four, and numbers that distinguish them."""
+    pictures = BlocksChoices.pictures
+    what = view.one_of("picture", pictures)
+    yield pick_one(view, "blocks", "picture", pictures, what, "curves", "blocks.curve_")
+    found, title = curves(X, what), view.t("blocks.curves")
+    names = [view.t(f"blocks.act_{name}") for name in found]
+    y_title = view.t(f"blocks.curve_{what}")
+    values = np.stack(list(found.values()))
+    yield b.Sentence("activations", _said(view))
+    draw = partial(lines, X, values, names, x_title="x", y_title=y_title, height=440)
+    yield b.Chart("blocks.activations", draw, title)
+    yield b.Formula(
+        (
+            r"\mathrm{ReLU}(x) = \max(0, x),\quad \mathrm{GELU}(x) = x\,\Phi(x) = "
+            r"\frac{x}{2}\left(1 + \mathrm{erf}\frac{x}{\sqrt2}\right),\quad "
+            r"\mathrm{SiLU}(x) = \frac{x}{1 + e^{-x}}",
+            r"\mathrm{GELU}(x) \approx \frac{x}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,"
+            r"(x + 0.044715\,x^3)\right)\right)",
+        ),
+        view.t("blocks.activations_formula"),
+    )
+    yield b.Code((curves,))
+    x = np.arange(-4.0, 4.5, 0.5)
+    columns = {view.t(f"blocks.act_{name}"): y.round(4).tolist() for name, y in curves(x).items()}
+    yield b.Numbers(lambda: {"x": x.tolist(), **columns})
+
+
+def _said(view: View) -> str:
+    values = curves(X)
+    gelu, silu = values["gelu"], values["silu"]
+    difference = np.abs(curves(X, "difference")["gelu_tanh"])
+    return view.t(
+        "blocks.read_activations",
+        gelu=signed(float(gelu.min())),
+        gelu_at=signed(float(X[gelu.argmin()])),
+        silu=signed(float(silu.min())),
+        silu_at=signed(float(X[silu.argmin()])),
+        tanh=number(float(difference.max())),
+        tanh_at=f"{abs(float(X[difference.argmax()])):.1f}",
+        own=view.t(f"blocks.ffn_{view.loaded.config.ffn}"),
+    )
+
+
+EXHIBIT = Exhibit(None, show)

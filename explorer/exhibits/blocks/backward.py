@@ -1,0 +1,97 @@
+"""The gradient of LayerNorm or RMSNorm, manual and by autograd, with a slider per gamma."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.blocks.norms import Backward, backward, batch_of
+from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, rms_norm_backward
+from explorer.exhibits import block as b
+from explorer.exhibits.blocks.choices import GAMMAS, BlocksChoices
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import State
+from explorer.exhibits.saying import SUBSCRIPTS
+from explorer.exhibits.view import View
+from explorer.figures.blocks.norms import gradients
+from explorer.figures.paired import paired
+from explorer.library import LoadedModel
+from explorer.numbers import number, signed
+from models.norms import NORMS, NormKind
+
+UPSTREAM = np.array([0.6, -1.0, 0.3, 0.9, -0.4, 0.2])
+"""The upstream gradient: arbitrary but distinct numbers."""
+LAYER = (
+    r"\frac{\partial L}{\partial x} = \frac{g - \overline{g} - n\,\overline{g n}}"
+    r"{\sqrt{\sigma^2 + \varepsilon}},\qquad g = \gamma\,\frac{\partial L}{\partial y}"
+)
+RMS = (
+    r"\frac{\partial L}{\partial x} = \frac{g - n\,\overline{g n}}"
+    r"{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}},\qquad g = \gamma\,\frac{\partial L}{\partial y}"
+)
+
+
+def compute(
+    loaded: LoadedModel, text: str, norm: str, gamma: tuple[int, ...]
+) -> tuple[np.ndarray, NormKind, Backward]:
+    """The first features of the first token, the chosen norm (else the model's), its gradient.
+
+    Raises InputProblem: as `batch_of`.
+    """
+    kind = next((kind for kind in NORMS if kind == norm), loaded.config.norm)
+    x = batch_of(loaded, [text]).x[0, 0, : len(gamma)]
+    return x, kind, backward(x, np.array(gamma) / 100, UPSTREAM, kind)
+
+
+def show(answer: tuple[np.ndarray, NormKind, Backward], view: View) -> Iterator[b.Block]:
+    """The normalized features, and three computations of the gradient."""
+    x, kind, found = answer
+    gamma = view.choices(BlocksChoices).gamma
+    title = view.t("blocks.backward", norm=view.t(f"blocks.{kind}"))
+    yield b.Title(title)
+    yield b.Note(view.t("blocks.backward_note", count=len(GAMMAS)))
+    yield b.Columns([(_slider(at, value),) for at, value in enumerate(gamma)], gap="small")
+    features, feature = [str(at + 1) for at in range(len(x))], view.t("blocks.feature")
+    names = (view.t("blocks.before"), view.t("blocks.behind"))
+    value = view.t("blocks.value")
+    more: dict[str, Any] = {"title": value, "label_title": feature, "height": 300}
+    forward = partial(paired, features, x, found.out, names, **more)
+    back = partial(
+        gradients,
+        np.stack([found.by_hand, found.autograd, found.wrong]),
+        [view.t(f"blocks.{name}") for name in ("by_hand", "autograd", "late")],
+        x_title=feature,
+        y_title="∂L/∂x",
+    )
+    yield b.Columns(
+        (
+            (b.Chart("blocks.forward", forward, names[1]),),
+            (b.Chart("blocks.backward", back, title),),
+        )
+    )
+    rms = found.d_beta is None
+    words = {"gamma": found.d_gamma} if rms else {"gamma": found.d_gamma, "beta": found.d_beta}
+    said = {name: ", ".join(map(signed, each)) for name, each in words.items() if each is not None}
+    yield b.Note(view.t("blocks.d_gamma_alone" if rms else "blocks.d_gamma", **said))
+    key = "blocks.read_backward_alike" if len(set(gamma)) == 1 else "blocks.read_backward"
+    errors = {"error": number(found.error), "wrong": number(found.wrong_error)}
+    yield b.Sentence("backward", view.t(key, **errors))
+    yield b.Formula((RMS if kind == "rmsnorm" else LAYER,))
+    yield b.Code((backward, rms_norm_backward if kind == "rmsnorm" else layer_norm_backward))
+
+
+def _slider(at: int, gamma: int) -> b.Slider:
+    def change(value: float) -> b.Change:
+        def choices(state: State) -> dict[str, Any]:
+            chosen = list(state.of(BlocksChoices).gamma)
+            chosen[at] = round(100 * value)
+            return {"gamma": tuple(chosen)}
+
+        return b.Change(choices)
+
+    label = f"γ{at + 1}".translate(SUBSCRIPTS)
+    return b.Slider(f"blocks.gamma.{at}", label, 0.0, 3.0, gamma / 100, change, step=0.05)
+
+
+EXHIBIT = Exhibit(compute, show, BlocksChoices)

@@ -1,0 +1,112 @@
+"""Inside the feed-forward network: hidden units for the sentence's tokens, with SwiGLU's gate."""
+
+from collections.abc import Container, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.blocks.activations import Hidden, hidden
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_number, pick_stream, titled
+from explorer.exhibits.view import View
+from explorer.figures.blocks.hidden import units
+from explorer.library import LoadedModel
+from explorer.numbers import fixed, share
+from explorer.runs.trace import Trace
+from models.feedforward import GATED, FeedForwardKind
+from models.hooks import StackSite
+from models.rows import Stream
+
+MOST_UNITS = 64
+
+
+def compute(
+    loaded: LoadedModel, trace: Trace, stream: Stream, layer: int
+) -> tuple[StackSite, int, Hidden]:
+    """The stack that reads a sequence, the layer in it, and its hidden units."""
+    stack = next(stack for stack in trace.stacks if stack.stream == stream)
+    at = min(layer, stack.n_layers - 1)
+    return stack, at, hidden(loaded, trace, stack.role, at)
+
+
+def show(answer: tuple[StackSite, int, Hidden], view: View) -> Iterator[b.Block]:
+    """Inputs and outputs of the activation, by unit and token."""
+    stack, layer, found = answer
+    yield b.SentenceLine()
+    yield b.Changes("blocks.reset")
+
+    def change(at: int) -> b.Change:
+        return b.choose(site=stack.role, layer=at, head=0)
+
+    layers = range(stack.n_layers)
+    menu = pick_number(view, "blocks.layer", "place.layer", layers, layer, change)
+    yield b.Row((*pick_stream(view, "blocks.stream"), b.Box((menu,), 110)))
+    chosen, tokens, stream = found.strongest(MOST_UNITS), view.str_tokens(), view.sequence
+    yield b.Sentence("hidden", _said(view, found, tokens))
+    pictures = {"pre": found.pre, "post": found.post}
+    if found.gate is not None:
+        pictures = {"gate": found.gate, "up": found.pre, "product": found.post}
+    titles: dict[str, Any] = {"title": view.t("blocks.activity"), "x_title": view.t("blocks.unit")}
+    titles |= {"y_title": view.stream(stream), "stream": stream}
+    columns = []
+    for name, values in pictures.items():
+        draw = partial(units, values[:, chosen], chosen, tokens, **titles)
+        columns.append(titled(view, f"blocks.hidden.{name}", draw, view.t(f"blocks.{name}")))
+    yield b.Columns(columns, gap="medium")
+    yield b.Note(view.t("blocks.units", shown=len(chosen), count=found.post.shape[1]))
+    formula = _formula(view.loaded.config.ffn, found.biased)
+    yield b.Formula((formula,), view.t("blocks.hidden_formula"))
+    yield b.Code((view.loaded.model.get_submodule(stack.path("blocks", layer, "ffn")), hidden))
+    yield b.Numbers(lambda: _numbers(view, found, chosen, tokens))
+
+
+def _formula(kind: FeedForwardKind, biased: Container[str]) -> str:
+    """The formula of this layer's network; `biased` are its matrices with a bias."""
+
+    def linear(name: str, x: str) -> str:
+        bias = rf" + b_\mathrm{{{name}}}" if f"w_{name}" in biased else ""
+        return rf"W_\mathrm{{{name}}}\,{x}{bias}"
+
+    up = linear("up", "x")
+    activation = {
+        "relu": r"\mathrm{ReLU}",
+        "gelu": r"\mathrm{GELU}",
+        "gelu_tanh": r"\mathrm{GELU}_{\tanh}",
+        "silu": r"\mathrm{SiLU}",
+        "swiglu": r"\mathrm{SiLU}",
+        "geglu_tanh": r"\mathrm{GELU}_{\tanh}",
+    }[kind]
+    if kind in GATED:
+        up = rf"\left({up}\right)" if "w_up" in biased else up
+        gated = rf"\left({activation}({linear('gate', 'x')}) \odot {up}\right)"
+        name = {"swiglu": "SwiGLU", "geglu_tanh": "GEGLU"}[kind]
+        return rf"\mathrm{{{name}}}(x) = {linear('down', gated)}"
+    return rf"\mathrm{{FFN}}(x) = {linear('down', rf'{activation}({up})')}"
+
+
+def _said(view: View, found: Hidden, tokens: tuple[str, ...]) -> str:
+    position, unit = np.unravel_index(np.abs(found.post).argmax(), found.post.shape)
+    words = {
+        "unit": int(unit),
+        "token": saying.quoted_at(view, tokens, int(position)),
+        "value": fixed(float(found.post[position, unit])),
+    }
+    if found.gate is None:
+        return view.t("blocks.read_hidden", silent=share(found.silent), **words)
+    gate, up = (fixed(float(each[position, unit])) for each in (found.gate, found.pre))
+    return view.t("blocks.read_gate", shut=share(found.shut), gate=gate, up=up, **words)
+
+
+def _numbers(
+    view: View, found: Hidden, chosen: np.ndarray, tokens: tuple[str, ...]
+) -> dict[str, list[object]]:
+    strongest = chosen[np.argsort(-np.abs(found.post[:, chosen]).max(0), kind="stable")[:8]]
+    said, word = [f"{at} {token}" for at, token in enumerate(tokens)], view.t("blocks.unit")
+    units = {f"{word} {unit}": found.post[:, unit].round(3).tolist() for unit in strongest}
+    return {view.t("place.query"): said, **units}
+
+
+EXHIBIT = Exhibit(compute, show)

@@ -1,0 +1,152 @@
+"""LayerNorm, RMSNorm and BatchNorm on the same padded batch of the user's sentences."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.blocks.norms import (
+    NORMS,
+    Batch,
+    Norm,
+    batch_of,
+    eps_curves,
+    moved_by_others,
+    normalised,
+    statistics,
+)
+from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
+from explorer.analysis.positions.order import reading_stream
+from explorer.exhibits import block as b
+from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_one, titled
+from explorer.exhibits.shared import ScreenChoices
+from explorer.exhibits.view import View, examples_of
+from explorer.figures.blocks import norms as figures
+from explorer.figures.order import moved
+from explorer.library import LoadedModel
+from explorer.numbers import number, share
+from models.norms import RMSNorm
+
+EPSILONS = (1e-12, 1e-8, 1e-6, 1e-5)
+SCALES = np.logspace(-6, 1, 57)
+
+
+@dataclass(frozen=True, eq=False)
+class Norms:
+    """A batch, how far each norm moves the first sentence in it (`shares` [norm, pos], `largest`),
+    and output sizes by input size: for each eps, and for eps inside and outside of the root.
+    """
+
+    batch: Batch
+    shares: np.ndarray
+    largest: np.ndarray
+    by_eps: np.ndarray
+    by_place: np.ndarray
+
+
+def compute(loaded: LoadedModel, text: str, others: tuple[str, ...]) -> Norms:
+    """The sentence and further ones, two examples if there are none. Raises InputProblem."""
+    first = next(iter(examples_of(loaded.name).values()))
+    sentences = [text, *(others or [each for each in first if each != text][:2])]
+    batch = batch_of(loaded, sentences)
+    x = batch.x[0, 0] / max(float(statistics(batch.x, "layernorm").scale[0, 0]), 1e-9)
+    inside, outside = (
+        eps_curves(x, SCALES, (1e-6,), kind)[0] for kind in ("rmsnorm", "rms_outside")
+    )
+    by_eps = eps_curves(x, SCALES, EPSILONS)
+    return Norms(batch, *moved_by_others(loaded, sentences), by_eps, np.stack([inside, outside]))
+
+
+def show(found: Norms, view: View) -> Iterator[b.Block]:
+    """Statistics as heatmaps, dependence on other tokens, and eps."""
+    if not view.choices(ScreenChoices).beamer:
+        yield b.Prose(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
+    norm = next((each for each in NORMS if each == view.chosen("norm", BlocksChoices)), NORMS[0])
+    yield pick_one(view, "blocks", "norm", NORMS, norm, said="blocks.")
+    yield from _statistics(view, found.batch, norm)
+    yield from _who_moves(view, found)
+    yield from _eps(view, found)
+    yield b.Formula(
+        (
+            r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta"
+            r",\qquad \mathrm{RMSNorm}(x) = \gamma\,\frac{x}{\sqrt{\frac1d\sum_i x_i^2 +"
+            r" \varepsilon}}",
+            r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + "
+            r"\varepsilon}} + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
+        ),
+        view.t("blocks.formula"),
+    )
+    yield b.Code((statistics, normalised, layer_norm_forward, RMSNorm, moved_by_others, eps_curves))
+    yield b.Numbers(lambda: _numbers(view, found.batch))
+
+
+def _statistics(view: View, batch: Batch, norm: Norm) -> Iterator[b.Block]:
+    found = statistics(batch.x, norm)
+    where = {"sentences": len(batch.x), "length": batch.x.shape[1], "width": batch.x.shape[2]}
+    yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=found.scale.size, **where))
+    rms = norm == "rmsnorm"
+    names = [view.t("blocks.sentence", number=at + 1) for at in range(len(batch.x))]
+    for name in ("scale",) if rms else ("mean", "scale"):
+        values, title = getattr(found, name), view.t("blocks.rms" if rms else f"blocks.{name}")
+        top = float(np.abs(values).max(initial=1e-6))
+        draw = partial(figures.by_token, values, batch.valid, batch.tokens, names)
+        if norm == "batchnorm":
+            draw = partial(figures.by_feature, values, x_title=view.t("blocks.feature"))
+        draw = partial(draw, title=title, top=top)
+        yield from titled(view, f"blocks.statistics.{name}", draw, title)
+
+
+def _who_moves(view: View, found: Norms) -> Iterator[b.Block]:
+    """The user's sentence in this batch compared with the same sentence alone."""
+    batch = found.batch
+    tokens = [token for token, valid in zip(batch.tokens[0], batch.valid[0], strict=True) if valid]
+    draw = partial(
+        moved,
+        tokens,
+        found.shares[:, : len(tokens)],
+        [view.t(f"blocks.{name}") for name in NORMS],
+        y_title=view.t("blocks.moved"),
+        x_title=view.t("blocks.sentence", number=1),
+        stream=reading_stream(view.loaded),
+    )
+    note = view.t("blocks.who_moves_note")
+    yield from titled(view, "blocks.moved", draw, view.t("blocks.who_moves"), note)
+    layer, rms, batchnorm = (share(float(row.mean())) for row in found.shares)
+    words = {"batch": batchnorm, "layer": layer, "rms": rms, "others": len(batch.x) - 1}
+    largest = number(float(found.largest[2]))
+    yield b.Sentence("moved", view.t("blocks.read_moved", largest=largest, **words))
+
+
+def _eps(view: View, found: Norms) -> Iterator[b.Block]:
+    """The output size against the input size, for several eps."""
+    words = view.axes("blocks.input_size", "blocks.output_size")
+    names = [f"ε = {eps:.0e}".replace("e-0", "e-") for eps in EPSILONS]
+    places = [view.t("blocks.inside"), view.t("blocks.outside")]
+    drawn = {"eps": (found.by_eps, names), "eps_place": (found.by_place, places)}
+    yield b.Columns(
+        [
+            titled(
+                view,
+                f"blocks.{name}",
+                partial(figures.eps_curves, SCALES, values, labels, **words),
+                note="note",
+            )
+            for name, (values, labels) in drawn.items()
+        ]
+    )
+
+
+def _numbers(view: View, batch: Batch) -> dict[str, list[object]]:
+    layer, rms = (statistics(batch.x, name) for name in ("layernorm", "rmsnorm"))
+    return {
+        view.t("blocks.sentence", number=1): list(batch.tokens[0]),
+        view.t("blocks.mean"): layer.mean[0].round(4).tolist(),
+        view.t("blocks.scale"): layer.scale[0].round(4).tolist(),
+        view.t("blocks.rms"): rms.scale[0].round(4).tolist(),
+    }
+
+
+EXHIBIT = Exhibit(compute, show)

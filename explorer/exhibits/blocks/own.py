@@ -1,0 +1,22 @@
+"""Norm, placement, feed-forward network and eps of the open model."""
+
+from collections.abc import Iterator
+
+from explorer.exhibits.block import Block, Note
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.shared import ScreenChoices
+from explorer.exhibits.view import View
+from explorer.numbers import number
+
+
+def show(answer: None, view: View) -> Iterator[Block]:
+    """One line, left out in presentation mode."""
+    config = view.loaded.config
+    if not view.choices(ScreenChoices).beamer:
+        norm, ffn = view.t(f"blocks.{config.norm}"), view.t(f"blocks.ffn_{config.ffn}")
+        place = view.t(f"figures.residual.{config.norm_placement}")
+        words = {"norm": norm, "placement": place, "ffn": ffn, "eps": number(config.norm_eps)}
+        yield Note(view.t("blocks.model", **words))
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,184 @@
+"""Norm placement: wiring with measured numbers; residual stream and gradient by block."""
+
+from collections.abc import Generator, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.analysis.blocks.residual import (
+    D_MODEL,
+    MOST_LAYERS,
+    N_HEADS,
+    PLACEMENTS,
+    SEEDS,
+    Flow,
+    fresh_flow,
+)
+from explorer.exhibits import block as b
+from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import titled
+from explorer.exhibits.view import View
+from explorer.figures.blocks.residual import Numbers, by_block, wiring
+from explorer.figures.curves import lines
+from explorer.numbers import number, percent
+from explorer.runs.trace import Trace
+from models.blocks import Block
+from models.config import NormPlacement
+
+DEPTH = 12
+Flows = Mapping[NormPlacement, Flow]
+
+
+def compute(
+    trace: Trace, depth: int | None, final: bool
+) -> Generator[tuple[int, int], bool, tuple[Flows, Flow]]:
+    """Three untrained models of each placement, then "pre" again with f(norm(x)) in place of x +
+    f(norm(x)). Raises ValueError for a single token.
+    """
+    flows: dict[NormPlacement, Flow] = {}
+    tokens, n_layers = trace.src_tokens or trace.tgt_tokens, depth_of(depth)
+    for at, place in enumerate(PLACEMENTS):
+        yield at, len(PLACEMENTS) + 1
+        flows[place] = fresh_flow(tokens, place, n_layers, final)
+    yield len(PLACEMENTS), len(PLACEMENTS) + 1
+    cut = fresh_flow(tokens, "pre", n_layers, final, residual=False)
+    return flows, cut
+
+
+def depth_of(chosen: int | None) -> int:
+    """The chosen number of layers, else the usual one."""
+    return min(DEPTH if chosen is None else chosen, MOST_LAYERS)
+
+
+def controls(view: View) -> Iterator[b.Block]:
+    """Depth, and a final norm or none."""
+    made = view.choices(BlocksChoices)
+    depth = depth_of(made.depth)
+    slider = b.Slider(
+        "blocks.depth",
+        view.t("blocks.depth"),
+        1,
+        MOST_LAYERS,
+        depth,
+        lambda depth: b.choose(depth=depth),
+        width=320,
+    )
+    final = b.Toggle(
+        "blocks.final", view.t("blocks.final"), made.final, lambda final: b.choose(final=final)
+    )
+    yield b.Row((slider, final), gap="large")
+
+
+def show(answer: tuple[Flows, Flow], view: View) -> Iterator[b.Block]:
+    """Three placements side by side, then the same models without the residual sum."""
+    flows, cut = answer
+    depth = depth_of(view.choices(BlocksChoices).depth)
+    tokens = view.trace.src_tokens or view.trace.tgt_tokens
+    yield b.Sentence("placement", _said(view, flows, depth))
+    words = view.words("figures.residual")
+    numbers = {place: _labels(view, flow) for place, flow in flows.items()}
+    yield b.Chart("blocks.wiring", partial(wiring, numbers, words=words), view.t("blocks.wiring"))
+    sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth, "tokens": len(tokens)}
+    yield b.Note(view.t("blocks.fresh", seeds=len(SEEDS), **sizes))
+    losses = {place: f"{float(flow.loss.mean()):.2f}" for place, flow in flows.items()}
+    sure = f"{np.log(len(set(tokens))):.2f}"
+    yield b.Prose(view.t("blocks.losses", sure=sure, **losses))
+    yield by_blocks(view, flows, "fresh")
+    yield from _without_sum(view, flows["pre"], cut, depth)
+    yield b.Formula(
+        (
+            r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
+            r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
+            r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
+            r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
+            r"{\lVert X \rVert}",
+        ),
+        view.t("blocks.residual_formula"),
+    )
+    yield b.Code((fresh_flow, Block.forward, Block.residual))
+    yield b.Numbers(lambda: _numbers(view, flows))
+
+
+def _labels(view: View, flow: Flow) -> Numbers:
+    """The numbers of a wiring diagram: means over seeds in the first and last block."""
+    stream, added, gradient = (each.mean(0) for each in (flow.stream, flow.added, flow.gradient))
+
+    def both(values: np.ndarray) -> str:
+        return f"{values[0]:.2f} → {values[-1]:.2f}"
+
+    back = view.t("blocks.back", gradient=f"{_short(gradient[-1])} → {_short(gradient[0])}")
+    return Numbers(f"x: {both(stream[:-1])}", f"+ {both(added)}", both(stream[1:]), back)
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if 0.1 <= value < 1e4 else number(value)
+
+
+def _said(view: View, flows: Flows, depth: int) -> str:
+    values = {}
+    for place, flow in flows.items():
+        values[f"{place}_stream"] = f"{flow.stream.mean(0)[-1]:.1f}"
+        gradient = _geometric(flow.gradient)
+        values[f"{place}_ratio"] = number(float(gradient[0] / gradient[-1]))
+    return view.t("blocks.read_placement", depth=depth, **values)
+
+
+def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
+    """Stream and gradient of each placement, block by block."""
+    names = [view.t(f"figures.residual.{place}") for place in flows]
+
+    def column(what: str) -> tuple[b.Block, ...]:
+        values: dict[str, np.ndarray] = {
+            place: getattr(flow, what) for place, flow in flows.items()
+        }
+        titles = view.axes("blocks.block", f"blocks.{what}_axis")
+        draw = partial(by_block, values, names, log=what == "gradient", **titles)
+        return titled(view, f"blocks.{key}.{what}", draw, view.t(f"blocks.{what}"))
+
+    return b.Columns((column("stream"), column("gradient")))
+
+
+def _without_sum(view: View, whole: Flow, cut: Flow, depth: int) -> Iterator[b.Block]:
+    """The same pre-norm models with x + f(norm(x)) replaced by f(norm(x))."""
+    yield b.Title(view.t("blocks.without_sum"), large=True)
+    yield b.Prose(view.t("blocks.without_sum_lead"))
+    gradients = np.stack([_geometric(flow.gradient) for flow in (whole, cut)])
+    spreads = np.stack([flow.spread.mean(0) for flow in (whole, cut)])
+    names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
+
+    def column(what: str, values: np.ndarray) -> tuple[b.Block, ...]:
+        titles = view.axes("blocks.block", f"blocks.{what}_axis")
+        log = what == "gradient"
+        draw = partial(lines, np.arange(depth + 1), values, names, log_y=log, **titles)
+        return titled(view, f"blocks.without_sum.{what}", draw, view.t(f"blocks.{what}"))
+
+    yield b.Columns((column("gradient", gradients), column("spread", 100 * spreads)))
+    on, off = gradients[:, 0]
+    key = "blocks.read_gradient_less" if off < on / 2 else "blocks.read_gradient_alike"
+    fades = view.t(key, depth=depth, on=_short(float(on)), off=_short(float(off)))
+    on, off = spreads[:, -1]
+    key = "blocks.read_spread_lost" if off < on / 2 else "blocks.read_spread_kept"
+    alike = view.t(key, on=percent(float(on)), off=percent(float(off)))
+    yield b.Sentence("without_sum", f"{fades} {alike}")
+
+
+def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """The geometric mean over seeds; values below 1e-30 count as 1e-30."""
+    return np.exp(np.log(np.maximum(gradients, 1e-30)).mean(0))
+
+
+def _numbers(view: View, flows: Flows) -> dict[str, list[object]]:
+    n = next(iter(flows.values())).stream.shape[1]
+    columns: dict[str, list[object]] = {view.t("blocks.block"): list(range(n))}
+    for place, flow in flows.items():
+        name = view.t(f"figures.residual.{place}")
+        for what in ("stream", "gradient"):
+            means = getattr(flow, what).mean(0)
+            columns[f"{name} · {view.t(f'blocks.{what}_axis')}"] = [f"{v:.4g}" for v in means]
+    return columns
+
+
+EXHIBIT = Exhibit(compute, show, BlocksChoices, working="blocks.building")
