@@ -36,7 +36,6 @@ from models.positions import POSITIONS
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
     *(f"needs.{need.name}" for need in vars(needs).values() if isinstance(need, needs.Need)),
-    *(f"masks.{field}" for field in ("rendering", "reader", "way")),
     *(f"units.{unit}" for unit in ("large", "usual")),
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
     *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),

@@ -58,43 +58,19 @@ def pick_number(
     return Pick(key, view.t(label), options, now, lambda at: str(at + 1), change=change, menu=True)
 
 
-def pick_token(
-    view: View,
-    key: str,
-    label: str,
-    tokens: Sequence[str],
-    now: int,
-    field: str = "",
-    change: Callable[[int], Change] | None = None,
-    width: int = 170,
-) -> Box:
-    """A menu of positions in a token sequence; the label's text is at `label`."""
-
-    def said(at: int) -> str:
-        return f"{at}  {tokens[at]}"
-
-    places = range(len(tokens))
-    menu = Pick(key, view.t(label), places, now, said, field, change, menu=True)
-    return Box((menu,), width)
-
-
 def pick_one(
-    view: View,
-    page: str,
-    field: str,
-    options: Sequence[str],
-    now: str,
-    key: str = "",
-    said: str = "",
+    view: View, key: str, options: Sequence[str], now: str, field: str = "", said: str = ""
 ) -> Pick:
-    """A choice among options, with texts at `PAGE.KEY_OPTION`, or at `saidOPTION`, and the label at
-    `PAGE.KEY`; `key` is the name of the field unless given.
+    """A choice among options, with its label at `key` and texts at `KEY_OPTION`, or `saidOPTION`.
+
+    `field` is the last part of the key unless given.
     """
-    address = f"{page}.{key or field}"
-    words = said or f"{address}_"
-    return Pick(
-        address, view.t(address), options, now, lambda option: view.t(words + option), field
-    )
+    texts = said or f"{key}_"
+
+    def words(option: str) -> str:
+        return view.t(texts + option)
+
+    return Pick(key, view.t(key), options, now, words, field or key.rpartition(".")[2])
 
 
 def pick_stream(view: View, key: str) -> tuple[Pick, ...]:

@@ -21,7 +21,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     """One large figure of all four, and numbers that distinguish them."""
     pictures = BlocksChoices.pictures
     what = view.one_of("picture", pictures)
-    yield pick_one(view, "blocks", "picture", pictures, what, "curves", "blocks.curve_")
+    yield pick_one(view, "blocks.curves", pictures, what, "picture", "blocks.curve_")
     found, title = curves(X, what), view.t("blocks.curves")
     names = [view.t(f"blocks.act_{name}") for name in found]
     y_title = view.t(f"blocks.curve_{what}")

@@ -65,7 +65,7 @@ def show(found: Norms, view: View) -> Iterator[b.Block]:
     if not view.choices(ScreenChoices).beamer:
         yield b.Prose(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
     norm = next((each for each in NORMS if each == view.chosen("norm", BlocksChoices)), NORMS[0])
-    yield pick_one(view, "blocks", "norm", NORMS, norm, said="blocks.")
+    yield pick_one(view, "blocks.norm", NORMS, norm, said="blocks.")
     yield from _statistics(view, found.batch, norm)
     yield from _who_moves(view, found)
     yield from _eps(view, found)
@@ -125,12 +125,12 @@ def _eps(view: View, found: Norms) -> Iterator[b.Block]:
     words = view.axes("blocks.input_size", "blocks.output_size")
     names = [f"ε = {eps:.0e}".replace("e-0", "e-") for eps in EPSILONS]
     places = [view.t("blocks.inside"), view.t("blocks.outside")]
-    drawn = {"eps": (found.by_eps, names), "eps_place": (found.by_place, places)}
+    drawn = {"blocks.eps": (found.by_eps, names), "blocks.eps_place": (found.by_place, places)}
     yield b.Columns(
         [
             titled(
                 view,
-                f"blocks.{name}",
+                name,
                 partial(figures.eps_curves, SCALES, values, labels, **words),
                 note="note",
             )

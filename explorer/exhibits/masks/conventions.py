@@ -313,8 +313,8 @@ def show(found: Conventions, view: View) -> Iterator[Block]:
     yield Sentence("conventions", view.t("masks.conventions_reading", **counts))
     yield Row(
         (
-            picking.pick_one(view, "masks", "rendering", RENDERINGS, choices.rendering),
-            picking.pick_one(view, "masks", "reader", READERS, choices.reader),
+            picking.pick_one(view, "masks.rendering", RENDERINGS, choices.rendering),
+            picking.pick_one(view, "masks.reader", READERS, choices.reader),
         )
     )
     yield from _pair(view, found, found.of(choices.rendering, choices.reader))

@@ -185,7 +185,7 @@ def show(found: tuple[Filled, ...], view: View) -> Iterator[Block]:
     choices = view.choices(MasksChoices)
     yield Prose(view.t("masks.fills_lead"))
     yield Row(picking.pick_place(view, "masks"))
-    yield picking.pick_one(view, "masks", "way", WAYS, choices.way)
+    yield picking.pick_one(view, "masks.way", WAYS, choices.way)
     yield Slider(
         "masks.lowered",
         view.t("masks.lowered"),
