@@ -1,4 +1,4 @@
-"""The frame of every page: sidebar, menu, the view, and a message if there is none."""
+"""The frame of every page: sidebar, menu, its views, the view, and a message if there is none."""
 
 import gc
 from collections.abc import Callable
@@ -8,15 +8,17 @@ from functools import partial
 from threading import Event
 
 import streamlit as st
-from streamlit.navigation.page import StreamlitPage
+from streamlit.navigation.page import Page as StreamlitPage
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.components import frame
+from explorer.components.frame import Menu
 from explorer.engine import cache
 from explorer.engine.turns import computing
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
-from explorer.pages import HOME, PAGES, Page, glossary, shelf
+from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
 from explorer.pages.path.back import back_to_path
 from explorer.pages.start.rooted import is_of_heads
 from explorer.problems import InputProblem
@@ -49,41 +51,12 @@ def run() -> None:
     st.set_page_config(page_icon=str(asset("icon.svg")), layout="wide")
     begins = session.start(LINKS, first_state)
     lang = session.state().lang
-    pages = {
-        page.name: st.Page(
-            partial(show, page),
-            title=t("card.menu" if page.name == "card" else f"{page.name}.title", lang=lang),
-            icon=page.icon,
-            url_path=page.name,
-            default=page.name == HOME,
-        )
-        for page in PAGES
-    }
-    menu: dict[str, list[StreamlitPage]] = {"": []}
-    for page in PAGES:
-        heading = t(f"menu.{page.group}", lang=lang) if page.group else ""
-        menu.setdefault(heading, []).append(pages[page.name])
-    pages[shelf.NAME] = st.Page(
-        partial(show_alone, "shelf", shelf.render),
-        title=t("shelf.title", lang=lang),
-        icon=":material/folder_open:",
-        url_path=shelf.NAME,
-        visibility="hidden",  # the sidebar links to it
-    )
-    menu[""].append(pages[shelf.NAME])
-    pages[glossary.NAME] = st.Page(
-        partial(show_alone, "glossary", glossary.render),
-        title=t("glossary.title", lang=lang),
-        icon=":material/dictionary:",
-        url_path=glossary.NAME,
-    )
-    menu[t("menu.practise", lang=lang)].append(pages[glossary.NAME])
+    pages = _pages(lang)
     session.keep_pages(pages, HOME)
-    titles = {name: t(f"{_WORDS.get(name, name)}.title", lang=lang) for name in pages}
-    current = st.navigation(menu, position="top")
+    current = st.navigation([*pages.values()], position="top")
     beamer = session.state().of(ScreenChoices).beamer
     st.set_page_config(
-        page_title=f"{titles[current.url_path or HOME]} · Headlight",
+        page_title=f"{_title(current.url_path or HOME, lang)} · Headlight",
         initial_sidebar_state="collapsed" if current is pages[HOME] or beamer else "auto",
     )
     if begins and current is pages[HOME] and is_of_heads(session.state()):
@@ -93,7 +66,7 @@ def run() -> None:
     picked = frame(
         screen.theme,
         screen.beamer,
-        titles,
+        _views(lang),
         next(name for name, page in pages.items() if page is current),
         shown_text(),
         new_text,
@@ -106,6 +79,82 @@ def run() -> None:
     if session.state().of(ScreenChoices).beamer:  # page.css looks for it
         st.container(key="beamer").empty()
     current.run()
+
+
+def _pages(lang: str) -> dict[str, StreamlitPage]:
+    """All views by name. The menu shows one of each group: the open one, else the first."""
+    draw: dict[str, Callable[[], None]] = {page.name: partial(show, page) for page in PAGES}
+    draw[shelf.NAME] = partial(show_alone, shelf.NAME, shelf.render)
+    draw[glossary.NAME] = partial(show_alone, glossary.NAME, glossary.render)
+    pages = {
+        name: st.Page(
+            draw[name],
+            title=t(f"menu.{group.name}", lang=lang),
+            icon=group.icon,
+            url_path=name,
+            default=name == HOME,
+        )
+        for group in MENU
+        for name in group.views
+    }
+    context = get_script_run_ctx()
+    assert context is not None
+    asked = context.pages_manager
+    for group in MENU:
+        is_open = (
+            name
+            for name in group.views
+            if pages[name]._script_hash == asked.intended_page_script_hash
+            or (not asked.intended_page_script_hash and name == asked.intended_page_name)
+        )
+        shown = next(is_open, group.views[0])
+        for name in group.views:
+            pages[name]._visibility = "visible" if name == shown else "hidden"
+    return pages
+
+
+def _title(name: str, lang: str) -> str:
+    return t(f"{_WORDS.get(name, name)}.title", lang=lang)
+
+
+def _lacking(lang: str) -> dict[str, str]:
+    """Why the open model has nothing to show in a view, by the view's name."""
+    try:
+        loaded = cache.open_model(session.state().model or default_model(cache.models()))
+    except InputProblem:  # the page shows the error
+        return {}
+    needs = {page.name: page.needs for page in PAGES if page.needs is not None}
+    return {
+        name: t(f"needs.{need.name}", lang=lang)
+        for name, need in needs.items()
+        if not need.met(loaded)
+    }
+
+
+def _views(lang: str) -> Menu:
+    """The menu for narrow screens: each group with its views and why one is empty."""
+    lacking = _lacking(lang)
+    return [
+        (
+            t(f"menu.{group.name}", lang=lang),
+            [(name, _title(name, lang), lacking.get(name, "")) for name in group.views],
+        )
+        for group in MENU
+    ]
+
+
+def _view_links(current: str) -> None:
+    """Links to the views of this group; one that this model has nothing for is dimmed."""
+    views = next(group.views for group in MENU if current in group.views)
+    pages, lang = session.pages(), session.state().lang
+    if len(views) == 1 or not pages:  # a page that runs alone, as in tests, has no menu
+        return
+    lacking = _lacking(lang)
+    with st.container(key="views", horizontal=True, width="content"):
+        for name in views:
+            reason = lacking.get(name)
+            label = _title(name, lang)
+            st.page_link(pages[name], label=label, disabled=reason is not None, help=reason)
 
 
 def get_ready() -> None:
@@ -150,11 +199,13 @@ def first_state(lang: str) -> State:
     return State(lang=lang, model="" if model == default_model(cache.models()) else model)
 
 
-def show_alone(words: str, render: Callable[[], None]) -> None:
+def show_alone(name: str, render: Callable[[], None]) -> None:
     """A page that needs no model, in its frame; also available if no model opens."""
     st.html(_STYLE)
     sidebar()
-    st.title(t(f"{words}.title", lang=session.state().lang), anchor=False)
+    with st.container(key="head", horizontal=True, vertical_alignment="center"):
+        st.title(_title(name, session.state().lang), anchor=False, width="content")
+        _view_links(name)
     render()
     session.write_link()
 
@@ -167,6 +218,7 @@ def show(page: Page) -> None:
     with st.container(key="head", horizontal=True, vertical_alignment="center"):
         if not session.state().of(ScreenChoices).beamer:  # the menu has the title too
             st.title(t(f"{page.name}.title", lang=lang), anchor=False, width="content")
+        _view_links(page.name)
         if page.name != HOME:
             back_to_path(page.name)
     try:

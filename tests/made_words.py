@@ -39,7 +39,7 @@ from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
-from explorer.pages import PAGES
+from explorer.pages import MENU, PAGES
 from explorer.pages.alignment.choices import ROWS
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.cell.choices import ASIDES, STAGES
@@ -218,7 +218,7 @@ MADE = {
     "notebook.causes": set(get_args(DiagnosedCause)),
     "notebook.notes": set(get_args(Note)),
     "notebook.untested": set(get_args(UntestedWhy)),
-    "menu": {page.group for page in PAGES if page.group},
+    "menu": {group.name for group in MENU},
     "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": words_in("figures/positions/encoding.py"),
     "components.film": words_of("film"),

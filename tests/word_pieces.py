@@ -35,6 +35,8 @@ from models.positions import POSITIONS
 
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
+    "shelf.title",
+    "glossary.title",
     *(f"needs.{need.name}" for need in vars(needs).values() if isinstance(need, needs.Need)),
     *(f"units.{unit}" for unit in ("large", "usual")),
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),

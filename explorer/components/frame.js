@@ -6,13 +6,13 @@ import { unpack } from "./payload.js";
 
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
-  const { theme, beamer, pages, current, sentence, typed, chosen, words } = unpack(data).head;
+  const { theme, beamer, menu, current, sentence, typed, chosen, words } = unpack(data).head;
   oneEntryAPage();
   if (theme) wear(theme);
   followTheme(root);
   const before = root.told;
   root.told = { beamer, sentence, typed, chosen };
-  const rows = [bar(pages, current, words, (name) => setTriggerValue("page", name))];
+  const rows = [bar(menu, current, words, (name) => setTriggerValue("page", name))];
   if (!beamer) {
     // Do not overwrite a sentence that is being typed.
     const draft = before?.sentence === sentence ? root.querySelector("textarea")?.value : undefined;
@@ -25,24 +25,30 @@ export default function ({ parentElement, data, setTriggerValue }) {
   if (differs(chosen, before.chosen) || (differs(typed, before.typed) && !isTyping())) closeSidebar();
 }
 
-/** The page's name as a menu of pages, and a button that opens the sidebar. */
-function bar(pages, current, words, go) {
+/** The view's name as a menu of all views, one that is empty dimmed with its reason, and a button that opens the sidebar. */
+function bar(menu, current, words, go) {
   const row = el("div", "bar");
-  const menu = el("select", "page");
-  menu.dataset.at = "page";
-  menu.setAttribute("aria-label", words.page);
-  for (const [name, title] of pages) {
-    const page = el("option", "", title);
-    page.value = name;
-    page.selected = name === current;
-    menu.append(page);
+  const list = el("select", "page");
+  list.dataset.at = "page";
+  list.setAttribute("aria-label", words.page);
+  for (const [heading, views] of menu) {
+    const group = views.length > 1 ? el("optgroup") : list;
+    if (group !== list) group.label = heading;
+    for (const [name, title, reason] of views) {
+      const view = el("option", "", reason ? `${title}: ${reason}` : title);
+      view.value = name;
+      view.selected = name === current;
+      view.disabled = Boolean(reason) && name !== current;
+      group.append(view);
+    }
+    if (group !== list) list.append(group);
   }
-  menu.onchange = () => go(menu.value);
+  list.onchange = () => go(list.value);
   const more = el("button", "more", words.more);
   more.type = "button";
   more.dataset.at = "more";
   more.onclick = () => document.querySelector("[data-testid=stExpandSidebarButton]")?.click();
-  row.append(menu, more);
+  row.append(list, more);
   return row;
 }
 

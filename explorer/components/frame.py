@@ -1,6 +1,6 @@
 """The top bar on narrow screens, and the parts of the page frame that need the browser."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from explorer.components.mount import sent, view
 from explorer.components.payload import Words, check_words, pack
@@ -8,11 +8,14 @@ from explorer.components.payload import Words, check_words, pack
 WORDS = ("page", "more", "sentence", "run")
 _KEY = "shell.frame"
 
+Menu = Sequence[tuple[str, Sequence[tuple[str, str, str]]]]
+"""Headings with their pages: address, title, and the reason why it is dimmed, "" if it is not."""
+
 
 def frame(
     theme: str,
     beamer: bool,
-    pages: Mapping[str, str],
+    menu: Menu,
     current: str,
     sentence: str,
     on_sentence: Callable[[str], None],
@@ -24,8 +27,8 @@ def frame(
 
     `theme` is "light", "dark", or "" for the browser's; `beamer` is the classroom mode, in which
     the sidebar starts closed. On a narrow screen Streamlit puts the menu into the sidebar, so a bar
-    names the `current` page, links to all `pages` (name: title) and opens the sidebar. Below it is
-    the `sentence` with a button to run another one, which calls `on_sentence` before the next run
+    names the `current` page, links to all of the `menu` and opens the sidebar. Below it is the
+    `sentence` with a button to run another one, which calls `on_sentence` before the next run
     (not in classroom mode). The sidebar covers the page there. It closes when a value in `chosen`
     changes, or one in `typed` unless the focus is already in the next field. Raises ValueError if
     the words differ from `WORDS`.
@@ -35,7 +38,7 @@ def frame(
     head = {
         "theme": theme,
         "beamer": beamer,
-        "pages": [[name, title] for name, title in pages.items()],
+        "menu": [[heading, [list(view) for view in views]] for heading, views in menu],
         "current": current,
         "sentence": sentence,
         "typed": [str(each) for each in typed],
@@ -50,7 +53,8 @@ def frame(
             on_sentence_change=lambda: _take(on_sentence),
         )
     picked = sent(_KEY, "page")
-    return picked if picked in pages and picked != current else None
+    names = {name for _, views in menu for name, _, _ in views}
+    return picked if picked in names and picked != current else None
 
 
 def _take(on_sentence: Callable[[str], None]) -> None:

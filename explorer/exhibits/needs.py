@@ -1,18 +1,24 @@
-"""Capabilities that an exhibit may require of the model; messages are at `needs.NAME`."""
+"""Capabilities that an exhibit or a page may require of a model; reasons are at `needs.NAME`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from explorer.exhibits.view import View
+from explorer.library import LoadedModel
 
 
 @dataclass(frozen=True)
 class Need:
-    """A capability by its name, and whether the model of a view has it."""
+    """A capability by its name, and whether a model has it."""
 
     name: str
-    met: Callable[[View], bool]
+    met: Callable[[LoadedModel], bool]
 
 
-CAUSAL = Need("causal", lambda view: view.loaded.config.is_causal)
+CAUSAL = Need("causal", lambda loaded: loaded.config.is_causal)
 """A causal mask."""
+CROSS = Need(
+    "cross", lambda loaded: any(site.role == "cross" for site in loaded.model.attention_sites())
+)
+"""Attention from one text to another."""
+OUTPUT = Need("output", lambda loaded: loaded.model.predicts is not None)
+"""An LM head."""

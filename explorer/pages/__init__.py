@@ -1,4 +1,4 @@
-"""The pages in menu order; each has a name, an icon, and `render(view)` in its `page.py`."""
+"""The views of the app in the order of its menu of ten; each has a name and `render(view)`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from importlib import import_module
 
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.masks.choices import MasksChoices
+from explorer.exhibits.needs import CROSS, OUTPUT, Need
 from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
@@ -31,20 +32,19 @@ from explorer.render.app import draw_page
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the menu.
+    """A view of the menu.
 
     `name` is also its address and the table of its words. `choices` is the frozen dataclass of the
-    choices that exist only on this page. `group` is its heading in the menu (a key of the table
-    `menu`), "" for none. `usual_pads` is the default number of PADs; `follows_edits` is True if the
-    page applies the user's edits of the model (masks, heads).
+    choices that exist only on this page. `usual_pads` is the default number of PADs;
+    `follows_edits` is True if the page applies the user's edits of the model (masks, heads).
+    `needs` is what a model must have, if it has nothing to show otherwise.
     """
 
     name: str
-    icon: str
     choices: type
-    group: str = ""
     usual_pads: int = 0
     follows_edits: bool = True
+    needs: Need | None = None
 
     @property
     def render(self) -> Callable[[View], None]:
@@ -57,68 +57,57 @@ class Page:
 
 
 LESSONS: tuple[Page, ...] = (
-    Page("start", ":material/play_circle:", StartChoices),
-    Page("path", ":material/route:", PathChoices, follows_edits=False),
-    Page("heads", ":material/grid_view:", HeadsChoices),
-    Page("cell", ":material/center_focus_strong:", CellChoices),
-    Page("masks", ":material/grid_off:", MasksChoices, usual_pads=3),
-    Page("positions", ":material/waves:", PositionsChoices),
-    Page("blocks", ":material/layers:", BlocksChoices, "model"),
-    Page("machine", ":material/account_tree:", MachineChoices, "model"),
-    Page("decoding", ":material/format_list_numbered:", DecodingChoices, "model"),
-    Page("causes", ":material/psychology_alt:", CausesChoices, "why"),
-    Page("patching", ":material/swap_horiz:", PatchingChoices, "why"),
-    Page(
-        "alignment",
-        ":material/compare_arrows:",
-        AlignmentChoices,
-        "why",
-        0,
-        False,
-    ),
-    Page(
-        "circuits",
-        ":material/cable:",
-        CircuitsChoices,
-        "why",
-        follows_edits=False,
-    ),
-    Page("atlas", ":material/map:", AtlasChoices, "why", 0, False),
-    Page("certificate", ":material/verified:", CertificateChoices, "practise"),
-    Page(
-        "clinic",
-        ":material/stethoscope:",
-        ClinicChoices,
-        "practise",
-        usual_pads=2,
-        follows_edits=False,
-    ),
-    Page(
-        "training",
-        ":material/model_training:",
-        TrainingChoices,
-        "practise",
-        follows_edits=False,
-    ),
-    Page(
-        "workshop",
-        ":material/construction:",
-        WorkshopChoices,
-        "practise",
-        follows_edits=False,
-    ),
-    Page("claims", ":material/quiz:", ClaimsChoices, "practise", 0, False),
+    Page("start", StartChoices),
+    Page("heads", HeadsChoices),
+    Page("cell", CellChoices),
+    Page("alignment", AlignmentChoices, follows_edits=False, needs=CROSS),
+    Page("masks", MasksChoices, usual_pads=3),
+    Page("certificate", CertificateChoices),
+    Page("clinic", ClinicChoices, usual_pads=2, follows_edits=False),
+    Page("positions", PositionsChoices),
+    Page("decoding", DecodingChoices, needs=OUTPUT),
+    Page("machine", MachineChoices),
+    Page("blocks", BlocksChoices),
+    Page("training", TrainingChoices, follows_edits=False),
+    Page("causes", CausesChoices),
+    Page("patching", PatchingChoices, needs=OUTPUT),
+    Page("circuits", CircuitsChoices, follows_edits=False),
+    Page("atlas", AtlasChoices, follows_edits=False),
+    Page("path", PathChoices, follows_edits=False),
+    Page("workshop", WorkshopChoices, follows_edits=False),
+    Page("claims", ClaimsChoices, follows_edits=False),
 )
-"""All pages in menu order: the start picture; the guided tour; then, in teaching order, attention,
-masks, positions, blocks, the whole model, decoding and interpretability; then exercises, among them
-live training.
-"""
+"""The pages with a lesson, in menu order."""
 
-PAGES: tuple[Page, ...] = (
-    *LESSONS,
-    Page("card", ":material/badge:", CardChoices, "model", follows_edits=False),
-)
+PAGES: tuple[Page, ...] = (*LESSONS, Page("card", CardChoices, follows_edits=False))
 """The lessons, and last the model card, which computes nothing from the sentence."""
 
 HOME = "start"
 """The page at the root address."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """An entry of the menu: its name (a key of the table `menu`), its icon, and its views.
+
+    The entry opens the first view; the others are one click away, in a row above each.
+    """
+
+    name: str
+    icon: str
+    views: tuple[str, ...]
+
+
+MENU: tuple[Group, ...] = (
+    Group("start", ":material/play_circle:", (HOME,)),
+    Group("attention", ":material/grid_view:", ("heads", "cell", "alignment")),
+    Group("masks", ":material/grid_off:", ("masks", "certificate", "clinic")),
+    Group("positions", ":material/waves:", ("positions",)),
+    Group("decoding", ":material/account_tree:", ("decoding",)),
+    Group("inside", ":material/layers:", ("machine", "blocks")),
+    Group("train", ":material/model_training:", ("training",)),
+    Group("interpret", ":material/psychology_alt:", ("causes", "patching", "circuits", "atlas")),
+    Group("learn", ":material/route:", ("path", "workshop", "claims", "glossary")),
+    Group("models", ":material/folder_open:", ("models", "card")),
+)
+"""The ten entries of the menu. Each view is in one of them."""

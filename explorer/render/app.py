@@ -87,7 +87,7 @@ def _part(sheet: Sheet, parts: Parts) -> None:
     first = [drawn[each] for each in exhibits if each.answers and _is_new(sheet, each)]
     painting.in_order([*drawn.values()], first=first[0] if first else None)
     for each in exhibits:
-        if each.needs is not None and not each.needs.met(view):
+        if each.needs is not None and not each.needs.met(view.loaded):
             st.caption(view.t(f"needs.{each.needs.name}"))
     _small_print(sheet)
 
@@ -99,7 +99,7 @@ def _is_new(sheet: Sheet, exhibit: Exhibit[Any]) -> bool:
 
 def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
     view = sheet.view
-    if exhibit.needs is not None and not exhibit.needs.met(view):
+    if exhibit.needs is not None and not exhibit.needs.met(view.loaded):
         return
     try:
         request = exhibit.request(view)

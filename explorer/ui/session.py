@@ -142,9 +142,15 @@ def keep_pages(pages: Mapping[str, Any], opening: str) -> None:
     st.session_state[_PAGES], st.session_state[_OPENING] = dict(pages), opening
 
 
+def pages() -> Mapping[str, Any]:
+    """The pages of the menu by name; empty if a page runs alone, as in tests."""
+    found: Mapping[str, Any] = st.session_state.get(_PAGES, {})
+    return found
+
+
 def page_names() -> tuple[str, ...]:
-    """The pages of the menu; empty if a page runs alone, as in tests."""
-    return tuple(st.session_state.get(_PAGES, ()))
+    """The names of `pages`."""
+    return tuple(pages())
 
 
 def opening_page() -> str:
