@@ -10,7 +10,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from explorer.labels import str_tokens
+from explorer.labels import SpecialToken, str_tokens
 from explorer.once import once
 from explorer.problems import InputProblem
 from explorer.text import UPLOADED
@@ -26,6 +26,8 @@ from models.foreign.prompts import Prompt
 from models.foreign.tokens import ForeignTokenizer
 from models.hooks import AttentionSite
 from models.marks import Marks
+from models.pictures import PictureTokenizer, places
+from models.pictures.patches import Patch
 from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 from models.training.home import asset
@@ -145,6 +147,9 @@ class LoadedModel:
 
     def str_tokens(self, ids: Sequence[int]) -> list[str]:
         """The label of each token: see `explorer.labels`."""
+        if isinstance(self.tokenizer, PictureTokenizer) and ids and isinstance(ids[0], Patch):
+            names = [*places(self.tokenizer.picture), *[SpecialToken("<pad>")] * len(ids)]
+            return names[: len(ids)]
         return str_tokens(self.tokenizer, ids)
 
     def site(self, name: str) -> AttentionSite:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
 from models.fast.memory import Undrawn, without_numbers
+from models.pictures import PictureTokenizer
 from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
@@ -67,6 +68,8 @@ def _load(folder: Path, weights: str) -> Checkpoint:
     except (ValueError, TypeError) as error:
         raise CheckpointError("within", file=CONFIG, reason=error) from error
     tokenizer = Tokenizer.load(folder / TOKENIZER)
+    if config.picture:
+        tokenizer = PictureTokenizer(tokenizer, config.picture)
     n_tokens, marks = tokenizer.vocab_size, tokenizer.marks
     if n_tokens > config.vocab_size:
         raise CheckpointError("more_tokens", count=n_tokens, size=config.vocab_size)

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, no_type_check
 
 from models.feedforward import FEEDFORWARDS, GATED, FeedForwardKind
 from models.norms import NORMS, NormKind
+from models.pictures.patches import is_cut
 from models.positions import POSITIONS, PositionKind, Positions, Scaling
 from models.refusals import Refusal
 
@@ -88,6 +89,7 @@ class ModelConfig:
     head_dim: int | None = None  # features per head; None: d_model / n_heads
     d_ff: int = 1024
     n_ctx: int = 256  # maximum number of tokens per sequence
+    picture: Layers | None = None  # height and width of a source in pixels, and of its patches
     norm: NormKind = "layernorm"
     norm_placement: NormPlacement = "post"
     final_norm: bool = False
@@ -130,6 +132,7 @@ class ModelConfig:
             self._require("d_model", lambda v: v % self.n_heads == 0, "multiple", of=heads)
         if self.head_net and self.ffn in GATED:
             raise Refusal("gated_head", ffn=self.ffn)
+        self._require("picture", is_cut, "picture")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, "divides", of=heads)
         self._require("rotary_dim", lambda v: v <= self.d_head, "at_most", most=self.d_head)
         self._require("rope_scaling", self._has_divisors, "divisors", pairs=self.n_turned // 2)

@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from models.cache import KVCache
-from models.rows import Rows
+from models.rows import Rows, Tokens
 from models.strategies import Hypothesis, Rules, Strategy, require_whole
 from models.transformer import Model
 
@@ -66,7 +66,7 @@ def best(steps: Iterable[DecodeStep]) -> tuple[Hypothesis, ...]:
 
 def decode(
     model: Model,
-    src: Int[Tensor, "batch src"],
+    src: Tokens,
     strategy: Strategy,
     max_new_tokens: int,
     *,
@@ -112,6 +112,7 @@ def require_decodable(
     if model.predicts is None:
         raise ValueError("the model has no head that says tokens, so there is nothing to decode")
     require_whole("max_new_tokens", max_new_tokens, 0)
+    src = src[..., 0] * 0 if config.picture else src  # patches have no ids
     if src.dim() != 2 or 0 in src.shape or src.is_floating_point() or src.dtype == torch.bool:
         found = f"{src.dtype} {tuple(src.shape)}"
         raise ValueError(f"src is {found}: it must be token ids [batch, pos], not empty")

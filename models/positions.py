@@ -287,7 +287,7 @@ assert set(POSITIONS) == set(get_args(PositionKind))
 
 
 def positions_of(
-    valid: Tensor | None, tokens: Int[Tensor, "batch new"], past: int = 0
+    valid: Tensor | None, tokens: Int[Tensor, "batch new *pixels"], past: int = 0
 ) -> Int[Tensor, "batch pos"]:
     """The positions of `past` cached tokens and the new `tokens`, counting real tokens only.
 

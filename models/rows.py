@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 Stream = Literal["src", "tgt"]
-Tokens = Int[Tensor, "batch pos"]
+Tokens = Int[Tensor, "batch pos *pixels"]  # ids, or the grey levels of the patches of a picture
+Token = Any  # an id, a patch with its `pixels`, or an array of these
 Valid = Bool[Tensor, "batch pos"]  # True at real tokens, False at padding
 
 
@@ -24,14 +26,14 @@ class Rows:
 
     tgt: Int[Tensor, "batch tgt"]
     tgt_valid: Bool[Tensor, "batch past_and_tgt"] | None = None
-    src: Int[Tensor, "batch src"] | None = None
+    src: Int[Tensor, "batch src *pixels"] | None = None
     src_valid: Bool[Tensor, "batch src"] | None = None
 
     @classmethod
     def of(
         cls,
-        tgt: Sequence[Sequence[int]],
-        src: Sequence[Sequence[int]] | None = None,
+        tgt: Sequence[Sequence[Token]],
+        src: Sequence[Sequence[Token]] | None = None,
         pad_id: int | None = None,
         left: int = 0,
         right: int = 0,
@@ -43,7 +45,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.tgt)
 
-    def tokens(self, stream: Stream) -> Int[Tensor, "batch pos"]:
+    def tokens(self, stream: Stream) -> Tokens:
         """The ids of one sequence. Raises ValueError for "src" if there is no source."""
         tokens = self.src if stream == "src" else self.tgt
         if tokens is None:
@@ -54,7 +56,7 @@ class Rows:
         """Which tokens of one sequence are real. Raises ValueError as `tokens` does."""
         tokens = self.tokens(stream)
         valid = self.src_valid if stream == "src" else self.tgt_valid
-        return torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
+        return tokens.new_ones(tokens.shape[:2], dtype=torch.bool) if valid is None else valid
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
         held = {name: each for name, each in vars(self).items() if each is not None}
@@ -71,16 +73,17 @@ class Rows:
 
 
 def padded(
-    rows: Sequence[Sequence[int]], pad_id: int | None = None, left: int = 0, right: int = 0
-) -> tuple[Int[Tensor, "batch pos"], Bool[Tensor, "batch pos"]]:
+    rows: Sequence[Sequence[Token]], pad_id: int | None = None, left: int = 0, right: int = 0
+) -> tuple[Tokens, Valid]:
     """Pad rows of ids on the right to the longest, plus `left` and `right`: (ids, valid).
 
     Without a `pad_id`, padding is 0; models ignore it, since `valid` is False there.
     """
     width = left + max(map(len, rows)) + right
-    tokens = torch.full((len(rows), width), 0 if pad_id is None else pad_id)
+    held = [np.array([getattr(each, "pixels", each) for each in ids], np.int64) for ids in rows]
+    tokens = torch.full((len(rows), width, *held[0].shape[1:]), 0 if pad_id is None else pad_id)
     valid = torch.zeros(len(rows), width, dtype=torch.bool)
-    for row, ids in enumerate(rows):
-        tokens[row, left : left + len(ids)] = torch.tensor(ids, dtype=torch.long)
+    for row, ids in enumerate(held):
+        tokens[row, left : left + len(ids)] = torch.from_numpy(ids)
         valid[row, left : left + len(ids)] = True
     return tokens, valid

@@ -24,6 +24,7 @@ from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
 from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask, window_mask
 from models.norms import NORMS
+from models.pictures.patches import Patches
 from models.positions import Placement, positions_of
 from models.rows import Rows, Stream, Tokens, Valid
 
@@ -39,7 +40,7 @@ class Stack(nn.Module):
         config: ModelConfig,
         block: type[Block],
         n_layers: int,
-        embed: nn.Embedding,
+        embed: nn.Embedding | Patches,
         causal: bool,
         stream: Stream = "tgt",
     ) -> None:
@@ -178,7 +179,7 @@ class Model(nn.Module, ABC):
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             if isinstance(module, Stack):
-                module.positions.initialise(module.embed_scale * module.embed.embedding_dim**-0.5)
+                module.positions.initialise(module.embed_scale * config.d_model**-0.5)
         name_hook_points(self)
 
     def read(
@@ -281,10 +282,13 @@ class EncoderDecoder(Model):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         sizes = config.vocab_size, config.d_model
-        src_embed = nn.Embedding(*sizes)
-        tgt_embed = src_embed if config.tie_embeddings else nn.Embedding(*sizes)
+        embed = nn.Embedding(*sizes)
+        tgt_embed = embed if config.tie_embeddings else nn.Embedding(*sizes)
+        src_embed = Patches(config.picture, config.d_model) if config.picture else embed
         self.encoder = Stack(config, Block, config.encoder_layers, src_embed, False, "src")
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
+        if config.picture:
+            self.framed = {"src": ((), ())}  # no special patches
         self.complete(config, tgt_embed)
 
     @property

@@ -315,6 +315,7 @@ def test_help_lists_every_command_and_the_version(capsys: pytest.CaptureFixture[
             "info",
             "merge",
             "train",
+            "draw",
             "evaluate",
             "export",
             "certify",

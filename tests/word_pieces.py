@@ -4,7 +4,7 @@ from typing import get_args
 
 from made_words import said_in_claims
 
-from explorer.analysis.alignment.study import Basis
+from explorer.analysis.alignment.study import Basis, Source
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.cell.engines import OPTIONS
@@ -63,7 +63,8 @@ PIECES = {
         for about in ("basis", "best", "chosen", "score", "matrices_formula")
         for basis in get_args(Basis)
     ),
-    *(f"alignment.checked_{by}_{who}" for by in ("hand", "task") for who in ("same", "other")),
+    *(f"alignment.checked_{by}_{who}" for by in get_args(Source) for who in ("same", "other")),
+    *(f"alignment.known_{by}" for by in get_args(Source)),
     *(f"alignment.{name}" for name in ("part", "precision", "recall", "error")),
     *(f"align.{name}" for name in ("best", "mean")),
     *(f"alignment.without_{verdict}" for verdict in ("more", "less")),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from explorer.library import LoadedModel
@@ -25,6 +24,7 @@ from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
 from models.fast.memory import FastRecord
 from models.hooks import Edits, visiting
+from models.pictures.patches import as_tensor
 from models.rows import padded
 from models.strategies import Greedy, Rules, Strategy, largest
 
@@ -173,7 +173,7 @@ def generate(
     if len(prefix) > max_new_tokens:
         raise InputProblem("target_too_long", limit=max_new_tokens, length=len(prefix))
 
-    tokens = torch.tensor([given])
+    tokens = as_tensor([given])
     visitor = edit_functions(loaded.sites, edits)
     decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, prefix, edits, rules)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.query_stream == "tgt"}
@@ -232,7 +232,7 @@ def decoding_of(
     Raises InputProblem as `generate`.
     """
     given, max_new_tokens = _given(loaded, text, max_new_tokens)
-    tokens = torch.tensor([given])
+    tokens = as_tensor([given])
     steps = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits, rules)
     return edit_functions(loaded.sites, edits), steps
 
@@ -243,7 +243,7 @@ def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[i
     given = given_tokens(loaded, text)
     if loaded.model.predicts is None:
         raise InputProblem("no_logits")
-    left = room_after(loaded, torch.tensor([given]))
+    left = room_after(loaded, as_tensor([given]))
     if left < 1 and loaded.model.predicts == "same":
         raise InputProblem("nothing_to_fill")
     if left < 1:

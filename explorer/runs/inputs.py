@@ -9,6 +9,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.sentences import clean_text
 from models.config import ModelConfig
+from models.pictures.patches import as_tokens
 from models.refusals import Refusal
 from models.rows import Rows, Stream
 
@@ -123,7 +124,7 @@ def str_tokens(loaded: LoadedModel, rows: Rows, stream: Stream, row: int = 0) ->
     """The labels of the tokens of a stream in one row; () for a stream that does not exist."""
     if stream not in loaded.model.reads:
         return ()
-    return tuple(loaded.str_tokens(rows.tokens(stream)[row].tolist()))
+    return tuple(loaded.str_tokens(as_tokens(rows.tokens(stream)[row].tolist())))
 
 
 def checked_number(name: str, value: int | float, low: int | float, high: int | float) -> None:

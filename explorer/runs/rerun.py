@@ -18,6 +18,7 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.hooks import NO_EDITS, Edits
+from models.pictures.patches import as_tensor
 from models.rows import Rows
 
 
@@ -53,7 +54,7 @@ def rows_of(traced: Trace) -> Rows:
     tgt, tgt_valid = torch.tensor([traced.tgt_tokens]), torch.tensor(traced.tgt_valid)[None]
     if not traced.src_tokens:
         return Rows(tgt, tgt_valid)
-    src, src_valid = torch.tensor([traced.src_tokens]), torch.tensor(traced.src_valid)[None]
+    src, src_valid = as_tensor([traced.src_tokens]), torch.tensor(traced.src_valid)[None]
     return Rows(tgt, tgt_valid, src, src_valid)
 
 

@@ -26,6 +26,7 @@ from explorer.runs.sentences import MAX_CHARS, clean_text
 from models.config import ModelConfig
 from models.hooks import LOGITS, AttentionSite, Role, StackSite
 from models.marks import OUR_MARKS, Marks
+from models.pictures.patches import as_tokens
 
 __all__ = [
     "MAX_CHARS",
@@ -153,8 +154,8 @@ def trace(
     else:
         rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)
     activations, predicted = survey(loaded, rows, edits, read)
-    shown = {stream: rows.tokens(stream)[0].tolist() for stream in loaded.model.reads}
-    src, tgt = shown.get("src", []), shown["tgt"]
+    shown = {stream: as_tokens(rows.tokens(stream)[0].tolist()) for stream in loaded.model.reads}
+    src, tgt = shown.get("src", ()), shown["tgt"]
     fitting = tuple(e for e in edits if fits(e, loaded.sites, len(src), len(tgt)))
     return Trace(
         model=loaded.name,

@@ -7,21 +7,23 @@ import shutil
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 import torch.distributed as dist
 
 from models.checkpoint import TOKENIZER, WEIGHTS, load_weights
+from models.pictures import read_pictures
 from models.tokenizer import SPECIAL_TOKENS, Tokenizer
 from models.training import using
 from models.training.averaging import average_snapshots, best_epochs
-from models.training.corpus import DataConfig, Row, make_rows, read_rows
+from models.training.corpus import DataConfig, make_rows, read_rows
 from models.training.data import Material, encode_rows, read_texts
 from models.training.evaluate import (
     bleu_score,
     evaluate_language_model,
     evaluate_masked_words,
+    evaluate_reading,
     evaluate_translation,
 )
 from models.training.faults import Masks
@@ -38,11 +40,12 @@ from models.training.options import (
 )
 from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.training.recipes import more_rows, preferences
+from models.training.recipes.drawing import Split, save_pictures
 from models.training.recipes.growing import grow
 from models.training.recipes.joining import joined_pairs
 from models.training.recipes.numbering import numbered_rows, numbers_kept
 from models.training.saving import SNAPSHOTS, save_checkpoint
-from models.training.vocabulary import train_tokenizer
+from models.training.vocabulary import characters, train_tokenizer
 from models.transformer import Model, build_model
 
 DESCRIPTION = (
@@ -78,9 +81,11 @@ def train(args: argparse.Namespace) -> None:
     model = build_model(recipe.model)
     if not (out / TOKENIZER).is_file() and int(os.environ.get("RANK", 0)) == 0:
         texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
+        texts = [text for text in texts if isinstance(text, str)]  # not pictures
         special = (*SPECIAL_TOKENS, "<mask>") if model.predicts == "same" else SPECIAL_TOKENS
         size = recipe.model.vocab_size
-        made = start.tokenizer if start else train_tokenizer(texts, size, special_tokens=special)
+        train = characters if recipe.model.picture else train_tokenizer
+        made = start.tokenizer if start else train(texts, size, special_tokens=special)
         made.save(out / TOKENIZER)
     if dist.is_initialized():
         dist.barrier()  # one process writes the tokenizer, all read it
@@ -93,7 +98,7 @@ def train(args: argparse.Namespace) -> None:
     pairs = [row for row in valid if isinstance(row, tuple)]
 
     def score(model: Model) -> dict[str, float]:
-        if model.config.reads_source and pairs:
+        if model.config.reads_source and pairs and not model.config.picture:
             return bleu_score(model, tokenizer, pairs)
         return {}
 
@@ -130,7 +135,7 @@ def train(args: argparse.Namespace) -> None:
         dist.destroy_process_group()
 
 
-def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = False) -> list[Row]:
+def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = False) -> Any:
     """The training rows or, if `held_apart`, the validation rows (none without a file).
 
     `option` is the command-line option of `path`, for messages. Raises ValueError if there is a
@@ -148,6 +153,8 @@ def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = Fal
         if held_apart:
             return []
         raise ValueError("this recipe has no task: give a file to train on with --data")
+    if recipe.model.picture:
+        return read_pictures(path, recipe.model.picture)
     rows = read_rows(path, recipe.data, paired)
     return rows if held_apart else rows + more_rows(rows, recipe.steps, recipe.training.seed)
 
@@ -157,6 +164,8 @@ def evaluate_model(args: argparse.Namespace) -> None:
     checkpoint = open_checkpoint(args.model, placing_of(args))
     if args.recipe:
         rows = _rows(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)
+    elif args.pairs and checkpoint.config.picture:
+        rows = read_pictures(args.pairs, checkpoint.config.picture)
     elif args.pairs:
         paired = checkpoint.config.reads_source
         rows = read_rows(args.pairs, DataConfig(), paired)
@@ -166,7 +175,9 @@ def evaluate_model(args: argparse.Namespace) -> None:
         raise ValueError("nothing to score on: give --pairs, or a --recipe with a task")
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     figures: dict[str, float]
-    if model.config.reads_source:
+    if model.config.picture:
+        figures = evaluate_reading(model, tokenizer, rows)
+    elif model.config.reads_source:
         pairs = [row for row in rows if isinstance(row, tuple)]
         if args.joined:
             pairs = joined_pairs(pairs, args.joined, seed=1)
@@ -183,6 +194,12 @@ def evaluate_model(args: argparse.Namespace) -> None:
         counted = read_texts(args.trigram) if args.trigram else ()
         figures = evaluate_language_model(model, tokenizer, texts, counted)
     print(json.dumps({"model": checkpoint.folder.name, **figures}))
+
+
+def draw_pictures(args: argparse.Namespace) -> None:
+    """Draw pictures of words with the installed fonts, for a model that reads them."""
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    print(save_pictures(args.out, args.split, args.count, args.seed, args.fonts, args.words))
 
 
 def _count(text: str) -> int:
@@ -213,6 +230,14 @@ def add_commands(commands: Commands) -> None:
         help="change the recipe, for example model.dropout=0.2",
     )
     command.add_argument("--threads", type=int, default=1, help="threads of each process")
+
+    command = add_command(commands, "draw", draw_pictures)
+    command.add_argument("--words", type=Path, required=True, help="source TAB target")
+    command.add_argument("--split", choices=get_args(Split), default="train", help="of the faces")
+    command.add_argument("--count", type=_count, default=256_000, help="how many pictures")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"))
+    command.add_argument("--out", type=Path, required=True, help="the .npz to write")
 
     command = add_command(commands, "evaluate", evaluate_model)
     add_model(command, "en-zh")

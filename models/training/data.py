@@ -111,8 +111,11 @@ def encode_pairs(
 ) -> list[Example]:
     """Token ids of pairs; pairs longer than `n_ctx` (with the end token) are skipped."""
     encode = tokenizer.encode
-    examples = [Example(tuple(encode(src)), tuple(encode(tgt))) for src, tgt in pairs]
-    return [e for e in examples if e.src and e.tgt and max(map(len, e)) < n_ctx]
+    examples = [
+        Example(tuple(encode(src)) if isinstance(src, str) else src, tuple(encode(tgt)))
+        for src, tgt in pairs
+    ]
+    return [e for e in examples if len(e.src) and e.tgt and max(map(len, e)) < n_ctx]
 
 
 def encode_texts(

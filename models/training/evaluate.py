@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import sacrebleu
+import torch
 
 from models.decoding import best, decode
 from models.rows import padded
@@ -71,7 +73,7 @@ def translate(
             model,
             src.to(device),
             strategy or Greedy(),
-            output_limit(width),
+            min(output_limit(width), model.config.longest or output_limit(width)),
             src_valid=src_valid.to(device),
         )
         for i, hypothesis in zip(rows, best(steps), strict=True):
@@ -185,3 +187,39 @@ def evaluate_masked_words(
         "accuracy": round(100 * filled.accuracy, 1),
         "words": filled.n_words,
     }
+
+
+def evaluate_reading(
+    model: Model, tokenizer: Tokenizer, rows: Sequence[tuple[Any, str]], batch: int = 200
+) -> dict[str, float]:
+    """Shares in percent of characters and words read correctly, decoded greedily.
+
+    `rows` are pairs of patches [patch, pixel] and text. Characters: 100 % minus the edit distance
+    per character of the texts. `letters`: words that are right if capitals do not count.
+    """
+    longest = max(len(text) for _, text in rows)
+    read: list[str] = []
+    for start in range(0, len(rows), batch):
+        patches = np.stack([each for each, _ in rows[start : start + batch]]).astype(np.int64)
+        found = best(decode(model, torch.from_numpy(patches), Greedy(), longest + 3))
+        read += [tokenizer.decode(each.tokens) for each in found]
+    texts = [text for _, text in rows]
+    edits = sum(edit_distance(one, other) for one, other in zip(read, texts, strict=True))
+    right = [one == other for one, other in zip(read, texts, strict=True)]
+    folded = [one.lower() == other.lower() for one, other in zip(read, texts, strict=True)]
+    return {
+        "characters": round(100 * (1 - edits / sum(map(len, texts))), 2),
+        "words": round(100 * sum(right) / len(rows), 2),
+        "letters": round(100 * sum(folded) / len(rows), 2),
+        "pictures": len(rows),
+    }
+
+
+def edit_distance(one: str, other: str) -> int:
+    """The fewest insertions, deletions and replacements that turn `one` into `other`."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        diagonal, row[0] = row[0], i
+        for j, b in enumerate(other, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (a != b))
+    return row[-1]

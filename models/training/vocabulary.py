@@ -63,3 +63,20 @@ def train_tokenizer(
     )
     tokenizer.train_from_iterator(texts, trainer)
     return Tokenizer(tokenizer)
+
+
+def characters(
+    texts: Iterable[str], vocab_size: int, special_tokens: Sequence[str] = SPECIAL_TOKENS
+) -> Tokenizer:
+    """A vocabulary of single characters, without merges and without leading blanks.
+
+    The `vocab_size` most frequent characters of `texts`, special tokens included.
+    """
+    counts = Counter(chain.from_iterable(texts))
+    room = vocab_size - len(special_tokens)
+    pieces = [*special_tokens, *sorted(c for c, _ in counts.most_common(room))]
+    vocab = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = tokenizers.Tokenizer(models.BPE(vocab, [], unk_token="<unk>"))
+    tokenizer.decoder = decoders.Fuse()
+    tokenizer.add_special_tokens(list(special_tokens))
+    return Tokenizer(tokenizer)

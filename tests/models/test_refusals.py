@@ -16,6 +16,7 @@ from models.refusals import REFUSALS, Refusal
 HOME = Path(models.__file__).parent
 FILES = [
     *sorted((HOME / "foreign").glob("*.py")),
+    *sorted((HOME / "pictures").glob("*.py")),
     *(HOME / name for name in ("checkpoint.py", "config.py", "tokenizer.py")),
 ]
 KINDS = {"Refusal", "CheckpointError"}

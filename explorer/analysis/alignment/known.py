@@ -11,6 +11,9 @@ from explorer.analysis.alignment.links import Known, Links, score, strongest
 from explorer.analysis.alignment.reading import Pair, Reading
 from explorer.analysis.alignment.words import WordRow
 from explorer.library import split_step
+from models.pictures import letter_patches
+from models.pictures.faces import split_face
+from models.pictures.patches import Picture
 from models.training.home import asset
 from models.training.tasks import Task, solve
 
@@ -34,6 +37,17 @@ def known_of_task(task: Task, reading: Reading) -> Known | None:
     counts = Counter(src)
     once = np.array([counts[letter] == 1 for letter in tgt])
     return Known(possible & once[:, None], possible)
+
+
+def known_of_drawing(picture: Picture, reading: Reading) -> Known | None:
+    """Where the letters of a drawn word are; None if it was not read correctly, or not drawn here.
+
+    Each patch that touches the box of a letter is possible, none is sure.
+    """
+    drawn = letter_patches(reading.pair[0], picture)
+    if reading.pair[1] != split_face(reading.pair[0])[0] or len(drawn) != len(reading.tgt):
+        return None
+    return Known(np.zeros_like(drawn), drawn)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Rank all cross-attention heads by alignment: chosen on half of the sentences, tested on the rest.
 
-Heads are ranked by the best evidence available: agreement with the reverse model; else, for a toy,
-its known answer; else only the sharpness of their attention, which does not show that they attend
-to a translation, and the page says so.
+Heads are ranked by the best evidence available: agreement with the reverse model; else a known
+answer (of a toy's task, or where each letter was drawn); else only the sharpness of their
+attention, which does not show that they attend to a translation, and the page says so.
 """
 
 import re
@@ -28,11 +28,13 @@ from explorer.analysis.alignment.known import (
     drawn_by_hand,
     errors,
     known_by_hand,
+    known_of_drawing,
     known_of_task,
 )
 from explorer.analysis.alignment.links import (
     METHODS,
     Known,
+    Links,
     Method,
     Score,
     diagonal,
@@ -56,6 +58,7 @@ from explorer.problems import InputProblem
 from models.training.tasks import task_pairs
 
 Basis = Literal["agreement", "known", "sharpness"]
+Source = Literal["hand", "task", "drawn"]
 TOY_ROWS, TOY_SEED = 40, 27
 _DIRECTION = re.compile(r"(.*?)([a-z]{2,3})-([a-z]{2,3})")
 
@@ -68,7 +71,7 @@ class Checked:
     aligner ("best", "mean") under a method; `diagonal` that of the diagonal baseline.
     """
 
-    by_hand: bool
+    source: Source
     n_pairs: int
     n_links: int
     errors: Heads
@@ -156,7 +159,14 @@ def study(
     readings = read(loaded, pairs, step.inside(2))
     backs = None if back is None else read_back(back, readings, step.inside(3))
     learned, held = slice(1, None, 2), slice(0, None, 2)
-    known = [known_of_task(toy.task, each) for each in readings] if toy else []
+    picture = loaded.config.picture
+    known: list[Known | None] = []
+    if toy:
+        known = [known_of_task(toy.task, each) for each in readings]
+    elif picture:
+        known = [known_of_drawing(picture, each) for each in readings]
+    if not all(any(each is not None for each in known[half]) for half in (learned, held)):
+        known = []  # an untrained model: no answer is right
     mean = None
     if backs is not None:
         basis: Basis = "agreement"
@@ -166,17 +176,19 @@ def study(
         named = {"best": best, "mean": mean}
         found = {name: agreed(readings[held], backs[held], each) for name, each in named.items()}
     else:
-        basis = "known" if toy else "sharpness"
+        basis = "known" if known else "sharpness"
         scores = _alone(readings[learned], known[learned])
         shift, head = np.unravel_index(scores.argmax(), scores.shape)
         best = Aligner(one_head(scores.shape, int(shift), int(head)))
         found = {"best": float(_alone(readings[held], known[held])[shift, head])}
     step.inside(4)(1, 2)
-    if toy:
-        own = list(readings[held])
-        own_backs = None if backs is None else list(backs[held])
+    if known:
+        right = [at for at in range(len(known))[held] if known[at] is not None]
+        own = [readings[at] for at in right]
+        own_backs = None if backs is None else [backs[at] for at in right]
         truth = [each for each in known[held] if each is not None]
-        checked: Checked | None = _checked(own, own_backs, truth, best, mean)
+        source: Source = "task" if toy else "drawn"
+        checked: Checked | None = _checked(own, own_backs, truth, best, mean, source)
     else:
         checked = _checked_by_hand(loaded, back, pairs[learned], best, mean)
     step.inside(4)(2, 2)
@@ -222,7 +234,8 @@ def _alone(
 ) -> Float[np.ndarray, "shift head"]:
     """Score a model's heads without a reverse model."""
     if known:
-        return 1 - errors(readings, [each for each in known if each is not None])
+        right = [pair for pair in zip(readings, known, strict=True) if pair[1] is not None]
+        return 1 - errors([each for each, _ in right], [links for _, links in right if links])
     return np.mean([sharpness(each) for each in readings], axis=0)
 
 
@@ -260,7 +273,14 @@ def _checked_by_hand(
     if not known:
         return None
     backs = None if back is None else read_back(back, readings)
-    return _checked(readings, backs, known, best, mean, by_hand=True)
+    return _checked(readings, backs, known, best, mean, "hand")
+
+
+def _certain(known: Known) -> Links:
+    """The sure links; if there are none, the words that have a possible one."""
+    if known.sure.any():
+        return known.sure
+    return np.asarray(known.possible.any(-1, keepdims=True))
 
 
 def _checked(
@@ -269,7 +289,7 @@ def _checked(
     known: Sequence[Known],
     best: Aligner,
     mean: Aligner | None,
-    by_hand: bool = False,
+    source: Source,
 ) -> Checked:
     named = {"best": best} if mean is None else {"best": best, "mean": mean}
     scores = {}
@@ -282,9 +302,9 @@ def _checked(
             scores[name, method] = score([symmetrised(*each, method) for each in both], known)
     shapes = [(len(each.tgt), len(each.src)) for each in readings]
     return Checked(
-        by_hand=by_hand,
+        source=source,
         n_pairs=len(known),
-        n_links=sum(int(each.sure.sum()) for each in known),
+        n_links=sum(int(_certain(each).sum()) for each in known),
         errors=errors(readings, known),
         diagonal=score([diagonal(*shape) for shape in shapes], known),
         scores=scores,

@@ -52,27 +52,38 @@ def token_spans(
     of the text and gets the bytes of its name.
     """
     spans, letters = [], b""
-    for token in tokens:
-        own = _bytes(loaded, token).replace(b" ", b"")
+    for own in _texts(loaded, tokens):
+        own = own.replace(b" ", b"")
         spans.append((len(letters), len(letters) + len(own)))
         letters += own
     return tuple(spans), letters
 
 
 def words_in(loaded: LoadedModel, tokens: Sequence[int]) -> WordRow:
-    """The words of a token sequence; special tokens and blanks are not words."""
-    after_blank = _after_blank(b"".join(_bytes(loaded, token) for token in tokens))
+    """The words of a token sequence; special tokens and blanks are not words.
+
+    Of a model that reads pictures, each patch and each character is a word.
+    """
+    after_blank = _after_blank(b"".join(_texts(loaded, tokens)))
     spans, letters = token_spans(loaded, tokens)
     kept: list[tuple[int, int]] = []
     for start, end in spans:
         if start == end:
             continue
-        if kept and start not in after_blank and _goes_on(letters, kept[-1][0], start, end):
+        joined = start not in after_blank and not loaded.config.picture
+        if kept and joined and _goes_on(letters, kept[-1][0], start, end):
             kept[-1] = (kept[-1][0], end)
         else:
             kept.append((start, end))
     labels = tuple(letters[start:end].decode("utf-8", "replace") for start, end in kept)
     return WordRow(labels, tuple(kept), letters)
+
+
+def _texts(loaded: LoadedModel, tokens: Sequence[int]) -> list[bytes]:
+    """The text of each token; of a patch, its label."""
+    if tokens and tokens[0] < 0:
+        return [label.encode() for label in loaded.str_tokens(tokens)]
+    return [_bytes(loaded, token) for token in tokens]
 
 
 def _bytes(loaded: LoadedModel, token: int) -> bytes:

@@ -27,6 +27,7 @@ from explorer.analysis.atlas.sums import (
 )
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite, visiting
+from models.pictures.patches import as_tokens
 from models.rows import Rows, Stream
 
 BROAD = 0.8
@@ -313,6 +314,10 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
     tokens, valid = rows.tokens(stream), rows.valid(stream)
     n = valid.sum(1)
     last = torch.arange(tokens.shape[1]) == n[:, None] - 1
+    if tokens.dim() > 2:  # patches: none is punctuation or rare
+        ids = torch.tensor([as_tokens(row) for row in tokens.tolist()])
+        kinds = torch.stack([last & valid, *[torch.zeros_like(valid)] * 2], dim=-1)
+        return About(ids, n, valid, kinds.float())
     words = valid & ~vocabulary.special[tokens]
     joined = vocabulary.ends[tokens[:, :-1]] & vocabulary.begins[tokens[:, 1:]]
     rare = vocabulary.rare[tokens]

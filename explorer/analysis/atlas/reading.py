@@ -129,7 +129,7 @@ def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token
     tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
     counted: Counter[int] = Counter()
     for line in sample:
-        counted.update(tokenizer.encoded(line.source))
+        counted.update(t for t in tokenizer.encoded(line.source) if t >= 0)  # not patches
         if line.target and "src" in loaded.model.reads:
             counted.update(tokenizer.encoded(line.target, output=True))
     rare = torch.ones(size, dtype=torch.bool)

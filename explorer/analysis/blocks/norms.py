@@ -25,6 +25,7 @@ from explorer.library import LoadedModel
 from explorer.runs.inputs import given_tokens
 from models.foreign.placing import outside
 from models.norms import RMSNorm
+from models.pictures.patches import as_tokens
 from models.positions import positions_of
 from models.rows import padded
 
@@ -67,10 +68,10 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
         raise ValueError("a batch needs at least one sentence")
     ids, valid = padded(rows, loaded.marks.pad)
     with torch.inference_mode():
-        x = outside(stack.embed.weight[ids]) * stack.embed_scale
+        x = outside(stack.embed(ids)) * stack.embed_scale
         added = stack.positions.added(positions_of(valid, ids))
         x = x if added is None else x + outside(added)
-    shown = tuple(tuple(loaded.str_tokens(row)) for row in ids.tolist())
+    shown = tuple(tuple(loaded.str_tokens(as_tokens(row))) for row in ids.tolist())
     return Batch(x.double().numpy(), valid.numpy(), shown)
 
 

@@ -25,6 +25,7 @@ from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.foreign.placing import inside
 from models.hooks import StackSite
+from models.pictures.patches import as_tensor, as_tokens
 from models.rows import Rows
 from models.transformer import Stack
 
@@ -131,7 +132,7 @@ def depths_of(loaded: LoadedModel, stack: StackSite) -> tuple[Depth, ...]:
 def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int], list[int]]:
     """The rows to read for the steps of a decoding, and each step's row index and position."""
     given, output = generation.given, generation.tokens
-    begun = loaded.model.begin(torch.tensor([given]))
+    begun = loaded.model.begin(as_tensor([given]))
     first, steps = begun.tgt[0].tolist(), range(len(output))
     if loaded.model.predicts == "same":
         texts = [loaded.model.whole(given, output[:step]) for step in steps]
@@ -142,7 +143,7 @@ def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int],
     else:
         texts, places = [(*first, *output[:-1])], [len(first) - 1 + step for step in steps]
     pad = loaded.marks.pad
-    source = None if begun.src is None else [begun.src[0].tolist()] * len(texts)
+    source = None if begun.src is None else [as_tokens(begun.src[0].tolist())] * len(texts)
     row = list(steps) if len(texts) > 1 else [0] * len(places)
     return Rows.of(texts, source, pad), row, places
 

@@ -23,6 +23,7 @@ from explorer.runs.inputs import continued_tokens, given_tokens, target_tokens
 from explorer.runs.interventions import edit_functions
 from models.config import ModelConfig
 from models.hooks import Edits
+from models.pictures.patches import as_tokens
 from models.rows import Rows
 
 MAX_PROBED = 32
@@ -199,7 +200,7 @@ class Examination:
             findings=findings,
             masks=examiner.masks,
             reach=examiner.reach,
-            src_tokens=() if row.src is None else tuple(row.src[0].tolist()),
+            src_tokens=() if row.src is None else as_tokens(row.src[0].tolist()),
             tgt_tokens=tuple(row.tgt[0].tolist()),
             left_out=self.left_out,
         )

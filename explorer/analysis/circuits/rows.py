@@ -11,9 +11,13 @@ import torch
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from explorer.runs.inputs import limit
+from explorer.problems import InputProblem
+from explorer.runs.inputs import given_tokens, limit, room_for_output, text_tokens
+from models.decoding import best, decode
 from models.hooks import AttentionSite
+from models.pictures.patches import as_tensor
 from models.rows import Rows
+from models.strategies import Greedy
 
 HALF, N_ROWS, SEED = 25, 10, 27
 SERIES: tuple[tuple[str, ...], ...] = (
@@ -71,8 +75,8 @@ def random_twice(
 ) -> Twice:
     """Rows of repeated random ordinary tokens, distinct within a row if there are enough.
 
-    A translator reads the same tokens, once, as its source. Raises ValueError for a vocabulary
-    without ordinary tokens.
+    A translator reads the same tokens, once, as its source; a model that reads pictures, a blank
+    page. Raises ValueError for a vocabulary without ordinary tokens.
     """
     known = ordinary(loaded)
     if not known:
@@ -100,9 +104,29 @@ def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
     rows = [loaded.model.with_marks("tgt", [*half, *half]) for half in halves]
     source = None
     if "src" in loaded.model.reads:
-        source = [loaded.model.with_marks("src", half) for half in halves]
+        source = [blank(loaded) or loaded.model.with_marks("src", half) for half in halves]
     start = list(rows[0]).index(halves[0][0])
     return Twice(Rows.of(rows, source, loaded.marks.pad), n, start)
+
+
+def said(loaded: LoadedModel, text: str) -> list[int]:
+    """The tokens of a text to repeat; of a picture, what the model reads in it.
+
+    Raises InputProblem as `given_tokens`, and `one_token` if it reads nothing.
+    """
+    given = given_tokens(loaded, text)
+    if not loaded.config.picture:
+        return text_tokens(loaded, text)
+    read = best(decode(loaded.model, as_tensor([given]), Greedy(), room_for_output(loaded)))
+    found = [token for token in read[0].tokens if not loaded.tokenizer.is_special(token)]
+    if not found:
+        raise InputProblem("one_token")
+    return found
+
+
+def blank(loaded: LoadedModel) -> tuple[int, ...]:
+    """The patches of a blank page, for a model whose source is a picture; else ()."""
+    return tuple(loaded.tokenizer.encode("")) if loaded.config.picture else ()
 
 
 def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:

@@ -126,7 +126,8 @@ def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor]
     lengths = torch.randint(1, own.shape[1] + 1, (8, 1), generator=generator)
     valid = torch.arange(own.shape[1]) < lengths
     pad = loaded.marks.pad
-    tokens = torch.where(valid, tokens, 0 if pad is None else pad)
+    kept = valid.reshape(*valid.shape, *[1] * (own.dim() - 2))  # patches have pixels
+    tokens = torch.where(kept, tokens, 0 if pad is None else pad)
     tokens[0], valid[0] = own[0], True
     if site.query_stream == "src":
         rows = replace(rows, src=tokens, src_valid=valid)

@@ -41,6 +41,7 @@ from explorer.runs.trace import Trace
 from models.decoding import decode
 from models.hooks import StackSite
 from models.masks import causal_mask
+from models.pictures.patches import as_tensor
 from models.strategies import Greedy
 from models.tokenizer import Tokenizer
 from models.transformer import Model
@@ -171,7 +172,7 @@ def _turned_round(
     texts = [
         " ".join(generator.choice(list("abcdefghijklmnopqrst"), length)) for _ in range(n_rows)
     ]
-    src = torch.tensor([model.with_marks("src", tokenizer.encode(text)) for text in texts])
+    src = as_tensor([model.with_marks("src", tokenizer.encode(text)) for text in texts])
     step = None
     for step in decode(model, src, Greedy(), max_new_tokens=length + 2):  # noqa: B007
         pass

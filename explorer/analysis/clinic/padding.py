@@ -193,7 +193,10 @@ def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int], marks:
     tokens = rows.tokens(site.key_stream)
     n_query, n_key = shape[2:]
     assert marks.end is not None
-    keep = padding_mask(end_mark_taken_for_padding(tokens[:, :n_key], marks.pad or 0, marks.end))
+    valid = rows.valid(site.key_stream)[:, :n_key]
+    if tokens.dim() == 2:  # patches have no end mark
+        valid = end_mark_taken_for_padding(tokens[:, :n_key], marks.pad or 0, marks.end)
+    keep = padding_mask(valid)
     if decoder_self(site):
         keep = keep & causal_mask(n_query, n_key, offset=n_key - n_query)
     return keep.repeat_interleave(shape[0] // len(keep), 0)

@@ -23,6 +23,7 @@ from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.hooks import LOGITS, NO_EDITS, Edits, visiting
+from models.pictures.patches import as_tensor
 from models.rows import Rows
 
 MAX_NEW_TOKENS = 40
@@ -162,7 +163,7 @@ def padded_on_the_left(rows: Rows, n: int, pad_id: int) -> Rows:
     """Rows with `n` more PADs on the left of each row of each sequence."""
 
     def after(tensor: Tensor, value: int) -> Tensor:
-        return torch.cat([tensor.new_full((len(tensor), n), value), tensor], 1)
+        return torch.cat([tensor.new_full((len(tensor), n, *tensor.shape[2:]), value), tensor], 1)
 
     tgt, tgt_valid = after(rows.tgt, pad_id), after(rows.valid("tgt"), False)
     if rows.src is None:
@@ -200,7 +201,7 @@ def _output(
     if model.predicts != "next":
         return []
     given = traced.src_tokens or traced.tgt_tokens
-    row = model.begin(torch.tensor([[t for t in given if t != loaded.marks.pad]])).tgt[0].tolist()
+    row = model.begin(as_tensor([[t for t in given if t != loaded.marks.pad]])).tgt[0].tolist()
     n_given, cache = len(row), KVCache(loaded.config.n_layers) if pitfall.cached else None
     while len(row) < min(limit(loaded) - left, n_given + MAX_NEW_TOKENS):
         grown = replace(rows, tgt=torch.tensor([row] * len(rows)), tgt_valid=None)

@@ -21,6 +21,7 @@ from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.foreign.placing import outside
+from models.pictures.patches import as_tensor
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 RUNS = 3
@@ -63,7 +64,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
         raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
     if not made.steps:
         raise ValueError("the decoding has no steps")
-    given, read = _reader(loaded, torch.tensor([made.given]))
+    given, read = _reader(loaded, as_tensor([made.given]))
     row = torch.tensor([[*given, *made.tokens[:-1]]])
     cache = KVCache(loaded.config.n_layers)
     n_bytes, gaps = [], []
@@ -158,7 +159,7 @@ class Timing:
 def lengths_for(loaded: LoadedModel, given: Sequence[int], lengths: Sequence[int]) -> list[int]:
     """The `lengths` that are possible after `given`: learned positions end at n_ctx."""
     longest = loaded.config.longest
-    begun = loaded.model.begin(torch.tensor([list(given)])).tgt.shape[1]
+    begun = loaded.model.begin(as_tensor([list(given)])).tgt.shape[1]
     return [n for n in lengths if longest is None or begun + n - 1 <= longest]
 
 
@@ -175,7 +176,7 @@ def timings(
     Lengths beyond n_ctx are skipped for learned positions.
     """
     config = loaded.config
-    start, read = _reader(loaded, torch.tensor([list(given)]))
+    start, read = _reader(loaded, as_tensor([list(given)]))
     fits = lengths_for(loaded, given, lengths)
     found: list[Timing] = []
     for done, n in enumerate(fits, 1):

@@ -11,6 +11,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, limit, target_tokens
+from models.pictures.patches import as_tokens
 from models.training.data import Example, collate
 from models.training.loss import sequence_loss
 
@@ -55,8 +56,9 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
         losses = -log_probs.gather(-1, batch.labels[..., None])[..., 0]
         total = sequence_loss(logits, batch.labels, batch.loss_mask)
     rows, shown = batch.rows, loaded.str_tokens
+    sources = () if rows.src is None else rows.src.tolist()
     return LabelledBatch(
-        sources=() if rows.src is None else tuple(tuple(shown(row)) for row in rows.src.tolist()),
+        sources=tuple(tuple(shown(as_tokens(row))) for row in sources),
         inputs=tuple(tuple(shown(row)) for row in rows.tgt.tolist()),
         labels=tuple(tuple(shown(row)) for row in batch.labels.tolist()),
         counts=batch.loss_mask.numpy(),

@@ -20,6 +20,7 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
 from models.decoding import decode
 from models.hooks import LOGITS, Record, visiting
+from models.pictures.patches import as_tensor
 from models.strategies import Greedy
 
 CAUSAL_OFF = MaskSwitch("causal", False)
@@ -97,7 +98,7 @@ def _both(
     loaded: LoadedModel, made: Generation, edits: Sequence[Edit], tell: Callable[[int], None]
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Logits [step, vocab] step by step and in one pass; patterns and masks of the one pass."""
-    given = torch.tensor([made.given])
+    given = as_tensor([made.given])
     n = len(made.tokens)
     functions = edit_functions(loaded.sites, edits)
     logits = []

@@ -18,6 +18,7 @@ from explorer.runs.passes import timed
 from explorer.runs.speculative import Round, speculate
 from models.config import ModelConfig
 from models.decoding import best, decode
+from models.pictures.patches import as_tensor
 from models.strategies import Greedy
 from models.transformer import Model
 
@@ -83,7 +84,7 @@ def speculation(
 
     Generates at most `limit` tokens, which must fit both models. Raises ValueError as `speculate`.
     """
-    model, src = loaded.model, torch.tensor([given])
+    model, src = loaded.model, as_tensor([given])
     rounds = tuple(speculate(model, draft, src, n_drafted, limit))
     output = tuple(token for each in rounds for token in each.written)
     drafted, written, n = [], [], 0

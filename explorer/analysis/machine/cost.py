@@ -22,6 +22,7 @@ from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.hooks import visiting
+from models.pictures.patches import as_tensor
 from models.transformer import build_model
 
 FLOAT = 4
@@ -145,7 +146,7 @@ def measure_passes(
     if not 1 <= n_tokens <= traced.config.n_ctx:
         raise ValueError(f"{n_tokens} tokens; this model reads up to {traced.config.n_ctx}")
     own = [token for token, real in zip(traced.tgt_tokens, traced.tgt_valid, strict=True) if real]
-    row = torch.tensor([(own * (n_tokens // len(own) + 1))[:n_tokens]])
+    row = as_tensor([(own * (n_tokens // len(own) + 1))[:n_tokens]])
     model = loaded.model
     with torch.inference_mode():
         given = rows_of(traced)

@@ -4,6 +4,7 @@ A model of any size is built on torch's `meta` device: every tensor has a shape 
 so seven billion parameters are counted in a second or two, by the same classes that run.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
@@ -99,6 +100,8 @@ def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[i
     with torch.device("meta"):
         tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long)
         source = tokens[:, :src] if config.reads_source else None
+        if config.picture:
+            source = torch.zeros(batch, src, math.prod(config.picture[2:]), dtype=torch.long)
         return tuple(model.read(Rows(tokens[:, :tgt], None, source)).shape)
 
 

@@ -8,7 +8,9 @@ from torch import Tensor
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model, written_tokens
 from explorer.runs.trace import Trace
+from models.foreign.placing import outside
 from models.hooks import Change, StackSite
+from models.pictures.patches import Patches
 from models.rows import Stream
 
 
@@ -58,8 +60,11 @@ def stack_of(loaded: LoadedModel, stream: Stream) -> StackSite:
 
 def no_word(loaded: LoadedModel, stream: Stream) -> Tensor:
     """The embedding of a neutral input, scaled as by the model: the mask token's if the model has
-    one, otherwise the mean of the whole vocabulary. [d_model]"""
+    one, a blank patch's if it reads pictures, otherwise the mean of the whole vocabulary. [d_model]
+    """
     stack = loaded.model.get_submodule(stack_of(loaded, stream).name)
+    if isinstance(stack.embed, Patches):
+        return outside(stack.embed.bias) * float(stack.embed_scale)  # type: ignore[arg-type]
     table = loaded.part(stack_of(loaded, stream).path("embed")).get_parameter("weight").detach()
     mask = loaded.marks.mask
     vector = table.mean(0) if mask is None or not loaded.fills_in else table[mask]

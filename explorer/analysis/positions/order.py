@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from explorer.analysis.positions.changes import REMOVE, position_functions
@@ -24,6 +23,7 @@ from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.decoding import DecodeStep, best, decode
 from models.hooks import Edits, visiting
+from models.pictures.patches import as_tensor
 from models.rows import Stream
 from models.strategies import Greedy
 
@@ -156,7 +156,7 @@ def written(
     A text is continued by at most `CONTINUED` tokens. "" if there is nothing to generate.
     `progress` is called with the tokens generated and their maximum.
     """
-    tokens = torch.tensor([list(given)])
+    tokens = as_tensor([list(given)])
     if order is not None:
         tokens = tokens[:, list(order)]
     usual = 2 * len(given) + 20 if loaded.config.reads_source else CONTINUED

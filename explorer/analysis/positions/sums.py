@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import nn
 
 from explorer.analysis.machine.parameters import count_config
 from explorer.library import LoadedModel
@@ -111,7 +112,8 @@ def room(loaded: LoadedModel, stream: Stream) -> Room:
     assert isinstance(module, Stack)
     added = module.positions.added(torch.arange(loaded.config.n_ctx)[None])
     assert added is not None
-    tokens = outside(module.embed.weight)
+    weight = outside(module.embed.weight)  # of patches, a column for each pixel
+    tokens = weight if isinstance(module.embed, nn.Embedding) else weight.T
     return shared_room(outside(added[0]).double().numpy(), tokens.double().numpy())
 
 

@@ -84,8 +84,7 @@ def _reading(choice: Opened) -> str:
         agrees = tuple(map(int, place)) == (shift, head)
         said.append(
             view.t(
-                f"alignment.checked_{'hand' if checked.by_hand else 'task'}"
-                f"{'_same' if agrees else '_other'}",
+                f"alignment.checked_{checked.source}{'_same' if agrees else '_other'}",
                 error=fixed(float(checked.errors[shift, head])),
                 least=fixed(float(checked.errors.min())),
                 named=choice.words_of(int(place[0]), int(place[1])),
@@ -184,8 +183,8 @@ def _methods(view: View, found: Study) -> None:
     own = [fixed(diagonal.precision), fixed(diagonal.recall), fixed(diagonal.error)]
     rows.append([view.t("alignment.diagonal"), *own * len(names)])
     table(head, rows)
-    words = "alignment.known_hand" if checked.by_hand else "alignment.known_task"
-    st.caption(view.t(words, pairs=checked.n_pairs, links=checked.n_links))
+    counts = {"pairs": checked.n_pairs, "links": checked.n_links}
+    st.caption(view.t(f"alignment.known_{checked.source}", **counts))
 
 
 def _formula(found: Study) -> tuple[str, ...]:

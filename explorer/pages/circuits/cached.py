@@ -10,11 +10,10 @@ from explorer.analysis.circuits import composition as composing
 from explorer.analysis.circuits import induction
 from explorer.analysis.circuits import vocabulary as mapping
 from explorer.analysis.circuits.chance import COPIES, Chance, by_chance
-from explorer.analysis.circuits.rows import Twice, half_for, own_sites, random_twice, twice
+from explorer.analysis.circuits.rows import Twice, half_for, own_sites, random_twice, said, twice
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.library import LoadedModel
-from explorer.runs.inputs import given_tokens, text_tokens
 from explorer.runs.run import run
 
 Progress = Callable[[int, int], object]
@@ -58,8 +57,7 @@ def chance(model: str, *, progress: Progress | None = None) -> Chance:
 def said_twice(model: str, text: str) -> tuple[Twice, bool]:
     """A text's tokens repeated twice, and whether its end was cut off. Raises InputProblem."""
     loaded = opened(model)
-    given_tokens(loaded, text)  # raises for a text that is too long
-    tokens = text_tokens(loaded, text)
+    tokens = said(loaded, text)
     most = max(1, half_for(loaded))
     return twice(loaded, [tokens[:most]]), len(tokens) > most
 

@@ -9,12 +9,15 @@ from models.training.objectives.likelihood import Likelihood
 from models.training.objectives.masked_words import MaskedWords
 from models.training.objectives.preference import DirectPreference
 from models.training.objectives.r_drop import RDrop
+from models.training.objectives.smudged import Smudged
 from models.training.objectives.unlikelihood import Unlikelihood
 from models.training.objectives.wrong_masks import WrongMasks
 
 OBJECTIVES: dict[str, type[Objective]] = {
     cls.name: cls
-    for cls in (Likelihood, RDrop, WrongMasks, MaskedWords, Unlikelihood, DirectPreference)
+    for cls in (
+        *(Likelihood, RDrop, WrongMasks, MaskedWords, Unlikelihood, DirectPreference, Smudged),
+    )
 }
 
 Tables = dict[str, dict[str, Any]]

@@ -107,10 +107,21 @@ def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> No
     assert (found.n_learned, found.n_held) == (20, 20)
     checked = found.checked
     assert checked is not None
-    assert not checked.by_hand
+    assert checked.source == "task"
     shift, head = found.ranked()[0]
     assert 1 - checked.errors[shift, head] > least
     assert checked.errors[shift, head] < checked.errors.mean() - 0.2
+
+
+def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
+    words = ["Brown", "attention", "1lI0Oo", "hello @comic", "2026 @typewriter"]  # one is misread
+    found = study(open_model("reader"), None, words)
+    assert found.basis == "known"
+    assert found.checked is not None
+    assert (found.checked.source, found.checked.n_pairs) == ("drawn", 2)
+    assert found.checked.n_links == len("Brown" + "2026")
+    assert found.checked.errors.min() == 0
+    assert found.checked.diagonal.error > 0
 
 
 def test_the_known_links_of_the_toys() -> None:

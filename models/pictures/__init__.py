@@ -1,0 +1,109 @@
+"""Pictures as a source: the patches of a picture stand where a text has its tokens.
+
+A token of a picture is a patch: the grey levels of its pixels, 0 (paper) to 255 (ink). So that a
+picture can be passed on wherever a text can, it is written as text: a word to be drawn, with the
+name of a face if wanted ("hello @serif"), or the picture itself ("picture:…").
+"""
+
+import base64
+import binascii
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from models.pictures.faces import drawn_word, split_face
+from models.pictures.patches import Patch, Picture
+from models.refusals import Refusal
+from models.tokenizer import Tokenizer
+
+ADDRESS = "picture:"
+LEVELS = 16
+"""Grey levels of a picture written as text, to keep links short."""
+
+
+def patches_of(grey: np.ndarray, picture: Picture) -> np.ndarray:
+    """The patches of pictures, [..., height, width] -> [..., patch, pixel].
+
+    Column by column, each from top to bottom, so that the patches are in the order of reading.
+    """
+    height, width, high, wide = picture
+    cut = grey.reshape(*grey.shape[:-2], height // high, high, width // wide, wide)
+    cut = np.moveaxis(cut, -2, -4)  # [..., column, row, high, wide]
+    return cut.reshape(*grey.shape[:-2], -1, high * wide)
+
+
+def grid_of(picture: Picture) -> tuple[int, int]:
+    """The numbers of rows and columns of patches."""
+    height, width, high, wide = picture
+    return height // high, width // wide
+
+
+def places(picture: Picture) -> list[str]:
+    """The label of each patch: its row and column, counted from 1."""
+    rows, columns = grid_of(picture)
+    return [f"{row + 1},{column + 1}" for column in range(columns) for row in range(rows)]
+
+
+def read_written(text: str, picture: Picture) -> np.ndarray:
+    """A picture from its text. Raises Refusal `no_picture` for any other text."""
+    height, width = picture[:2]
+    code = text.removeprefix(ADDRESS)
+    try:
+        opened = zlib.decompressobj()
+        data = opened.decompress(base64.urlsafe_b64decode(code + "=" * (-len(code) % 4)), 2**16)
+    except (ValueError, binascii.Error, zlib.error) as error:
+        raise Refusal("no_picture") from error
+    if 2 * len(data) != height * width or not opened.eof:
+        raise Refusal("no_picture")
+    packed = np.frombuffer(data, np.uint8)
+    codes = np.stack((packed // 16, packed % 16), -1).reshape(height, width)
+    return (codes.astype(np.int64) * 255 // (LEVELS - 1)).astype(np.uint8)
+
+
+def picture_of(text: str, picture: Picture) -> np.ndarray:
+    """The picture that a text stands for, uint8 [height, width], 255 where the ink is.
+
+    Raises Refusal `no_picture`, `no_face` or `long_word`.
+    """
+    if text.startswith(ADDRESS):
+        return read_written(text, picture)
+    return drawn_word(text, picture[0], picture[1])[0]
+
+
+def letter_patches(text: str, picture: Picture) -> np.ndarray:
+    """Which patches each character of a drawn word touches, bool [character, patch]: every patch
+    of the columns between the two ends of its box. No rows if `text` is not a word to draw."""
+    rows, columns = grid_of(picture)
+    if text.startswith(ADDRESS):
+        return np.zeros((0, rows * columns), bool)
+    boxes = np.array(drawn_word(text, *picture[:2])[1])  # [character, end]
+    left = picture[3] * np.arange(columns)
+    touched = (left < boxes[:, 1:]) & (left + picture[3] > boxes[:, :1])
+    return np.repeat(touched, rows, axis=1)
+
+
+class PictureTokenizer(Tokenizer):
+    """Cuts a picture into patches; the output is text, in the vocabulary of `tokenizer`."""
+
+    def __init__(self, tokenizer: Tokenizer, picture: Picture) -> None:
+        super().__init__(tokenizer._tokenizer, tokenizer.marks)
+        self.picture = picture
+
+    def encode(self, text: str) -> list[int]:
+        """The patches of the picture that `text` stands for. Raises Refusal as `picture_of`."""
+        found = patches_of(picture_of(text, self.picture), self.picture)
+        return [Patch(patch) for patch in found.tolist()]
+
+    def encode_output(self, text: str) -> list[int]:
+        return super().encode(text)
+
+    def unknown(self, text: str) -> list[str]:
+        """The characters of a word that the model cannot write; none of a picture."""
+        return [] if text.startswith(ADDRESS) else super().unknown(split_face(text)[0])
+
+
+def read_pictures(path: Path, picture: Picture) -> list[tuple[np.ndarray, str]]:
+    """Pairs of patches and text, from an .npz with `pictures` [n, height, width] and `texts`."""
+    with np.load(path) as held:
+        return list(zip(patches_of(held["pictures"], picture), held["texts"].tolist(), strict=True))

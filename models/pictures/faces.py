@@ -1,0 +1,73 @@
+"""Drawing a word with one of the faces that ship with the project, none of which was trained on."""
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from models.refusals import Refusal
+
+FONTS = Path(__file__).parent / "fonts"
+FACES = {
+    "sans": "OpenSans-Regular.ttf",
+    "serif": "Caladea-Regular.ttf",
+    "bold": "Caladea-Bold.ttf",
+    "antique": "Fanwood-Italic.otf",
+    "comic": "ComicNeue-Regular.otf",
+    "round": "Jura-Regular.otf",
+    "typewriter": "CourierPrime-Regular.otf",
+}
+"""Files by the names under which a text asks for them; the first is the default."""
+LONGEST = 24
+"""Characters of a word to draw; the model was trained on up to 9."""
+Box = tuple[float, float]
+"""Where a letter is drawn: its left and right end in pixels."""
+
+
+def split_face(text: str) -> tuple[str, str]:
+    """A word and the name of its face: "hello @serif" is ("hello", "serif").
+
+    Raises Refusal `no_face`.
+    """
+    word, at, face = text.rpartition(" @")
+    if not at:
+        return text, next(iter(FACES))
+    if face not in FACES:
+        raise Refusal("no_face", name=face[:40], known=", ".join(FACES))
+    return word, face
+
+
+@cache
+def _font(face: str) -> Any:
+    from PIL import ImageFont
+
+    return ImageFont.truetype(str(FONTS / FACES[face]), 44)
+
+
+def drawn_word(text: str, height: int, width: int) -> tuple[np.ndarray, list[Box]]:
+    """A word in the middle of a picture, uint8 [height, width], and the box of each character.
+
+    Raises Refusal `no_face`, and `long_word` for more than LONGEST characters.
+    """
+    from PIL import Image, ImageDraw
+
+    word, face = split_face(text)
+    if len(word) > LONGEST:
+        raise Refusal("long_word", count=len(word), limit=LONGEST)
+    font = _font(face)
+    _, top, _, bottom = font.getbbox("Hgjpl")
+    long = max(1.0, font.getlength(word))
+    down = 0.84 * height / (bottom - top)
+    across = min(down, (width - 6) / long)
+    down = min(down, across / 0.72)
+    flat = Image.new("L", (round(long) + 16, bottom - top + 16), 0)
+    ImageDraw.Draw(flat).text((8, 8 - top), word, font=font, fill=255)
+    size = max(1, round(flat.width * across)), max(1, round(flat.height * down))
+    small = flat.resize(size, Image.Resampling.BOX)
+    left = (width - size[0]) // 2
+    page = Image.new("L", (width, height), 0)
+    page.paste(small, (left, (height - size[1]) // 2))
+    ends = [left + across * (8 + font.getlength(word[:n])) for n in range(len(word) + 1)]
+    return np.asarray(page), list(pairwise(ends))

@@ -1,0 +1,44 @@
+"""The shipped model that reads pictures: it reads the drawn words and looks at their letters."""
+
+import numpy as np
+import pytest
+
+from explorer import text
+from explorer.library import open_model
+from explorer.runs.trace import Trace, trace
+from models.pictures import letter_patches, split_face
+from models.pictures.faces import FACES
+
+WORDS = ("Brown", "attention", "Head", "quick", "juMP5", "2026", "wizard", "Lkz")
+
+
+@pytest.fixture(scope="module")
+def read() -> dict[str, Trace]:
+    loaded = open_model("reader")
+    texts = [f"{word} @{face}" for face in FACES for word in WORDS]
+    return {each: trace(loaded, each) for each in texts}
+
+
+def test_most_words_in_faces_never_trained_on_are_read(read: dict[str, Trace]) -> None:
+    right = [found.output == split_face(word)[0] for word, found in read.items()]
+    assert np.mean(right) >= 0.9
+
+
+def test_each_example_is_read() -> None:
+    loaded = open_model("reader")
+    for group in text.examples("reader").values():
+        assert [trace(loaded, word).output for word in group] == [split_face(w)[0] for w in group]
+
+
+def test_the_row_that_writes_a_letter_looks_at_where_it_is_drawn(read: dict[str, Trace]) -> None:
+    loaded = open_model("reader")
+    shares, even = [], []
+    for word, found in read.items():
+        drawn = letter_patches(word, loaded.config.picture)
+        if len(found.tgt_tokens) == len(drawn) + 1:
+            patterns = np.stack([found.pattern(site.name) for site in found.sites_of("cross")])
+            shares.append((patterns[:, :, : len(drawn)] * drawn).sum(-1).mean(-1))
+            even.append(drawn.mean())
+    best = np.mean(shares, axis=0)  # [layer, head]
+    assert best.max() >= 0.9
+    assert np.mean(even) < 0.2
