@@ -49,7 +49,7 @@ def test_the_memory_is_that_of_the_floats_that_it_computes_in(
     assert open_model("mine").model.unembed.weight.dtype == torch.bfloat16
     Golden.load("llama").write(own / "large", "own")
     monkeypatch.setattr(Placing, "memory", property(lambda _: 1000))
-    assert "GB in bfloat16, this machine has" in str(listed("large").problem)
+    assert "GB in bfloat16; this machine has" in str(listed("large").problem)
 
 
 def test_shipped_models_are_listed_first() -> None:
@@ -88,12 +88,14 @@ def test_what_headers_and_the_vocabulary_show_is_listed(own: Path) -> None:
 
     path = Golden.load("llama").write(own / "mine", "own") / "model.safetensors"
     whole, name = load_file(path), "model.norm.weight"
-    assert "norm.weight is (5,), which does not fit" in problem(**{name: torch.zeros(5)})
+    assert "norm.weight has shape (5,), which does not match the config" in problem(
+        **{name: torch.zeros(5)}
+    )
     integers = torch.zeros(24, dtype=torch.int8)
-    assert "model.norm.weight holds I8, not floats" in problem(**{name: integers})
+    assert "model.norm.weight contains I8, not floats" in problem(**{name: integers})
     assert problem() == "None"
     path.write_bytes(path.read_bytes()[:-10])
-    assert "was cut short" in str(listed("mine").problem)
+    assert "is incomplete" in str(listed("mine").problem)
     other = Golden.load("gpt2").write(own / "other", "own")
     (own / "mine" / "tokenizer.json").replace(other / "tokenizer.json")
     assert "tokenizer.json: its largest token id is 292" in str(listed("other").problem)
@@ -148,4 +150,4 @@ def test_a_config_that_is_a_link_to_itself_is_listed_with_the_reason(own: Path) 
     config = Golden.load("llama").write(own / "mine") / "config.json"
     config.unlink()
     config.symlink_to(config)
-    assert "config.json is a link that leads to no file" in str(listed("mine").problem)
+    assert "config.json is a link to a missing file" in str(listed("mine").problem)

@@ -92,11 +92,11 @@ def _change_config(folder: Path, **changes: object) -> None:
         ({"norm": "batchnorm"}, "norm is 'batchnorm'"),
         ({"d_model": "16"}, "d_model is '16'"),
         ({"colour": 1}, "unknown fields: colour"),
-        ({"d_ff": 32}, r"w_up.* is \(24, 16\), the config asks for \(32, 16\)"),
-        ({"n_layers": 3}, "lacks decoder.blocks.2"),
-        ({"n_layers": 1}, "has an unknown decoder.blocks.1"),
+        ({"d_ff": 32}, r"w_up.* has shape \(24, 16\); the config requires \(32, 16\)"),
+        ({"n_layers": 3}, "does not contain decoder.blocks.2"),
+        ({"n_layers": 1}, "contains an unknown tensor, decoder.blocks.1"),
         ({"pad_id": 2, "eos_id": 0}, "ids of pad, start and end"),
-        ({"vocab_size": 10}, "the tokenizer has .* tokens, the model only 10"),
+        ({"vocab_size": 10}, "the tokenizer has .* tokens, but the model only 10"),
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(
@@ -117,10 +117,10 @@ def test_a_config_that_is_none_is_refused(folder: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"n_layers": 10**7}, r"tensors, the config asks for \d+ layers"),
-        ({"d_ff": 2**24}, "the config asks for"),
-        ({"d_model": 2**24}, "the config asks for"),
-        ({"n_ctx": 2**24}, "n_ctx is 16777216: its positions need more than"),
+        ({"n_layers": 10**7}, r"tensors; the config requires \d+ layers"),
+        ({"d_ff": 2**24}, "the config requires"),
+        ({"d_model": 2**24}, "the config requires"),
+        ({"n_ctx": 2**24}, "n_ctx is 16777216; its positions need more than"),
         ({"d_ff": 10**30}, "must be a whole number from 1 to 16777216"),
     ],
 )
@@ -158,7 +158,7 @@ def test_weights_that_are_not_finite_are_refused(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["decoder.blocks.1.attn.w_q.weight"][0, 0] = torch.nan
     save_file(tensors, folder / "model.safetensors")
-    with pytest.raises(CheckpointError, match=r"w_q.weight holds NaN or infinity"):
+    with pytest.raises(CheckpointError, match=r"w_q.weight contains NaN or infinity"):
         load_checkpoint(folder)
 
 

@@ -160,7 +160,7 @@ def test_ids_of_marks_in_an_older_json_are_not_the_configs():
         ("{", "not JSON"),
         ("", "not JSON"),
         ("[1, 2]", "one JSON object"),
-        ("{}", "lacks vocab_size"),
+        ("{}", "vocab_size is missing"),
         ('{"vocab_size": 30, "n_head": 4, "alpha": 1}', "unknown fields: alpha, n_head"),
         ('{"vocab_size": 30, "d_model": "256"}', "d_model is '256'"),
         ('{"vocab_size": 30, "dropout": NaN}', "dropout is nan"),

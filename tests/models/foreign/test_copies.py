@@ -70,7 +70,7 @@ def test_a_stored_table_of_positions_is_used(tmp_path: Path) -> None:
 def test_a_copy_that_is_no_number_is_refused(tmp_path: Path) -> None:
     broken = torch.full((61, 24), torch.nan)
     folder = folder_with("llama-tied", tmp_path, **{"lm_head.weight": broken})
-    with pytest.raises(CheckpointError, match=r"lm_head\.weight holds NaN or infinity"):
+    with pytest.raises(CheckpointError, match=r"lm_head\.weight contains NaN or infinity"):
         open_folder(folder)
 
 
@@ -102,5 +102,5 @@ def test_a_base_model_opens_without_an_output(
         assert (model.predicts, model.config.lm_head) == (None, False)
         assert logits(golden, model).shape == (14, 0)
     (folder / "config.json").write_text(json.dumps(golden.config | untied))
-    with pytest.raises(CheckpointError, match=f"lacks .*{lacking[0]}"):
+    with pytest.raises(CheckpointError, match=f"does not contain .*{lacking[0]}"):
         open_folder(folder)  # a class with a head

@@ -125,7 +125,7 @@ def test_a_token_that_was_added_beyond_the_model_is_no_reason_to_refuse_it(folde
         single="<pad> $A", pair="$A $B", special_tokens=[("<pad>", 261)]
     )
     raw.save(str(path))
-    refused(folder, "tokenizer.json: the tokenizer puts <pad> around every text", "only 260 tokens")
+    refused(folder, "tokenizer.json: the tokenizer adds <pad> to every text", "only 260 tokens")
 
 
 def write_adapter(folder: Path, tensors: dict[str, torch.Tensor], **said: Any) -> Path:
@@ -211,7 +211,7 @@ def test_trained_heads_and_grown_embeddings_are_taken_whole(tmp_path: Path) -> N
     assert torch.equal(checkpoint.model.unembed.weight, out)
     assert checkpoint.not_shown == ("score.weight",)
     write_adapter(adapter, {"model.embed_tokens.weight": table})
-    with pytest.raises(CheckpointError, match="also the output of the base model"):
+    with pytest.raises(CheckpointError, match="also the output matrix of the base model"):
         merge(base, adapter, tmp_path / "other")
 
 
@@ -235,8 +235,16 @@ def test_a_changed_embedding_by_hand(tmp_path: Path) -> None:
         ({}, {"init_lora_weights": "pissa"}, "init_lora_weights is 'pissa'"),
         ({}, {"lora_alpha": None}, "lora_alpha is None"),
         ({}, {"alpha_pattern": {"(": 1}}, "adapter_config.json"),
-        ({f"{QUERY}.lora_B.weight": torch.ones(5, 2)}, {}, f"{QUERY}.weight does not fit"),
-        ({"model.layers.9.x.lora_A.weight": A + 1}, {}, "model.layers.9.x.weight does not fit"),
+        (
+            {f"{QUERY}.lora_B.weight": torch.ones(5, 2)},
+            {},
+            f"{QUERY}.weight matches no tensor of the base model",
+        ),
+        (
+            {"model.layers.9.x.lora_A.weight": A + 1},
+            {},
+            "model.layers.9.x.weight matches no tensor of the base model",
+        ),
     ],
 )
 def test_what_cannot_be_merged_exactly_is_refused(

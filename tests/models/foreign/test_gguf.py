@@ -100,9 +100,9 @@ def test_angles_divided_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("rope.scaling.type", "yarn", "angles scaled in other ways than linearly"),
-        ("expert_count", 8, "experts, and angles scaled"),
-        ("attention.clamp_kqv", 8.0, "attention.clamp_kqv is 8.0, which cannot be honoured"),
+        ("rope.scaling.type", "yarn", "angles scaled other than linearly"),
+        ("expert_count", 8, "experts, and rotation angles scaled"),
+        ("attention.clamp_kqv", 8.0, "attention.clamp_kqv is 8.0, which is not supported"),
         ("attention.sliding_window", 4, "attention.sliding_window is 4"),
         ("attention.causal", False, "attention.causal is False"),
         ("logit_scale", 0.5, "logit_scale is 0.5"),
@@ -165,7 +165,9 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
     path = write_gguf(
         golden, tmp_path / "other.gguf", vocab=len(words), **{**fields, "pre": "falcon"}
     )
-    with pytest.raises(CheckpointError, match=r"other\.gguf: its tokenizer cuts words as 'falcon'"):
+    with pytest.raises(
+        CheckpointError, match=r"other\.gguf: its tokenizer splits words like 'falcon'"
+    ):
         open_folder(path)
 
 
@@ -243,7 +245,7 @@ def test_the_header_alone_says_how_large_it_is(tmp_path: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:-1000])
     for reads in (look, open_folder):
-        with pytest.raises(CheckpointError, match="file: it ends too early"):
+        with pytest.raises(CheckpointError, match="file: the file ends too early"):
             reads(path)
     for broken in (whole[:40], whole[:8] + b"\xff" * 16 + whole[24:], whole[:8] + b"\xff" * 8):
         path.write_bytes(broken)

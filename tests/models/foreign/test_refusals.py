@@ -119,7 +119,7 @@ def test_broken_files_are_named(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
 def test_a_pointer_of_git_lfs_is_said_to_be_one(folder: Path, name: str) -> None:
     (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    refused(folder, f"{name} is a pointer of Git LFS", "git lfs pull")
+    refused(folder, f"{name} is a Git LFS pointer", "git lfs pull")
 
 
 def test_a_truncated_shard_and_one_that_is_not_there(folder: Path) -> None:
@@ -127,24 +127,24 @@ def test_a_truncated_shard_and_one_that_is_not_there(folder: Path) -> None:
     shard = folder / "model-00002-of-00002.safetensors"
     whole = shard.read_bytes()
     shard.write_bytes(whole[:-10])
-    sizes = f"it has {len(whole) - 10:,} bytes of {len(whole):,}"
-    refused(folder, f"{shard.name} was cut short", sizes, "download it again")
+    sizes = f"it has {len(whole) - 10:,} of {len(whole):,} bytes"
+    refused(folder, f"{shard.name} is incomplete", sizes, "download it again")
     shard.write_bytes(whole[:50])
-    refused(folder, f"{shard.name} was cut short: it has 50 bytes of")
+    refused(folder, f"{shard.name} is incomplete: it has 50 of")
     for damaged in (b"", b"{" * 50, (2).to_bytes(8, "little") + b"[]", whole + b"more"):
         shard.write_bytes(damaged)
         refused(folder, f"{shard.name} is not a readable safetensors file; download it again")
     shard.unlink()
-    refused(folder, f"{shard.name} is missing, which model.safetensors.index.json lists")
+    refused(folder, f"{shard.name} is missing, although model.safetensors.index.json lists")
 
 
 def test_an_index_cannot_lead_out_of_its_folder(folder: Path) -> None:
     into_shards(folder)
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"wte.weight": "../other.safetensors"}}))
-    refused(folder, index.name, "not the name of a file beside it")
+    refused(folder, index.name, "not the name of a file in the same folder")
     index.write_text(json.dumps({"weight_map": {"x": "model-00001-of-00002.safetensors"}}))
-    refused(folder, "lacks x, which model.safetensors.index.json says it has")
+    refused(folder, "does not contain x, although model.safetensors.index.json lists it there")
     for said in ("[]", "{}", '{"weight_map": {"wte.weight": 3}}'):
         index.write_text(said)
         refused(folder, f"{index.name} is not an index of shards: its weight_map must name a file")
@@ -160,13 +160,13 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
     with_tensors(**{"transformer.h.0.attn.c_attn.lora_A": torch.zeros(2, 2)})
     refused(folder, "transformer.h.0.attn.c_attn.lora_A", "1 unknown")
     with_tensors(**{name: torch.zeros(5)})
-    refused(folder, f"{name} is (5,)", "blocks.1.ffn_norm.bias is (24,)")
+    refused(folder, f"{name} has shape (5,)", "blocks.1.ffn_norm.bias should be (24,)")
     with_tensors(**{name: torch.full((24,), torch.nan)})
-    refused(folder, f"model.safetensors: {name} holds NaN or infinity")
+    refused(folder, f"model.safetensors: {name} contains NaN or infinity")
     with_tensors(**{name: torch.zeros(24, dtype=torch.int8)})
-    refused(folder, f"{name} holds I8, not floats")
+    refused(folder, f"{name} contains I8, not floats")
     change_weights(folder, lambda tensors: tensors.pop(name))
-    refused(folder, "model.safetensors lacks transformer.h.1.ln_2.bias")
+    refused(folder, "model.safetensors does not contain transformer.h.1.ln_2.bias")
 
 
 def test_one_parameter_stored_twice(folder: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_missing_tensor_is_named_as_the_file_names_its_others(
 ) -> None:
     folder = Golden.load(family).write(tmp_path / "tiny", "own")
     change_weights(folder, lambda tensors: tensors.pop(lacking))
-    refused(folder, f"model.safetensors lacks {lacking}")
+    refused(folder, f"model.safetensors does not contain {lacking}")
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ def test_a_missing_tensor_is_named_as_the_file_names_its_others(
         ({"scale_attn_by_inverse_layer_idx": True}, ("scale_attn_by_inverse_layer_idx is True",)),
         ({"n_layer": 10**6}, ("n_layer is 1000000, but only 28 tensors are stored",)),
         ({"n_embd": 10**12}, ("n_embd is 1000000000000",)),
-        ({"n_inner": 2**24}, ("h.0.mlp.c_fc.weight", "does not fit")),
+        ({"n_inner": 2**24}, ("h.0.mlp.c_fc.weight", "does not match the config")),
         (
             {"vocab_size": 2**24},
-            ("transformer.wte.weight is (260, 24)", "embed.weight is (16777216"),
+            ("transformer.wte.weight has shape (260, 24)", "embed.weight should be (16777216"),
         ),
         ({"model_type": "absent"}, ("config.json: model_type is missing", "gpt2, openai-gpt")),
         ({"n_layer": 1}, ("transformer.h.1.",)),
@@ -328,7 +328,7 @@ def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(
     ("name", "changes", "said"),
     [
         ("t5", {"num_decoder_layers": 2**24}, "but only 47 tensors are stored"),
-        ("marian", {"max_position_embeddings": 2**24}, "the table of its positions needs more"),
+        ("marian", {"max_position_embeddings": 2**24}, "its table of positions needs more"),
         ("marian", {"decoder_start_token_id": 10**30}, "decoder_start_token_id is 1000000000"),
         ("t5", {"decoder_start_token_id": 10**6}, "decoder_start_token_id is 1000000: it must be"),
     ],
@@ -350,7 +350,7 @@ def test_json_that_is_too_large_or_nested_without_end(
         refused(folder, f"{name} is not JSON: lists or objects are nested too deeply")
         (folder / name).write_text(whole)
     monkeypatch.setattr(json_files, "MOST_BYTES", 1000)
-    refused(folder, "tokenizer.json has 0 MB, and no more than 0 MB of such a file are read")
+    refused(folder, "tokenizer.json has 0 MB; the limit for such a file is 0 MB")
 
 
 def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(
@@ -366,10 +366,10 @@ def test_a_circle_of_links_and_a_folder_without_rights(
 ) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer.json").symlink_to(folder / "tokenizer.json")
-    refused(folder, "tokenizer.json is a link that leads to no file, or back to itself")
+    refused(folder, "tokenizer.json is a link to a missing file or to itself")
     (folder / "config.json").unlink()
     (folder / "config.json").symlink_to(folder / "config.json")
-    refused(folder, "config.json is a link that leads to no file, or back to itself")
+    refused(folder, "config.json is a link to a missing file or to itself")
     for name in ("config.json", "tokenizer.json"):
         (folder / name).unlink()
         (folder / name).write_text("{}")

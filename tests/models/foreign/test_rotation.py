@@ -124,11 +124,14 @@ def test_each_kind_of_layer_has_its_own() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"rope_scaling": {"type": "mrope"}}, "scaled as 'mrope': known are default, linear"),
+        (
+            {"rope_scaling": {"type": "mrope"}},
+            "scaled as 'mrope'; these are supported: default, linear",
+        ),
         ({"rope_scaling": {"type": 3}}, "scaled as 3"),
         ({"rope_scaling": {"type": "linear"}}, "factor is missing"),
         ({"rope_scaling": {"type": "linear", "factor": 0}}, "factor is 0: it must be"),
-        ({"rope_scaling": {"factor": 4.0}}, "factor is 4.0, which the rotation default has no"),
+        ({"rope_scaling": {"factor": 4.0}}, "factor is 4.0, which the rotation default does not"),
         ({"rope_parameters": {"rope_type": "linear", "factor": 2.0, "alpha": 9}}, "alpha is 9"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0, "alpha": 9}}, "alpha is 9"),
         (
