@@ -1,9 +1,16 @@
-"""A correct masked softmax, and the value of a mask's fill in a given data type."""
+"""A correct masked softmax, a mask's fill in a given data type, and the best of many by chance."""
 
 import math
 
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
+
+MARGIN = 1.5
+"""Margin over all draws by chance, in standard deviations of their best. Beating n draws happens
+by chance in 1 of n + 1 cases on average; with the margin, it should hold in any hundred cases.
+"""
 
 
 def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
@@ -18,3 +25,12 @@ def stored(fill: float, dtype: torch.dtype) -> float:
         return float(torch.zeros(1, dtype=dtype).masked_fill(torch.tensor([True]), fill))
     except RuntimeError:
         return math.nan
+
+
+def beats(best: float, by_chance: Float[np.ndarray, " draw"]) -> bool:
+    """Whether the best of many exceeds the best of as many in every draw by at least MARGIN.
+
+    A permutation test of the maximum: Phipson & Smyth 2010, "Permutation P-values Should Never Be
+    Zero"; Westfall & Young 1993, "Resampling-Based Multiple Testing", for the maximum.
+    """
+    return bool(best > by_chance.max() + MARGIN * by_chance.std())

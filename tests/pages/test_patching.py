@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from shown import everything, figure, link, reading
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.patching.maps import Map
+from explorer.analysis.patching.maps import DRAWS, Map
 from explorer.pages.patching.shown import said as share
 from explorer.text import t
 
@@ -120,10 +121,11 @@ def test_what_misplaced_activations_do_too_is_no_more_than_chance(
 ) -> None:
     """47 % +- 136 of the control stood below a claim that did not know of it."""
     for most, key in ((0.01, "above_chance"), (7.0, "within_chance")):
-        monkeypatch.setattr(Map, "chance", property(lambda _, most=most: (0.47, 1.36, most)))
+        drawn = np.full((DRAWS, 1), most)
+        monkeypatch.setattr(Map, "misplaced", property(lambda _, drawn=drawn: drawn))
         for part in ("patch", "paths"):
             at = open_page("patching", model="en-zh", text=FIRST, part=part, what="z")
-            assert said(at, key, most=share(most)) or "of that; the most is" in everything(at)
+            assert said(at, key, most=share(most), draws=DRAWS, rate="5.0 %", alarms=0, maps=500)
 
 
 def test_how_many_accounts_are_better_than_chance_names_the_rate(open_page: Open) -> None:

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 
 from explorer.library import LoadedModel
+from explorer.numerics import beats
 from explorer.seeding import seeded
 from models.fast import speed_up
 from models.transformer import Model, build_model
@@ -24,10 +25,6 @@ from models.transformer import Model, build_model
 COPIES, SEED = 19, 27
 RATE = 1 / (COPIES + 1)
 """The rate, at most, at which the best head of a model with random weights beats all copies."""
-MARGIN = 1.5
-"""Margin over all copies, in standard deviations of their scores. Beating them gives RATE on
-average; with the margin, it should hold in any hundred models.
-"""
 Scores = Mapping[Any, Float[np.ndarray, "layer head"]]
 
 
@@ -43,7 +40,7 @@ class Chance:
 
     def beaten(self, name: str, score: float) -> bool:
         """Whether a score exceeds every copy's by at least MARGIN."""
-        return bool(score > self.most(name) + MARGIN * self.best[name].std())
+        return beats(score, self.best[name])
 
 
 def by_chance(

@@ -4,6 +4,10 @@ By position, an activation is a vector of the stream, or a sublayer's addition t
 the output of one head at every position at once. The control patches misplaced activations: in the
 stream from another position, of a head with its positions permuted. What the control recovers is
 due to chance, or to a vector that would have the same effect anywhere.
+
+The best of many cells is compared with the best of as many misplaced ones: DRAWS maps are drawn, in
+each of which every activation comes from a random wrong place. If the place made no difference, the
+true map would be one more such draw, and would hold the best cell in 1 of DRAWS + 1 cases.
 """
 
 from collections.abc import Sequence
@@ -17,6 +21,7 @@ from torch import Tensor
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patches import Patch, Progress, activations, gaps
 from explorer.library import LoadedModel
+from explorer.numerics import beats
 from models.hooks import ROLES, AttentionSite, StackSite
 from models.rows import Stream
 
@@ -25,8 +30,10 @@ ByHead = Literal["z", "pattern", "q", "k", "v"]
 What = ByPlace | ByHead
 BY_PLACE: tuple[ByPlace, ...] = get_args(ByPlace)
 BY_HEAD: tuple[ByHead, ...] = get_args(ByHead)
-DRAWS = 3
-"""How often every cell of a map is patched with a misplaced activation."""
+DRAWS = 19
+"""Maps of misplaced activations. A short text has few wrong places: equal patches run once."""
+ALARMS, ALARM_MAPS = 0, 500
+"""False alarms of `Map.beats_chance`, measured on misplaced maps of untrained models (`-m sweep`)."""
 
 Cell = tuple[str, int, int]
 """A part of a map, row and column: ("src", stream before this block, position), or ("cross", layer,
@@ -83,10 +90,20 @@ class Map:
         return float(by_name[cell[0]][cell[1], cell[2]])
 
     @property
+    def misplaced(self) -> Float[np.ndarray, "draw cell"]:
+        """The shares recovered by misplaced activations; no cells if there are no wrong places."""
+        found = np.concatenate([part.control.reshape(DRAWS, -1) for part in self.parts], 1)
+        return found[:, ~np.isnan(found).any(0)]
+
+    def beats_chance(self, share: float) -> bool:
+        """Whether a share is clearly above the best cell of every map of misplaced activations."""
+        return beats(share, self.misplaced.max(1))
+
+    @property
     def chance(self) -> tuple[float, float, float]:
-        """Mean, standard deviation and maximum of the shares recovered by all misplaced
-        activations; NaN if there is no other position to take them from."""
-        known = np.concatenate([part.control[~np.isnan(part.control)] for part in self.parts])
+        """Mean, standard deviation and maximum of the shares recovered by misplaced activations;
+        NaN if there is no other position to take them from."""
+        known = self.misplaced
         if not known.size:
             return float("nan"), float("nan"), float("nan")
         return float(known.mean()), float(known.std()), float(known.max())
@@ -123,7 +140,8 @@ def patches_of(
         raise ValueError("a pattern cannot be put into a text of another length")
     cells = _places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what)
     seen = activations(loaded, pair, {hook for hook, *_ in cells.values()})
-    return [_values(loaded, pair, cells, seen, what, seed) for seed in seeds]
+    made: dict[object, Patch] = {}
+    return [_values(loaded, pair, cells, seen, what, seed, made) for seed in seeds]
 
 
 Target = tuple[str, Stream, int | None, int | None]
@@ -158,7 +176,9 @@ def _values(
     seen: dict[str, Tensor],
     what: What,
     seed: int | None,
+    made: dict[object, Patch],
 ) -> dict[Cell, Patch]:
+    """The patches for one seed; equal ones are one object, listed in `made`."""
     random = np.random.default_rng(seed)
     found = {}
     for cell, (hook, stream, column, head) in cells.items():
@@ -168,7 +188,8 @@ def _values(
             source = head if seed is None else _other(random, head, range(len(tensor)))
             if source is not None:
                 queries, keys = map(slice, tensor.shape[1:])  # not generated tokens
-                found[cell] = Patch(hook, (head, queries, keys), tensor[source])
+                patch = Patch(hook, (head, queries, keys), tensor[source])
+                found[cell] = made.setdefault((cell, source), patch)
             continue
         taken = [a for a, _ in places]
         if seed is not None:
@@ -178,9 +199,10 @@ def _values(
             continue
         to = [b for _, b in places]
         if head is None:
-            found[cell] = Patch(hook, (to,), tensor[taken])
+            patch = Patch(hook, (to,), tensor[taken])
         else:
-            found[cell] = Patch(hook, (head, to), tensor[head, taken])
+            patch = Patch(hook, (head, to), tensor[head, taken])
+        found[cell] = made.setdefault((cell, *taken), patch)
     return found
 
 
@@ -201,9 +223,11 @@ def _misplaced(random: np.random.Generator, taken: list[int], among: list[int]) 
     return taken[shift:] + taken[:shift]
 
 
-def n_cells(loaded: LoadedModel, pair: Pair, what: What) -> int:
-    """The number of single patches of a map."""
-    return len(_places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what))
+def n_patches(loaded: LoadedModel, pair: Pair, what: What) -> tuple[int, int]:
+    """The number of single patches of a map, and at most how many run with the misplaced ones."""
+    cells = _places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what)
+    widest = loaded.config.n_heads if what == "pattern" else max(map(len, pair.places.values()))
+    return len(cells), len(cells) * (1 + min(DRAWS, widest - 1))
 
 
 def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | None = None) -> Map:
@@ -214,17 +238,17 @@ def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | 
     seeds = (None, *range(DRAWS))
     asked = patches_of(loaded, pair, what, seeds)
     everything = list(asked[0].values())
-    rows = [everything, *([patch] for each in asked for patch in each.values())]
+    once = list(dict.fromkeys(patch for each in asked for patch in each.values()))
+    rows = [everything, *([patch] for patch in once)]
     together, *shares = pair.recovered(gaps(loaded, pair, rows, progress)).tolist()
-    found = iter(shares)
-    known = [{cell: next(found) for cell in each} for each in asked]
+    share = dict(zip(once, shares, strict=True))
     parts = []
     for name, shape in _shapes(loaded, pair, what).items():
         values = np.full((len(seeds), *shape), np.nan)
-        for draw, each in enumerate(known):
-            for (part, row, column), value in each.items():
+        for draw, each in enumerate(asked):
+            for (part, row, column), patch in each.items():
                 if part == name:
-                    values[draw, row, column] = value
+                    values[draw, row, column] = share[patch]
         parts.append(Part(name, values[0], values[1:]))
     return Map(what, tuple(parts), together if everything else float("nan"))
 

@@ -89,11 +89,13 @@ def path_map(
         {cell: patch for cell, patch in each.items() if cell[:2] in leading}
         for each in patches_of(loaded, pair, "z", (None, *range(DRAWS)))
     ]
-    sent = [[patch] for each in drawn for patch in each.values()]
-    arrived = arriving(loaded, pair, site, receiver[2], into, [*sent, _words(loaded, pair)])
+    sent = list(dict.fromkeys(patch for each in drawn for patch in each.values()))
+    rows = [*([patch] for patch in sent), _words(loaded, pair)]
+    arrived = arriving(loaded, pair, site, receiver[2], into, rows)
     whole = patches_of(loaded, pair, into)[0][receiver]
-    shares = pair.recovered(gaps(loaded, pair, [*([each] for each in arrived), [whole]], progress))
-    found = iter(shares.tolist())
+    rows = [[patch] for patch in (*arrived, whole)]
+    *shares, words, everything = pair.recovered(gaps(loaded, pair, rows, progress)).tolist()
+    share = dict(zip(sent, shares, strict=True))
     layers = {role: [s for s in loaded.sites if s.role == role] for role in ROLES}
     values: dict[str, np.ndarray] = {
         role: np.full((1 + DRAWS, len(sites), sites[0].n_heads), np.nan)
@@ -101,9 +103,8 @@ def path_map(
         if sites
     }
     for draw, each in enumerate(drawn):
-        for role, layer, head in each:
-            values[role][draw, layer, head] = next(found)
-    words, everything = found
+        for (role, layer, head), patch in each.items():
+            values[role][draw, layer, head] = share[patch]
     together = float("nan")  # all senders at once are not asked for
     parts = tuple(Part(role, each[0], each[1:]) for role, each in values.items())
     return Paths(receiver, into, Map("z", parts, together), words, everything)

@@ -6,6 +6,8 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.patching.maps import (
+    ALARM_MAPS,
+    ALARMS,
     BY_PLACE,
     DRAWS,
     Cell,
@@ -14,7 +16,7 @@ from explorer.analysis.patching.maps import (
     What,
     by_head,
     by_place,
-    n_cells,
+    n_patches,
     patch_map,
 )
 from explorer.analysis.patching.pair import Pair, pair
@@ -23,7 +25,7 @@ from explorer.analysis.patching.patches import patching, read_patched
 from explorer.engine import jobs
 from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
-from explorer.numbers import fixed, signed
+from explorer.numbers import fixed, percent, signed
 from explorer.pages.patching import cached
 from explorer.pages.patching.cached import Asked
 from explorer.pages.patching.choices import PatchingChoices
@@ -106,13 +108,16 @@ def computed_map(view: View, asked: Asked, both: Pair, what: What) -> Map | None
 
 
 def telling(mapped: Map) -> Cell:
-    """The cell selected by default: among the nearly best ones, the nearest to the answer, except
-    those that recover it by construction (a replaced word's embedding, the last vector)."""
+    """The cell selected by default: the best. In the stream, of the nearly best ones, the nearest
+    to the answer, except those that recover it by construction (a replaced word's embedding, the
+    last vector)."""
+    if mapped.what != "resid":
+        return mapped.best()
     known = [
         (round(float(value), 1), row, float(value), column, part.name)
         for part in mapped.parts
         for (row, column), value in np.ndenumerate(part.effects)
-        if not math.isnan(value) and not _given(mapped.what, part, row)
+        if not math.isnan(value) and row > 0 and not _last(part, row)
     ]
     if not known:
         return mapped.best()
@@ -139,36 +144,31 @@ def _pick_what(view: View, both: Pair) -> What:
     return now
 
 
-def _given(what: What, part: Part, row: int) -> bool:
-    """Whether a row of a map has its value by construction."""
-    return what == "resid" and (row == 0 or (part.name == "tgt" and row + 1 == len(part.effects)))
+def _last(part: Part, row: int) -> bool:
+    """Whether a row of the stream is the vector from which the answer is read."""
+    return part.name == "tgt" and row + 1 == len(part.effects)
 
 
 def _wanted(view: View, asked: Asked, both: Pair, what: What) -> bool:
     """Whether to compute the map: it is cached, quick, or requested."""
     loaded = view.loaded
     n_tokens = sum(len(each[1]) for each in both.str_tokens.values())
-    n_patches = n_cells(loaded, both, what)
+    count, n_runs = n_patches(loaded, both, what)
     size = sum(each.numel() for each in loaded.model.parameters())
-    if (1 + DRAWS) * n_patches * n_tokens * size <= AT_ONCE or cached.map_of.is_kept(asked, what):
+    if n_runs * n_tokens * size <= AT_ONCE or cached.map_of.is_kept(asked, what):
         return True
     job = st.session_state.get(JOB)
     if job is not None and job.key == (asked, what):
         return True
-    st.markdown(view.t("patching.ask", count=n_patches))
+    st.markdown(view.t("patching.ask", count=count, controls=n_runs - count))
     return st.button(view.t("patching.run"), key="patching.run")
 
 
 def _reading(view: View, both: Pair, mapped: Map) -> str:
     """The reading of the map, in one or two sentences."""
     if mapped.what == "resid":
-        return in_a_row(
-            [
-                *(_carried(view, both, mapped), _arrived(view, both, mapped)),
-                beside_chance(view, mapped, _carrying(mapped)),
-            ]
-        )
-    cell = telling(mapped)
+        return in_a_row([*_carried(view, both, mapped), _arrived(view, both, mapped)])
+    cell = mapped.best()
     effect = mapped.effect(cell)
     values = np.concatenate([part.effects.ravel() for part in mapped.parts])
     words = view.t(
@@ -180,43 +180,39 @@ def _reading(view: View, both: Pair, mapped: Map) -> str:
         limit=said(LITTLE),
         together=said(mapped.together),
     )
-    return in_a_row([words, beside_chance(view, mapped, effect)]) if effect >= LITTLE else words
+    return in_a_row([words, against_chance(view, mapped, effect)]) if effect >= LITTLE else words
 
 
-def beside_chance(view: View, mapped: Map, effect: float) -> str:
-    """Whether a patch recovers more than every misplaced activation; "" if there are none."""
+def against_chance(view: View, mapped: Map, effect: float) -> str:
+    """Whether a patch recovers clearly more than the best of every map of misplaced activations; ""
+    if there are none."""
     most = mapped.chance[2]
     if math.isnan(most):
         return ""
-    key = "patching.above_chance" if effect > most else "patching.within_chance"
-    return view.t(key, most=said(most))
+    key = "patching.above_chance" if mapped.beats_chance(effect) else "patching.within_chance"
+    rate = percent(1 / (DRAWS + 1))
+    return view.t(key, most=said(most), draws=DRAWS, rate=rate, alarms=ALARMS, maps=ALARM_MAPS)
 
 
-def _carrying(mapped: Map) -> float:
-    """The share recovered at the best word's position in the last layer in which it is at least
-    half of the answer."""
-    known = np.nan_to_num(mapped.parts[0].effects, nan=-np.inf)
-    column = int(known[0].argmax())
-    rows = np.flatnonzero(known[:, column] >= HALF)
-    return float(known[int(rows[-1]) if rows.size else 0, column])
-
-
-def _carried(view: View, both: Pair, mapped: Map) -> str:
-    """Up to which layer the replaced word alone determines the answer."""
+def _carried(view: View, both: Pair, mapped: Map) -> tuple[str, ...]:
+    """Up to which layer the replaced word alone determines the answer. An embedding does so by
+    construction; a later vector is compared with chance."""
     part = mapped.parts[0]
     known = np.nan_to_num(part.effects, nan=-np.inf)
     column = int(known[0].argmax())
     rows = np.flatnonzero(known[:, column] >= HALF)
     row = int(rows[-1]) if rows.size else 0
     key = "patching.read_left" if row == 0 else "patching.read_carried"
-    return view.t(
+    effect = float(known[row, column])
+    words = view.t(
         key if rows.size else "patching.read_spread",
         word=controls.quoted_at(view, both.str_tokens[stream_of(part.name)][1], column),
         stream=part_name(view, part.name),
         layer=row,
-        effect=said(float(known[row, column])),
+        effect=said(effect),
         next=said(float(known[min(row + 1, len(known) - 1), column])),
     )
+    return (words, against_chance(view, mapped, effect)) if row else (words,)
 
 
 def _arrived(view: View, both: Pair, mapped: Map) -> str:

@@ -17,7 +17,7 @@ from explorer.pages.patching.cached import Asked
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.patch import (
     LITTLE,
-    beside_chance,
+    against_chance,
     chance,
     computed_map,
     nothing_to_bring_back,
@@ -152,11 +152,10 @@ def _reading(view: View, shown: Paths, best: Cell) -> str:
     if not _has(shown.heads, best):
         return whole
     effect = shown.heads.effect(best)
-    key = (
-        "patching.paths_best" if effect >= LITTLE * abs(shown.everything) else "patching.paths_none"
-    )
+    much = effect >= LITTLE * abs(shown.everything)
+    key = "patching.paths_best" if much else "patching.paths_none"
     words = view.t(key, sender=head_words(view, best), effect=said(effect))
-    return in_a_row([whole, words, beside_chance(view, shown.heads, effect)])
+    return in_a_row([whole, words, against_chance(view, shown.heads, effect) if much else ""])
 
 
 def _run(view: View, asked: Asked, shown: Paths, sender: Cell) -> None:
