@@ -1,7 +1,8 @@
 """What a page shows, as AppTest sees it: its words, its figures, the link that leads to it."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,34 @@ WHOLE = {"certificate": {"tested": "1"}, "claims": {"guess": "true"}}
 
 def everything(at: AppTest) -> str:
     """All words on the page that came through Markdown."""
-    return "\n".join(
-        words_of(each) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
-    )
+    others = (words_of(each) for kind in (at.caption, at.warning, at.info) for each in kind)
+    return "\n".join((*texts(at), *others))
+
+
+def texts(at: AppTest) -> list[str]:
+    """All Markdown on the page; a reading whose rest is below the picture as one text."""
+    rest = dict(_keyed(at.main, "told"))
+    heads = {id(element): name for name, element in _keyed(at.main, "reading")}
+    found = []
+    for element in at.markdown:
+        if element in rest.values():
+            continue
+        words, more = words_of(element), rest.get(heads.get(id(element), ""))
+        if more is not None:
+            words += " " * (words[-1] not in "。！？") + words_of(more)
+        found.append(words)
+    return found
+
+
+def _keyed(block: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """The first Markdown of each container named KEY-NAME, by NAME."""
+    for each in block.children.values():
+        if hasattr(each, "children"):
+            inside = re.search(rf"-{key}-(.+)", getattr(each.proto, "id", ""))
+            if inside and len(each.markdown):
+                yield inside[1], each.markdown[0]
+            else:
+                yield from _keyed(each, key)
 
 
 def everything_and_titles(at: AppTest) -> str:
@@ -37,7 +63,7 @@ def words_of(element: Any) -> str:
 
 def reading(at: AppTest, needle: str) -> str:
     """The one Markdown text that contains `needle`."""
-    found = [words for each in at.markdown if needle in (words := words_of(each))]
+    found = [words for words in texts(at) if needle in words]
     assert len(found) == 1, found
     return found[0]
 

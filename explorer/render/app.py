@@ -26,7 +26,7 @@ from explorer.ui.current import latest
 from explorer.ui.page import fragment
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.stage import hero, stage
+from explorer.ui.stage import Place, hero, places, stage, staged
 from explorer.ui.tables import table
 
 Parts = Mapping[str, Sequence[str]]
@@ -42,6 +42,7 @@ class Sheet:
     view: View
     page: str
     small: list[b.Small] = field(default_factory=list)
+    has_picture: bool = False
     blocks: dict[str, list[b.Block]] = field(default_factory=dict)
     problems: set[tuple[str, str]] = field(default_factory=set)
 
@@ -81,7 +82,10 @@ def _part(sheet: Sheet, parts: Parts) -> None:
     if len(names) > 1:
         pick_part(view, sheet.page, names)
     exhibits = [exhibit_of(name) for name in parts[part]]
-    drawn = {each: partial(_exhibit, sheet, each) for each in exhibits}
+    drawn = {
+        each: partial(_exhibit, sheet, each, place)
+        for each, place in zip(exhibits, places(len(exhibits)), strict=True)
+    }
     sheet.blocks = {each.name: [] for each in exhibits}
     # Draw first an exhibit whose inputs have just changed: it may be below the screen.
     first = [drawn[each] for each in exhibits if each.answers and _is_new(sheet, each)]
@@ -97,7 +101,12 @@ def _is_new(sheet: Sheet, exhibit: Exhibit[Any]) -> bool:
     return painting.is_new(exhibit.name, answered)
 
 
-def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
+def _exhibit(sheet: Sheet, exhibit: Exhibit[Any], place: Place) -> None:
+    with staged(place):
+        _in_place(sheet, exhibit)
+
+
+def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
     view = sheet.view
     if exhibit.needs is not None and not exhibit.needs.met(view.loaded):
         return
@@ -128,7 +137,20 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
 
 
 def _shown(sheet: Sheet, exhibit: Exhibit[Any], answer: Any) -> None:
-    draw(sheet, _noted(sheet.blocks[exhibit.name], exhibit.show(answer, sheet.view)))
+    shown = exhibit.show(answer, sheet.view)
+    draw(sheet, _picture_first(sheet, _noted(sheet.blocks[exhibit.name], shown)))
+
+
+def _picture_first(sheet: Sheet, blocks: Iterable[b.Block]) -> Iterator[b.Block]:
+    """Place the first picture of a page, with its title and its sentence, above the controls."""
+    for block in blocks:
+        if sheet.has_picture or isinstance(block, b.Hero):
+            sheet.has_picture = True
+            yield block
+            continue
+        sheet.has_picture = any(isinstance(each, b.Picture) for each in _inside([block]))
+        first = sheet.has_picture or isinstance(block, b.Sentence | b.Title)
+        yield b.Hero((block,)) if first else block
 
 
 def _noted(noted: list[b.Block], blocks: Iterable[b.Block]) -> Iterator[b.Block]:

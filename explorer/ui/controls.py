@@ -34,7 +34,7 @@ from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.code.panel import code_panel
 from explorer.ui.painting import charts_last, words_first
-from explorer.ui.stage import enlarged, hero
+from explorer.ui.stage import below_picture, enlarged, hero
 
 Figure = dict[str, Any]
 _ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)
@@ -113,20 +113,15 @@ def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
 
 
 def opening(view: View, page: str, **values: object) -> None:
-    """The introduction of a page and what to try there; left out in classroom mode.
-
-    A phone shows the beginning, with a line that expands the rest (page.css).
-    """
+    """The introduction of a page, with what to try there folded; left out in classroom mode."""
     if view.choices(ScreenChoices).beamer:
         return
-    lead, suggestions = view.t(f"{page}.lead", **values), view.t(f"{page}.try")
+    lead = view.t(f"{page}.lead", **values)
     meanings = "\n\n".join(f"**{term.name}** {term.means}" for term in terms_in(lead, view.lang))
-    with st.container(key="opening"):
-        st.markdown(lead, help=meanings or None)
-        st.markdown(suggestions)
-    with st.container(key="opening-folded"), st.expander(view.t("shell.opening")):
-        st.markdown(lead, help=meanings or None)
-        st.markdown(suggestions)
+    with st.container(key="opening", horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(lead, help=meanings or None, width="content")
+        with st.popover(view.t("shell.opening"), type="tertiary", width="content"):
+            st.markdown(view.t(f"{page}.try"))
 
 
 def clicked_point(key: str, size: int) -> int | None:
@@ -142,29 +137,38 @@ def clicked_point(key: str, size: int) -> int | None:
 
 @contextmanager
 def reading_first() -> Iterator[None]:
-    """Place the output of `reading` above everything else that is drawn inside.
+    """Place the output of `reading` above everything else that is drawn inside, in `hero`.
 
     For pictures that fill a phone's screen, if the reading is computed together with the picture.
     In classroom mode the picture comes first.
     """
-    if session.state().of(ScreenChoices).beamer:
-        with hero():
+    with hero():
+        if session.state().of(ScreenChoices).beamer:
             yield
-        return
-    token = _ABOVE.set(st.container())
-    try:
-        yield
-    finally:
-        _ABOVE.reset(token)
+            return
+        token = _ABOVE.set(st.container())
+        try:
+            yield
+        finally:
+            _ABOVE.reset(token)
+
+
+FIRST = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
+"""Between the first sentence and the rest."""
 
 
 def reading(page: str, words: str) -> None:
-    """The one sentence next to a picture that states its result."""
+    """What a picture shows. Above the page's main one, the first sentence; the rest below it."""
     record(Text(plain(words), is_reading=True))
     # Keep percent signs and powers of ten on the line of their number.
     kept = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
+    below = below_picture()
+    first, *rest = [kept] if below is None else FIRST.split(kept, maxsplit=1)
     with _ABOVE.get() or st.container(), st.container(key=f"reading-{page}"):
-        st.markdown(kept)
+        st.markdown(first)
+    if below is not None and rest:
+        with below, st.container(key=f"told-{page}"):
+            st.markdown(*rest)
 
 
 def sentence_line(view: View, key: str = "sentence") -> None:
@@ -318,7 +322,7 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
     """
     # A fixed element, even while empty: otherwise the elements below would be re-created, and a
     # matrix would lose the keyboard focus.
-    with st.container():
+    with hero(), st.container():
         _edits(view, key, reset)
     words_first(view.run)
 

@@ -56,11 +56,25 @@ _WIDE_BREAK = re.compile(rf"(?<={_WIDE})\n(?={_WIDE})")  # Chinese has no blank 
 _DEEPEST = 4
 
 
-def harmless(markdown: str, below: int = 0) -> str:
-    """Return `markdown` as safe Markdown.
+def sections(markdown: str, below: int = 0) -> tuple[str, list[tuple[str, str]]]:
+    """Return `markdown` as safe Markdown: the part before its first heading of level 2, and
+    title and text of each section from there.
 
     Its headings are moved down by `below` levels, below the headings of the page.
     """
+    mark = f"{'#' * (2 + below)} "
+    parts: list[tuple[str, list[str]]] = [("", [])]
+    for block in _safe(markdown, below):
+        if block.startswith(mark):
+            parts.append((block.removeprefix(mark), []))
+        else:
+            parts[-1][1].append(block)
+    (_, before), *rest = [(title, "\n\n".join(blocks)) for title, blocks in parts]
+    return before, rest
+
+
+def _safe(markdown: str, below: int) -> list[str]:
+    """The safe blocks of `markdown`."""
     blocks: list[str] = []
     for language, lines in _parts(markdown.expandtabs(4).splitlines()):
         if language is not None:
@@ -68,11 +82,11 @@ def harmless(markdown: str, below: int = 0) -> str:
         else:
             text = _CODE_OR_HTML.sub(lambda found: found["span"] or "", "\n".join(lines))
             blocks += _blocks(text.splitlines(), below)
-    return "\n\n".join(blocks)
+    return blocks
 
 
 def has_more(markdown: str) -> bool:
-    """Whether it has images or HTML, which `harmless` reduces to their text."""
+    """Whether it has images or HTML, which `sections` reduces to their text."""
     plain = ("\n".join(lines) for name, lines in _parts(markdown.splitlines()) if name is None)
     return any(found["left"] for text in plain for found in _LEFT_OUT.finditer(text))
 

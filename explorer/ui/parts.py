@@ -8,6 +8,7 @@ import streamlit as st
 from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
 from explorer.ui import session
+from explorer.ui.stage import parts_place
 from models.rows import Stream
 
 Choice = TypeVar("Choice", bound=str)
@@ -51,15 +52,16 @@ def pick_one(
 
 def pick_part(view: View, page: str, parts: Sequence[str]) -> str:
     """Choose a part of a page; defaults to the first if the state has none of them."""
-    return pick_one(
-        view,
-        "part",
-        view.t(f"{page}.part"),
-        parts,
-        f"{page}.part",
-        lambda name: view.t(f"{page}.parts.{name}"),
-        label_visibility="collapsed",
-    )
+    with parts_place():
+        return pick_one(
+            view,
+            "part",
+            view.t(f"{page}.part"),
+            parts,
+            f"{page}.part",
+            lambda name: view.t(f"{page}.parts.{name}"),
+            label_visibility="collapsed",
+        )
 
 
 def pick_group(

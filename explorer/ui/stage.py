@@ -1,4 +1,4 @@
-"""Classroom mode: sentence and picture first, controls below them, everything larger."""
+"""Every page has its sentence and picture first; classroom mode also enlarges everything."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,25 +16,65 @@ AROUND = "11rem"
 """Height above and below a picture in classroom mode: the bar, the sentence, the reading."""
 FRAMES = "div:not(.stPlotlyChart *)"
 """Streamlit's padding around a chart."""
-_STAGE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("stage", default=None)
+Place = st.delta_generator.DeltaGenerator
+_PARTS: ContextVar[Place | None] = ContextVar("parts", default=None)
+_STAGE: ContextVar[Place | None] = ContextVar("stage", default=None)
+_BELOW: ContextVar[Place | None] = ContextVar("below", default=None)
+_INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 
 
 @contextmanager
 def stage() -> Iterator[None]:
-    """In classroom mode, place the sentence and everything inside `hero` above the controls.
-    Otherwise the order does not change.
+    """Place the sentence and everything inside `hero` above the controls, and above these the
+    menu of the page's parts, which classroom mode leaves among the controls.
     """
     beamer = session.state().of(ScreenChoices).beamer
-    token = _STAGE.set(st.container(key="stage") if beamer else None)
+    parts = _PARTS.set(None if beamer else st.container(key="parts"))
+    token = _STAGE.set(st.container(key="stage"))
+    below = _BELOW.set(st.container(key="told"))
+    try:
+        yield
+    finally:
+        _BELOW.reset(below)
+        _STAGE.reset(token)
+        _PARTS.reset(parts)
+
+
+@contextmanager
+def hero() -> Iterator[None]:
+    """The place of a page's main picture: see `stage`."""
+    inside = _INSIDE.set(True)
+    try:
+        with _STAGE.get() or nullcontext():
+            yield
+    finally:
+        _INSIDE.reset(inside)
+
+
+def places(count: int) -> list[Place]:
+    """That many places inside `hero`, in this order whatever is drawn first; see `staged`."""
+    with hero():
+        return [st.container() for _ in range(count)]
+
+
+@contextmanager
+def staged(place: Place) -> Iterator[None]:
+    """Make one of `places` the `hero` of what is drawn inside."""
+    token = _STAGE.set(place)
     try:
         yield
     finally:
         _STAGE.reset(token)
 
 
-def hero() -> AbstractContextManager[object]:
-    """The place of a page's main picture: see `stage`."""
-    return _STAGE.get() or nullcontext()
+def parts_place() -> AbstractContextManager[object]:
+    """The place of the menu of a page's parts: see `stage`."""
+    return _PARTS.get() or nullcontext()
+
+
+def below_picture() -> Place | None:
+    """Inside `hero`, the place under the main picture."""
+    return _BELOW.get() if _INSIDE.get() else None
 
 
 def enlarged(figure: dict[str, Any]) -> tuple[dict[str, Any], str]:

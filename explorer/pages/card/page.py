@@ -12,7 +12,7 @@ from explorer.exhibits.view import View
 from explorer.library import split_step
 from explorer.pages.card import cached
 from explorer.ui import controls, session
-from explorer.ui.markdown import harmless, has_more
+from explorer.ui.markdown import has_more, sections
 from explorer.ui.share import shared
 from explorer.ui.tables import table
 
@@ -106,7 +106,11 @@ def _written(view: View, words: CardWords) -> None:
     if words.lang not in (None, view.lang):
         st.info(view.t(f"card.only_{words.lang}"), icon=":material/translate:")
     with st.container(border=True, key="card"):
-        st.markdown(harmless(words.markdown, _BELOW))
+        before, rest = sections(words.markdown, _BELOW)
+        st.markdown(before)
+        for title, text in rest:
+            with st.expander(title):
+                st.markdown(text)
     if words.is_cut:
         st.caption(view.t("card.cut", count=f"{MOST_CHARS:,}"))
     if has_more(words.markdown):

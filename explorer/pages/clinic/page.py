@@ -54,8 +54,8 @@ def _drawn(view: View) -> None:
     with hero():
         st.subheader(view.t(pitfall.title_key))
         controls.reading("clinic", view.t(pitfall.symptom_key))
-        _lines(view, pitfall)
         _pictures(view, shown, traced)
+    _lines(view, pitfall)
     _figures(view, shown)
     _tried(view, pitfall, shown)
     symptom = _symptom(view, pitfall)

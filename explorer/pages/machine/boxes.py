@@ -33,13 +33,11 @@ def _column(view: View, tower: Tower) -> Column:
     def boxes(stations: tuple[Station, ...], layer: int | None = None) -> tuple[Box, ...]:
         return tuple(_box(view, tower, station, layer) for station in stations)
 
-    whole = in_full(len(tower.layers), view.choices(MachineChoices).unfolded)
-    layers = []
-    for index, following in zip(whole, (*whole[1:], len(tower.layers)), strict=True):
-        title = view.t("machine.layer", layer=index + 1)
-        layers.append((title, boxes(tower.layers[index], index)))
-        if following > index + 1:
-            layers.append(_folded(view, tower, index + 1, following))
+    whole, end = shown_layer(tower, view), len(tower.layers)
+    layers = [_folded(view, tower, 0, whole)] if whole else []
+    layers.append((view.t("machine.layer", layer=whole + 1), boxes(tower.layers[whole], whole)))
+    if whole + 1 < end:
+        layers.append(_folded(view, tower, whole + 1, end))
     after = ((view.t("machine.after"), boxes(tower.after)),) if tower.after else ()
     millions = f"{tower.parameters / 1e6:.2f}"
     return Column(
@@ -49,15 +47,9 @@ def _column(view: View, tower: Tower) -> Column:
     )
 
 
-MOST_IN_FULL = 8
-"""Most layers drawn in full; for deeper stacks, only the first, the last and a chosen layer."""
-
-
-def in_full(n_layers: int, chosen: int) -> tuple[int, ...]:
-    """The layers of a stack drawn in full, in ascending order."""
-    if n_layers <= MOST_IN_FULL:
-        return tuple(range(n_layers))
-    return tuple(sorted({0, min(chosen, n_layers - 1), n_layers - 1}))
+def shown_layer(tower: Tower, view: View) -> int:
+    """The layer drawn part by part: the chosen one, else the first."""
+    return min(view.choices(MachineChoices).unfolded, len(tower.layers) - 1)
 
 
 def _folded(view: View, tower: Tower, first: int, end: int) -> tuple[str, tuple[Box, ...]]:
@@ -65,6 +57,8 @@ def _folded(view: View, tower: Tower, first: int, end: int) -> tuple[str, tuple[
     parameters."""
     folded = [station for layer in tower.layers[first:end] for station in layer]
     title = view.t("machine.folded", first=first + 1, last=end)
+    if end == first + 1:
+        title = view.t("machine.layer", layer=end)
     name = view.t("machine.folded_layers", count=end - first)
     note = f"{sum(station.parameters for station in folded):,}"
     return title, (Box(name, _shape(folded[-1].shape), note),)

@@ -10,7 +10,7 @@ ASIDES = ("differences", "tying", "history")
 @dataclass(frozen=True)
 class MachineChoices:
     """`sizes` are the calculator's sizes, in the format of `machine.sizes` ("": the open model).
-    `unfolded` is the layer of a deep model drawn in full between the first and the last. `further`
+    `unfolded` is the layer drawn part by part. `further`
     is the open aside, `spot` the token whose logits it decomposes.
     """
 

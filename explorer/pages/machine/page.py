@@ -9,7 +9,7 @@ from explorer.components import machine_view
 from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.machine.asides import asides
-from explorer.pages.machine.boxes import MOST_IN_FULL, columns
+from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.counting import calculator
 from explorer.pages.machine.reach import gradients
@@ -72,8 +72,8 @@ def _drawn(view: View) -> None:
 
 
 def _unfold(view: View, n_layers: int) -> None:
-    """The control for the layer drawn in full; nothing if all are."""
-    if n_layers <= MOST_IN_FULL:
+    """The control for the layer drawn part by part; nothing if there is one."""
+    if n_layers == 1:
         return
     chosen = min(view.choices(MachineChoices).unfolded, n_layers - 1)
     st.session_state["machine.unfolded"] = chosen + 1

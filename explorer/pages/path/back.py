@@ -14,8 +14,7 @@ def back_to_path(page: str) -> None:
     if chapter is None or state.of(ScreenChoices).beamer:
         return
     named = t(f"path.groups.{chapter}", lang=state.lang)
-    number = NAMES.index(chapter) + 1
-    _way(chapter, t("path.chapter_of", lang=state.lang, number=number, chapter=named))
+    _way(chapter, t("path.chapter_of", lang=state.lang, chapter=named))
 
 
 def new_here() -> None:

@@ -56,9 +56,9 @@ def lesson(view: View, step: Step, number: str) -> Asked | None:
     words = f"path.steps.{step.id}"
     with hero():
         st.subheader(f"{number} · {view.t(f'{words}.title')}", anchor=False)
-        st.markdown(lead(view, step.id))
         found = asked(view, step)
         if isinstance(found, Missing):
+            st.markdown(lead(view, step.id))
             _elsewhere(view, step, found)
             return None
         given = answer_to(view, step, found.question)
@@ -66,6 +66,7 @@ def lesson(view: View, step: Step, number: str) -> Asked | None:
         with left:
             found.picture(given is not None)
         with right:
+            st.markdown(lead(view, step.id))
             _ask(view, step, found, given)
     return found
 

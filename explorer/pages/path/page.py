@@ -16,6 +16,7 @@ from explorer.ui import controls, session
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem, show_refused
+from explorer.ui.stage import hero
 
 SIGNS = {True: "✓", False: "✗"}
 
@@ -36,7 +37,8 @@ def _drawn(view: View) -> None:
 def _chosen_part(view: View) -> None:
     made = view.choices(PathChoices)
     if made.sheet_title:
-        st.subheader(escape(made.sheet_title), anchor=False)
+        with hero():
+            st.subheader(escape(made.sheet_title), anchor=False)
     part = pick_part(view, "path", PathChoices.parts)
     current = _current(view)
     unknown = [name for name in made.sheet if name not in STEPS]

@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from explorer.ui.markdown import harmless, has_more
+from explorer.ui.markdown import has_more, sections
 from models.training.home import asset
 
 CARDS = sorted(Path(asset("checkpoints")).glob("*/CARD*.md"))
 IMAGE = "![A](https://a.example/x.png)"
+
+
+def harmless(markdown: str, below: int = 0) -> str:
+    """All sections as one text."""
+    before, rest = sections(markdown, below)
+    heads = [f"{'#' * (2 + below)} {title}\n\n{text}".strip() for title, text in rest]
+    return "\n\n".join(part for part in (before, *heads) if part)
 
 
 def read(markdown: str) -> str:
