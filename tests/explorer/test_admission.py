@@ -73,7 +73,7 @@ def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_lang
         assert headers[b"retry-after"] == b"60"
         page = body["body"].decode()
         assert headers[b"content-length"] == str(len(body["body"])).encode()
-        assert "All its places are taken" in page
+        assert "All places are taken" in page
         assert "60 秒后" in page
         assert 'content="60"' in page
         refused, _ = await door.ask(SESSION, {"type": "websocket.connect"})

@@ -86,7 +86,7 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
     assert "depends on" not in words.replace(t("circuits.second_none", lang="en", rate="5.0 %"), "")
     assert "**2 · layer" in words
     assert "does not find" in words
-    assert "So it can tell most tokens" not in words
+    assert "So it can supply" not in words
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_what_a_model_that_fills_in_is_asked(open_page: Open) -> None:
     at = open_page("heads", model="reader", text=TEXT, row="4")
     words = " ".join(str(each.value) for each in at.markdown)
     assert "where the model predicts" in words or "predicts" in words
-    assert "about to predict" not in words
+    assert "before predicting" not in words
     at = open_page("decoding", model="reader", text=TEXT)
     assert t("filling.decoding.lead", lang="en") in [each.value for each in at.markdown]
 

@@ -32,7 +32,7 @@ def test_that_nothing_changes_is_explained_by_what_was_done(open_page: Open) -> 
     assert _nothing_changed("same") in everything(at)
     at = open_page("masks", pads="3", edits="pad_queries-on", beside="She reads.")
     assert _nothing_changed("edits") in everything(at)
-    assert "remain invisible with your changes" in everything(at)
+    assert "stay invisible under your changes" in everything(at)
 
 
 def test_a_window_is_computed_as_its_help_says(open_page: Open, shelf: Path) -> None:
@@ -149,7 +149,7 @@ def test_painted_cells_are_counted_and_an_empty_row_is_explained(open_page: Open
     at = open_page("masks", edits=f"cells-decoder-all-shut-{cells}", site="decoder")
     assert not at.exception
     assert "cell (1, 0) blocked" in everything(at)
-    assert "can attend to nothing now" in everything(at)
+    assert "has nothing left to attend to" in everything(at)
     many = "-".join(f"{query}.0" for query in range(1, 5))
     at = open_page("masks", edits=f"cells-decoder-all-shut-{many}")
     assert t("edits.cells", lang="en", count=4) in everything(at)

@@ -39,12 +39,12 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
 
 
 def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page: Open) -> None:
-    deep = reading(open_page("blocks", part="residual", depth="12"), "At the first of")
+    deep = reading(open_page("blocks", part="residual", depth="12"), "arrives at the first of")
     assert "makes the tokens alike" in deep
     on, off = re.findall(r"\*\*([\d.]+) %\*\*", deep)
     assert float(on) > 20
     assert float(off) < 1
-    shallow = reading(open_page("blocks", part="residual", depth="1"), "At the first of")
+    shallow = reading(open_page("blocks", part="residual", depth="1"), "arrives at the first of")
     assert "The tokens remain different in both" in shallow
     for said in (deep, shallow):
         on, off = map(float, re.findall(r"\*\*([\d.]+)\*\*", said)[:2])
@@ -88,15 +88,15 @@ def test_a_gamma_shows_the_mistake(open_page: Open) -> None:
 
 def test_depth_and_the_last_norm_change_the_numbers(open_page: Open) -> None:
     at = open_page("blocks", part="residual", depth="3")
-    said = reading(at, "the size of the stream is")
+    said = reading(at, "the size of the residual stream is")
     at.slider(key="blocks.depth").set_value(6).run()
     assert at.query_params["depth"] == "6"
-    deeper = reading(at, "the size of the stream is")
+    deeper = reading(at, "the size of the residual stream is")
     assert "After 6 blocks" in deeper
     assert deeper != said
     at.toggle(key="blocks.final").set_value(False).run()
     assert at.query_params["final"] == "0"
-    assert reading(at, "the size of the stream is") != deeper
+    assert reading(at, "the size of the residual stream is") != deeper
 
 
 def test_the_trained_twins_stand_beside(open_page: Open) -> None:

@@ -160,9 +160,9 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open
 def test_how_far_training_came_is_measured(open_page: Open) -> None:
     at = open_page("positions", part="learned", model="twin-right")
     assert "the 40 vectors of this model" in everything(at)
-    assert "Training reached **7** positions" in everything(at)
+    assert "Training covered **7** positions" in everything(at)
     assert "moved them by 25 % of their norm" in everything(at)
-    assert "From position **7** to 39 it moved nothing" in everything(at)
+    assert "From position **7** to 39 nothing moved" in everything(at)
 
 
 def test_a_shelf_without_learned_vectors_says_so(
@@ -246,9 +246,9 @@ def test_how_many_positions_training_reached_is_said_only_where_it_is_known(
 @pytest.mark.parametrize(
     ("size", "said"),
     [
-        ({}, "its largest rise is from"),
+        ({}, "it rises most from"),
         ({"width": "128", "length": "16"}, "except for ripples of at most 0.037"),
-        ({"width": "512", "length": "16"}, "the curve only falls"),
+        ({"width": "512", "length": "16"}, "the curve falls throughout"),
     ],
 )
 def test_a_ripple_is_not_a_rise(open_page: Open, size: dict[str, str], said: str) -> None:
