@@ -179,6 +179,10 @@ MODELS: dict[str, tuple[str, Small]] = {
             "rope_parameters": {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5, "truncate": False},
         },
     ),
+    "smollm3": (
+        "SmolLM3ForCausalLM",
+        {**LLAMA, "no_rope_layers": [1, 0], "use_sliding_window": True, "sliding_window": 5},
+    ),
     "gemma": ("GemmaForCausalLM", {**LLAMA, "head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 6}),
     "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS}),
@@ -200,6 +204,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "stablelm": ("StableLmForCausalLM", {**EIGHTHS, "use_qkv_bias": True}),
     "stablelm-parallel": ("StableLmForCausalLM", {**EIGHTHS, "use_parallel_residual": True}),
     "olmo": ("OlmoForCausalLM", LLAMA),
+    "olmo2": ("Olmo2ForCausalLM", LLAMA),
     "cohere": ("CohereForCausalLM", {**LLAMA, "logit_scale": 0.5}),
     "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
     "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import ClassVar
 
 import torch
@@ -13,7 +12,7 @@ from models.cache import LayerCache
 from models.config import ModelConfig
 from models.hooks import HookPoint
 from models.masks import require_mask
-from models.norms import RMSNorm
+from models.norms import HeadsNorm, RMSNorm
 from models.positions import NOWHERE, Placement, rotate
 
 
@@ -83,7 +82,8 @@ class Attention(nn.Module):
     """Multi-head attention: self- or cross-attention, depending on the source of keys and values.
 
     Groups of query heads share the config's key/value heads. With `qk_norm`, an RMSNorm is applied
-    to each query and key before any rotation (Henry et al. 2020).
+    to each query and key before any rotation (Henry et al. 2020); with `qk_norm_joint`, to those of
+    all heads together.
     """
 
     attend: ClassVar[Callable[..., tuple[Tensor, Tensor | None]]] = staticmethod(attend)
@@ -99,8 +99,12 @@ class Attention(nn.Module):
         self.w_k = nn.Linear(config.d_model, keys, bias=config.bias)
         self.w_v = nn.Linear(config.d_model, keys, bias=config.bias)
         self.w_o = nn.Linear(queries, config.d_model, bias=config.bias)
-        norm = partial(RMSNorm, self.d_head, config.norm_eps) if config.qk_norm else nn.Identity
-        self.q_norm, self.k_norm = norm(), norm()
+        kind, sizes = RMSNorm, (self.d_head, self.d_head)
+        if config.qk_norm_joint:
+            kind, sizes = HeadsNorm, (queries, keys)
+        self.q_norm, self.k_norm = (
+            kind(size, config.norm_eps) if config.qk_norm else nn.Identity() for size in sizes
+        )
         self.hook_q = HookPoint()  # [batch, head, query, d_head], after any norm and rotation
         self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], after any norm and rotation
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]

@@ -99,6 +99,7 @@ class ModelConfig:
     near_layers: Layers | None = None  # layers with local attention: see the next two fields
     near_rope_base: float | None = None  # their base of the angles (Gemma 3); None: `rope_base`
     window: int | None = None  # their sliding window in tokens, the query included; None: all
+    still_layers: Layers | None = None  # layers that RoPE does not rotate (SmolLM3)
     rope_scaling: Scaling | None = None  # see `positions.stretched`
     rotary_dim: int | None = None  # how many first features per head are rotated; None: all
     ffn: FeedForwardKind = "relu"
@@ -106,6 +107,7 @@ class ModelConfig:
     attention_dropout: float | None = None  # of the attention pattern; None: as dropout
     bias: bool = True
     qk_norm: bool = False  # RMSNorm over the features of each query and key, before any rotation
+    qk_norm_joint: bool = False  # one such norm for all heads together (OLMo 2)
     out_norms: bool = False  # an additional norm on each sublayer's output (Gemma)
     parallel: bool = False  # attention and FFN read the same input; both are added (GPT-NeoX)
     score_divisor: float | None = None  # divisor of q . k; None: sqrt(d_head)
@@ -177,6 +179,10 @@ class ModelConfig:
     def looks_near(self, layer: int) -> bool:
         """Whether a layer uses local attention (`near_layers`)."""
         return layer in (self.near_layers or ())
+
+    def turns(self, layer: int) -> bool:
+        """Whether RoPE rotates the queries and keys of a layer's self-attention."""
+        return self.positions == "rotary" and layer not in (self.still_layers or ())
 
     @property
     def kv_heads(self) -> int:

@@ -42,6 +42,14 @@ class RMSNorm(nn.Module):
         return self.weight * (wide / rms).to(x.dtype)
 
 
+class HeadsNorm(RMSNorm):
+    """One RMSNorm over all heads of a query or key, `d_model` features in total (OLMo 2)."""
+
+    def forward(self, x: Float[Tensor, "batch head pos d"]) -> Float[Tensor, "batch head pos d"]:
+        whole = super().forward(x.transpose(1, 2).flatten(2))
+        return whole.view(*whole.shape[:2], x.shape[1], -1).transpose(1, 2)
+
+
 NORMS: dict[NormKind, type[LayerNorm] | type[RMSNorm]] = {
     "layernorm": LayerNorm,
     "rmsnorm": RMSNorm,

@@ -25,7 +25,7 @@ from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask, window_mask
 from models.norms import NORMS
 from models.pictures.patches import Patches
-from models.positions import Placement, positions_of
+from models.positions import NOWHERE, Placement, positions_of
 from models.rows import Rows, Stream, Tokens, Valid
 
 
@@ -49,6 +49,7 @@ class Stack(nn.Module):
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.positions = config.position_type(config, causal)
         self.near_layers, self.window = config.near_layers or (), config.window
+        self.still_layers = config.still_layers or ()
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
         norm = partial(NORMS[config.norm], config.d_model, config.norm_eps)
@@ -100,6 +101,7 @@ class Stack(nn.Module):
         def through(layer: int, x: Tensor) -> Tensor:
             near = layer in self.near_layers
             here = placement.near if near and placement.near else placement
+            here = NOWHERE if layer in self.still_layers else here
             held = (cache.self_attn[layer], cache.cross_attn[layer]) if cache else (None, None)
             seen = near_mask if near else mask
             out: Tensor = self.blocks[layer](x, memory, seen, cross_mask, here, *held)

@@ -7,13 +7,13 @@ from models.foreign.alibi import bloom, mpt
 from models.foreign.bert import bert, distilbert, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
 from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj
-from models.foreign.llama import llama, mistral, qwen2, qwen3
+from models.foreign.llama import llama, mistral, qwen2, qwen3, smollm3
 from models.foreign.neox import neox
 from models.foreign.opt import opt
 from models.foreign.plan import Keys, Plan
 from models.foreign.t5 import mt5, t5
 from models.foreign.translators import bart, m2m, marian, mbart, pegasus
-from models.foreign.variants import cohere, granite, olmo, phi, phi3, stablelm, starcoder2
+from models.foreign.variants import cohere, granite, olmo, olmo2, phi, phi3, stablelm, starcoder2
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ FAMILIES: dict[str, Family] = {
     "mistral": Family("Mistral", mistral),
     "qwen2": Family("Qwen2", qwen2),
     "qwen3": Family("Qwen3", qwen3),
+    "smollm3": Family("SmolLM3", smollm3),
     "gemma": Family("Gemma", gemma),
     "gemma2": Family("Gemma 2", gemma2),
     "gemma3_text": Family("Gemma 3", gemma3),
@@ -50,6 +51,7 @@ FAMILIES: dict[str, Family] = {
     "granite": Family("Granite", granite),
     "stablelm": Family("StableLM", stablelm),
     "olmo": Family("OLMo", olmo),
+    "olmo2": Family("OLMo 2", olmo2),
     "cohere": Family("Cohere", cohere),
     "gpt_neox": Family("GPT-NeoX", neox, ("gpt_neox.",)),
     "marian": Family("Marian", marian),

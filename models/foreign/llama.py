@@ -38,6 +38,37 @@ def qwen3(keys: Keys) -> Plan:
     return like_llama(keys, biased, qk_norm=True, d_head=d_head, **_upper_window(keys))
 
 
+def smollm3(keys: Keys) -> Plan:
+    """Llama whose every fourth layer (or as listed) does not rotate; only those may slide."""
+    attention, mlp = keys.flag("attention_bias", False), keys.flag("mlp_bias", False)
+    every, n_layers = keys.size("no_rope_layer_interval", 4), keys.layers("num_hidden_layers")
+    said = keys.values.get("no_rope_layers")  # 1: rotates
+    turns = [(layer + 1) % every for layer in range(n_layers)] if said is None else said
+    if not isinstance(turns, list) or len(turns) < n_layers or not _are_whole(turns):
+        raise Refusal("layer_flags", name="no_rope_layers", value=repr(said))
+    still = tuple(layer for layer in range(n_layers) if not turns[layer])
+    slides = keys.flag("use_sliding_window", False)
+    return like_llama(
+        keys,
+        (*("qkvo" if attention else ""), *(["ffn"] if mlp else [])),
+        turn=turning(keys, width(keys), base=2e6),
+        head=output(keys, keys.flag("tie_word_embeddings", True)),
+        window=window(keys),
+        near=near_layers(keys, still if slides else ()),
+        still_layers=still,
+    )
+
+
+def _are_whole(values: list[Any]) -> bool:
+    return all(isinstance(each, int) for each in values)
+
+
+def width(keys: Keys) -> int:
+    """Features per head."""
+    n_heads = keys.size("num_attention_heads")
+    return keys.size("head_dim", max(1, keys.size("hidden_size") // n_heads))
+
+
 def _upper_window(keys: Keys) -> dict[str, Any]:
     """Qwen's sliding window, if enabled: in the layers from `max_window_layers` on."""
     slides = keys.flag("use_sliding_window", False)
@@ -185,8 +216,9 @@ def _attention(
         first += n_out
         yield from _linear(config, f"{ours}.w_{name}", its, n_out, name in biased, fold)
     if config.qk_norm:
-        for name in "qk":
-            yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", turn.fold(1))
+        for name, heads in (("q", n_q), ("k", n_kv)):
+            fold = turn.fold(heads if config.qk_norm_joint else 1)
+            yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", fold)
     its = f"{theirs}.{style.projections['o']}"
     yield from _linear(config, f"{ours}.w_o", its, config.d_model, "o" in biased)
 

@@ -1,7 +1,7 @@
-"""Variants of Llama: Phi, Phi-3, StarCoder2, Granite, StableLM, OLMo, Cohere.
+"""Variants of Llama: Phi, Phi-3, StarCoder2, Granite, StableLM, OLMo, OLMo 2, Cohere.
 
 Microsoft 2023 and 2024 (Phi); Lozhkov et al. 2024; IBM 2024; Stability AI 2024; Groeneveld et al.
-2024; Cohere 2024.
+2024; OLMo team 2024 (OLMo 2); Cohere 2024.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from models.foreign.folds import in_turn, times
-from models.foreign.llama import NORMS, PROJECTIONS, Style, like_llama, window
+from models.foreign.llama import NORMS, PROJECTIONS, Style, like_llama, width, window
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan
 from models.foreign.rotation import turning
@@ -37,7 +37,7 @@ def phi(keys: Keys) -> Plan:
     )
     head = output(keys, keys.flag("tie_word_embeddings", False), biased=True)
     more: dict[str, Any] = {"parallel": True, "ffn": keys.activation("hidden_act", "gelu_new")}
-    turn = turning(keys, _width(keys), share=0.5)
+    turn = turning(keys, width(keys), share=0.5)
     return like_llama(keys, (*"qkvo", "ffn"), style, turn=turn, head=head, **more, **_norm(keys))
 
 
@@ -61,7 +61,7 @@ def stablelm(keys: Keys) -> Plan:
     keys.only("qk_layernorm", False)
     parallel = keys.flag("use_parallel_residual", False)
     biased = tuple("qkv") if keys.flag("use_qkv_bias", False) else ()
-    turn = turning(keys, _width(keys), share=0.25, shares=("partial_rotary_factor", "rope_pct"))
+    turn = turning(keys, width(keys), share=0.25, shares=("partial_rotary_factor", "rope_pct"))
     style = Style(norms=ONE_NORM if parallel else NORMS, norm_bias=True)
     return like_llama(keys, biased, style, turn=turn, parallel=parallel, **_norm(keys))
 
@@ -72,6 +72,21 @@ def olmo(keys: Keys) -> Plan:
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
     more: dict[str, Any] = {"norm": "layernorm", "norm_eps": 1e-5}
     return like_llama(keys, biased, Style(norm_weight=False), **more)
+
+
+def olmo2(keys: Keys) -> Plan:
+    """OLMo 2: norms on the output of each sublayer, and on the queries and keys of all heads."""
+    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    names = {"attn_norm": "post_attention_layernorm", "ffn_norm": "post_feedforward_layernorm"}
+    return like_llama(
+        keys,
+        biased,
+        Style(norms=names),
+        norm_placement="sublayer",
+        norm_eps=keys.number("rms_norm_eps", 1e-5),
+        qk_norm=True,
+        qk_norm_joint=True,
+    )
 
 
 def cohere(keys: Keys) -> Plan:
@@ -85,7 +100,7 @@ def cohere(keys: Keys) -> Plan:
         keys,
         biased,
         Style(norms=ONE_NORM, paired=True),
-        turn=turning(keys, _width(keys), base=500000.0),
+        turn=turning(keys, width(keys), base=500000.0),
         head=output(keys, keys.flag("tie_word_embeddings", True)),
         parallel=True,
         **_norm(keys),
@@ -111,11 +126,6 @@ def granite(keys: Keys) -> Plan:
         r"unembed\.weight": 1 / logits,
     }
     return _multiplied(plan, factors)
-
-
-def _width(keys: Keys) -> int:
-    n_heads = keys.size("num_attention_heads")
-    return keys.size("head_dim", max(1, keys.size("hidden_size") // n_heads))
 
 
 def _norm(keys: Keys, eps: str = "layer_norm_eps") -> dict[str, Any]:

@@ -125,6 +125,12 @@ class Ledger:
         if bias is not None:
             self._constant(bias)
 
+    def pick(self, features: slice) -> None:
+        """Keep some of the features: those of one head."""
+        self.pieces, self.without, self.whole = (
+            each[..., features] for each in (self.pieces, self.without, self.whole)
+        )
+
     def turn(self, rotation: Rotation) -> None:
         """Rotate the vectors by the angles of their positions (RoPE); see `positions.rotate`.
 

@@ -159,7 +159,9 @@ def projected(
     own = head if side == "query" else head // (site.n_heads // kv_heads)
     letter = "q" if side == "query" else "k"
     part = loaded.part(f"{site.name}.w_{letter}")
-    rows = slice(own * d_head, (own + 1) * d_head)
+    rows, joint = slice(own * d_head, (own + 1) * d_head), loaded.config.qk_norm_joint
+    if joint:  # the norm's scale depends on all heads
+        rows = slice(None)
     bias = getattr(part, "bias", None)
     ledger.linear(
         array(part.get_parameter("weight")[rows]), None if bias is None else array(bias[rows])
@@ -167,6 +169,8 @@ def projected(
     norm = loaded.part(f"{site.name}.{letter}_norm")
     if not isinstance(norm, nn.Identity):
         ledger.norm(FrozenNorm(norm))
+    if joint:
+        ledger.pick(slice(own * d_head, (own + 1) * d_head))
     rotation = rotation_of(loaded, traced, site, positions)
     if rotation is not None:
         ledger.turn(rotation)
@@ -177,7 +181,7 @@ def rotation_of(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, positions: Sequence[int]
 ) -> Rotation | None:
     """The rotation of a site's queries and keys at these positions; None if not rotary."""
-    if site.kind == "cross" or loaded.config.position_type.acts != "turns":
+    if site.kind == "cross" or not loaded.config.turns(site.layer):
         return None
     stack = loaded.model.get_submodule(stack_of(traced, site).name)
     assert isinstance(stack, Stack)

@@ -107,6 +107,8 @@ def angles_of(config: ModelConfig, layer: int, n: int) -> list[list[float]]:
         each = [
             angle / by for angle, by in zip(each, _divisors(scaling, len(each), n), strict=True)
         ]
+    if not config.turns(layer):
+        each = [0.0] * len(each)
     return [[pos * angle for angle in each] for pos in range(n)]
 
 

@@ -110,10 +110,15 @@ def _qk(
     x, config = _read(loaded, site, tokens), loaded.config
     group, d = head // (config.n_heads // config.kv_heads), config.d_head
     with torch.inference_mode():
-        q = loaded.part(f"{site.name}.w_q")(x)[:, head * d : (head + 1) * d]
-        k = loaded.part(f"{site.name}.w_k")(x)[:, group * d : (group + 1) * d]
-        q = loaded.part(f"{site.name}.q_norm")(q)
-        k = loaded.part(f"{site.name}.k_norm")(k)
+        found = []
+        for letter, own in (("q", head), ("k", group)):
+            heads = loaded.part(f"{site.name}.w_{letter}")(x).unflatten(-1, (-1, d))
+            heads = heads.transpose(0, 1)[None]  # [1, head, token, d_head]
+            first = own
+            if not config.qk_norm_joint:  # such a norm needs all heads
+                heads, first = heads[:, own : own + 1], 0
+            found.append(loaded.part(f"{site.name}.{letter}_norm")(heads)[0, first])
+    q, k = found
     return q / config.divisor, k
 
 

@@ -8,7 +8,7 @@ import torch
 from explorer.analysis.path import Missing, Row, best_row, varied, weights_of
 from explorer.analysis.positions.encoding import gram, model_table, sizes, table, wavelengths
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
-from explorer.analysis.positions.turning import angles_of, bare, pairs_of, rotate_as
+from explorer.analysis.positions.turning import angles_of, bare, pairs_of, rotate_as, turns
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.rows import Stream
@@ -226,5 +226,5 @@ def rotary(loaded: LoadedModel, trace: Trace) -> Rotated | Missing:
         query=score(row.query + shift, key),
         key=score(row.query, key + shift),
         bare=float(q @ k) / config.divisor,
-        own=config.position_type.acts == "turns",
+        own=turns(loaded, row.site.name),
     )

@@ -106,7 +106,8 @@ def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
 
 def turns(loaded: LoadedModel, site: str) -> bool:
     """Whether the model itself rotates the queries and keys of this site."""
-    return loaded.config.position_type.acts == "turns" and loaded.site(site).kind == "self"
+    at = loaded.site(site)
+    return at.kind == "self" and loaded.config.turns(at.layer)
 
 
 def turned(

@@ -15,6 +15,7 @@ from explorer.analysis.positions.turning import (
     rotate_as,
     score_by_offset,
     turned,
+    turns,
 )
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
@@ -48,7 +49,7 @@ def arrows_of_a_head(view: View) -> None:
         st.info(view.t("positions.partial"), icon=":material/lightbulb:")
         return
     query, key, layout = _controls(view, site)
-    if view.loaded.config.positions != "rotary":
+    if not turns(view.loaded, site.name):
         st.caption(view.t("positions.as_if", divisor=view.divisor))
     found = turned(view.loaded, view.trace, site.name, head, query, key, layout)
     left, right = st.columns([2, 3], gap="large")

@@ -20,6 +20,9 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "post-rms": {"norm": "rmsnorm", "positions": "t5", "n_kv_heads": 2},
     "llama": WRITER | {"norm": "rmsnorm", "positions": "rotary", "n_kv_heads": 2, "bias": False},
     "qwen": WRITER | {"positions": "rotary", "qk_norm": True, "rotary_dim": 4},
+    "olmo": WRITER
+    | {"norm_placement": "sublayer", "norm": "rmsnorm", "positions": "rotary", "qk_norm": True}
+    | {"qk_norm_joint": True, "n_kv_heads": 2, "still_layers": (1,)},
     "alibi": WRITER | {"positions": "alibi", "n_kv_heads": 1, "unembed_bias": True},
     "gemma": WRITER
     | {"norm": "rmsnorm", "positions": "rotary", "out_norms": True, "near_layers": (0,)}

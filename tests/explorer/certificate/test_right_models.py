@@ -46,7 +46,7 @@ def test_a_right_model_keeps_every_promise(
 
 
 def test_a_window_of_the_models_own_is_no_fault(tiny_model: Callable[..., Any]) -> None:
-    near: dict[str, Any] = {"near_layers": (1,), "window": 2, "n_ctx": 40}
+    near: dict[str, Any] = {"near_layers": (1,), "window": 2, "n_ctx": 40, "still_layers": (0,)}
     model = tiny_model(family="decoder-only", positions="rotary", **near)
     certificate = certify(model, model.config, SRC, TGT)
     assert certificate.passed, certificate.broken
