@@ -70,7 +70,7 @@ lint: .venv/development
 # With the sandbox that the workshop runs visitors' code in, an extra of the package.
 .venv/runtime: requirements.txt constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) -r requirements.txt pydantic-monty -c constraints.txt
+	$(PIP) -r requirements.txt -c constraints.txt
 	touch $@
 
 .venv/development: .venv/runtime requirements-dev.txt

@@ -35,6 +35,7 @@ from models.positions import POSITIONS
 
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
+    *(f"self_check.{name}{end}" for name in ("shipped", "edited") for end in ("", "_broken")),
     "shelf.title",
     "glossary.title",
     *(f"needs.{need.name}" for need in vars(needs).values() if isinstance(need, needs.Need)),

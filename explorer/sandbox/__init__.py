@@ -88,7 +88,7 @@ class Answer:
 
 
 def available() -> bool:
-    """Whether the optional package is installed (`pip install "headlight[workshop]"`).
+    """Whether the sandbox can run here.
 
     Always False on Windows, which has no process groups that can be ended at once.
     """

@@ -32,6 +32,7 @@ from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, format_edits
 from explorer.text import shorten, telling
 from explorer.ui import session
+from explorer.ui.checking import checkable, self_check
 from explorer.ui.code.panel import code_panel
 from explorer.ui.painting import charts_last, words_first
 from explorer.ui.stage import below_picture, enlarged, hero
@@ -350,6 +351,8 @@ def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
             on_click=reset or (lambda: session.change(edits=(), pads=None)),
         )
         st.markdown(_translation_change(view))
+        if edits := checkable(view.trace.edits):  # the sidebar is not redrawn by a change here
+            self_check(view.loaded.name, (edits,), f".{key}")
 
 
 def _translation_change(view: View) -> str:

@@ -1,10 +1,12 @@
 """Export and share, on every page: the link, the reading, and the page as one file."""
 
 import re
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
+import segno
 import streamlit as st
 
 from explorer.components.standalone import Text, Title, page, recorded
@@ -74,10 +76,44 @@ def download(
 
 
 def show_link(state: State) -> None:
-    """The address of this page with all current choices."""
+    """The address of this page with all current choices, and its QR code on request.
+
+    If the address names this computer only, the one in its network is shown, provided that the
+    server listens to the network; otherwise how to start one that does.
+    """
     st.caption(t("take.link", lang=state.lang))
-    address = f"{st.context.url or ''}?{urlencode(session.links().write(state))}"
+    here = urlsplit(st.context.url or "")
+    if here.hostname in ("localhost", "127.0.0.1", "::1"):
+        listens = st.get_option("server.address") not in ("localhost", "127.0.0.1", "::1")
+        outside = network_address() if listens else None
+        words = "take.local_only" if outside is None else "take.in_network"
+        st.warning(t(words, lang=state.lang), icon=":material/wifi:")
+        if outside is not None:
+            here = here._replace(netloc=f"{outside}:{here.port}" if here.port else outside)
+    address = f"{here.geturl()}?{urlencode(session.links().write(state))}"
     st.code(address, language=None, wrap_lines=True)
+    if st.toggle(t("take.qr", lang=state.lang), key="take.qr"):
+        _qr_code(address, state.lang)
+
+
+def network_address() -> str | None:
+    """This computer's address in its network; None without a network. Sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # an address for documentation: RFC 5737
+        except OSError:
+            return None
+        found: str = probe.getsockname()[0]
+    return None if found.startswith("127.") else found
+
+
+def _qr_code(address: str, lang: str) -> None:
+    try:
+        code = segno.make_qr(address, error="l", boost_error=False, mask=0)
+    except segno.DataOverflowError:
+        st.info(t("take.qr_long", lang=lang), icon=":material/qr_code:")
+        return
+    st.image(code.svg_inline(scale=4, border=4, dark="#14161d", light="#ffffff"))
 
 
 def file_name(view: View, name: str, ending: str = "") -> str:

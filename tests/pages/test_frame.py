@@ -161,10 +161,12 @@ def test_a_class_sees_the_picture_first_and_everything_larger(open_page: Open, p
 @pytest.mark.parametrize("beamer", ["", "1"])
 def test_the_sentence_then_the_picture_then_the_controls(open_page: Open, beamer: str) -> None:
     at = open_page("masks", **{"beamer": beamer} if beamer else {})
-    order = [str(each.type) for each in _in_order(at.main)]
-    after = order[order.index("bidi_component") :]
-    assert "toggle" not in order[: order.index("bidi_component")]
-    assert "toggle" in after
+    order = [
+        str(each.key) if each.type == "toggle" else str(each.type) for each in _in_order(at.main)
+    ]
+    picture = order.index("bidi_component")
+    assert "masks.causal" in order[picture:]
+    assert "masks.causal" not in order[:picture]
 
 
 def _in_order(block: Any) -> Iterator[Any]:

@@ -9,9 +9,9 @@ from streamlit.testing.v1 import AppTest
 from explorer.analysis.certificate.quick import SelfCheck
 from explorer.engine import caching
 from explorer.engine.turns import TURNS
+from explorer.runs.edits import MaskSwitch
 from explorer.text import t
-from explorer.ui import session
-from explorer.ui.sidebar import checking
+from explorer.ui import checking, session
 
 Open = Callable[..., AppTest]
 
@@ -37,8 +37,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, threading.
 
 def finish(started: dict[object, threading.Thread], model: str) -> None:
     checking.start(model)
-    (thread,) = started.values()
-    thread.join(20)
+    for thread in started.values():
+        thread.join(20)
 
 
 def test_drawing_a_page_starts_nothing(
@@ -57,7 +57,7 @@ def test_its_result_stands_beside_the_name_and_leads_to_the_tests(
     monkeypatch.setattr(session, "visit", visited.append)
     finish(started, "en-zh")
     at = open_page("card")
-    assert shown(at) == [t("self_check.kept", lang="en", kept=14, tested=14)]
+    assert shown(at) == [t("self_check.shipped", lang="en", kept=14, tested=14)]
     at.button(key="self_check.open").click().run()
     assert visited == ["certificate"]
 
@@ -68,12 +68,29 @@ def test_a_failure_names_what_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     broken = SelfCheck(14, ("future_leak", "prefix"))
-    monkeypatch.setattr(checking, "check", lambda loaded, step: broken)
+    monkeypatch.setattr(checking, "check", lambda loaded, step, edits: broken)
     finish(started, "en-zh")
     button = open_page("card", lang=lang).button(key="self_check.open")
-    assert button.label == t("self_check.broken", lang=lang, broken=2, tested=14)
+    assert button.label == t("self_check.shipped_broken", lang=lang, broken=2, tested=14)
     assert t("certify.future_leak.title", lang=lang) in button.help
     assert t("certify.prefix.title", lang=lang) in button.help
+
+
+def test_a_change_is_checked_beside_the_model_as_shipped(
+    open_page: Open, started: dict[object, threading.Thread]
+) -> None:
+    edits = (MaskSwitch("causal", False),)
+    checking.start("en-zh", edits)
+    finish(started, "en-zh")
+    at = open_page("masks", edits="causal-off")
+    label = at.sidebar.button(key="self_check.open_edited").label
+    found = checking._FOUND[checking._key("en-zh", edits)]
+    assert found is not None
+    assert {"future_leak", "future_mass"} <= {*found.broken}
+    broken, tested = len(found.broken), found.tested
+    assert label == t("self_check.edited_broken", lang="en", broken=broken, tested=tested)
+    assert at.main.button(key="self_check.open_edited.masks.reset").label == label
+    assert shown(at) == [t("self_check.shipped", lang="en", kept=14, tested=14)]
 
 
 def test_it_runs_once_one_at_a_time_behind_everything_else(
@@ -82,7 +99,7 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(
     at_work, most, order = [0], [0], []
     go_on = threading.Event()
 
-    def slow(loaded: object, step: Callable[[], None]) -> SelfCheck:
+    def slow(loaded: object, step: Callable[[], None], edits: object) -> SelfCheck:
         at_work[0] += 1
         most[0] = max(most[0], at_work[0])
         with TURNS.away():
@@ -116,11 +133,11 @@ def test_the_oldest_results_are_forgotten_and_may_be_found_again(
     started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checking, "MOST_KEPT", 2)
-    monkeypatch.setattr(checking, "_checked", lambda model: None)
+    monkeypatch.setattr(checking, "_checked", lambda model, edits: None)
     for model in ("first", "second", "third", "first"):
         checking.start(model)
-        started[checking._key(model)].join(20)
-    kept = [checking._key(model) for model in ("third", "first")]
+        started[checking._key(model, ())].join(20)
+    kept = [checking._key(model, ()) for model in ("third", "first")]
     assert list(checking._FOUND) == kept == list(started)
 
 
@@ -130,4 +147,4 @@ def test_it_is_known_where_the_cache_keeps_nothing(
     """Else the page would ask for it, and the server check the model, again and again."""
     monkeypatch.setattr(caching, "STORE", caching.Store(0))
     finish(started, "en-zh")
-    assert shown(open_page("card")) == [t("self_check.kept", lang="en", kept=14, tested=14)]
+    assert shown(open_page("card")) == [t("self_check.shipped", lang="en", kept=14, tested=14)]

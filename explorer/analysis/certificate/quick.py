@@ -6,7 +6,7 @@ sites at once: about forty short passes, whatever the number of layers. Bugs tha
 longer texts (such as a window) or below float32 rounding are left to the certificate.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from explorer.analysis.certificate.certify import Examination
 from explorer.analysis.certificate.probe import Interference, Probe, Subject, marked
 from explorer.library import LoadedModel
+from explorer.runs.edits import Edit
+from explorer.runs.interventions import edit_functions
 from explorer.text import examples
 from models.config import ModelConfig
-from models.hooks import AttentionSite, Change
+from models.hooks import AttentionSite, Change, Edits
 from models.rows import Rows
 
 N_TOKENS = 4
@@ -81,8 +83,10 @@ def self_check(
     loaded: LoadedModel,
     interference: Interference | None = None,
     step: Callable[[], None] = lambda: None,
+    edits: Sequence[Edit] = (),
 ) -> SelfCheck:
-    """Test every property of a model quickly. `interference` adds edits to each run.
+    """Test every property of a model quickly. `interference` or `edits` change each run; with
+    `edits`, the cache property is left out, as in `certify.examine_text`.
 
     The model is not changed, and others may use it at the same time. `step` is called before each
     property.
@@ -91,7 +95,14 @@ def self_check(
     model = loaded.model
     src = model.with_marks("src", ids) if "src" in model.reads else ()
     tgt = model.with_marks("tgt", ids)
-    examination = Examination(model, loaded.config, src, tgt, interference, probe=QuickProbe)
+
+    def edited(rows: Rows) -> Edits:
+        return edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+
+    interference = edited if edits else interference
+    examination = Examination(
+        model, loaded.config, src, tgt, interference, not edits, probe=QuickProbe
+    )
     for name in examination.names:
         step()
         examination.finding(name)

@@ -4,7 +4,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from explorer.engine import cache
-from explorer.exhibits.block import Block, Button, Offer, Prose, Sentence, Table, Title, choose
+from explorer.exhibits.block import (
+    Block,
+    Button,
+    Hero,
+    Note,
+    Offer,
+    Prose,
+    Sentence,
+    Table,
+    Title,
+    choose,
+)
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.masks.forced import forced
@@ -74,6 +85,9 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> Iterator[Block]:
     if found is None:
         return
     right, cheat = found
+    trained = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
+    writes = escape(cheat.writes) or view.t("masks.twins_nothing")
+    yield Hero((Note(view.t("masks.causal_off_twin", writes=writes, **trained)),))
     yield Title(view.t("masks.twins"))
     yield Prose(view.t("masks.twins_lead"))
     rows = [

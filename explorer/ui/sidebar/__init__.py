@@ -1,6 +1,7 @@
 """The sidebar: language, sentence, examples, file, own translation, model."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,9 @@ from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import session
+from explorer.ui.checking import checkable, self_check
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
-from explorer.ui.sidebar.checking import self_check
 from explorer.ui.sidebar.languages import pick_languages
 from explorer.ui.uploads import models
 from models.foreign.prompts import LINE_END
@@ -38,9 +39,9 @@ def sidebar() -> None:
         _sentence(model)
         with st.container(horizontal=True):
             st.button(_t("sidebar.run"), key="sidebar.run", on_click=session.count_run)
-            _examples(model)
+            _file()
+        _examples(model)
         _prompt(model)
-        _file()
         _beside()
         _output(model)
         _model()
@@ -151,13 +152,14 @@ def _examples(model: str) -> None:
 
 
 def _file() -> None:
-    with st.expander(_t("sidebar.file")):
+    with st.popover(_t("sidebar.file"), width="stretch"):
         uploaded = st.file_uploader(
             _t("sidebar.file_label", types=", ".join(FILE_TYPES)),
             # The project checks the type itself, for a better message.
             key="sidebar.file",
             max_upload_size=1,
             label_visibility="visible",
+            on_change=_run_single,
         )
         if uploaded is None:
             return
@@ -183,6 +185,17 @@ def _file() -> None:
             on_change=chosen,
             args=("sidebar.pick_beside", "beside", "\n".join),
         )
+
+
+def _run_single() -> None:
+    """A widget's callback: run the sentence of a file that has only one."""
+    uploaded = st.session_state["sidebar.file"]
+    if uploaded is None:
+        return
+    with suppress(InputProblem):  # the run that follows shows it
+        sentences = sentences_from_file(uploaded.name, uploaded.getvalue())
+        if len(sentences) == 1:
+            new_text(sentences[0])
 
 
 def _beside() -> None:
@@ -326,6 +339,7 @@ def _model() -> None:
             _t("sidebar.few_tokens", count=f"{count:,}", size=f"{size:,}"),
             icon=":material/warning:",
         )
-    self_check(whole)
+    edits = checkable(session.state().edits)
+    self_check(whole, ((), edits) if edits else ((),))
     if st.button(_t("card.title"), key="sidebar.card", icon=":material/badge:", width="stretch"):
         session.visit("card")
