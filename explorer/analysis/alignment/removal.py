@@ -1,7 +1,9 @@
-"""What ablating the aligning heads costs a translation, compared with ablating as many others.
+"""What ablating the aligning heads costs a translation, compared with ablating random heads.
 
-Ablating any head causes some loss, so the control is essential. Michel et al. 2019, "Are Sixteen
-Heads Really Better than One?", remove heads in the order of a score in the same way.
+Ablating any head causes some loss, so the control is essential. Its heads are drawn from all heads:
+if the aligning ones were no more important than others, they would be one more draw. Michel et al.
+2019, "Are Sixteen Heads Really Better than One?", remove heads in the order of a score in the same
+way.
 """
 
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from jaxtyping import Float
 
 from explorer.analysis.alignment.reading import AT_ONCE, Pair, Tell, cross_sites
 from explorer.library import LoadedModel
+from explorer.numerics import beats
 from explorer.runs.edits import HeadOff
 from explorer.runs.inputs import given_tokens, target_row, target_tokens
 from explorer.runs.interventions import edit_functions
@@ -21,7 +24,8 @@ from models.hooks import LOGITS
 from models.rows import Rows
 
 COUNTS = (1, 2, 4, 8, 12)
-DRAWS = 5
+DRAWS, FEW = 19, 5
+"""Random sets of the largest number of heads, and of each smaller one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +33,19 @@ class Removal:
     """Mean ln p per generated token over all pairs.
 
     `whole`: the unmodified model; `aligning`: the first `counts` heads of the ranking ablated;
-    `others`: as many heads drawn from all others, one row per draw.
+    `others`: as many random heads ablated, DRAWS times for the last count.
     """
 
     counts: tuple[int, ...]
     n_heads: int
     whole: float
     aligning: Float[np.ndarray, " count"]
-    others: Float[np.ndarray, "draw count"]
+    others: tuple[Float[np.ndarray, " draw"], ...]
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the aligning heads cost clearly more than every random set of the last count."""
+        return beats(-float(self.aligning[-1]), -self.others[-1])
 
 
 def heads_off(loaded: LoadedModel, heads: Sequence[int]) -> tuple[HeadOff, ...]:
@@ -45,7 +54,7 @@ def heads_off(loaded: LoadedModel, heads: Sequence[int]) -> tuple[HeadOff, ...]:
     return tuple(HeadOff(*names[each]) for each in heads)
 
 
-def drawn(n_heads: int, without: Sequence[int], count: int, seed: int) -> list[int]:
+def drawn(n_heads: int, count: int, seed: int, without: Sequence[int] = ()) -> list[int]:
     """Draw `count` heads at random, none of them in `without`."""
     others = [head for head in range(n_heads) if head not in set(without)]
     return sorted(np.random.default_rng(seed).permutation(others)[:count].tolist())
@@ -59,7 +68,7 @@ def counts_for(n_heads: int) -> tuple[int, ...]:
 def removal(
     loaded: LoadedModel, pairs: Sequence[Pair], order: Sequence[int], tell: Tell | None = None
 ) -> Removal:
-    """Ablate the first heads of `order` (all heads, best aligning first), and random others.
+    """Ablate the first heads of `order` (all heads, best aligning first), and random ones.
 
     `tell(done, total)` is called with counts of passes over all pairs. Raises InputProblem, and
     ValueError if there is only one head, which leaves no control.
@@ -69,15 +78,16 @@ def removal(
     if not counts:
         raise ValueError("there is no second head to compare with")
     settings: list[list[int]] = [[], *(list(order[:count]) for count in counts)]
-    for seed in range(DRAWS):
-        settings += [drawn(n_heads, order[:count], count, seed) for count in counts]
+    draws = [FEW] * (len(counts) - 1) + [DRAWS]
+    for count, n_draws in zip(counts, draws, strict=True):
+        settings += [drawn(n_heads, count, seed) for seed in range(n_draws)]
     found = []
     for done, off in enumerate(settings):
         found.append(mean_logprob(loaded, pairs, off))
         if tell is not None:
             tell(done + 1, len(settings))
-    measured = np.array(found[1:]).reshape(1 + DRAWS, len(counts))
-    return Removal(counts, n_heads, found[0], measured[0], measured[1:])
+    whole, aligning, *others = np.split(found, np.cumsum([1, len(counts), *draws])[:-1])
+    return Removal(counts, n_heads, float(whole[0]), aligning, tuple(others))
 
 
 def mean_logprob(loaded: LoadedModel, pairs: Sequence[Pair], off: Sequence[int] = ()) -> float:

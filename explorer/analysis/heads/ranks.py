@@ -1,5 +1,6 @@
 """The rank of one head among all heads of its kind, by four measures that may disagree."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,12 @@ def head_ranks(attribution: Attribution, site: str, head: int) -> HeadRanks:
         n_heads=len(every),
         key=int(attribution.per_key(site, head)["weight"].argmax()),
     )
+
+
+def likely(count: int) -> float:
+    """The rank correlation that 5 % of random orders of so many heads exceed, by its normal
+    approximation: the standard deviation of Spearman's rho is 1/sqrt(n - 1)."""
+    return min(1.0, 1.645 / math.sqrt(max(1, count - 1)))
 
 
 @dataclass(frozen=True)

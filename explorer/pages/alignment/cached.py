@@ -81,7 +81,7 @@ def outputs_without(
     loaded, order = cache.open_model(model), heads_in_order(study(model, back))
     counts, found = removing.counts_for(len(order)), []
     for done, count in enumerate(counts):
-        others = removing.drawn(len(order), order[:count], count, 0)
+        others = removing.drawn(len(order), count, 0, order[:count])
         texts = [
             trace(loaded, text, edits=removing.heads_off(loaded, off)).output
             for off in (order[:count], others)

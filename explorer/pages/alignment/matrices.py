@@ -33,9 +33,9 @@ def which_matrix(choice: Opened) -> None:
     with st.container(width=230):
         pick_back(view, choice.back)
     notes = [view.t(f"alignment.basis_{found.basis}", **_of(choice))]
-    if found.mean is not None:
-        held = {name: fixed(value) for name, value in found.held.items()}
-        notes.append(view.t("alignment.held_out", **held, held=found.n_held))
+    held = {name: fixed(value) for name, value in found.held.items()}
+    key = "alignment.held_alone" if found.mean is None else "alignment.held_out"
+    notes.append(view.t(key, **held, held=found.n_held))
     st.caption(in_a_row(notes))
     st.markdown(f"**{view.t('alignment.first_heads')}**")
     _first(choice)
@@ -74,7 +74,6 @@ def _reading(choice: Opened) -> str:
         ),
         view.t(
             f"alignment.row_{ROWS[shift]}",
-            own=fixed(float(found.scores[shift].max())),
             other=fixed(float(found.scores[other].max())),
         ),
     ]

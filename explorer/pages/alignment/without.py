@@ -1,4 +1,4 @@
-"""The effect on the translation of ablating the aligning heads, compared with as many others."""
+"""The effect on the translation of ablating the aligning heads, compared with random heads."""
 
 import numpy as np
 import streamlit as st
@@ -15,7 +15,7 @@ from explorer.engine import jobs
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
-from explorer.numbers import fixed, signed
+from explorer.numbers import percent, signed
 from explorer.pages.alignment import cached
 from explorer.pages.alignment.opened import Opened
 from explorer.runs.generation import StepsDone
@@ -70,7 +70,7 @@ def without_heads(choice: Opened) -> None:
             view.t("alignment.off_count"): list(found.counts),
             view.t("alignment.off_aligning"): [f"{x - found.whole:+.3f}" for x in found.aligning],
             view.t("alignment.off_others"): [
-                f"{x - found.whole:+.3f}" for x in found.others.mean(0)
+                f"{x.mean() - found.whole:+.3f}" for x in found.others
             ],
         },
         explained="alignment.without_formula",
@@ -83,26 +83,24 @@ def _shown(text: str) -> str:
 
 def _reading(view: View, found: Removal) -> str:
     """The reading: the cost of the largest ablation, and the highest cost of as many others."""
-    own, others = found.aligning - found.whole, found.others - found.whole
-    worst = float(others[:, -1].min())
-    verdict = "more" if own[-1] < worst else "less"
+    own, others = found.aligning - found.whole, [each - found.whole for each in found.others]
     return view.t(
-        f"alignment.without_{verdict}",
+        f"alignment.without_{'more' if found.stands_out else 'less'}",
         count=found.counts[-1],
         total=found.n_heads,
         own=signed(float(own[-1])),
-        mean=signed(float(others[:, -1].mean())),
-        worst=signed(worst),
+        mean=signed(float(others[-1].mean())),
+        worst=signed(float(others[-1].min())),
         first=signed(float(own[0])),
-        first_mean=signed(float(others[:, 0].mean())),
-        whole=fixed(found.whole),
+        first_mean=signed(float(others[0].mean())),
         draws=DRAWS,
+        rate=percent(1 / (DRAWS + 1)),
     )
 
 
 def _curves(view: View, found: Removal) -> None:
-    others = found.others - found.whole
-    curves = np.array([found.aligning - found.whole, others.mean(0), others.min(0)])
+    means, worst = ([f(each) for each in found.others] for f in (np.mean, np.min))
+    curves = np.array([found.aligning, means, worst]) - found.whole
     figure = lines(
         np.array([0, *found.counts]),
         np.pad(curves, ((0, 0), (1, 0))),

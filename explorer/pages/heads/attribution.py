@@ -5,7 +5,7 @@ import math
 import streamlit as st
 
 from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
-from explorer.analysis.heads.ranks import HeadRanks, head_ranks
+from explorer.analysis.heads.ranks import HeadRanks, head_ranks, likely
 from explorer.exhibits.view import View
 from explorer.figures.theme import show
 from explorer.numbers import fixed, percent, signed
@@ -97,5 +97,9 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
         return view.t("measured.agree_unknown")
     if math.isnan(rho):  # with one visible key, its weight is 1 in every head
         return view.t("measured.agree_equal", count=ranked.n_heads)
+    limit = likely(ranked.n_heads)
+    if WEAK <= rho < limit:
+        values = {"rho": fixed(rho), "limit": fixed(limit)}
+        return view.t("measured.agree_chance", count=ranked.n_heads, **values)
     strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
     return view.t(f"measured.agree_{strength}", rho=fixed(rho), count=ranked.n_heads)

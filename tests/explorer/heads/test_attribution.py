@@ -11,6 +11,7 @@ from torch import Tensor
 
 from explorer.analysis.heads.ablation import ablate
 from explorer.analysis.heads.attribution import MEASURES, Attribution, attribute, rank_agreement
+from explorer.analysis.heads.ranks import likely
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
 from explorer.runs.rerun import edits_of, rows_of, token_logprobs, written_tokens
@@ -245,6 +246,14 @@ def test_rank_agreement_by_hand() -> None:
     assert np.isnan(rho[:, 3]).all()
     far = rank_agreement(np.array([[1, 2, 3], [1, 2, 1e9]]))
     assert far[0, 1] == pytest.approx(1)
+
+
+def test_five_percent_of_random_rankings_exceed_the_limit() -> None:
+    random = np.random.default_rng(27)
+    for count in (8, 24):
+        rho = rank_agreement(random.random((1000, count)))[0, 1:]
+        assert 0.03 < (rho > likely(count)).mean() < 0.07
+    assert likely(1) == likely(2) == 1
 
 
 def test_agreement_is_over_all_heads_of_a_kind(
