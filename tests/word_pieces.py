@@ -191,7 +191,9 @@ PIECES = {
         for of in ("sines", "vectors")
     ),
     *(f"positions.learned_curve_{name}" for name in ("sines", "vectors", "before", "added")),
-    *(f"positions.natural_{state}" for state in ("hurts", "helps", "same")),
+    *(f"positions.natural_{said}" for said in ("hurts", "helps", "same", "whole", "windowed")),
+    *(f"positions.{name}" for name in ("base", "width", "length", "dimension", "wavelength")),
+    *(f"sums.{name}" for name in ("way", "width", "parameters", "more")),
     *(f"positions.learned_{state}" for state in ("none", "trace", "close")),
     *(f"positions.model_{kind}" for kind in POSITIONS),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),

@@ -50,7 +50,7 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
     StoppedError if it has no partial result.
     """
     if not request.takes_long:
-        return caching.STORE.get(request.address, lambda: request.function(**request.values()))
+        return caching.STORE.get(request.address, request.function, values=request.values)
     told = [True]
 
     def hear(done: int, total: int) -> bool:

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
@@ -124,8 +124,9 @@ class Store:
         progress: Callable[..., Any] | None = None,
         worth: Callable[[Result], bool] = lambda made: True,
         is_model: bool = False,
+        values: Callable[[], Mapping[str, Any]] = dict,
     ) -> Result:
-        """The entry for `key`, else the result of `make()`, which is stored if `worth(result)`.
+        """The entry for `key`, else the result of `make(**values())`, stored if `worth(result)`.
 
         If `progress` is given, it is passed to `make` as a keyword argument. Two threads with the
         same request compute once: the second waits for the first and receives its progress. The
@@ -145,7 +146,7 @@ class Store:
                 with TURNS.away():
                     wanted = making.wait(progress)
                 if not wanted:
-                    return make(progress=progress)
+                    return make(**values(), progress=progress)
                 kept = making.made
             if kept is not None:
                 found: Result = kept.value
@@ -153,7 +154,8 @@ class Store:
         try:
             # Opening a model mostly reads a file; meanwhile others compute.
             with TURNS.away() if is_model else nullcontext():
-                made = make() if progress is None else make(progress=partial(mine.tell, progress))
+                heard = {} if progress is None else {"progress": partial(mine.tell, progress)}
+                made = make(**values(), **heard)
             if worth(made):
                 mine.made = _Entry(made, seal(made) + size_of(key))
                 self._keep(key, mine.made, is_model)

@@ -287,7 +287,31 @@ class Button:
     disabled: bool = False
 
 
-Control = Pick | Slider | Toggle | Button | Undo | Offer
+@dataclass(frozen=True, eq=False)
+class Several:
+    """A choice of at most `most` options; `said` names an option."""
+
+    key: str
+    label: str
+    options: Sequence[Any]
+    now: Sequence[Any]
+    said: Callable[[Any], str]
+    change: Callable[[Any], Change]
+    most: int
+
+
+@dataclass(frozen=True)
+class TextBox:
+    """A text that the user may edit, `height` pixels high."""
+
+    key: str
+    label: str
+    now: str
+    change: Callable[[str], Change]
+    height: int
+
+
+Control = Pick | Slider | Toggle | Button | Undo | Offer | Several | TextBox
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas

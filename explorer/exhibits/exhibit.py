@@ -51,8 +51,8 @@ that apply to the run; the text; the names of all models.
 class Exhibit(Generic[Answer]):
     """One question and its picture.
 
-    `compute` None: there is nothing to compute, and `show` is called with None. `choices` is the
-    class of the subject's own choices, `needs` the capability that the open model must have.
+    `compute` None: there is nothing to compute, and `show` is called with None.
+    `needs` is the capability that the open model must have.
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
     is drawn before the blocks above it. `working` is the key of the text shown during a long
     computation.
@@ -60,7 +60,6 @@ class Exhibit(Generic[Answer]):
 
     compute: Callable[..., Any] | None
     show: Callable[[Answer, View], Iterator[Block]]
-    choices: type | None = None
     needs: Need | None = None
     answers: tuple[str, ...] = ()
     working: str = "shell.working"
@@ -89,7 +88,8 @@ class Exhibit(Generic[Answer]):
 
     def chosen(self, names: Iterable[str], view: View) -> dict[str, Any]:
         """The values of these names, as arguments of `compute`."""
-        return {name: view.chosen(name, self.choices) for name in names}
+        subject = self.show.__module__.split(".")[2]
+        return {name: view.chosen(name, choices_of(subject)) for name in names}
 
 
 def choices_of(subject: str) -> Any:

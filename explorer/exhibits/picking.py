@@ -5,6 +5,7 @@ from typing import Any
 
 from explorer.exhibits.block import Block, Box, Change, Chart, Figure, Note, Pick, Title, choose
 from explorer.exhibits.view import View
+from models.rows import Stream
 
 
 def titled(
@@ -73,13 +74,36 @@ def pick_one(
     return Pick(key, view.t(key), options, now, words, field or key.rpartition(".")[2])
 
 
-def pick_stream(view: View, key: str) -> tuple[Pick, ...]:
-    """Token sequence; no control if the model has one only."""
-    streams = view.loaded.model.reads
+def pick_token(
+    view: View,
+    key: str,
+    label: str,
+    tokens: Sequence[str],
+    now: int,
+    field: str = "",
+    change: Callable[[int], Change] | None = None,
+    width: int = 260,
+) -> Pick:
+    """A menu of the places in a token sequence, each with its token; the label's text is at
+    `label`.
+    """
+
+    def said(place: int) -> str:
+        return f"{place} · {tokens[place]}"
+
+    places, title = range(len(tokens)), view.t(label)
+    return Pick(key, title, places, now, said, field, change, menu=True, width=width)
+
+
+def pick_stream(
+    view: View, key: str, streams: tuple[Stream, ...] | None = None
+) -> tuple[Pick, ...]:
+    """Token sequence, by default of the open model; no control if there is one only."""
+    streams = view.loaded.model.reads if streams is None else streams
+    now = next((stream for stream in streams if stream == view.chosen("chosen_stream")), streams[0])
 
     def said(stream: str) -> str:
         return view.t(f"streams.{stream}")
 
-    label = view.t("streams.which")
-    one = Pick(key, label, streams, view.sequence, said, "stream")
+    one = Pick(key, view.t("streams.which"), streams, now, said, "stream")
     return (one,) if len(streams) > 1 else ()

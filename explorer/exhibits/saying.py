@@ -10,7 +10,8 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.view import View
 from explorer.figures.theme import isolated
-from explorer.runs.edits import CellEdit, Edit, HeadOff, KeyHidden, MaskSize, MaskSwitch
+from explorer.library import LoadedModel
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
 from models.hooks import AttentionSite
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -72,8 +73,6 @@ def name_edit(view: View, edit: Edit) -> str:
                 layer=site.layer + 1,
                 head=head + 1,
             )
-        case KeyHidden(stream, key):
-            return view.t("edits.hidden", token=escape(view.trace.str_tokens(stream)[key]))
         case CellEdit(_, _, query, key, is_open):
             state = "cell_open" if is_open else "cell_shut"
             return view.t(f"edits.{state}", query=query, key=key)
@@ -92,3 +91,18 @@ def marked_words(words: Sequence[tuple[str, str]]) -> str:
             shown = f":orange-background[**{shown}**]"
         parts.append(blank + shown)
     return isolated("".join(parts))
+
+
+def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> str:
+    """The parts of a text that a model reads as its unknown token or drops, in words."""
+    mark = loaded.marks.unknown
+    token = "" if mark is None else escape(loaded.tokenizer.piece(mark))
+    dropped = {each for each in unknown if loaded.tokenizer.drops(each)}
+    said = []
+    for key, some in (
+        ("place.unknown", [each for each in unknown if each not in dropped]),
+        ("place.dropped", [each for each in unknown if each in dropped]),
+    ):
+        characters = " ".join(map(escape, some[:20]))
+        said += [view.t(key, token=token, characters=characters)] if some else []
+    return " · ".join(said)

@@ -31,8 +31,12 @@ PLACE: dict[str, Callable[["View"], Any]] = {
     "kinds": lambda view: view.kinds,
     "others": lambda view: view.others,
     "stream": lambda view: view.sequence,
+    "chosen_row": lambda view: view.state.row,
+    "chosen_stream": lambda view: view.choices(PartChoices).stream,
 }
-"""The selected place, valid for the run whatever was chosen: values of a view by name."""
+"""The selected place, valid for the run whatever was chosen: values of a view by name. Two are as
+chosen: a row that may not be, and a sequence that may be of another model.
+"""
 MOST_OTHERS = 7
 """The most further sentences in one batch, limited by the width of the page."""
 

@@ -23,11 +23,15 @@ def lines(
     log_y: bool = False,
     marked_x: float | None = None,
     height: int = 320,
+    points: bool = False,
+    steps: bool = False,
+    from_zero: bool = False,
     dark: bool = False,
 ) -> Figure:
     """One curve per row of `ys` [curve, x], with a legend above.
 
-    `marked_x` draws a vertical line at the current step or position. Raises ValueError with the
+    `marked_x` draws a vertical line at the current step or position. `points` marks each value,
+    `steps` draws a staircase, `from_zero` lets the y axis begin at 0. Raises ValueError with the
     sizes if they disagree.
     """
     check_shape("ys", ys, (len(names), len(x)))
@@ -35,7 +39,7 @@ def lines(
     traces = [
         {
             "type": "scatter",
-            "mode": "lines",
+            "mode": "lines+markers" if points else "lines",
             "x": np.asarray(x),
             "y": np.asarray(y, np.float32),
             "name": escape(name),
@@ -43,6 +47,7 @@ def lines(
                 "color": colours.curves[index % len(colours.curves)],
                 "dash": DASHES[index % len(DASHES)],
                 "width": 2,
+                "shape": "hvh" if steps else "linear",
             },
             "hovertemplate": f"{escape(name)}: <b>%{{y:.4~g}}</b><extra></extra>",
         }
@@ -57,7 +62,8 @@ def lines(
     )
     along = {"type": "log", "dtick": 1} if log_x else {}
     frame["xaxis"] = number_axis(colours, x_title, **{"showgrid": False, **along})
-    frame["yaxis"] = number_axis(colours, y_title, **({"type": "log"} if log_y else {}))
+    up = {"type": "log"} if log_y else {"rangemode": "tozero"} if from_zero else {}
+    frame["yaxis"] = number_axis(colours, y_title, **up)
     if marked_x is not None:
         frame["shapes"] = [
             {

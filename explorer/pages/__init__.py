@@ -8,6 +8,7 @@ from importlib import import_module
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, Need
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
@@ -23,7 +24,6 @@ from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
-from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.start.choices import StartChoices
 from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.workshop.choices import WorkshopChoices

@@ -366,6 +366,24 @@ def _button(sheet: Sheet, block: b.Button) -> None:
     )
 
 
+def _several(sheet: Sheet, block: b.Several) -> None:
+    st.session_state[block.key] = list(block.now)
+    st.multiselect(
+        block.label,
+        block.options,
+        key=block.key,
+        max_selections=block.most,
+        format_func=block.said,
+        on_change=partial(_changed, block.key, block.change),
+    )
+
+
+def _text_box(sheet: Sheet, block: b.TextBox) -> None:
+    st.session_state[block.key] = block.now
+    change = partial(_changed, block.key, block.change)
+    st.text_area(block.label, key=block.key, height=block.height, on_change=change)
+
+
 def _undo(sheet: Sheet, block: b.Undo) -> None:
     for name, act, possible in (
         ("undo", history.undo, history.can_undo()),
@@ -422,4 +440,6 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Toggle: _toggle,
     b.Button: _button,
     b.Undo: _undo,
+    b.Several: _several,
+    b.TextBox: _text_box,
 }

@@ -22,14 +22,14 @@ from explorer.exhibits.saying import name_edit as name_edit
 from explorer.exhibits.saying import place_titles as place_titles
 from explorer.exhibits.saying import quoted as quoted
 from explorer.exhibits.saying import quoted_at as quoted_at
+from explorer.exhibits.saying import unknown_words as unknown_words
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
 from explorer.glossary import terms_in
-from explorer.library import LoadedModel
 from explorer.numbers import percent
-from explorer.runs.edits import CellEdit, KeyHidden, format_edits
+from explorer.runs.edits import CellEdit, format_edits
 from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
@@ -196,21 +196,6 @@ def sentence_line(view: View, key: str = "sentence") -> None:
             st.caption(unknown_words(view, view.loaded, view.trace.unknown))
 
 
-def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> str:
-    """The parts of a text that a model reads as its unknown token or drops, in words."""
-    mark = loaded.marks.unknown
-    token = "" if mark is None else escape(loaded.tokenizer.piece(mark))
-    dropped = {each for each in unknown if loaded.tokenizer.drops(each)}
-    said = []
-    for key, some in (
-        ("place.unknown", [each for each in unknown if each not in dropped]),
-        ("place.dropped", [each for each in unknown if each in dropped]),
-    ):
-        characters = " ".join(map(escape, some[:20]))
-        said += [view.t(key, token=token, characters=characters)] if some else []
-    return " · ".join(said)
-
-
 def offer(view: View, lesson: str) -> None:
     """Explain that this sentence does not show the lesson, and offer one that does.
 
@@ -329,13 +314,12 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
 
 
 def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
-    shown, counted = list(view.trace.edits), []
-    for kind, words in ((CellEdit, "edits.cells"), (KeyHidden, "edits.all_hidden")):
-        alike = [edit for edit in shown if isinstance(edit, kind)]
-        if len(alike) > MOST_NAMED_CELLS:
-            shown = [edit for edit in shown if not isinstance(edit, kind)]
-            counted.append(f"**{view.t(words, count=len(alike))}**")
-    named = [*(f"**{name_edit(view, edit)}**" for edit in shown), *counted]
+    cells = [edit for edit in view.trace.edits if isinstance(edit, CellEdit)]
+    single = len(cells) <= MOST_NAMED_CELLS
+    shown = [edit for edit in view.trace.edits if single or not isinstance(edit, CellEdit)]
+    named = [f"**{name_edit(view, edit)}**" for edit in shown]
+    if not single:
+        named.append(f"**{view.t('edits.cells', count=len(cells))}**")
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
     if view.trace.ignored_edits:

@@ -5,10 +5,11 @@ import tomllib
 import pytest
 
 from explorer.analysis.positions.order import four_texts
+from explorer.engine.jobs import walked
 from explorer.exhibits.masks.twins import LONGEST
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.library import open_model
 from explorer.pages.decoding.choices import DecodingChoices
-from explorer.pages.positions.choices import PositionsChoices
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.text import telling
@@ -30,7 +31,8 @@ def test_every_lesson_here_is_tested_and_others_have_none() -> None:
 
 @pytest.mark.parametrize(("model", "sentence"), offered("shuffle"))
 def test_shuffled_it_is_written_otherwise(model: str, sentence: str) -> None:
-    texts = four_texts(open_model(model), sentence, PositionsChoices().shuffle or 1, ())
+    shuffle = PositionsChoices().shuffle or 1
+    texts = walked(four_texts(open_model(model), sentence, shuffle))
     assert texts.in_order != texts.shuffled
 
 

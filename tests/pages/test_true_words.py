@@ -10,7 +10,7 @@ from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.pages.positions import cached as positions_cached
+from explorer.exhibits.positions import length as positions_length
 from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]
@@ -77,9 +77,9 @@ def test_a_shift_that_lowers_the_loss_is_told_as_one(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        positions_cached,
+        positions_length,
         "shift_losses",
-        lambda run, stream, most: ((0, 1, 2), np.array([2.0, 1.5, 1.0])),
+        lambda loaded, trace, stream, shifts: np.linspace(2.0, 1.0, len(shifts)),
     )
     assert "the loss goes from **2.00** to **1.00**" in said(open_page("positions", part="length"))
 

@@ -6,9 +6,10 @@ Positions break that, and so does a causal mask, under which a token sees as man
 """
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import product
+from typing import Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -21,13 +22,15 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
-from models.decoding import DecodeStep, best, decode
+from models.decoding import best, decode
 from models.hooks import Edits, visiting
 from models.pictures.patches import as_tensor
 from models.rows import Stream
 from models.strategies import Greedy
 
 Setting = Literal["as_is", "without", "unmasked"]
+Result = TypeVar("Result")
+Writing = Generator[tuple[int, int], bool | None, Result]
 CONTINUED = 16
 """New tokens of a decoder-only model, which has no natural end."""
 
@@ -144,17 +147,18 @@ def reading_stream(loaded: LoadedModel) -> Stream:
     return loaded.model.reads[0]
 
 
-def written(
+def writing(
     loaded: LoadedModel,
     given: Sequence[int],
     functions: Edits,
     order: Sequence[int] | None = None,
-    progress: Callable[[int, int], object] = lambda done, total: None,
-) -> str:
+    before: int = 0,
+    of: int = 1,
+) -> Writing[str]:
     """The model's greedy output for the `given` tokens, in another `order`, under edits.
 
     A text is continued by at most `CONTINUED` tokens. "" if there is nothing to generate.
-    `progress` is called with the tokens generated and their maximum.
+    Yields the tokens generated and their maximum; this is one of `of` texts, after `before` others.
     """
     tokens = as_tensor([list(given)])
     if order is not None:
@@ -164,16 +168,26 @@ def written(
     if longest < 1 or loaded.model.predicts is None:
         return ""
     # Without a cache: a shuffled or shifted sequence is recomputed at each step.
-    steps = decode(loaded.model, tokens, Greedy(), longest, use_cache=False)
-
-    def told() -> Iterator[DecodeStep]:
-        for done, step in enumerate(steps, start=1):
-            progress(done, longest)
-            yield step
-
-    with visiting(functions):
-        (output,) = best(told())
+    steps, seen = decode(loaded.model, tokens, Greedy(), longest, use_cache=False), []
+    while True:
+        with visiting(functions):
+            step = next(steps, None)
+        if step is None:
+            break
+        seen.append(step)
+        yield before * longest + len(seen), of * longest
+    (output,) = best(seen)
     return loaded.tokenizer.decode(output.tokens)
+
+
+def written(loaded: LoadedModel, given: Sequence[int], functions: Edits) -> str:
+    """The same without a break."""
+    steps = writing(loaded, given, functions)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return str(end.value)
 
 
 @dataclass(frozen=True)
@@ -187,28 +201,17 @@ class FourTexts:
 
 
 def four_texts(
-    loaded: LoadedModel,
-    text: str,
-    seed: int,
-    edits: Sequence[Edit] = (),
-    progress: Callable[[int, int], object] = lambda done, total: None,
-) -> FourTexts:
-    """Generate four times. `progress` is called with the tokens generated and their maximum.
+    loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()
+) -> Writing[FourTexts]:
+    """Generate four times. Yields the tokens generated and their maximum.
 
     Raises InputProblem as `trace`.
     """
     given, stream = given_tokens(loaded, text), reading_stream(loaded)
     order = shuffled_order(loaded.str_tokens(given), len(given), stream, seed)
-
-    def write(shuffle: bool, without: bool) -> str:
-        functions = edit_functions(loaded.sites, edits)
-        if without:
-            functions = functions.then(Edits(position_functions(loaded, stream, REMOVE)))
-        before = 2 * without + shuffle  # number of texts finished so far
-
-        def tell(done: int, longest: int) -> None:
-            progress(before * longest + done, 4 * longest)
-
-        return written(loaded, given, functions, order if shuffle else None, tell)
-
-    return FourTexts(write(False, False), write(True, False), write(False, True), write(True, True))
+    kept = edit_functions(loaded.sites, edits)
+    bare = kept.then(Edits(position_functions(loaded, stream, REMOVE)))
+    texts = []
+    for before, (functions, places) in enumerate(product((kept, bare), (None, order))):
+        texts.append((yield from writing(loaded, given, functions, places, before, 4)))
+    return FourTexts(*texts)

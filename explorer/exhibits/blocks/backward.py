@@ -94,4 +94,4 @@ def _slider(at: int, gamma: int) -> b.Slider:
     return b.Slider(f"blocks.gamma.{at}", label, 0.0, 3.0, gamma / 100, change, step=0.05)
 
 
-EXHIBIT = Exhibit(compute, show, BlocksChoices)
+EXHIBIT = Exhibit(compute, show)

@@ -181,4 +181,4 @@ def _numbers(view: View, flows: Flows) -> dict[str, list[object]]:
     return columns
 
 
-EXHIBIT = Exhibit(compute, show, BlocksChoices, working="blocks.building")
+EXHIBIT = Exhibit(compute, show, working="blocks.building")

@@ -426,4 +426,4 @@ def _numbers(view: View, found: Conventions) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(conventions, show, MasksChoices)
+EXHIBIT = Exhibit(conventions, show)

@@ -121,4 +121,4 @@ def _difference(found: Blockers, view: View) -> Iterator[Block]:
         yield Note(view.t("masks.shared_only"))
 
 
-EXHIBIT = Exhibit(compute, show, MasksChoices, answers=("site", "head"))
+EXHIBIT = Exhibit(compute, show, answers=("site", "head"))

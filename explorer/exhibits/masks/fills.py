@@ -294,4 +294,4 @@ def _numbers(view: View, found: tuple[Filled, ...]) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, MasksChoices)
+EXHIBIT = Exhibit(compute, show)

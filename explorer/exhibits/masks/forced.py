@@ -173,4 +173,4 @@ def _place(view: View, found: Forced, step: int) -> str:
     return "<s> " + " ".join(found.tokens[:step])
 
 
-EXHIBIT = Exhibit(compute, show, MasksChoices)
+EXHIBIT = Exhibit(compute, show)

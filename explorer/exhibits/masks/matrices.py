@@ -293,4 +293,4 @@ def _numbers(view: View) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(masks_of, show, MasksChoices)
+EXHIBIT = Exhibit(masks_of, show)

@@ -19,6 +19,7 @@ from explorer.analysis.positions.changes import (
 )
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
 from explorer.analysis.positions.reread import by_offset, reread, weight_moved, write_under
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.positions import POSITIONS
@@ -183,7 +184,7 @@ def test_orders_that_are_none_are_refused(translator: LoadedModel, writer: Loade
 
 def test_without_positions_shuffled_words_are_the_same_sentence(tiny: Tiny) -> None:
     loaded = tiny()
-    found = four_texts(loaded, TEXT, seed=4)
+    found = walked(four_texts(loaded, TEXT, seed=4))
     assert found.in_order == trace(loaded, TEXT).output
     assert found.in_order_without == found.shuffled_without
     assert found.shuffled != found.in_order
@@ -193,7 +194,7 @@ def test_without_positions_shuffled_words_are_the_same_sentence(tiny: Tiny) -> N
 
 def test_a_story_goes_on_for_some_tokens(tiny: Tiny) -> None:
     writer = tiny("writer", n_ctx=12, **WRITER)
-    assert four_texts(writer, "The cat ran", seed=1).in_order != ""
+    assert walked(four_texts(writer, "The cat ran", seed=1)).in_order != ""
 
 
 def test_how_much_weight_moved() -> None:

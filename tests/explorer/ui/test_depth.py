@@ -18,7 +18,6 @@ from explorer.pages.cell import cached as cell
 from explorer.pages.clinic import cached as clinic
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.heads import cached as heads
-from explorer.pages.positions import cached as positions
 from explorer.runs.edits import MaskSwitch
 from models.strategies import Greedy
 
@@ -46,7 +45,7 @@ def answered(name: str, state: State) -> object:
         lambda: answered("masks.batch", State(model=MODEL, text=TEXT, beside="I see.")),
         lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),
         lambda: clinic.symptom(RUN, "inverted_causal"),
-        lambda: positions.shift_losses(RUN, "tgt", 3),
+        lambda: answered("positions.length", State(model=MODEL, text=TEXT)),
         lambda: decoding.pass_of(decoding.generate(MODEL, TEXT, Greedy(), (), 8)),
     ],
 )

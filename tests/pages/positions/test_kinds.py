@@ -3,8 +3,8 @@
 import pytest
 from shown import Open, everything
 
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.pages import PAGES
-from explorer.pages.positions.choices import PositionsChoices
 from explorer.text import t
 
 

@@ -3,7 +3,7 @@
 import pytest
 from shown import Open, check_part
 
-from explorer.pages.positions.choices import PositionsChoices
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.text import LANGUAGES
 
 

@@ -25,15 +25,21 @@ class PositionsChoices:
     a long text, `place` the token whose sum is drawn.
     """
 
-    parts: ClassVar[tuple[str, ...]] = (
-        "order",
-        "head",
-        "sum",
-        "table",
-        "learned",
-        "rotary",
-        "length",
-    )
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "order": ("positions.own", "positions.order", "positions.texts"),
+        "head": ("positions.own", "positions.head"),
+        "sum": ("positions.own", "positions.sum", "positions.sizes"),
+        "table": ("positions.own", "positions.table", "positions.limits"),
+        "learned": ("positions.own", "positions.learned"),
+        "rotary": ("positions.own", "positions.rotary"),
+        "length": (
+            "positions.own",
+            "positions.length",
+            "positions.toys",
+            "positions.story",
+            "positions.natural",
+        ),
+    }
     pictures: ClassVar[tuple[str, ...]] = ("weights", "scores", "difference")
     base: int | None = choice(None, whole(2, 1_000_000))
     width: int | None = choice(None, whole(2, 1024))

@@ -1,136 +1,115 @@
 """Learned position vectors compared with sinusoids: the effect and the limits of training."""
 
+from collections.abc import Iterator
+from functools import partial
+
 import numpy as np
-import streamlit as st
 
 from explorer.analysis.positions.encoding import gram
-from explorer.analysis.positions.learned import (
-    Learned,
-    alike_by_distance,
-    by_chance,
-)
+from explorer.analysis.positions.learned import Learned, alike_by_distance, by_chance
 from explorer.analysis.positions.learned import learned as find_learned
 from explorer.engine import cache
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_stream, titled
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, share
-from explorer.pages.positions import cached
 from explorer.text import model_name
-from explorer.ui import controls
-from explorer.ui.parts import pick_stream
 
 TWIN = "twin-learned"
 CLOSE = 0.5
 """Smallest cosine at which neighbours count as close."""
 
 
-def learned_vectors(view: View) -> None:
+def compute(
+    loaded: LoadedModel, shelf: tuple[str, ...], chosen_stream: str
+) -> tuple[LoadedModel, Learned] | None:
+    """The open model's vectors if it has learned positions, else those of a listed twin, if any."""
+    if loaded.config.positions != "learned":
+        if TWIN not in shelf:
+            return None
+        loaded = cache.open_model(TWIN)
+    reads = loaded.model.reads
+    stream = next((each for each in reads if each == chosen_stream), reads[0])
+    return loaded, find_learned(loaded, stream)
+
+
+def show(answer: tuple[LoadedModel, Learned] | None, view: View) -> Iterator[b.Block]:
     """Both tables, their dot products, the similarity of positions, and the change in training."""
-    loaded = _model(view)
-    if loaded is None:
-        st.info(view.t("positions.learned_nobody"), icon=":material/lightbulb:")
+    if answer is None:
+        yield b.Hint(view.t("positions.learned_nobody"))
         return
-    st.markdown(
-        view.t(
-            "positions.learned_lead",
-            name=model_name(loaded.name, lang=view.lang),
-            limit=loaded.config.n_ctx,
-        )
-        if loaded is not view.loaded
-        else view.t("positions.learned_own", limit=loaded.config.n_ctx)
-    )
-    stream = pick_stream(view, "positions.stream.learned", loaded.model.reads)
-    found = cached.learned(loaded.name, stream)
-    _pictures(view, found)
-    left, right = st.columns(2, gap="large")
-    with left:
-        _alike(view, found)
-    with right:
-        _moved(view, found)
-    controls.reading("learned", _neighbours(view, found))
-    st.markdown(_reach(view, found))
-    controls.small_print(
-        view,
-        "positions",
-        formula=(
+    loaded, found = answer
+    own, limit = loaded.name == view.loaded.name, loaded.config.n_ctx
+    name = model_name(loaded.name, lang=view.lang)
+    key = "positions.learned_own" if own else "positions.learned_lead"
+    yield b.Prose(view.t(key, name=name, limit=limit))
+    yield from pick_stream(view, "positions.stream.learned", loaded.model.reads)
+    yield b.Sentence("learned", _neighbours(view, found))
+    words = view.words("figures.positions")
+    for what in ("table", "gram"):
+        columns = []
+        for source in ("sines", "vectors"):
+            values: np.ndarray = getattr(found, source)
+            draw = partial(figures.table, values, words=words)
+            if what == "gram":
+                draw = partial(figures.gram, gram(values), words=words)
+            title = view.t(f"positions.learned_{what}_{source}")
+            columns.append(titled(view, f"positions.learned.{what}.{source}", draw, title))
+        yield b.Columns(columns)
+    yield b.Columns((_alike(view, found), _moved(view, found)))
+    if reach := _reach(view, found):
+        yield b.Prose(reach)
+    yield b.Formula(
+        (
             r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "
             r"\text{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
         ),
-        code=(find_learned, loaded.model.last_stack.positions, gram, alike_by_distance),
-        numbers=lambda: _numbers(view, found),
-        explained="positions.learned_formula",
+        view.t("positions.learned_formula"),
     )
+    yield b.Code((find_learned, loaded.model.last_stack.positions, gram, alike_by_distance))
+    yield b.Numbers(lambda: _numbers(view, found))
 
 
-def _model(view: View) -> LoadedModel | None:
-    """The user's model if it has learned positions, else the twin on the shelf, if any."""
-    if view.loaded.config.positions == "learned":
-        return view.loaded
-    return cache.open_model(TWIN) if TWIN in cache.models() else None
-
-
-def _pictures(view: View, found: Learned) -> None:
-    words = view.words("figures.positions")
-    for name, draw in (("table", figures.table), ("gram", figures.gram)):
-        for source, values, column in zip(
-            ("sines", "vectors"),
-            (found.sines, found.vectors),
-            st.columns(2, gap="large"),
-            strict=True,
-        ):
-            with column:
-                title = view.t(f"positions.learned_{name}_{source}")
-                st.markdown(f"**{title}**")
-                figure = draw(
-                    values if name == "table" else gram(values), dark=view.dark, words=words
-                )
-                controls.chart(figure, f"positions.learned.{name}.{source}", alt=title)
-
-
-def _alike(view: View, found: Learned) -> None:
+def _alike(view: View, found: Learned) -> tuple[b.Block, ...]:
     """The mean cosine by distance, over the positions seen in training."""
     n = max(2, found.n_trained)
     tables = {"sines": found.sines, "vectors": found.vectors, "before": found.before}
     tables["added"] = found.added
     shown = {name: values[:n] for name, values in tables.items() if values is not None}
-    title = view.t("positions.learned_alike")
-    st.markdown(f"**{title}**")
     known = found.reached is not None
     note = "positions.learned_alike_note" if known else "positions.learned_alike_all"
-    st.caption(view.t(note, last=n - 1))
-    figure = lines(
+    draw = partial(
+        lines,
         np.arange(n),
         np.stack([alike_by_distance(values) for values in shown.values()]),
         [view.t(f"positions.learned_curve_{name}") for name in shown],
-        x_title=view.t("figures.positions.distance"),
-        y_title=view.t("positions.learned_cosine"),
-        dark=view.dark,
+        **view.axes("figures.positions.distance", "positions.learned_cosine"),
     )
-    controls.chart(figure, "positions.learned.alike", alt=title)
+    title = view.t("positions.learned_alike")
+    return titled(view, "positions.learned.alike", draw, title, view.t(note, last=n - 1))
 
 
-def _moved(view: View, found: Learned) -> None:
+def _moved(view: View, found: Learned) -> tuple[b.Block, ...]:
     """The change of each vector in training."""
     title = view.t("positions.learned_moved")
-    st.markdown(f"**{title}**")
     if found.moved is None or found.reached is None:
-        st.caption(view.t("positions.learned_unknown"))
-        return
-    st.caption(view.t("positions.learned_moved_note"))
-    figure = lines(
+        return b.Title(title), b.Note(view.t("positions.learned_unknown"))
+    draw = partial(
+        lines,
         np.arange(len(found.moved)),
         100 * found.moved[None],
         [title],
-        x_title=view.t("figures.positions.position"),
-        y_title=view.t("positions.learned_moved_axis"),
         marked_x=found.reached - 0.5,
-        dark=view.dark,
+        steps=True,
+        from_zero=True,
+        **view.axes("figures.positions.position", "positions.learned_moved_axis"),
     )
-    figure["data"][0]["line"]["shape"] = "hvh"
-    figure["layout"]["yaxis"]["rangemode"] = "tozero"
-    controls.chart(figure, "positions.learned.moved", alt=title)
+    note = view.t("positions.learned_moved_note")
+    return titled(view, "positions.learned.moved", draw, title, note)
 
 
 def _neighbours(view: View, found: Learned) -> str:
@@ -166,8 +145,11 @@ def _numbers(view: View, found: Learned) -> dict[str, list[object]]:
     lengths = np.linalg.norm(found.vectors, axis=1)
     columns: dict[str, list[object]] = {
         view.t("figures.positions.position"): list(range(len(lengths))),
-        view.t("positions.size"): np.round(lengths, 3).tolist(),
+        view.t("positions.size"): lengths.round(3).tolist(),
     }
     if found.moved is not None:
-        columns[view.t("positions.learned_moved_axis")] = np.round(100 * found.moved, 3).tolist()
+        columns[view.t("positions.learned_moved_axis")] = (100 * found.moved).round(3).tolist()
     return columns
+
+
+EXHIBIT = Exhibit(compute, show)

@@ -1,0 +1,242 @@
+"""The effect of positions on this head: scores and weights with original and changed positions."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+import numpy as np
+
+from explorer.analysis.heads.compare import token_diff
+from explorer.analysis.positions.changes import CHANGE_KINDS, Change, position_functions
+from explorer.analysis.positions.length import most_shift
+from explorer.analysis.positions.reread import (
+    Reread,
+    by_offset,
+    reread,
+    weight_moved,
+    write_under,
+)
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_one, pick_place, pick_stream, pick_token, titled
+from explorer.exhibits.positions.choices import PositionsChoices
+from explorer.exhibits.positions.code import positions_at
+from explorer.exhibits.view import View
+from explorer.figures.curves import lines
+from explorer.figures.heatmap import attention, difference
+from explorer.figures.scores import scores
+from explorer.library import LoadedModel
+from explorer.numbers import percent, share
+from explorer.runs.edits import Edit
+from explorer.runs.trace import Trace
+from models.rows import Stream
+
+SCORES = {
+    "adds": (r"(x_i + p_i)W_Q \cdot (x_j + p_j)W_K", ""),
+    "turns": (r"R_i q_i \cdot R_j k_j", ""),
+    "biases": (r"q_i \cdot k_j", " + b_{j-i}"),
+}
+"""Formulas of the score, by where the model's positions act."""
+
+
+@dataclass(frozen=True, eq=False)
+class Changed:
+    """A run with its positions and with changed ones, and the outputs of both, if there are any."""
+
+    before: Reread
+    after: Reread
+    texts: tuple[str, str] | None
+
+
+def compute(
+    loaded: LoadedModel,
+    trace: Trace,
+    text: str,
+    target: str | None,
+    edits: tuple[Edit, ...],
+    stream: Stream,
+    change: Change,
+) -> Changed | None:
+    """Both runs; None for a model without positions."""
+    if loaded.config.position_type.acts == "nothing":
+        return None
+    made = _possible(change, loaded, trace, stream)
+    before, after = (reread(loaded, trace, stream, each) for each in (None, made))
+    texts = None
+    if len(before.losses) and not (target and loaded.config.reads_source):
+        changes = (Change("shift", 0), made)
+        right, other = (write_under(loaded, text, stream, each, edits) for each in changes)
+        texts = (right, other)
+    return Changed(before, after, texts)
+
+
+def _possible(change: Change, loaded: LoadedModel, trace: Trace, stream: Stream) -> Change:
+    """The change with positions that this sequence has."""
+    n = len(trace.src_tokens if stream == "src" else trace.tgt_tokens)
+    if change.kind == "shift":
+        return Change("shift", max(0, min(change.first, most_shift(loaded, n))))
+    if change.kind == "swap":
+        return Change("swap", min(change.first, n - 1), min(change.second, n - 1))
+    return change
+
+
+def show(found: Changed | None, view: View) -> Iterator[b.Block]:
+    """One head before and after a change of positions, and the resulting output."""
+    if found is None:
+        yield b.Hint(view.t("positions.none_to_change"))
+        return
+    yield b.Row(_controls(view), gap="medium")
+    shown = view.one_of("picture", PositionsChoices.pictures)
+    pick = pick_one(view, "positions.show", PositionsChoices.pictures, shown, "picture")
+    yield b.Row((*pick_place(view, "positions"), pick))
+    before, after = found.before, found.after
+    yield _pictures(view, shown, before, after)
+    yield b.Sentence("head", _said(view, before, after))
+    if len(before.losses):
+        losses = {"before": f"{before.loss:.2f}", "after": f"{after.loss:.2f}"}
+        yield b.Prose(view.t("positions.losses", **losses))
+    if found.texts is not None:
+        right, text = found.texts
+        key = "positions.writes_same" if text == right else "positions.writes"
+        yield b.Prose(view.t(key, text=_marked(right, text)))
+    if view.site.kind == "self":
+        yield from _offsets(view, before, after)
+    products, added = SCORES[view.loaded.config.position_type.acts]
+    yield b.Formula(
+        (
+            rf"s_{{ij}} = {view.scaled(products)}{added}",
+            r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
+        ),
+        view.t("positions.head_formula"),
+    )
+    yield b.Code((reread, position_functions, *positions_at(view, view.sequence)))
+    yield b.Numbers(lambda: _numbers(view, before, after))
+
+
+def _controls(view: View) -> list[b.Block]:
+    """Controls for the stream and the change of its positions."""
+    tokens = view.str_tokens()
+    asked = view.choices(PositionsChoices).change
+    change = _possible(asked, view.loaded, view.trace, view.sequence)
+    kind = pick_one(view, "positions.change", CHANGE_KINDS, change.kind)
+    kind = replace(kind, change=lambda kind: b.choose(change=_usual(kind, len(tokens))))
+    controls: list[b.Block] = [*pick_stream(view, "positions.stream.head"), kind]
+    most = most_shift(view.loaded, len(tokens))
+    if change.kind == "shift" and most >= 1:
+
+        def shift(by: int) -> b.Change:
+            return b.choose(change=Change("shift", by))
+
+        label = view.t("positions.shift_by")
+        slider = b.Slider("positions.shift", label, 0, most, change.first, shift, width=260)
+        controls.append(slider)
+    if change.kind == "swap":
+
+        def swap(name: str, place: int) -> b.Change:
+            made = {"first": change.first, "second": change.second, name: place}
+            return b.choose(change=Change("swap", **made))
+
+        for name in ("first", "second"):
+            key, now = f"positions.{name}", getattr(change, name)
+            turn = partial(swap, name)
+            controls.append(pick_token(view, key, key, tokens, now, change=turn, width=150))
+    return controls
+
+
+def _usual(kind: str, n: int) -> Change:
+    """The default change of this kind."""
+    match kind:
+        case "shift":
+            return Change("shift", 20)
+        case "swap":
+            return Change("swap", min(1, n - 1), min(4, n - 1))
+        case "reverse":
+            return Change("reverse")
+    return Change("remove")
+
+
+def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
+    site, head = view.site.name, view.head
+    mask = view.trace.mask(site)[head]
+    tokens = view.trace.query_tokens(site), view.trace.key_tokens(site)
+    more = {**saying.place_titles(view), "words": view.words("figures.heatmap")}
+    old, new = before.patterns[site][head], after.patterns[site][head]
+    if shown == "difference":
+        draw = partial(difference, old, new, *tokens, mask_before=mask, mask_after=mask, **more)
+        return b.Chart("positions.difference", draw, view.t("positions.show_difference"))
+    raw = before.scores[site][head], after.scores[site][head]
+    top = float(np.abs(np.stack(raw)[:, mask]).max(initial=1e-6))
+    top_weight = float(max(old.max(initial=0.01), new.max(initial=0.01)))
+    columns = []
+    for at, name in enumerate(("before", "after")):
+        draw = partial(attention, (old, new)[at], mask, *tokens, top=top_weight, **more)
+        if shown == "scores":
+            title = view.t("positions.show_scores")
+            draw = partial(scores, raw[at], mask, *tokens, title=title, top=top, **more)
+        title = view.t(f"positions.head_{name}")
+        columns.append(titled(view, f"positions.{name}", draw, title))
+    return b.Columns(columns)
+
+
+def _said(view: View, before: Reread, after: Reread) -> str:
+    site, head = view.site, view.head
+    valid = view.trace.src_valid if site.query_stream == "src" else view.trace.tgt_valid
+    old, new = before.patterns[site.name], after.patterns[site.name]
+    each = [weight_moved(old[at], new[at], valid) for at in range(site.n_heads)]
+    rank = 1 + sum(share > each[head] for share in each)
+    row = view.row
+    was, now = int(old[head][row].argmax()), int(new[head][row].argmax())
+    keys = view.trace.key_tokens(site.name)
+    query = saying.quoted_at(view, view.trace.query_tokens(site.name), row)
+    looked = view.t(
+        "positions.read_row" if was != now else "positions.read_row_same",
+        query=query,
+        was=saying.quoted_at(view, keys, was),
+        now=saying.quoted_at(view, keys, now),
+        old=percent(float(old[head][row, was])),
+        new=percent(float(new[head][row, now])),
+    )
+    moved = view.t("positions.read_head", share=share(each[head]), rank=rank, count=site.n_heads)
+    return f"{moved} {looked}"
+
+
+def _marked(before: str, after: str) -> str:
+    """A diff of two texts, by character or by word depending on the tokens."""
+    words = before.isascii() or after.isascii()
+    rows = [text.split() if words else list(text) for text in (before, after)]
+    joined = [
+        ((" " if words else "").join(token for token, _ in run), status)
+        for status, run in groupby(token_diff(*rows), key=lambda each: each[1])
+    ]
+    return saying.marked_words(joined)
+
+
+def _offsets(view: View, before: Reread, after: Reread) -> Iterator[b.Block]:
+    """The weight by distance, before and after."""
+    mask = view.trace.mask(view.site.name)[view.head]
+    patterns = [each.patterns[view.site.name][view.head] for each in (before, after)]
+    (offsets, old), (_, new) = (by_offset(each, mask) for each in patterns)
+    names = (view.t("positions.head_before"), view.t("positions.head_after"))
+    titles = view.axes("positions.offset", "positions.mean_weight")
+    draw = partial(lines, offsets, 100 * np.stack([old, new]), names, height=260, **titles)
+    yield from titled(view, "positions.by_offset", draw, note="note")
+
+
+def _numbers(view: View, before: Reread, after: Reread) -> dict[str, list[object]]:
+    site, head, row = view.site.name, view.head, view.row
+    columns: dict[str, list[object]] = {
+        view.t("positions.key"): [
+            f"{place} {token}" for place, token in enumerate(view.trace.key_tokens(site))
+        ]
+    }
+    for name, run in (("head_before", before), ("head_after", after)):
+        label = view.t(f"positions.{name}")
+        score, weight = run.scores[site][head, row], run.patterns[site][head, row]
+        columns[f"{label} · {view.t('positions.show_scores')}"] = score.round(3).tolist()
+        columns[f"{label} · {view.t('positions.show_weights')}"] = weight.round(4).tolist()
+    return columns
+
+
+EXHIBIT = Exhibit(compute, show)

@@ -1,0 +1,79 @@
+"""The loss of the output if the sequence began at a later position."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.positions.length import SHIFTS, most_shift, shift_losses
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import titled
+from explorer.exhibits.positions.code import positions_at
+from explorer.exhibits.view import View
+from explorer.figures.curves import lines
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+from models.rows import Stream
+
+FLAT = 0.005
+"""Losses that differ by less are called equal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shifted:
+    """The mean loss for each of the `shifts`, by the stream that is shifted."""
+
+    shifts: tuple[int, ...]
+    losses: dict[Stream, np.ndarray]
+
+
+def compute(loaded: LoadedModel, trace: Trace) -> Shifted:
+    """NaN if nothing was written."""
+    most = most_shift(loaded, max(len(trace.src_tokens), len(trace.tgt_tokens)))
+    shifts = tuple(shift for shift in SHIFTS if shift <= most)
+    streams: tuple[Stream, ...] = ("src", "tgt") if trace.src_tokens else ("tgt",)
+    return Shifted(shifts, {each: shift_losses(loaded, trace, each, shifts) for each in streams})
+
+
+def show(found: Shifted, view: View) -> Iterator[b.Block]:
+    """The loss by start position."""
+    shifts, curves = found.shifts, found.losses
+    if not np.isfinite(curves["tgt"]).all():
+        why = "positions.no_loss" if view.trace.predicts is None else "positions.nothing_written"
+        yield b.Title(view.t("positions.begin_later"))
+        yield b.Hint(view.t(why))
+        return
+    names = [view.t("positions.begin", stream=view.stream(stream)) for stream in curves]
+    titles = view.axes("positions.begins_at", "positions.loss")
+    losses = np.stack(list(curves.values()))
+    draw = partial(lines, np.array(shifts), losses, names, from_zero=True, **titles)
+    yield from titled(view, "positions.begin_later", draw)
+    yield b.Sentence("length", _said(view, found))
+    yield b.Formula(
+        (
+            r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
+            r"\text{perplexity} = e^{\,\text{loss}}",
+        ),
+        view.t("positions.length_formula"),
+    )
+    yield b.Code((shift_losses, *positions_at(view, "tgt")))
+    columns = dict(zip(names, losses.round(4).tolist(), strict=True))
+    yield b.Numbers(lambda: {titles["x_title"]: list(shifts), **columns})
+
+
+def _said(view: View, found: Shifted) -> str:
+    worst = max(found.losses, key=lambda stream: float(np.ptp(found.losses[stream])))
+    losses, acts = found.losses[worst], view.loaded.config.position_type.acts
+    at = int(np.abs(losses - losses[0]).argmax())
+    return view.t(
+        f"positions.read_flat_{acts}" if np.ptp(losses) < FLAT else "positions.read_shift",
+        before=f"{losses[0]:.2f}",
+        after=f"{losses[at]:.2f}",
+        shift=found.shifts[at],
+        stream=view.stream(worst),
+    )
+
+
+EXHIBIT = Exhibit(compute, show)

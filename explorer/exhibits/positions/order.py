@@ -1,0 +1,108 @@
+"""Shuffled words: are the vectors merely permuted, or does the model use the order?"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.positions.changes import position_functions
+from explorer.analysis.positions.order import Moved, moved, shuffled_order
+from explorer.components.token_strip import pack_token_strip
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_stream
+from explorer.exhibits.positions.choices import PositionsChoices
+from explorer.exhibits.positions.code import positions_at
+from explorer.exhibits.view import View
+from explorer.figures import order as figures
+from explorer.library import LoadedModel, list_models
+from explorer.numbers import number, share
+from explorer.runs.trace import Trace
+from models.rows import Stream
+
+TWIN = "twin-no-positions"
+ROUNDING = 1e-4
+"""Largest mean relative change of vectors that counts as rounding."""
+
+
+def compute(
+    loaded: LoadedModel, trace: Trace, stream: Stream, shuffle: int | None
+) -> tuple[list[str], tuple[Moved, ...]] | None:
+    """A sequence in another order, and the change of its vectors; None if it has one order only."""
+    src = stream == "src"
+    tokens = trace.src_str_tokens if src else trace.tgt_str_tokens
+    n_real = int((trace.src_valid if src else trace.tgt_valid).sum())
+    order = shuffled_order(tokens, n_real, stream, 1 if shuffle is None else shuffle)
+    if order == tuple(range(len(tokens))):
+        return None
+    return [tokens[place] for place in order], moved(loaded, trace, stream, order)
+
+
+def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> Iterator[b.Block]:
+    """The words in another order, and the change of each vector."""
+    seed = view.choices(PositionsChoices).shuffle
+    again = b.choose(shuffle=(2 if seed is None else seed + 1) % 10_000)
+    words = view.t("positions.shuffle")
+    controls: list[b.Block] = [*pick_stream(view, "positions.stream.order")]
+    controls.append(b.Button("positions.shuffle", words, again, "shuffle"))
+    if TWIN in list_models() and view.loaded.name != TWIN:
+        twin = b.choose(
+            visit="positions", model=TWIN, text="Tom loves Mary.", target=None, edits=()
+        )
+        label = view.t("positions.open_twin")
+        controls.append(b.Button("positions.open_twin", label, twin, "arrow_forward", quiet=True))
+    yield b.Row(controls)
+    if answer is None:
+        yield b.Hint(view.t("positions.one_word"))
+        return
+    new, found = answer
+    title, stream = view.t("positions.shuffled"), view.sequence
+    yield b.Sentence("order", _said(view, found))
+    strip = view.words("components.token_strip")
+    pack = partial(pack_token_strip, new, stream=stream, title=title, words=strip)
+    yield b.Canvas("positions.strip", "token_strip", lambda file: pack())
+    draw = partial(
+        figures.moved,
+        new,
+        np.stack([each.distances[-1] for each in found]),
+        [view.t(f"positions.{each.setting}") for each in found],
+        y_title=view.t("positions.moved"),
+        x_title=title,
+        stream=stream,
+    )
+    yield b.Chart("positions.moved", draw, view.t("positions.moved"))
+    yield b.Formula(
+        (
+            r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
+            r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
+        ),
+        view.t("positions.order_formula"),
+    )
+    yield b.Code((moved, *positions_at(view, stream), position_functions, shuffled_order))
+    yield b.Numbers(lambda: _numbers(view, new, found))
+
+
+def _said(view: View, found: tuple[Moved, ...]) -> str:
+    *others, barest = found
+    keys = {"as_is": "positions.read_as_is", "without": "positions.read_causal"}
+    parts = [view.t(keys[each.setting], mean=share(each.mean)) for each in others]
+    # The last setting has no order information, unless the user's masks provide it.
+    rounded = barest.mean < ROUNDING
+    key = f"positions.read_{barest.setting}" if rounded else "positions.read_edited"
+    words = view.t(key, mean=share(barest.mean), largest=number(barest.largest))
+    return " ".join([*parts, words])
+
+
+def _numbers(
+    view: View, tokens: Sequence[str], found: tuple[Moved, ...]
+) -> dict[str, list[object]]:
+    columns: dict[str, list[object]] = {
+        view.t("place.query"): [f"{place} {token}" for place, token in enumerate(tokens)]
+    }
+    for each in found:
+        name = view.t(f"positions.{each.setting}")
+        columns[name] = [f"{distance:.3g}" for distance in each.distances[-1]]
+    return columns
+
+
+EXHIBIT = Exhibit(compute, show)

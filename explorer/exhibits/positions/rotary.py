@@ -1,0 +1,176 @@
+"""RoPE: a query and a key of this head as rotating arrows, pair by pair."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.positions.turning import (
+    LAYOUTS,
+    Layout,
+    Turned,
+    angles_of,
+    bare,
+    layout_difference,
+    rotate_as,
+    score_by_offset,
+    turned,
+    turns,
+)
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import FREE
+from explorer.exhibits.picking import pick_one, pick_place, pick_token, titled
+from explorer.exhibits.view import View
+from explorer.figures.curves import lines
+from explorer.figures.positions.turning import arrows
+from explorer.library import LoadedModel
+from explorer.numbers import number, signed
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, Role
+from models.positions import rotate
+
+FAR = 32
+"""Least number of positions on either side of the curve."""
+FORMULA = (
+    r"\begin{pmatrix} x_{2i}' \\ x_{2i+1}' \end{pmatrix} = "
+    r"\begin{pmatrix} \cos p\theta_i & -\sin p\theta_i \\ "
+    r"\sin p\theta_i & \cos p\theta_i \end{pmatrix}"
+    r"\begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}",
+    r"R_m q \cdot R_n k = q \cdot R_{n-m} k",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrows:
+    """A query and a key of a head: their rotation, the score at other `offsets`, and the largest
+    difference of scores if weights of one layout are read with the other (`wrong`, and `left` after
+    reordering).
+    """
+
+    site: AttentionSite
+    query: int
+    key: int
+    layout: Layout
+    turned: Turned
+    offsets: np.ndarray
+    by_offset: np.ndarray
+    wrong: float
+    left: float
+
+
+def compute(
+    loaded: LoadedModel,
+    trace: Trace,
+    kind: Role,
+    layer: int,
+    head: int,
+    chosen_row: int | None,
+    key: int | None,
+    layout: str,
+) -> Arrows | str:
+    """The arrows in self-attention (the decoder's for cross-attention, which has no rotation), or
+    the key of the reason why there are none.
+    """
+    config = loaded.config
+    if config.d_head % 2:
+        return "positions.odd_head"
+    if config.rotary_dim is not None or config.rope_scaling is not None:
+        return "positions.partial"
+    sites = trace.sites_of("decoder" if kind == "cross" else kind)
+    site = sites[min(layer, len(sites) - 1)]
+    head = min(head, site.n_heads - 1)
+    tokens = trace.query_tokens(site.name)
+    query = min(len(tokens) - 1, 4 if chosen_row in (None, FREE) else chosen_row or 0)
+    key = min(len(tokens) - 1, max(0, query - 2) if key is None else key)
+    chosen = next((each for each in LAYOUTS if each == layout), LAYOUTS[0])
+    far = max(FAR, len(tokens))
+    offsets = np.arange(-far, far + 1)
+    q, k = (bare(loaded, trace, site.name, head, which) for which in ("q", "k"))
+    angles = angles_of(loaded, trace, site.name)
+    found = turned(loaded, trace, site.name, head, query, key, chosen)
+    scores = score_by_offset(q[query], k[key], offsets, angles, config.divisor, chosen)
+    differences = layout_difference(q, k, angles, config.divisor)
+    return Arrows(site, query, key, chosen, found, offsets, scores, *differences)
+
+
+def show(found: Arrows | str, view: View) -> Iterator[b.Block]:
+    """One query, one key, and their score by distance."""
+    if isinstance(found, str):
+        yield b.Hint(view.t(found))
+        return
+    tokens = view.trace.query_tokens(found.site.name)
+    page = "positions.rotary"
+    places = [
+        pick_token(view, f"{page}.{name}", f"positions.{name}", tokens, now, field)
+        for name, now, field in (("query", found.query, "row"), ("key", found.key, "key"))
+    ]
+    layout = pick_one(view, "positions.layout", LAYOUTS, found.layout)
+    yield b.Row((*pick_place(view, page, kind=len(view.kinds) > 1), *places, layout))
+    if not turns(view.loaded, found.site.name):
+        yield b.Note(view.t("positions.as_if", divisor=view.divisor))
+    yield b.Sentence("arrows", _said(view, found, tokens))
+    each = found.turned
+    drawn = partial(
+        arrows,
+        each.q,
+        each.k,
+        each.q_turned,
+        each.k_turned,
+        wavelengths=2 * np.pi / each.angles,
+        contributions=each.contributions,
+        words=view.words("figures.turning"),
+    )
+    curve = partial(
+        lines,
+        found.offsets,
+        found.by_offset[None],
+        (view.t("positions.show_scores"),),
+        marked_x=found.query - found.key,
+        height=420,
+        **view.axes("positions.query_behind", "positions.show_scores"),
+    )
+    yield b.Columns(
+        (
+            titled(view, "positions.arrows", drawn, note="note"),
+            titled(view, "positions.score_by_offset", curve, note="note"),
+        ),
+        (2, 3),
+    )
+    differences = {"wrong": f"{found.wrong:.2f}", "left": number(found.left)}
+    yield b.Prose(view.t("positions.layouts", divisor=view.divisor, **differences))
+    yield b.Formula(FORMULA, view.t("positions.rotary_formula"))
+    yield b.Code((turned, rotate_as, rotate, score_by_offset, layout_difference))
+    yield b.Numbers(lambda: _numbers(view, each))
+
+
+def _said(view: View, found: Arrows, tokens: tuple[str, ...]) -> str:
+    each = found.turned
+    best = int(np.abs(each.contributions).argmax())
+    still = float((each.q * each.k).sum() / view.loaded.config.divisor)
+    return view.t(
+        "positions.read_arrows",
+        query=saying.quoted_at(view, tokens, found.query),
+        key=saying.quoted_at(view, tokens, found.key),
+        score=signed(each.score),
+        still=signed(still),
+        pair=best,
+        most=signed(float(each.contributions[best])),
+        offset=found.query - found.key,
+        divisor=view.divisor,
+    )
+
+
+def _numbers(view: View, found: Turned) -> dict[str, list[object]]:
+    return {
+        view.t("figures.turning.pair"): list(range(len(found.q))),
+        view.t("positions.wavelength"): (2 * np.pi / found.angles).round(2).tolist(),
+        view.t("positions.query"): [f"{a:+.3f}, {b:+.3f}" for a, b in found.q_turned],
+        view.t("positions.key"): [f"{a:+.3f}, {b:+.3f}" for a, b in found.k_turned],
+        view.t("figures.turning.adds"): found.contributions.round(4).tolist(),
+    }
+
+
+EXHIBIT = Exhibit(compute, show)

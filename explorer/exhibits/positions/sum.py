@@ -1,0 +1,139 @@
+"""Token + position: both vectors of a word and their sum, and why they are not concatenated."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.positions.sums import Room, Sums, by_two_halves, room, sums, widths
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_stream, pick_token
+from explorer.exhibits.positions.choices import PositionsChoices
+from explorer.exhibits.view import View
+from explorer.figures.curves import lines
+from explorer.figures.positions import sums as figures
+from explorer.library import LoadedModel
+from explorer.numbers import fixed, number, percent
+from explorer.runs.trace import Trace
+from models.rows import Stream
+
+
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """The sums of a sequence, the room of both parts, and the largest difference between the sum
+    and a product with two halves of a matrix.
+    """
+
+    sums: Sums
+    room: Room
+    difference: float
+
+
+def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> Summed | None:
+    """None for a model that adds no positions to its embeddings."""
+    found = sums(trace, stream)
+    if found is None:
+        return None
+    difference = float(by_two_halves(loaded, found, stream).max())
+    return Summed(found, room(loaded, stream), difference)
+
+
+def show(answer: Summed | None, view: View) -> Iterator[b.Block]:
+    """The vectors of one token, the angles of all, and the cost of concatenation."""
+    if streams := pick_stream(view, "positions.stream.sum"):
+        yield b.Row(streams)
+    if answer is None:
+        yield b.Hint(view.t("sums.nothing_added"))
+        return
+    found, tokens = answer.sums, view.str_tokens()
+    at = min(view.choices(PositionsChoices).place, len(tokens) - 1)
+    yield b.Prose(view.t("sums.lead"))
+    yield pick_token(view, "positions.place", "sums.token", tokens, at, "place", width=260)
+    yield from _drawn(view, found, at, tokens[at])
+    yield from _every(view, found)
+    yield from _concatenated(view, answer)
+    yield b.Formula(
+        (
+            r"x_p = s\,E[w_p] + P[p], \qquad s = \sqrt{d} \;\text{or}\; 1",
+            r"W(e + p) = \begin{pmatrix} W & W \end{pmatrix}"
+            r"\begin{pmatrix} e \\ p \end{pmatrix}, \qquad "
+            r"\cos(e, p) = \frac{e \cdot p}{\lVert e\rVert\,\lVert p\rVert}",
+        ),
+        view.t("sums.formula"),
+    )
+    yield b.Code((view.loaded.model.last_stack.embed_tokens, sums, room, widths))
+    parts = {"word": found.token[at], "position": found.position[at], "sum": found.total[at]}
+    columns = {view.t(f"sums.{name}"): [f"{x:.4f}" for x in each] for name, each in parts.items()}
+    dimensions = list(range(found.total.shape[1]))
+    yield b.Numbers(lambda: {view.t("sums.dimension"): dimensions, **columns})
+
+
+def _drawn(view: View, found: Sums, at: int, token: str) -> Iterator[b.Block]:
+    """The vectors of one token, by component and as arrows."""
+    lengths, degrees = found.lengths(at), found.angle(at)
+    yield b.Sentence(
+        "sums",
+        view.t(
+            "sums.reading",
+            token=saying.quoted(view, token),
+            at=at,
+            word=fixed(lengths[0]),
+            position=fixed(lengths[1]),
+            total=fixed(lengths[2]),
+            angle=fixed(degrees, 0),
+            turned=fixed(found.turned(at), 0),
+        ),
+    )
+    names = [view.t(key) for key in ("sums.word", "sums.position", "sums.sum")]
+    values = np.stack([found.token[at], found.position[at], found.total[at]])
+    strips = partial(figures.strips, values, names, words=view.words("figures.positions"))
+    plane = partial(figures.plane, lengths[:2], degrees, names)
+    drawn = {"sums.strips": strips, "sums.plane": plane}
+    columns = [
+        (b.Note(view.t(name)), b.Chart(name, draw, view.t(name))) for name, draw in drawn.items()
+    ]
+    yield b.Columns(columns, (3, 2))
+
+
+def _every(view: View, found: Sums) -> Iterator[b.Block]:
+    """The angles at every position."""
+    places = range(len(found.token))
+    angles = [[found.angle(place) for place in places], [found.turned(place) for place in places]]
+    names = [view.t("sums.angle_between"), view.t("sums.angle_turned")]
+    titles = view.axes("sums.place", "sums.degrees")
+    yield b.Note(view.t("sums.angles"))
+    draw = partial(
+        lines, np.array(places), np.array(angles), names, height=240, points=True, **titles
+    )
+    yield b.Chart("sums.angles", draw, view.t("sums.angles"))
+
+
+def _concatenated(view: View, answer: Summed) -> Iterator[b.Block]:
+    """The cost of concatenation, and how separable both parts are in the sum."""
+    yield b.Title(view.t("sums.why"))
+    yield b.Prose(view.t("sums.why_lead"))
+    config = view.loaded.config
+    counted, d = widths(config), config.d_model
+    head = [view.t(f"sums.{name}") for name in ("way", "width", "parameters", "more")]
+    rows = []
+    for key, width, total in (
+        ("sums.summed", d, counted.summed),
+        ("sums.mapped", d, counted.mapped),
+        ("sums.wide", 2 * d, counted.wide),
+    ):
+        more = f"+{percent(total / counted.summed - 1)}" if total > counted.summed else ""
+        rows.append((view.t(key), f"{width:,}", f"{total:,}", more))
+    yield b.Table(head, rows)
+    space = answer.room
+    sizes = {"n": space.n, "of": space.of}
+    words = view.t("sums.both_sides", difference=number(answer.difference), **sizes)
+    if space.avoided is not None:
+        shares = {"share": percent(space.share), "chance": percent(space.by_chance)}
+        words += " " + view.t("sums.apart" if space.avoided else "sums.not_apart", **shares)
+    yield b.Sentence("concatenated", words)
+
+
+EXHIBIT = Exhibit(compute, show)

@@ -1,0 +1,133 @@
+"""Sinusoidal positions: the table that is added, its waves, and its dot products."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.positions import encoding as numbers
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import titled
+from explorer.exhibits.positions.choices import MOST_DIMS, PositionsChoices
+from explorer.exhibits.view import View
+from explorer.figures.positions import encoding as figures
+from explorer.numbers import digits
+
+STOPS = {
+    "base": (10, 100, 1_000, 10_000, 100_000, 1_000_000),
+    "width": (8, 16, 32, 64, 128, 256, 512),
+    "length": (16, 32, 64, 128, 256),
+}
+BASE, WIDTH, LENGTH = 10_000, 64, 64
+RIPPLE = 0.05
+"""Rises below this share of a curve's range count as ripples."""
+
+
+def table_size(base: int | None, width: int | None, length: int | None) -> dict[str, int]:
+    """The chosen size of the table, with the usual values for what was not chosen."""
+    return {
+        "base": BASE if base is None else base,
+        # A sine and its cosine share a frequency, so an odd width from a link loses its last one.
+        "width": WIDTH if width is None else max(2, width // 2 * 2),
+        "length": LENGTH if length is None else length,
+    }
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The table, waves and wavelengths of some dimensions, and dot products by distance."""
+    made = view.choices(PositionsChoices)
+    size = table_size(made.base, made.width, made.length)
+    base, width, length = size.values()
+    yield b.Row([*_controls(view, size)], gap="medium")
+    encoding, turns = numbers.table(length, width, base), numbers.wavelengths(width, base)
+    words: dict[str, Any] = {"words": view.words("figures.positions")}
+    said = {"fast": f"{turns[0]:.1f}", "last": width - 2, "slow": f"{turns[-1]:,.0f}"}
+    yield b.Sentence("table", view.t("positions.reading", **said))
+    draw = partial(figures.table, encoding, **words)
+    yield b.Chart("positions.table", draw, view.t("positions.table"))
+    dims = _dimensions(view, width)
+    waves: b.Block = b.Hint(view.t("positions.no_dims"))
+    if dims:
+        draw = partial(figures.waves, encoding, dims, **words)
+        waves = b.Chart("positions.waves", draw, view.t("positions.waves"))
+    n_ctx = view.loaded.config.n_ctx
+    draw = partial(figures.wavelengths, turns, n_ctx=n_ctx, marked=dims, **words)
+    by_width = titled(view, "positions.wavelengths", draw, note="note")
+    yield b.Columns(((_pick_dims(view, width, dims), waves), by_width))
+    yield from _distances(view, encoding, words)
+    yield b.Formula(
+        (
+            r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad "
+            r"\theta_i = \mathrm{base}^{-2i/d},\quad \lambda_i = 2\pi/\theta_i",
+            r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
+        ),
+        view.t("positions.formula"),
+    )
+    yield b.Code((numbers.table, numbers.wavelengths, numbers.dot_by_distance))
+    wavelengths = [round(float(turn), 2) for turn in turns]
+    names = [view.t(f"positions.{name}") for name in ("dimension", "wavelength")]
+    columns = dict(zip(names, (range(width), wavelengths), strict=True))
+    yield b.Numbers(lambda: columns)
+
+
+def _controls(view: View, size: dict[str, int]) -> Iterator[b.Block]:
+    def change(name: str, value: int) -> b.Change:
+        return b.Change(lambda _: {name: value})
+
+    for name, stops in STOPS.items():
+        key, ends = f"positions.{name}", (stops[0], stops[-1])
+        act = partial(change, name)
+        yield b.Slider(key, view.t(key), *ends, size[name], act, stops=stops, width=220)
+    config = view.loaded.config
+    if config.positions == "sinusoidal":
+        own = {"base": int(config.rope_base), "width": config.d_model}
+        same = own.items() <= size.items()
+        words = view.t("positions.own")
+        yield b.Button("positions.own", words, b.Change(lambda _: own), disabled=same)
+
+
+def _dimensions(view: View, width: int) -> list[int]:
+    """The dimensions whose waves are drawn; defaults to four for every width."""
+    proposed = tuple(sorted({int(share * width) // 2 * 2 for share in (0, 0.125, 0.25, 0.5)}))
+    dims = view.choices(PositionsChoices).dims
+    return [dim for dim in (proposed if dims is None else dims) if dim < width]
+
+
+def _pick_dims(view: View, width: int, dims: list[int]) -> b.Several:
+    return b.Several(
+        f"positions.dims.{width}",
+        view.t("positions.waves"),
+        range(width),
+        dims,
+        lambda dim: view.t("positions.dim", dim=dim),
+        lambda chosen: b.choose(dims=tuple(chosen)),
+        MOST_DIMS,
+    )
+
+
+def _distances(view: View, encoding: np.ndarray, words: dict[str, Any]) -> Iterator[b.Block]:
+    mean = numbers.dot_by_distance(encoding).mean
+    names = [view.t("positions.dot")]
+    dot = partial(figures.dot_by_distance, np.arange(len(mean)), mean[None], names, **words)
+    gram = partial(figures.gram, numbers.gram(encoding), **words)
+    yield b.Columns(
+        (
+            titled(view, "positions.dot", dot, note="note"),
+            titled(view, "positions.gram", gram, note="note"),
+        )
+    )
+    low, top, rise = numbers.largest_rise(mean)
+    values = {"zero": f"{mean[0]:.1f}", "one": f"{mean[1]:.1f}"}
+    if rise == 0:
+        yield b.Sentence("falls", view.t("positions.falls", **values))
+    elif rise < RIPPLE * np.ptp(mean):
+        yield b.Sentence("falls", view.t("positions.ripples", ripple=digits(rise), **values))
+    else:
+        ends = {"low": f"{mean[low]:.1f}", "high": f"{mean[top]:.1f}"}
+        rises = view.t("positions.rises", distance=low, top=top, **ends, **values)
+        yield b.Sentence("rises", rises)
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,50 @@
+"""The outputs for original and shuffled order, with and without positions."""
+
+from collections.abc import Generator, Iterator
+
+from explorer.analysis.positions.order import FourTexts, four_texts, reading_stream
+from explorer.exhibits import block as b
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.library import LoadedModel
+from explorer.runs.edits import CellEdit, Edit, MaskSize
+from models.rows import Stream
+
+
+def compute(
+    loaded: LoadedModel, text: str, shuffle: int | None, edits: tuple[Edit, ...], stream: Stream
+) -> Generator[tuple[int, int], bool, FourTexts | None]:
+    """The four texts if the shuffled sequence is the one that is read. Raises InputProblem."""
+    if stream != reading_stream(loaded):
+        return None
+    return (yield from four_texts(loaded, text, 1 if shuffle is None else shuffle, edits))
+
+
+def show(texts: FourTexts | None, view: View) -> Iterator[b.Block]:
+    """A table of the texts, and what follows from it."""
+    if texts is None:
+        return
+    yield b.Title(view.t("positions.texts"))
+    rows = [
+        (view.t("positions.as_is"), texts.in_order, texts.shuffled),
+        (view.t("positions.without"), texts.in_order_without, texts.shuffled_without),
+    ]
+    without = view.loaded.config.position_type.acts == "nothing"
+    if without:
+        rows = rows[1:]
+    head = ("", view.t("positions.in_order"), view.t("positions.shuffled"))
+    yield b.Table(head, [(name, escape(one), escape(two)) for name, one, two in rows], "lll")
+    if rows[0][1] == rows[0][2] and not without:
+        yield b.Offer("shuffle")
+    causal = reading_stream(view.loaded) == "tgt" and view.own_role == "decoder"
+    ordered = any(isinstance(edit, MaskSize | CellEdit) for edit in view.trace.edits)
+    if texts.in_order_without != texts.shuffled_without:
+        key = "positions.texts_differ" if causal else "positions.texts_edited"
+    else:
+        key = "positions.texts_alike" if causal or ordered else "positions.texts_same"
+    yield b.Note(view.t(key))
+    yield b.Code((four_texts,))
+
+
+EXHIBIT = Exhibit(compute, show, working="positions.writing")
