@@ -66,6 +66,16 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_heavy": "name",
         "heavy_tokenizer": "limit megabytes",  # seconds
         "upload_gone": "name",  # of another session, or deleted
+        # a picture
+        "picture_bytes": "name limit size",
+        "picture_kind": "name found",  # the format
+        "picture_moves": "name",
+        "picture_large": "name size limit",  # width and height, and millions of pixels
+        "picture_small": "name size limit",  # pixels of a side
+        "picture_colours": "name found",  # the mode
+        "picture_damaged": "name",
+        "picture_blank": "name",
+        "picture_heavy": "name",
         # a training
         "training_model": "reason",
         "training_large": "count limit",

@@ -5,6 +5,7 @@ as long as the model exists (`sandbox/tokenizing.py`). The app itself reads only
 weights, as safetensors, and small JSON files of bounded size.
 """
 
+import base64
 import json
 import os
 import re
@@ -15,10 +16,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from explorer.library import LoadedModel, open_model
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.sandbox.apart import Apart, Away
 from explorer.sandbox.tokenizing import read_apart
+from models.pictures import written
+from models.pictures.patches import Picture
 from models.tokenizer import reading_by
 
 VARIABLE = "HEADLIGHT_UPLOADS"
@@ -27,6 +32,8 @@ MOST_BYTES = 64_000_000
 """Maximum size of a zip."""
 MOST_UNPACKED = 2 * MOST_BYTES
 """Maximum size of all files in it that are read. Weights hardly compress."""
+MOST_PICTURE = 8_000_000
+"""Maximum size of a picture file in bytes."""
 PATIENCE = 120.0
 """Seconds to wait for a zip, unpacked by a low-priority process limited to 20 s of CPU time."""
 
@@ -81,3 +88,28 @@ def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
     if said:
         key, values = said.pop("key"), {"name": name, "limit": MOST_UNPACKED, **said}
         raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
+
+
+def open_picture(name: str, file: BinaryIO, picture: Picture, away: Away = nullcontext) -> str:
+    """An uploaded PNG or JPEG as the text that stands for it (`models.pictures.written`).
+
+    Raises InputProblem `picture_…`.
+    """
+    if (size := file.seek(0, os.SEEK_END)) > MOST_PICTURE:
+        raise InputProblem("picture_bytes", name=name, limit=MOST_PICTURE, size=size)
+    file.seek(0)
+    reader = Apart("picturing")
+    with tempfile.NamedTemporaryFile(prefix="headlight-") as held:
+        shutil.copyfileobj(file, held)
+        held.flush()
+        asked = {"file": held.name, "height": picture[0], "width": picture[1]}
+        try:
+            reply = reader.ask(json.dumps(asked).encode(), PATIENCE, away)
+        finally:
+            reader.end()
+    said = {"key": "picture_heavy"} if reply is None else json.loads(reply)
+    if "grey" not in said:
+        key, values = said.pop("key"), {"name": name, **said}
+        raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
+    grey = np.frombuffer(base64.b64decode(said["grey"]), np.uint8)
+    return written(grey.reshape(picture[:2]))

@@ -62,6 +62,7 @@ from explorer.training.setup import OPTIONS as CHOICES
 from explorer.ui.sidebar.languages import SHORT
 from models.hooks import ROLES
 from models.marks import Marks
+from models.pictures.faces import FACES
 from models.refusals import REFUSALS
 from models.training.home import asset
 
@@ -246,6 +247,8 @@ MADE = {
         for page in PAGES
         if hasattr(page.choices, "parts")
     },
+    "components.picture": words_of("picture"),
+    "source.faces": set(FACES),
     "components.heads_view": words_of("heads_view"),
     "components.mask_matrix": words_of("mask_matrix"),
     "components.matrices": words_of("matrices"),

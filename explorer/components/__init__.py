@@ -15,6 +15,7 @@ from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
 from explorer.components.matrices import Panel, matrices
 from explorer.components.mount import index_of, inside
+from explorer.components.picture import picture, sent_drawing, sent_patch
 from explorer.components.pulse import is_due, pulse
 from explorer.components.token_strip import token_strip
 from explorer.components.tree_view import TreeNode, sent_node, tree_view
@@ -48,10 +49,13 @@ __all__ = [
     "matrices",
     "pack_batch_rows",
     "pack_cache_view",
+    "picture",
     "pulse",
     "sent_cell",
     "sent_choice",
+    "sent_drawing",
     "sent_node",
+    "sent_patch",
     "sent_scene",
     "sent_selection",
     "stroke_of",

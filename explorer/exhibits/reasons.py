@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool
 
-from explorer.runs.edits import USUAL_MASKS, CellEdit, MaskPart, SizePart
+from explorer.runs.edits import USUAL_MASKS, CellEdit, KeyHidden, MaskPart, SizePart
 from explorer.runs.interventions import concerns, covers, mask_of, rules_in_force, sizes_at
 from explorer.runs.trace import Trace
 
@@ -114,6 +114,8 @@ def blocked_by(trace: Trace, site: str) -> np.ndarray:
 def _edited(trace: Trace, site: str, opened: bool) -> Cells:
     """The cells of a site whose last edit opened (shut) them."""
     last = np.zeros(trace.mask(site).shape, dtype=np.int8)  # 0: none, 1: opened, -1: closed
+    hidden = [edit for edit in trace.edits if isinstance(edit, KeyHidden)]
+    last[..., [e.key for e in hidden if e.stream == trace.site(site).key_stream]] = -1
     for edit in trace.edits:
         if isinstance(edit, CellEdit) and covers(edit, trace.site(site)):
             heads = slice(None) if edit.head is None else edit.head

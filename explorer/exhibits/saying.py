@@ -11,7 +11,7 @@ from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.view import View
 from explorer.figures.theme import isolated
 from explorer.library import LoadedModel
-from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
+from explorer.runs.edits import CellEdit, Edit, HeadOff, KeyHidden, MaskSize, MaskSwitch
 from models.hooks import AttentionSite
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -73,6 +73,8 @@ def name_edit(view: View, edit: Edit) -> str:
                 layer=site.layer + 1,
                 head=head + 1,
             )
+        case KeyHidden(stream, key):
+            return view.t("edits.hidden", token=escape(view.trace.str_tokens(stream)[key]))
         case CellEdit(_, _, query, key, is_open):
             state = "cell_open" if is_open else "cell_shut"
             return view.t(f"edits.{state}", query=query, key=key)

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Literal, get_args
 
 from explorer.problems import InputProblem
+from models.rows import Stream
 
 MaskPart = Literal["pad_keys", "pad_queries", "causal", "cross_pad"]
 USUAL_MASKS: dict[MaskPart, bool] = {
@@ -70,7 +71,15 @@ class CellEdit:
     open: bool
 
 
-Edit = MaskSwitch | MaskSize | HeadOff | CellEdit
+@dataclass(frozen=True)
+class KeyHidden:
+    """One token of a sequence hidden as a key from every query, at every site that reads it."""
+
+    stream: Stream
+    key: int
+
+
+Edit = MaskSwitch | MaskSize | HeadOff | CellEdit | KeyHidden
 
 
 def about_masks(edit: Edit) -> bool:
@@ -110,6 +119,8 @@ def _format(edit: Edit) -> str:
             return f"{part}-{size}"
         case HeadOff(site, head):
             return f"head-{site}-{head}"
+        case KeyHidden(stream, key):
+            return f"hide-{stream}-{key}"
     raise TypeError(f"{edit} has no text of its own")
 
 
@@ -132,6 +143,8 @@ def _parse(text: str) -> tuple[Edit, ...]:
             return (MaskSize(part, int(size)),)
         case ["head", site, head] if _SITE.fullmatch(site) and _COUNT.fullmatch(head):
             return (HeadOff(site, int(head)),)
+        case ["hide", ("src" | "tgt") as stream, key] if _COUNT.fullmatch(key):
+            return (KeyHidden(stream, int(key)),)
         case ["cell", site, head, query, key, state]:  # as links once said it
             return _cells(text, site, head, state, [f"{query}.{key}"])
         case ["cells", site, head, state, *places] if places:

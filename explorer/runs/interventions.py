@@ -15,6 +15,7 @@ from explorer.runs.edits import (
     CellEdit,
     Edit,
     HeadOff,
+    KeyHidden,
     MaskPart,
     MaskSize,
     MaskSwitch,
@@ -98,6 +99,10 @@ def fits(edit: Edit, sites: Sequence[AttentionSite], n_src: int, n_tgt: int) -> 
     """Whether a run with these sequence lengths has the site, head or cell that the edit names."""
     if isinstance(edit, MaskSwitch | MaskSize):
         return any(concerns(edit.part, site) for site in sites)
+    sizes = {"src": n_src, "tgt": n_tgt}
+    if isinstance(edit, KeyHidden):
+        known = any(site.key_stream == edit.stream for site in sites)
+        return known and edit.key < sizes[edit.stream]
     if isinstance(edit, CellEdit):
         site = next((site for site in sites if covers(edit, site)), None)
     else:
@@ -106,7 +111,6 @@ def fits(edit: Edit, sites: Sequence[AttentionSite], n_src: int, n_tgt: int) -> 
         return False
     if isinstance(edit, HeadOff):
         return True
-    sizes = {"src": n_src, "tgt": n_tgt}
     return 0 <= edit.query < sizes[site.query_stream] and 0 <= edit.key < sizes[site.key_stream]
 
 
@@ -129,13 +133,15 @@ def edit_functions(
             isinstance(e, MaskSwitch | MaskSize) and concerns(e.part, site) for e in edits
         )
         cells = [e for e in edits if isinstance(e, CellEdit) and covers(e, site)]
-        if switched or cells:
+        hidden = [e.key for e in edits if isinstance(e, KeyHidden) and e.stream == site.key_stream]
+        if switched or cells or hidden:
             functions[site.hook("mask")] = partial(
                 _edited_mask,
                 site=site,
                 rules=rules_in_force(edits) if switched else None,
                 sizes=sizes_at(site, edits),
                 cells=cells,
+                hidden=hidden,
                 query_valid=valid[site.query_stream],
                 key_valid=valid[site.key_stream],
             )
@@ -152,10 +158,12 @@ def _edited_mask(
     rules: dict[MaskPart, bool] | None,
     sizes: Sizes,
     cells: Sequence[CellEdit],
+    hidden: Sequence[int],
     query_valid: Tensor | None,
     key_valid: Tensor | None,
 ) -> Tensor:
-    """The mask [batch, head, query, key] rebuilt from the rules, then with cells set."""
+    """The mask [batch, head, query, key] rebuilt from the rules, without the hidden keys, then with
+    cells set."""
     _, n_heads, n_query, n_key = mask.shape
     if rules is not None:
         if query_valid is None:
@@ -163,8 +171,10 @@ def _edited_mask(
         if key_valid is None:
             key_valid = torch.ones(1, n_key, dtype=torch.bool)
         mask = mask_of(site, rules, query_valid, key_valid, sizes).expand(mask.shape)
-    if cells:
+    if cells or hidden:
         mask = mask.clone()  # the model's own is shared by all sites, and may be a broadcast view
+    if hidden:
+        mask[..., [key for key in hidden if key < n_key]] = False
     for cell in cells:
         heads = range(n_heads) if cell.head is None else [cell.head]
         if 0 <= cell.query < n_query and 0 <= cell.key < n_key and max(heads) < n_heads:

@@ -108,13 +108,14 @@ class Trace:
 
     def query_tokens(self, site: str) -> tuple[str, ...]:
         """The tokens on the query axis of a site."""
-        return self._tokens(self.site(site).query_stream)
+        return self.str_tokens(self.site(site).query_stream)
 
     def key_tokens(self, site: str) -> tuple[str, ...]:
         """The tokens on the key axis of a site."""
-        return self._tokens(self.site(site).key_stream)
+        return self.str_tokens(self.site(site).key_stream)
 
-    def _tokens(self, stream: str) -> tuple[str, ...]:
+    def str_tokens(self, stream: str) -> tuple[str, ...]:
+        """The labels of the tokens of a sequence."""
         return self.src_str_tokens if stream == "src" else self.tgt_str_tokens
 
 

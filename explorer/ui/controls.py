@@ -29,7 +29,7 @@ from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
 from explorer.glossary import terms_in
 from explorer.numbers import percent
-from explorer.runs.edits import CellEdit, format_edits
+from explorer.runs.edits import CellEdit, KeyHidden, format_edits
 from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
@@ -314,12 +314,13 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
 
 
 def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
-    cells = [edit for edit in view.trace.edits if isinstance(edit, CellEdit)]
-    single = len(cells) <= MOST_NAMED_CELLS
-    shown = [edit for edit in view.trace.edits if single or not isinstance(edit, CellEdit)]
-    named = [f"**{name_edit(view, edit)}**" for edit in shown]
-    if not single:
-        named.append(f"**{view.t('edits.cells', count=len(cells))}**")
+    shown, counted = list(view.trace.edits), []
+    for kind, words in ((CellEdit, "edits.cells"), (KeyHidden, "edits.all_hidden")):
+        alike = [edit for edit in shown if isinstance(edit, kind)]
+        if len(alike) > MOST_NAMED_CELLS:
+            shown = [edit for edit in shown if not isinstance(edit, kind)]
+            counted.append(f"**{view.t(words, count=len(alike))}**")
+    named = [*(f"**{name_edit(view, edit)}**" for edit in shown), *counted]
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
     if view.trace.ignored_edits:

@@ -45,8 +45,15 @@ def places(picture: Picture) -> list[str]:
     return [f"{row + 1},{column + 1}" for column in range(columns) for row in range(rows)]
 
 
+def written(grey: np.ndarray) -> str:
+    """A picture, uint8 [height, width], as text, with 16 grey levels."""
+    codes = np.rint(grey.astype(np.float64) * (LEVELS - 1) / 255).astype(np.uint8).ravel()
+    packed = zlib.compress((16 * codes[0::2] + codes[1::2]).astype(np.uint8).tobytes(), 9)
+    return ADDRESS + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+
+
 def read_written(text: str, picture: Picture) -> np.ndarray:
-    """A picture from its text. Raises Refusal `no_picture` for any other text."""
+    """The inverse of `written`. Raises Refusal `no_picture` for any other text."""
     height, width = picture[:2]
     code = text.removeprefix(ADDRESS)
     try:

@@ -6,7 +6,7 @@ import pytest
 from explorer import text
 from explorer.library import open_model
 from explorer.runs.trace import Trace, trace
-from models.pictures import letter_patches, split_face
+from models.pictures import letter_patches, picture_of, split_face, written
 from models.pictures.faces import FACES
 
 WORDS = ("Brown", "attention", "Head", "quick", "juMP5", "2026", "wizard", "Lkz")
@@ -42,3 +42,10 @@ def test_the_row_that_writes_a_letter_looks_at_where_it_is_drawn(read: dict[str,
     best = np.mean(shares, axis=0)  # [layer, head]
     assert best.max() >= 0.9
     assert np.mean(even) < 0.2
+
+
+def test_a_picture_written_as_text_is_read_as_the_picture() -> None:
+    loaded = open_model("reader")
+    code = written(picture_of("Brown @serif", loaded.config.picture))
+    assert len(code) < 1500
+    assert trace(loaded, code).output == "Brown"

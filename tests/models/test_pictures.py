@@ -16,6 +16,8 @@ from models.pictures import (
     picture_of,
     places,
     read_pictures,
+    read_written,
+    written,
 )
 from models.pictures.faces import FACES, drawn_word
 from models.refusals import Refusal
@@ -77,12 +79,20 @@ def test_every_face_draws_its_letters_apart_and_in_the_picture(face: str) -> Non
     assert touched.any(1).all()
 
 
+def test_a_picture_survives_as_text() -> None:
+    grey = picture_of("Wim", (24, 96, 12, 6))
+    again = read_written(written(grey), (24, 96, 12, 6))
+    assert np.abs(again.astype(int) - grey).max() <= 9
+
+
 @pytest.mark.parametrize(
     ("text", "key"),
     [
         ("picture:", "no_picture"),
         ("picture:~~~", "no_picture"),
         ("picture:" + "A" * 400, "no_picture"),
+        (written(np.zeros((2, 2), np.uint8)), "no_picture"),
+        (written(np.zeros((2000, 2000), np.uint8)), "no_picture"),
         ("hello @papyrus", "no_face"),
         ("a" * 25, "long_word"),
     ],

@@ -29,6 +29,7 @@ from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
 from explorer.ui.page import fragment
 from explorer.ui.share import shared
+from explorer.ui.source import pick_source
 from explorer.ui.stage import hero, stage
 from models.attention import attend
 
@@ -44,6 +45,7 @@ AGGREGATES = {
 def render(view: View) -> None:
     """Draw the page."""
     controls.opening(view, "heads")
+    pick_source(view, "heads")
     _linked(view)
 
 

@@ -23,6 +23,7 @@ from explorer.ui.page import fragment
 from explorer.ui.problem import message
 from explorer.ui.share import shared
 from explorer.ui.sidebar import new_text, pick_language, shown_text
+from explorer.ui.source import pick_source
 from explorer.ui.uploads import models
 from models.strategies import Greedy, Strategy
 
@@ -47,6 +48,7 @@ def _picture(view: View) -> None:
         session.change(door=SHUT)
         view = latest(view)
     _line(view)
+    pick_source(view, "start")
     with shared(view, "start"):
         _drawn(view)
 

@@ -1,0 +1,114 @@
+import { fit, hatching } from "./canvas.js";
+import { choice, el, rebuild, redraws } from "./dom.js";
+import { css, followTheme, rgb } from "./palette.js";
+import { unpack } from "./payload.js";
+
+const FINE = 8; // pixels of the drawing per pixel that the model reads
+const PEN = 2.4 * FINE;
+
+/** The picture that a model reads, in patches: a click hides a patch, or a pen writes on it. */
+export default function ({ parentElement, data, setTriggerValue }) {
+  const root = parentElement.querySelector(".hl");
+  const { head, arrays } = unpack(data);
+  const { words, rows, columns } = head;
+  const [height, width] = [rows * head.high, columns * head.wide];
+  const theme = followTheme(root);
+  const mode = root.mode ?? "hide";
+
+  const sheet = el("canvas"); // the ink, white where there is paper, as fine as a pen needs
+  [sheet.width, sheet.height] = [width * FINE, height * FINE];
+  const pen = sheet.getContext("2d", { willReadFrequently: true });
+  const small = el("canvas");
+  [small.width, small.height] = [width, height];
+  const image = small.getContext("2d").createImageData(width, height);
+  arrays.grey.forEach((ink, at) => image.data.set([255 - ink, 255 - ink, 255 - ink, 255], 4 * at));
+  small.getContext("2d").putImageData(image, 0, 0);
+  pen.imageSmoothingEnabled = false; // raw pixels, as the model gets them
+  pen.drawImage(small, 0, 0, sheet.width, sheet.height);
+
+  const frame = el("div", "frame");
+  const canvas = el("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", words.label);
+  const patches = el("div", "patches");
+  patches.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
+  for (let row = 0; row < rows; row += 1) for (let column = 0; column < columns; column += 1) {
+    const index = column * rows + row; // column by column, as the model reads them
+    const button = el("button");
+    button.type = "button";
+    button.dataset.at = "patch" + index;
+    button.title = `${words.patch} ${head.tokens[index]}`;
+    button.setAttribute("aria-label", button.title);
+    button.setAttribute("aria-pressed", String(head.hidden.includes(index)));
+    button.addEventListener("click", () => setTriggerValue("hidden", index));
+    patches.append(button);
+  }
+  frame.append(canvas, patches);
+
+  const clear = el("button", "clear", words.clear);
+  clear.type = "button";
+  clear.dataset.at = "clear";
+  clear.addEventListener("click", () => {
+    pen.fillStyle = "#fff";
+    pen.fillRect(0, 0, sheet.width, sheet.height);
+    draw(root.clientWidth);
+  });
+  const bar = el("div", "bar-row");
+  bar.append(choice("mode", words.mode, [["hide", words.hide], ["draw", words.draw]], mode, become), clear);
+
+  function become(next) {
+    root.mode = next;
+    frame.classList.toggle("drawing", next === "draw");
+    clear.hidden = next !== "draw";
+  }
+
+  let scale = 1;
+  function draw(wide) {
+    const side = Math.min(wide, 576);
+    scale = side / width;
+    const context = fit(canvas, side, height * scale);
+    frame.style.width = side + "px";
+    context.imageSmoothingEnabled = false;
+    context.drawImage(sheet, 0, 0, side, height * scale);
+    const [x, y] = [head.wide * scale, head.high * scale];
+    context.fillStyle = hatching(context, theme.get("blocked"), theme.get("hatch"));
+    head.hidden.forEach((index) => context.fillRect(Math.floor(index / rows) * x, (index % rows) * y, x, y));
+    context.strokeStyle = css(rgb(theme.get("accent")), 0.25);
+    context.lineWidth = 1;
+    context.beginPath();
+    for (let column = 1; column < columns; column += 1) { context.moveTo(column * x, 0); context.lineTo(column * x, height * scale); }
+    for (let row = 1; row < rows; row += 1) { context.moveTo(0, row * y); context.lineTo(side, row * y); }
+    context.stroke();
+  }
+
+  let from = null;
+  const at = ({ offsetX, offsetY }) => [offsetX / scale * FINE, offsetY / scale * FINE];
+  canvas.onpointerdown = (event) => { canvas.setPointerCapture(event.pointerId); from = at(event); stroke(from); };
+  canvas.onpointermove = (event) => { if (from) stroke(at(event)); };
+  canvas.onpointercancel = () => { from = null; };
+  canvas.onpointerup = () => { if (from) { from = null; setTriggerValue("drawn", read()); } };
+
+  function stroke(to) {
+    Object.assign(pen, { lineWidth: PEN, lineCap: "round", strokeStyle: "#000" });
+    pen.beginPath();
+    pen.moveTo(...from);
+    pen.lineTo(to[0] + 0.01, to[1]);
+    pen.stroke();
+    from = to;
+    draw(root.clientWidth);
+  }
+
+  /** The drawing as the model reads it: the mean ink of each pixel, as base64. */
+  function read() {
+    const { data: fine } = pen.getImageData(0, 0, sheet.width, sheet.height);
+    const sums = new Float32Array(width * height);
+    for (let y = 0; y < sheet.height; y += 1) for (let x = 0; x < sheet.width; x += 1) {
+      sums[Math.floor(y / FINE) * width + Math.floor(x / FINE)] += 255 - fine[4 * (y * sheet.width + x)];
+    }
+    return btoa(String.fromCharCode(...Uint8Array.from(sums, (sum) => Math.round(sum / FINE ** 2))));
+  }
+
+  become(mode);
+  rebuild(root, bar, frame);
+  return redraws(root, draw);
+}

@@ -1,0 +1,88 @@
+"""The picture that a model reads, cut into patches: hide some, or draw another one."""
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.components.mount import inside, sent, view
+from explorer.components.payload import Words, check_length, check_words, pack
+from explorer.figures.theme import show
+
+WORDS = ("label", "mode", "hide", "draw", "clear", "patch")
+"""The words that the view shows, by the names under which the caller passes them."""
+Sizes = tuple[int, ...]
+"""Height and width in pixels, of the picture and of its patches."""
+
+
+def picture(
+    grey: NDArray[np.uint8],
+    sizes: Sizes,
+    *,
+    tokens: Sequence[str],
+    hidden: Sequence[int],
+    key: str,
+    on_drawn: Callable[[], None],
+    on_hidden: Callable[[], None],
+    words: Words,
+) -> None:
+    """Show a picture, uint8 [height, width], 255 where the ink is, with some patches hidden.
+
+    `tokens` are the labels of its patches, in the model's order. `on_drawn` is called after a
+    stroke (`sent_drawing`), `on_hidden` after a click on a patch (`sent_patch`).
+    """
+    data = pack_picture(grey, sizes, tokens=tokens, hidden=hidden, words=words)
+    view("picture")(key=key, data=data, on_drawn_change=on_drawn, on_hidden_change=on_hidden)
+
+
+def sent_drawing(key: str, sizes: Sizes) -> NDArray[np.uint8] | None:
+    """The picture just drawn, uint8 [height, width]; None if there is none of this size."""
+    return drawing_of(sent(key, "drawn"), sizes)
+
+
+def drawing_of(given: Any, sizes: Sizes) -> NDArray[np.uint8] | None:
+    """Validate a drawing sent by the browser."""
+    height, width = sizes[:2]
+    if not isinstance(given, str) or len(given) > 2 * height * width:
+        return None
+    try:
+        data = base64.b64decode(given, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if len(data) != height * width:
+        return None
+    return np.frombuffer(data, np.uint8).reshape(height, width)
+
+
+def sent_patch(key: str, n_patches: int) -> int | None:
+    """The patch just clicked, in the model's order."""
+    return inside(sent(key, "hidden"), n_patches)
+
+
+def pack_picture(
+    grey: NDArray[np.uint8],
+    sizes: Sizes,
+    *,
+    tokens: Sequence[str],
+    hidden: Sequence[int],
+    words: Words,
+) -> bytes:
+    """Pack the payload of `picture`. Raises ValueError if the sizes disagree."""
+    height, width, high, wide = sizes
+    rows, columns = height // high, width // wide
+    check_length("tokens", len(tokens), rows * columns, "patches")
+    if grey.shape != (height, width):
+        raise ValueError(f"grey has shape {grey.shape}, expected {(height, width)}")
+    head = {
+        "rows": rows,
+        "columns": columns,
+        "high": high,
+        "wide": wide,
+        "tokens": [show(token) for token in tokens],
+        "hidden": list(hidden),
+        "words": check_words(WORDS, words),
+    }
+    return pack(head, grey=grey)

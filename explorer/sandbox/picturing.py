@@ -1,0 +1,110 @@
+"""The process that decodes an uploaded picture: one line of JSON in, one out.
+
+Decoders are the part of a server that a stranger's file attacks first, so they run here, under the
+limits of `bounds`, and only for two formats. Sizes are checked before any pixel is decoded.
+"""
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from explorer.sandbox.bounds import allow, bounded
+from explorer.sandbox.unpacking import RefusedError
+
+ROOM = 400_000_000
+"""Memory limit in bytes: the largest picture as RGBA is 64 MB, and is copied a few times."""
+SECONDS = 10
+MOST_PIXELS = 16_000_000
+LEAST_SIDE = 8
+FORMATS = ("PNG", "JPEG")
+MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
+INK = 96
+"""Grey level from which a pixel counts as ink, after the contrast was stretched to 0 to 255."""
+FILLED = 0.7
+"""Share of the height that the writing fills; the words trained on have this size."""
+
+
+def grey_of(file: Path, height: int, width: int) -> np.ndarray:
+    """The writing in a picture file, centred, uint8 [height, width], 255 where the ink is.
+
+    Raises RefusedError `picture_…`.
+    """
+    Image.MAX_IMAGE_PIXELS = None  # the limit below is lower, and refuses instead of warning
+    try:
+        with Image.open(file, formats=[*FORMATS, "GIF", "BMP", "WEBP", "TIFF"]) as image:
+            _check(image)
+            image.load()
+            grey = _grey(image)
+    except RefusedError:
+        raise
+    except UnidentifiedImageError as error:
+        raise RefusedError("picture_kind", found="?") from error
+    except Exception as error:  # each decoder has its own errors
+        raise RefusedError("picture_damaged") from error
+    return fitted(grey, height, width)
+
+
+def _check(image: Any) -> None:
+    """Raise RefusedError for a picture that is not decoded."""
+    if image.format not in FORMATS:
+        raise RefusedError("picture_kind", found=image.format)
+    if getattr(image, "is_animated", False):
+        raise RefusedError("picture_moves")
+    if image.width * image.height > MOST_PIXELS:
+        size = f"{image.width:,} × {image.height:,}"
+        raise RefusedError("picture_large", size=size, limit=MOST_PIXELS // 10**6)
+    if min(image.size) < LEAST_SIDE:
+        size = f"{image.width} × {image.height}"
+        raise RefusedError("picture_small", size=size, limit=LEAST_SIDE)
+    raw = str(image.tile[0].args if image.tile else "")
+    if image.mode not in MODES or "16" in raw:
+        raise RefusedError("picture_colours", found="16 bit" if "16" in raw else image.mode)
+
+
+def _grey(image: Any) -> np.ndarray:
+    """Grey levels, 255 where the ink is: dark on light, or light on dark, whatever the paper is."""
+    image = ImageOps.exif_transpose(image).convert("RGBA")
+    paper = Image.new("RGBA", image.size, "white")
+    grey = np.asarray(Image.alpha_composite(paper, image).convert("L")).astype(np.float64)
+    edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
+    ink = np.abs(grey - np.median(edge))
+    if ink.max() < 16:
+        raise RefusedError("picture_blank")
+    return np.asarray(255 * ink / ink.max())
+
+
+def fitted(ink: np.ndarray, height: int, width: int) -> np.ndarray:
+    """The part of a picture with ink, as large as fits into [height, width], in the middle."""
+    rows, columns = (np.flatnonzero((ink >= INK).any(axis)) for axis in (1, 0))
+    cut = ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    scale = min(FILLED * height / cut.shape[0], (width - 6) / cut.shape[1])
+    size = tuple(max(1, round(scale * side)) for side in cut.shape[::-1])
+    small = Image.fromarray(cut.astype(np.uint8)).resize(size, Image.Resampling.BOX)
+    page = Image.new("L", (width, height), 0)
+    page.paste(small, ((width - small.width) // 2, (height - small.height) // 2))
+    return np.asarray(page)
+
+
+def answered(file: str, height: int, width: int) -> dict[str, str | int]:
+    """The grey levels of a picture file as base64, or the key and values of a refusal."""
+    try:
+        return {"grey": base64.b64encode(grey_of(Path(file), height, width).tobytes()).decode()}
+    except RefusedError as refused:
+        return {"key": refused.key, **refused.values}
+
+
+def main() -> None:
+    """Answer one line."""
+    said = json.loads(sys.stdin.readline())
+    bounded(ROOM)
+    allow(SECONDS)
+    print(json.dumps(answered(**said)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

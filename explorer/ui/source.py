@@ -1,0 +1,111 @@
+"""What the encoder reads, where that is not text: a picture to type, draw, upload and hide."""
+
+import os
+from functools import partial
+
+import streamlit as st
+
+from explorer.components import picture, sent_drawing, sent_patch
+from explorer.engine.turns import waiting
+from explorer.exhibits.view import View
+from explorer.problems import InputProblem
+from explorer.runs.edits import KeyHidden
+from explorer.ui import session
+from explorer.ui.problem import show_problem
+from explorer.ui.sidebar import new_text
+from explorer.uploads import MOST_PICTURE, open_picture
+from models.pictures import ADDRESS, picture_of, written
+from models.pictures.faces import FACES, split_face
+from models.pictures.patches import Picture
+
+
+def pick_source(view: View, key: str) -> None:
+    """Show the picture that the model reads, and the ways to change it; nothing if it reads text.
+
+    A click on a patch hides it from all attention.
+    """
+    sizes = view.loaded.config.picture
+    if sizes is None:
+        return
+    hidden = [edit.key for edit in view.trace.edits if isinstance(edit, KeyHidden)]
+    left, right = st.columns([3, 2], gap="medium", vertical_alignment="center")
+    with left:
+        picture(
+            picture_of(view.text, sizes),
+            sizes,
+            tokens=view.trace.src_str_tokens,
+            hidden=hidden,
+            key=f"{key}.drawn",
+            on_drawn=partial(_draw, f"{key}.drawn", sizes),
+            on_hidden=partial(_hide, f"{key}.drawn", len(view.trace.src_tokens)),
+            words=view.words("components.picture"),
+        )
+    with right:
+        with st.container(horizontal=True, vertical_alignment="bottom", key=f"{key}.source"):
+            _word(view, key)
+            if os.name == "posix":  # elsewhere no process can be limited
+                _upload(view, key, sizes)
+        st.caption(view.t("source.hint"))
+        if (problem := st.session_state.pop(f"{key}.refused", None)) is not None:
+            show_problem(problem, view.lang)
+
+
+def _draw(key: str, sizes: Picture) -> None:
+    drawn = sent_drawing(key, sizes)
+    if drawn is not None:
+        new_text(written(drawn))
+
+
+def _hide(key: str, n_patches: int) -> None:
+    """Hide the clicked patch, or show it again."""
+    patch = sent_patch(key, n_patches)
+    if patch is None:
+        return
+    edit, edits = KeyHidden("src", patch), session.state().edits
+    kept = tuple(each for each in edits if each != edit)
+    session.change(edits=kept if edit in edits else (*edits, edit), step=None)
+
+
+def _word(view: View, key: str) -> None:
+    """The word to draw, read while it is typed, and its face."""
+    drawn = view.text.startswith(ADDRESS)
+    word, face = ("", next(iter(FACES))) if drawn else split_face(view.text)
+    names = {"word": f"{key}.word", "face": f"{key}.face"}
+
+    def change() -> None:
+        new_text(f"{st.session_state[names['word']]} @{st.session_state[names['face']]}")
+
+    if st.session_state.get(names["word"]) != word:  # any write overwrites letters just typed
+        st.session_state[names["word"]] = word
+    st.session_state[names["face"]] = face
+    with st.container(width=150):
+        st.text_input(view.t("source.word"), key=names["word"], live=True, on_change=change)
+    with st.container(width=140):
+        st.selectbox(
+            view.t("source.face"),
+            list(FACES),
+            format_func=lambda name: view.t(f"source.faces.{name}"),
+            key=names["face"],
+            on_change=change,
+        )
+
+
+def _upload(view: View, key: str, sizes: Picture) -> None:
+    name = f"{key}.upload"
+
+    def take() -> None:
+        given = st.session_state[name]
+        if given is None:
+            return
+        try:
+            new_text(open_picture(given.name, given, sizes, waiting))
+        except InputProblem as problem:
+            st.session_state[f"{key}.refused"] = problem
+
+    with st.popover(view.t("source.upload"), icon=":material/upload:"):
+        st.file_uploader(
+            view.t("source.upload_label", limit=MOST_PICTURE // 10**6),
+            key=name,
+            max_upload_size=MOST_PICTURE // 10**6,
+            on_change=take,
+        )

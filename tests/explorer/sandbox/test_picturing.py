@@ -1,0 +1,111 @@
+"""Uploaded pictures: what a separate process decodes, and what it refuses."""
+
+import io
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from explorer.library import open_model
+from explorer.problems import InputProblem
+from explorer.runs.trace import trace
+from explorer.sandbox.picturing import answered
+from explorer.text import LANGUAGES
+from explorer.ui.problem import message
+from explorer.uploads import open_picture
+from models.pictures.faces import drawn_word
+
+SIZES = (24, 96, 12, 6)
+
+
+def saved(image: Image.Image, form: str = "PNG", **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, form, **options)
+    return file.getvalue()
+
+
+def page(mode: str = "L", size: tuple[int, int] = (40, 20)) -> Image.Image:
+    image = Image.new(mode, size)
+    image.paste(Image.new(mode, (9, 9), "white" if mode != "I;16" else 60000), (5, 5))
+    return image
+
+
+def claiming(width: int, height: int) -> bytes:
+    """A PNG whose header claims a size that it does not have."""
+    data = bytearray(saved(page()))
+    data[16:24] = struct.pack(">II", width, height)
+    data[29:33] = struct.pack(">I", zlib.crc32(data[12:29]))
+    return bytes(data)
+
+
+FRAMES = [page(), page().transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
+FILM = {"save_all": True, "append_images": FRAMES[1:]}
+DEEP = np.stack([np.arange(800, dtype=">u2").reshape(20, 40)] * 3, -1)
+
+
+def sixteen_bits_of_rgb() -> bytes:
+    """A PNG with 16 bits per channel, which Pillow reads but does not write."""
+    rows = b"".join(b"\0" + row.tobytes() for row in DEEP)
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 40, 20, 16, 2, 0, 0, 0))]
+    chunks += [(b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    made = [
+        struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d)) for n, d in chunks
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(made)
+
+
+BAD: dict[str, tuple[str, Callable[[], bytes]]] = {
+    "gif": (
+        "picture_kind",
+        lambda: saved(FRAMES[0], "GIF", save_all=True, append_images=FRAMES[1:]),
+    ),
+    "moving": ("picture_moves", lambda: saved(FRAMES[0], save_all=True, append_images=FRAMES[1:])),
+    "text": ("picture_kind", lambda: b"hello"),
+    "nothing": ("picture_kind", lambda: b""),
+    "16 bits": ("picture_colours", lambda: saved(page("I;16"))),
+    "16 bits of RGB": ("picture_colours", sixteen_bits_of_rgb),
+    "CMYK": ("picture_colours", lambda: saved(page("CMYK"), "JPEG")),
+    "1 x 1": ("picture_small", lambda: saved(Image.new("L", (1, 1)))),
+    "100 megapixels": ("picture_large", lambda: claiming(10_000, 10_000)),
+    "4 gigapixels": ("picture_large", lambda: claiming(2**16, 2**16)),
+    "cut": ("picture_damaged", lambda: saved(page("RGB"), "JPEG")[:-60]),
+    "cut PNG": ("picture_damaged", lambda: saved(page("RGB", (400, 200)))[:-80]),
+    "blank": ("picture_blank", lambda: saved(Image.new("RGB", (40, 20), "white"))),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_picture_is_refused_in_words(name: str, tmp_path: Path) -> None:
+    key, made = BAD[name]
+    (tmp_path / "x.png").write_bytes(made())
+    said = answered(str(tmp_path / "x.png"), *SIZES[:2])
+    assert said.pop("key") == key
+    problem = InputProblem(key, **{"name": "scan", **said})
+    for lang in LANGUAGES:
+        assert "scan" in message(problem, lang)
+
+
+def test_a_scan_is_read_in_any_polarity_and_size() -> None:
+    loaded = open_model("reader")
+    ink = drawn_word("Brown @serif", 96, 384)[0]
+    scan = np.pad(255 - ink, 60, constant_values=255)
+    for grey, form in ((scan, "PNG"), (255 - scan, "JPEG")):
+        image = Image.fromarray(grey).convert("RGB")
+        assert (
+            trace(loaded, open_picture("a", io.BytesIO(saved(image, form)), SIZES)).output
+            == "Brown"
+        )
+
+
+def test_a_file_is_refused_by_its_size_before_any_process_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("explorer.uploads.MOST_PICTURE", 10)
+    monkeypatch.setattr("explorer.uploads.Apart", None)
+    with pytest.raises(InputProblem) as caught:
+        open_picture("a.png", io.BytesIO(bytes(11)), SIZES)
+    assert caught.value.key == "picture_bytes"

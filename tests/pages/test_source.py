@@ -1,0 +1,64 @@
+"""The picture that a model reads: typed, drawn or uploaded, with patches hidden."""
+
+import base64
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import streamlit as st
+from shown import Open, everything, link
+
+from explorer import library
+from explorer.exhibits.links import State
+from explorer.runs.edits import KeyHidden, parse_edits
+from explorer.ui import session, source
+from models.pictures.faces import drawn_word
+
+SHELF = library.CHECKPOINTS
+SIZES = (24, 96, 12, 6)
+
+
+@pytest.fixture
+def open_reader(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    return partial(open_page, model="reader", text="Brown @serif")
+
+
+def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader: Open) -> None:
+    at = open_reader("heads", edits="hide-src-2~hide-src-3~hide-src-4~hide-src-5")
+    assert not at.exception
+    assert "4 source tokens hidden" in everything(at)
+    assert at.text_input(key="heads.word").value == "Brown"
+    at.selectbox(key="heads.face").set_value("comic").run()
+    assert link(at)["text"] == "Brown @comic"
+    at.text_input(key="heads.word").set_value("Head").run()
+    assert link(at)["text"] == "Head @comic"
+    assert not at.exception
+
+
+def test_a_model_of_text_has_no_picture(open_page: Open) -> None:
+    at = open_page("heads")
+    assert "heads.face" not in {each.key for each in at.selectbox}
+
+
+def test_a_drawing_and_a_click_change_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed: dict[str, Any] = {}
+    monkeypatch.setattr(session, "change", lambda **fields: changed.update(fields))
+    ink = drawn_word("Lane", 24, 96)[0]
+    message = base64.b64encode(ink.tobytes()).decode()
+    monkeypatch.setattr(st, "session_state", {"k": {"drawn": message, "hidden": 31.0}})
+    source._draw("k", SIZES)
+    again = source.picture_of(changed["text"], SIZES).astype(int)
+    assert np.abs(again - ink).max() <= 9
+    before = parse_edits("causal-off")
+    for given, found in ((before, (*before, KeyHidden("src", 31))), ((KeyHidden("src", 31),), ())):
+        monkeypatch.setattr(session, "state", partial(State, edits=given))
+        source._hide("k", 32)
+        assert changed["edits"] == found
+    for bad in ("", "A" * 10_000, "é", message[:-4], 3, None):
+        monkeypatch.setattr(st, "session_state", {"k": {"drawn": bad, "hidden": bad}})
+        changed.clear()
+        source._draw("k", SIZES)
+        source._hide("k", 32)
+        assert set(changed) == ({"edits", "step"} if bad == 3 else set())
