@@ -243,9 +243,9 @@ MADE = {
     **{f"training.faults.{fault}": {"title", "short", "what", "tells"} for fault in FAULTS},
     "training.faults.none": {"title"},
     **{
-        f"{page.name}.parts": set(page.choices.parts)
+        f"{page.name}.parts": parts
         for page in PAGES
-        if hasattr(page.choices, "parts")
+        if (parts := set(getattr(page.choices, "parts", ())) - {""})
     },
     "components.picture": words_of("picture"),
     "source.faces": set(FACES),

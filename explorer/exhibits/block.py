@@ -117,6 +117,15 @@ class Canvas:
 
 
 @dataclass(frozen=True)
+class Document:
+    """Markdown of an unknown author, drawn without what could load or run; `cut` says so."""
+
+    key: str
+    markdown: str
+    cut: str
+
+
+@dataclass(frozen=True)
 class Table:
     """A small table of Markdown; `align` as in `ui.tables`."""
 
@@ -315,5 +324,5 @@ Control = Pick | Slider | Toggle | Button | Undo | Offer | Several | TextBox
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas
-Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table
+Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes

@@ -6,13 +6,13 @@ from functools import partial
 from importlib import import_module
 
 from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.card.choices import CardChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, Need
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
-from explorer.pages.card.choices import CardChoices
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.certificate.choices import CertificateChoices

@@ -1,49 +1,24 @@
-"""Card: facts about the open model from its files, and its author's description."""
+"""Facts about the open model from its files."""
 
 from collections.abc import Iterator
 
-import streamlit as st
-
-from explorer.analysis.card.facts import ModelFacts
-from explorer.analysis.card.words import MOST_CHARS, CardWords, card_words
-from explorer.components.standalone import Text, record
-from explorer.exhibits.escape import escape, plain
+from explorer.analysis.card.facts import ModelFacts, facts
+from explorer.analysis.card.words import CardWords
+from explorer.exhibits import block as b
+from explorer.exhibits.card import words
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.view import View
 from explorer.library import split_step
-from explorer.pages.card import cached
-from explorer.ui import controls, session
-from explorer.ui.markdown import has_more, sections
-from explorer.ui.share import shared
-from explorer.ui.tables import table
-
-_BELOW = 2  # levels by which the card's headings are moved down
 
 
-def render(view: View) -> None:
-    """Draw the page."""
-    controls.opening(view, "card")
-    with shared(view, "card"):
-        _drawn(view)
-
-
-def _drawn(view: View) -> None:
-    """Draw the page below its introduction."""
-    # Pages that run alone, as in tests, have no menu.
-    if "models" in session.page_names() and st.button(
-        view.t("sidebar.models"), key="card.models", type="tertiary", icon=":material/folder_open:"
-    ):
-        session.visit("models")
-    words = card_words(view.loaded.folder, view.lang)
-    st.subheader(view.t("card.facts"), anchor=False)
-    facts = cached.facts(view.loaded.name)
-    rows = [
-        (view.t(f"card.{name}"), said)
-        for name, said in (*_sizes(view, facts), *_design(view), *_files(view, facts, words))
-    ]
-    table((view.t("card.property"), view.t("card.value")), rows, align="ll")
-    for row in rows:
-        record(Text(plain(": ".join(row)), is_reading=True))
-    _written(view, words)
+def show(found: ModelFacts, view: View) -> Iterator[b.Block]:
+    """A table of properties."""
+    written = words.EXHIBIT.answer(view)
+    said = (*_sizes(view, found), *_design(view), *_files(view, found, written))
+    yield b.Title(view.t("card.facts"), large=True)
+    rows = [(view.t(f"card.{name}"), value) for name, value in said]
+    yield b.Table((view.t("card.property"), view.t("card.value")), rows, "ll")
 
 
 def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
@@ -84,7 +59,7 @@ def _design(view: View) -> Iterator[tuple[str, str]]:
     yield "output", view.t(f"card.{tied}" if config.lm_head else "card.output_none")
 
 
-def _files(view: View, facts: ModelFacts, words: CardWords) -> Iterator[tuple[str, str]]:
+def _files(view: View, facts: ModelFacts, written: CardWords) -> Iterator[tuple[str, str]]:
     marks = (
         f"{view.t(f'card.marks.{name}')} {_code(token)}" for name, token in facts.marks.items()
     )
@@ -93,30 +68,15 @@ def _files(view: View, facts: ModelFacts, words: CardWords) -> Iterator[tuple[st
     yield "stored", view.t("card.megabytes", size=size, dtypes=", ".join(facts.dtypes))
     if view.loaded.not_shown:
         yield "not_shown", " · ".join(map(_code, view.loaded.not_shown))
-    if words.languages:
-        yield "languages", escape(" · ".join(words.languages))
-    if words.licence:
-        yield "licence", escape(words.licence)
-
-
-def _written(view: View, words: CardWords) -> None:
-    if not words.markdown.strip():
-        st.info(view.t("card.none"), icon=":material/info:")
-        return
-    if words.lang not in (None, view.lang):
-        st.info(view.t(f"card.only_{words.lang}"), icon=":material/translate:")
-    with st.container(border=True, key="card"):
-        before, rest = sections(words.markdown, _BELOW)
-        st.markdown(before)
-        for title, text in rest:
-            with st.expander(title):
-                st.markdown(text)
-    if words.is_cut:
-        st.caption(view.t("card.cut", count=f"{MOST_CHARS:,}"))
-    if has_more(words.markdown):
-        st.caption(view.t("card.left_out"))
+    if written.languages:
+        yield "languages", escape(" · ".join(written.languages))
+    if written.licence:
+        yield "licence", escape(written.licence)
 
 
 def _code(text: str) -> str:
     """A name as inline code; with a backtick in it, as plain text."""
     return escape(text) if "`" in text or "|" in text else f"`{text}`"
+
+
+EXHIBIT = Exhibit(facts, show)
