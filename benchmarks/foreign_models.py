@@ -228,6 +228,9 @@ MODELS: dict[str, tuple[str, Small]] = {
     "roberta": ("RobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
     "xlm-roberta": ("XLMRobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
     "camembert": ("CamembertForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "electra": ("ElectraForMaskedLM", {**BERT, "embedding_size": 16}),
+    "electra-wide": ("ElectraForPreTraining", {**BERT, "embedding_size": 24}),
+    "albert": ("AlbertForMaskedLM", {**BERT, "embedding_size": 16, "hidden_act": "gelu_new"}),
     "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
 }
 

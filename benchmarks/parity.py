@@ -118,10 +118,13 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
         if model.config.is_encoder_decoder:
             given = {"input_ids": src, "decoder_input_ids": tgt}
         with torch.no_grad():
-            out = model(**given, output_attentions=True, use_cache=False)
+            more = {} if layers(model) else {"output_hidden_states": True}  # ALBERT has one block
+            out = model(**given, output_attentions=True, use_cache=False, **more)
         for handle in handles:
             handle.remove()
-        if "logits" in out:
+        for layer, x in enumerate(out.hidden_states[1:] if more else ()):
+            arrays[f"{text}/blocks.{layer}.hook_resid_post"] = x[0].numpy()
+        if "logits" in out and out.logits.ndim == 3:  # ELECTRA's discriminator has one per token
             arrays[f"{text}/hook_logits"] = out.logits[0].numpy()
         patterns = {"": "attentions"}
         if model.config.is_encoder_decoder:

@@ -97,7 +97,7 @@ def check_sizes(config: ModelConfig, path: Path) -> None:
         with without_numbers():
             model = build_model(config)
         _compare(dict(model.named_parameters()), file, path)
-    if config.positions == "sinusoidal" and 4 * config.n_ctx * config.d_model > MOST_COMPUTED:
+    if config.positions == "sinusoidal" and 4 * config.n_ctx * config.width > MOST_COMPUTED:
         limit = f"{MOST_COMPUTED:,}"
         raise CheckpointError("too_many_positions", file=CONFIG, n_ctx=config.n_ctx, limit=limit)
 

@@ -82,6 +82,7 @@ class ModelConfig:
     family: Family = "encoder-decoder"
     vocab_size: int
     d_model: int = 256
+    d_embed: int | None = None  # features of an embedding, mapped to d_model; None: d_model
     n_layers: int = 3  # decoder blocks
     n_encoder_layers: int | None = None  # encoder blocks; None: as many as n_layers
     n_heads: int = 8
@@ -113,6 +114,7 @@ class ModelConfig:
     score_divisor: float | None = None  # divisor of q . k; None: sqrt(d_head)
     score_cap: float | None = None  # scores x become cap tanh(x / cap)
     logit_cap: float | None = None  # the same for logits
+    shared_layers: bool = False  # all blocks of a stack have the same weights (ALBERT)
     embed_norm: bool = False  # a norm on the embeddings, before the first block
     tie_embeddings: bool = True  # source, target and output share one embedding matrix
     scale_embeddings: bool = True  # times sqrt(d_model), to match the scale of the positions
@@ -134,6 +136,8 @@ class ModelConfig:
             self._require("d_model", lambda v: v % self.n_heads == 0, "multiple", of=heads)
         if self.head_net and self.ffn in GATED:
             raise Refusal("gated_head", ffn=self.ffn)
+        if self.lm_head and self.width != self.d_model and not self.head_net:
+            raise Refusal("narrow_head", width=self.width, d_model=self.d_model)
         self._require("picture", is_cut, "picture")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, "divides", of=heads)
         self._require("rotary_dim", lambda v: v <= self.d_head, "at_most", most=self.d_head)
@@ -161,6 +165,11 @@ class ModelConfig:
     def d_head(self) -> int:
         """Features per head."""
         return self.head_dim or self.d_model // self.n_heads
+
+    @property
+    def width(self) -> int:
+        """Features of an embedding, and of what positions add to it."""
+        return self.d_embed or self.d_model
 
     @property
     def n_turned(self) -> int:

@@ -196,7 +196,7 @@ class Sinusoidal(Positions):
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
         n_positions = int(positions.max()) + 1
-        table = sinusoidal_table(n_positions, self.config.d_model, self.config.rope_base)
+        table = sinusoidal_table(n_positions, self.config.width, self.config.rope_base)
         return table.to(positions.device)[positions]
 
 
@@ -208,8 +208,8 @@ class Learned(Positions):
 
     def __init__(self, config: Any, causal: bool) -> None:
         super().__init__(config, causal)
-        drawn = torch.randn(config.n_ctx, config.d_model)
-        self.weight = nn.Parameter(drawn / math.sqrt(config.d_model))
+        drawn = torch.randn(config.n_ctx, config.width)
+        self.weight = nn.Parameter(drawn / math.sqrt(config.width))
 
     def initialise(self, std: float) -> None:
         nn.init.normal_(self.weight, std=std)

@@ -46,18 +46,20 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         self.causal, self.stream, self.embed = causal, stream, embed
-        self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        self.embed_scale = math.sqrt(config.width) if config.scale_embeddings else 1.0
         self.positions = config.position_type(config, causal)
         self.near_layers, self.window = config.near_layers or (), config.window
         self.still_layers = config.still_layers or ()
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
-        norm = partial(NORMS[config.norm], config.d_model, config.norm_eps)
-        self.embed_norm = norm() if config.embed_norm else nn.Identity()
-        self.final_norm = norm() if config.final_norm else nn.Identity()
+        norm = partial(NORMS[config.norm], eps=config.norm_eps)
+        self.embed_norm = norm(config.width) if config.embed_norm else nn.Identity()
+        widened = config.d_embed is not None
+        self.embed_map = nn.Linear(config.width, config.d_model) if widened else nn.Identity()
+        self.final_norm = norm(config.d_model) if config.final_norm else nn.Identity()
         self.hook_positions = HookPoint()  # Int [batch, pos], including cached positions
-        self.hook_embed = HookPoint()  # [batch, pos, d_model], scaled
-        self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], if positions are added
+        self.hook_embed = HookPoint()  # [batch, pos, width], scaled
+        self.hook_pos_embed = HookPoint()  # [batch, pos, width], if positions are added
         self.hook_resid_final = HookPoint()  # [batch, pos, d_model], before the final norm
 
     def run(
@@ -122,7 +124,8 @@ class Stack(nn.Module):
         added = self.positions.added(new)
         if added is not None:
             x = x + self.hook_pos_embed(added.to(x.dtype))
-        return self.dropout(self.embed_norm(x)), self.positions.place(new, positions)
+        x = self.dropout(self.embed_map(self.embed_norm(x)))
+        return x, self.positions.place(new, positions)
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
@@ -156,21 +159,31 @@ class Model(nn.Module, ABC):
         """Whether logits predict the next token or the token at a position; None without logits."""
         return "next" if self.config.lm_head else None
 
-    def complete(self, config: ModelConfig, embed: nn.Embedding) -> None:
+    def tie(self) -> None:
+        """Share the weights that the config shares; needed again after they were replaced."""
+        if self.config.lm_head and self.config.tie_embeddings:
+            self.unembed.weight = self.last_stack.embed.weight
+        stacks = [each.blocks for each in self.modules() if isinstance(each, Stack)]
+        for blocks in stacks if self.config.shared_layers else ():
+            for name, weight in blocks[0].named_parameters():
+                path, _, leaf = name.rpartition(".")
+                for block in blocks[1:]:
+                    setattr(block.get_submodule(path), leaf, weight)
+
+    def complete(self, config: ModelConfig) -> None:
         """Add the LM head, initialise all weights and name the hook points.
 
-        Xavier for every matrix, zero biases, embeddings N(0, 1 / d_model). w_q, w_k and w_v are
+        Xavier for every matrix, zero biases, embeddings N(0, 1 / width). w_q, w_k and w_v are
         separate matrices, so Xavier gives each the intended standard deviation; for a fused w_qkv
-        it would be smaller by sqrt(2). Embeddings times sqrt(d_model) have unit standard deviation,
+        it would be smaller by sqrt(2). Embeddings times sqrt(width) have unit standard deviation,
         close to 0.71 of the sinusoids; learned positions start with the standard deviation of the
         embeddings, scaled or not. Glorot & Bengio 2010; Vaswani et al. §3.4.
         """
         self.config, self.marks = config, OUR_MARKS
         if config.lm_head:
-            self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=config.unembed_bias)
+            self.unembed = nn.Linear(config.width, config.vocab_size, bias=config.unembed_bias)
             self.head = HeadNet(config) if config.head_net else nn.Identity()
-            if config.tie_embeddings:
-                self.unembed.weight = embed.weight
+        self.tie()
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
         for module in self.modules():
             if isinstance(module, nn.Linear):
@@ -181,7 +194,7 @@ class Model(nn.Module, ABC):
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
             if isinstance(module, Stack):
-                module.positions.initialise(module.embed_scale * config.d_model**-0.5)
+                module.positions.initialise(module.embed_scale * config.width**-0.5)
         name_hook_points(self)
 
     def read(
@@ -267,11 +280,11 @@ class HeadNet(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.linear = nn.Linear(config.d_model, config.d_model)
+        self.linear = nn.Linear(config.d_model, config.width)
         self.activation = ACTIVATIONS[config.ffn]
-        self.norm = NORMS[config.norm](config.d_model, config.norm_eps)
+        self.norm = NORMS[config.norm](config.width, config.norm_eps)
 
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos width"]:
         return self.norm(self.activation(self.linear(x)))
 
 
@@ -283,15 +296,15 @@ class EncoderDecoder(Model):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        sizes = config.vocab_size, config.d_model
+        sizes = config.vocab_size, config.width
         embed = nn.Embedding(*sizes)
         tgt_embed = embed if config.tie_embeddings else nn.Embedding(*sizes)
-        src_embed = Patches(config.picture, config.d_model) if config.picture else embed
+        src_embed = Patches(config.picture, config.width) if config.picture else embed
         self.encoder = Stack(config, Block, config.encoder_layers, src_embed, False, "src")
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
         if config.picture:
             self.framed = {"src": ((), ())}  # no special patches
-        self.complete(config, tgt_embed)
+        self.complete(config)
 
     @property
     def last_stack(self) -> Stack:
@@ -317,9 +330,9 @@ class OneStack(Stack, Model):
     reads = ("tgt",)
 
     def __init__(self, config: ModelConfig) -> None:
-        embed = nn.Embedding(config.vocab_size, config.d_model)
+        embed = nn.Embedding(config.vocab_size, config.width)
         super().__init__(config, Block, config.n_layers, embed, config.is_causal)
-        self.complete(config, embed)
+        self.complete(config)
 
     @property
     def last_stack(self) -> Stack:

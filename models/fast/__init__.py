@@ -267,7 +267,7 @@ class FastSinusoidal(Sinusoidal):
         if table is None or table.device != positions.device:
             config = self.config
             with torch.inference_mode(False):
-                table = sinusoidal_table(config.n_ctx, config.d_model, config.rope_base)
+                table = sinusoidal_table(config.n_ctx, config.width, config.rope_base)
                 table = table.to(positions.device)
             self._table = table
         return table[positions]

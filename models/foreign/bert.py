@@ -1,5 +1,6 @@
-"""BERT and models like it: RoBERTa, XLM-R, DistilBERT, MiniLM; with or without a masked-word head.
-Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019.
+"""BERT and models like it: RoBERTa, XLM-R, DistilBERT, MiniLM, ELECTRA, ALBERT; with or without a
+masked-word head. Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019; Clark et al. 2020; Lan et
+al. 2020.
 """
 
 import re
@@ -17,6 +18,9 @@ IGNORED = (
     r"cls\.seq_relationship\..*",
     r"(pre_)?classifier\..*",
     r"qa_outputs\..*",
+    r"discriminator_predictions\..*",
+    r"pooler\.(weight|bias)",
+    r"sop_classifier\..*",
 )
 
 
@@ -42,11 +46,49 @@ def roberta(keys: Keys) -> Plan:
     keys.only("position_embedding_type", "absolute")
     first = keys.token("pad_token_id", 1) + 1
     head = _head(keys, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias")
-    config = _config(keys, head, first)
+    config = _config(keys, head, first=first)
     if config.lm_head:
         keys.only("hidden_act", "gelu")  # its head always uses this activation
     rows = (*_embedded(config, first), *_encoder(config), *head.rows)
     return Plan(config, rows, (*IGNORED, *head.ignored))
+
+
+def electra(keys: Keys) -> Plan:
+    """ELECTRA, generator or discriminator: BERT with embeddings of another width. What the
+    discriminator says of each token, real or replaced, is not shown."""
+    keys.only("is_decoder", False)
+    keys.only("position_embedding_type", "absolute")
+    names = ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head")
+    head = _head(keys, *names, "generator_lm_head.bias")
+    width = keys.size("embedding_size", 128)
+    mapped = width != keys.size("hidden_size", 256)
+    config = _config(keys, head, d_embed=width if mapped else None)
+    if config.lm_head:
+        keys.only("hidden_act", "gelu")  # its head always uses this activation
+    rows = [*_embedded(config, first=0), *_encoder(config), *head.rows]
+    if mapped:
+        rows += both("embed_map", "embeddings_project")
+    return Plan(config, tuple(rows), (*IGNORED, *head.ignored))
+
+
+def albert(keys: Keys) -> Plan:
+    """ALBERT: embeddings of another width, and one block that is applied in every layer."""
+    keys.only("position_embedding_type", "absolute")
+    keys.only("num_hidden_groups", 1)
+    keys.only("inner_group_num", 1)
+    names = ("predictions.dense", "predictions.LayerNorm", "predictions.decoder")
+    head = _head(keys, *names, "predictions.bias")
+    width = keys.size("embedding_size", 128)
+    config = _config(keys, head, "gelu_new", d_embed=width, shared_layers=True)
+    rows = [*_embedded(config, first=0), *both("embed_map", "encoder.embedding_hidden_mapping_in")]
+    ours, theirs = "blocks.0", "encoder.albert_layer_groups.0.albert_layers.0"
+    for name, stored in zip("qkvo", ("query", "key", "value", "dense"), strict=True):
+        rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attention.{stored}")
+    rows += both(f"{ours}.attn_norm", f"{theirs}.attention.LayerNorm")
+    rows += both(f"{ours}.ffn.w_up", f"{theirs}.ffn")
+    rows += both(f"{ours}.ffn.w_down", f"{theirs}.ffn_output")
+    rows += both(f"{ours}.ffn_norm", f"{theirs}.full_layer_layer_norm")
+    return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
 
 
 def distilbert(keys: Keys) -> Plan:
@@ -107,19 +149,22 @@ def _head(keys: Keys, net: str, norm: str, decoder: str, bias: str) -> Output:
     return Output(settings, tuple(rows), tuple(map(re.escape, (matrix, own_bias, bias))))
 
 
-def _config(keys: Keys, head: Output, first: int = 0) -> ModelConfig:
+def _config(
+    keys: Keys, head: Output, activation: str = "gelu", first: int = 0, **more: Any
+) -> ModelConfig:
     return ModelConfig(
         family="encoder-only",
         vocab_size=keys.size("vocab_size"),
         d_model=keys.size("hidden_size"),
-        n_layers=keys.layers("num_hidden_layers"),
+        n_layers=keys.layers("num_hidden_layers", 12),
         n_heads=keys.size("num_attention_heads"),
         d_ff=keys.size("intermediate_size"),
         n_ctx=keys.size("max_position_embeddings") - first,
         norm_eps=keys.number("layer_norm_eps", 1e-12),
         positions="learned",
-        ffn=keys.activation("hidden_act", "gelu"),  # type: ignore[arg-type]
+        ffn=keys.activation("hidden_act", activation),  # type: ignore[arg-type]
         **_SHARED,
+        **more,
         **head.settings,
     )
 

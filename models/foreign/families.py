@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.foreign.alibi import bloom, mpt
-from models.foreign.bert import bert, distilbert, roberta
+from models.foreign.bert import albert, bert, distilbert, electra, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
 from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj
 from models.foreign.llama import llama, mistral, qwen2, qwen3, smollm3
@@ -66,5 +66,7 @@ FAMILIES: dict[str, Family] = {
     "roberta": Family("RoBERTa", roberta, ("roberta.",)),
     "xlm-roberta": Family("XLM-R", roberta, ("roberta.",)),
     "camembert": Family("CamemBERT", roberta, ("roberta.",)),
+    "electra": Family("ELECTRA", electra, ("electra.",)),
+    "albert": Family("ALBERT", albert, ("albert.",)),
     "distilbert": Family("DistilBERT", distilbert, ("distilbert.",)),
 }

@@ -155,8 +155,7 @@ def fill(
         path, _, leaf = row.ours.rpartition(".")
         owner = model.get_submodule(path)
         setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
-    if config.lm_head and config.tie_embeddings:
-        model.unembed.weight = model.last_stack.embed.weight
+    model.tie()
     place(model, placing, dtype)
     return model.eval().requires_grad_(False)
 

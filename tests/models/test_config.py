@@ -119,6 +119,8 @@ EVERYTHING_CHANGED = {
     "qk_norm": True,
     "qk_norm_joint": True,
     "embed_norm": True,
+    "d_embed": 20,
+    "shared_layers": True,
     "head_net": True,
     "unembed_bias": True,
     "out_norms": True,

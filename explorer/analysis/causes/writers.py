@@ -166,6 +166,9 @@ def _embedded(
         pieces.append(added)
     ledger = Ledger.of(writers, np.stack(pieces))
     _norm(loaded, ledger, stack.path("embed_norm"))
+    if loaded.config.d_embed is not None:
+        weight, bias = loaded.part(stack.path("embed_map")).parameters()
+        ledger.linear(array(weight), array(bias))
     return ledger
 
 

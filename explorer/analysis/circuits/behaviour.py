@@ -161,10 +161,11 @@ def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[H
     """The share of series members after which a head, attending to them, ranks the next one first.
 
     The head's output is its value times W_O, read by the unembedding among the members only. Also
-    returns the share by guessing. None without a series in the vocabulary, or without logits.
+    returns the share by guessing. None without a series in the vocabulary, without logits, or with
+    a nonlinear net before the unembedding.
     """
     series = series_of(loaded)
-    if not series or not loaded.config.lm_head:
+    if not series or not loaded.config.lm_head or loaded.config.head_net:
         return None
     out = unembedding(loaded)
     heads = [[head_weights(loaded, s, head).o for head in range(s.n_heads)] for s in sites]

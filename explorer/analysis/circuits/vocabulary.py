@@ -97,7 +97,7 @@ def _read(loaded: LoadedModel, site: AttentionSite, tokens: Tensor) -> Tensor:
     with torch.inference_mode():
         x = loaded.part(stack.path("embed")).get_parameter("weight")[tokens].float()
         x = x * loaded.model.last_stack.embed_scale
-        x = loaded.part(stack.path("embed_norm"))(x)
+        x = loaded.part(stack.path("embed_map"))(loaded.part(stack.path("embed_norm"))(x))
         if loaded.config.norm_placement == "pre":
             x = loaded.part(f"{site.block}.attn_norm")(x)
     found: Tensor = x
@@ -136,6 +136,8 @@ def _ov(
         v = loaded.part(f"{site.name}.w_v")(x)[:, group * d : (group + 1) * d]
         o = loaded.part(f"{site.name}.w_o").get_parameter("weight")[:, head * d : (head + 1) * d]
         out = loaded.part("unembed").get_parameter("weight")[tokens].float()
+        if config.head_net:  # its linear map; its activation and norm have no matrix
+            out = out @ loaded.part("head").get_parameter("linear.weight").float()
         if not isinstance(norm, nn.Identity):
             out = out * norm.get_parameter("weight").float()
             if getattr(norm, "bias", None) is not None:  # LayerNorm, which centres

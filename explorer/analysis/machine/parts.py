@@ -114,7 +114,10 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
         return Station(what, made[out], made.get(inside, ()), new)
 
     embed = stack.hook("embed")
-    before = [Station("tokens", made[embed][:1]), part("embedding", stack.path("embed"), embed)]
+    table = part("embedding", stack.path("embed"), embed)
+    mapping = _new_parameters(model, stack.path("embed_map"), counted)
+    table = replace(table, parameters=table.parameters + mapping)
+    before = [Station("tokens", made[embed][:1]), table]
     if stack.hook("pos_embed") in made:
         before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
     if loaded.config.embed_norm:

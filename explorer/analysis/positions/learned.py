@@ -57,7 +57,7 @@ def learned(loaded: LoadedModel, stream: Stream) -> Learned:
     vectors = model_table(loaded, config.n_ctx, stream)
     if config.positions != "learned" or vectors is None:
         raise ValueError(f"{loaded.name} has no learned positions for {stream}")
-    sines = table(config.n_ctx, config.d_model // 2 * 2, config.rope_base)
+    sines = table(config.n_ctx, config.width // 2 * 2, config.rope_base)
     before = _beginning(loaded, stream)
     if before is None or float(_cosines(vectors, before).max()) < SAME:
         return Learned(vectors, sines, None, None, None)

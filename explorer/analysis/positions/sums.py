@@ -160,6 +160,9 @@ def by_two_halves(
     """|W (e + p) - [W W] [e; p]| for the first block's query matrix: 0 up to rounding."""
     site = next(s for s in loaded.sites if s.query_stream == stream and s.kind == "self")
     weight = loaded.part(f"{site.name}.w_q").get_parameter("weight").detach().numpy()
+    if loaded.config.d_embed is not None:
+        stack = next(each for each in loaded.model.stacks() if each.stream == stream)
+        weight = weight @ loaded.part(stack.path("embed_map")).get_parameter("weight").numpy()
     joined = np.concatenate((found.token, found.position), axis=1)
     twice = np.concatenate((weight, weight), axis=1)
     return np.abs(found.total @ weight.T - joined @ twice.T)
