@@ -3,7 +3,7 @@
 import re
 import tomllib
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 
 from models.training.home import asset
 
@@ -30,13 +30,54 @@ def terms(lang: str) -> tuple[Term, ...]:
     )
 
 
+_SKIPPED = r"“[^”]*”|`[^`]*`|\$[^$]*\$|!?\[[^\[\]]*\]\([^()]*\)|:[a-z-]+\[[^\[\]]*\]"
+"""Where no term is looked for: quoted text, code, formulas, links and colours."""
+_LONGER = {"en": r"arrow keys|\w+[_/]\w+", "zh": "关键|按键|键盘|键值"}
+"""Words that only contain the name of a term."""
+
+
+@cache
+def _pattern(lang: str) -> re.Pattern[str]:
+    """Matches a term, as a group with its number, or what is skipped, without a group."""
+    longest_first = sorted(enumerate(terms(lang)), key=lambda each: -len(each[1].name))
+    names = "|".join(f"(?P<t{at}>{_name(term.name, lang)})" for at, term in longest_first)
+    words = rf"\b(?:{_LONGER[lang]}|(?:{names})\b)" if lang == "en" else f"{names}|{_LONGER[lang]}"
+    return re.compile(f"{_SKIPPED}|{words}", re.IGNORECASE)
+
+
+def _name(name: str, lang: str) -> str:
+    """A pattern for the name of a term; in English also for its plural."""
+    escaped = re.escape(name)
+    if lang == "zh":
+        return f"{escaped}s?" if name.isascii() else escaped
+    return rf"{escaped[:-1]}(?:ys?|ies)" if name.endswith("y") else rf"{escaped}(?:e?s)?"
+
+
+@lru_cache(maxsize=4096)
+def _places(text: str, lang: str) -> tuple[tuple[int, int, Term], ...]:
+    """Start, end and term of the first use of each term in a text, in the order of the text."""
+    found: dict[str, tuple[int, int, Term]] = {}
+    for match in _pattern(lang).finditer(text):
+        if match.lastgroup is not None:
+            term = terms(lang)[int(match.lastgroup[1:])]
+            found.setdefault(term.name, (*match.span(), term))
+    return tuple(found.values())
+
+
 def terms_in(text: str, lang: str) -> tuple[Term, ...]:
     """The terms that occur in a text, in the order of their first use."""
-    places = []
-    for term in terms(lang):
-        name = re.escape(term.name)
-        plural = rf"(?:{name}s?|{name[:-1]}ies)" if name.endswith("y") else rf"{name}(?:e?s)?"
-        pattern = name if lang == "zh" else rf"\b{plural}\b"
-        if found := re.search(pattern, text, re.IGNORECASE):
-            places.append((found.start(), term))
-    return tuple(term for _, term in sorted(places, key=lambda place: place[0]))
+    return tuple(term for _, _, term in _places(text, lang))
+
+
+def linked(text: str, lang: str, shown: set[str]) -> str:
+    """Markdown whose terms, unless already `shown`, link to the glossary, with the meaning as the
+    link's title. Adds these terms to `shown`.
+    """
+    parts, end = [], 0
+    for start, stop, term in _places(text, lang):
+        if term.name not in shown:
+            shown.add(term.name)
+            link = f'[{text[start:stop]}](glossary?lang={lang} "{term.means}")'
+            parts += [text[end:start], link]
+            end = stop
+    return "".join([*parts, text[end:]])

@@ -57,8 +57,13 @@ def everything_and_titles(at: AppTest) -> str:
 
 
 def words_of(element: Any) -> str:
-    """What a text element says, its unbreakable blanks as plain ones."""
-    return str(element.value).replace("\u00a0", " ")
+    """What a text element says, its unbreakable blanks as plain ones, without links to terms."""
+    return unlinked(str(element.value)).replace("\u00a0", " ")
+
+
+def unlinked(markdown: str) -> str:
+    """Markdown without its links to the glossary."""
+    return re.sub(r'\[([^\[\]]+)\]\(glossary\?.*?"\)', r"\1", markdown)
 
 
 def reading(at: AppTest, needle: str) -> str:

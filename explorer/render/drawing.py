@@ -262,8 +262,8 @@ def _words(write: Callable[[str], Any]) -> Callable[[Sheet, Any], None]:
 
 _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Title: _title,
-    b.Prose: _words(lambda words: st.markdown(words)),
-    b.Note: _words(lambda words: st.caption(words)),
+    b.Prose: _words(lambda words: st.markdown(controls.explained(words))),
+    b.Note: _words(lambda words: st.caption(controls.explained(words))),
     b.Hint: lambda _, block: st.info(block.words, icon=f":material/{block.icon}:"),
     b.Sentence: lambda _, block: controls.reading(block.name, block.words),
     b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),

@@ -1,6 +1,7 @@
 """Elements shared by pages: the sentence, the selection controls, active changes, small print."""
 
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.analysis.heads.compare import compare
 from explorer.components import Panel, inside, matrices
@@ -27,7 +29,7 @@ from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
-from explorer.glossary import terms_in
+from explorer.glossary import linked
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, KeyHidden, format_edits
 from explorer.text import shorten, telling
@@ -45,6 +47,7 @@ CHART = {
     "scrollZoom": False,
 }
 IMAGE = {"format": "png", "scale": 3}
+_TERMS = threading.local()
 CHARTS, WAITING = "controls.charts", "controls.waiting"
 """Session keys: whether the browser has been sent a chart, and the pulse for the first one."""
 
@@ -117,10 +120,9 @@ def opening(view: View, page: str, **values: object) -> None:
     """The introduction of a page, with what to try there folded; left out in classroom mode."""
     if view.choices(ScreenChoices).beamer:
         return
-    lead = view.t(f"{page}.lead", **values)
-    meanings = "\n\n".join(f"**{term.name}** {term.means}" for term in terms_in(lead, view.lang))
+    lead = explained(view.t(f"{page}.lead", **values))
     with st.container(key="opening", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(lead, help=meanings or None, width="content")
+        st.markdown(lead, width="content")
         with st.popover(view.t("shell.opening"), type="tertiary", width="content"):
             st.markdown(view.t(f"{page}.try"))
 
@@ -154,6 +156,16 @@ def reading_first() -> Iterator[None]:
             _ABOVE.reset(token)
 
 
+def explained(words: str) -> str:
+    """Markdown in which each term that this run has not shown yet links to its meaning."""
+    context = get_script_run_ctx()
+    if context is None:
+        return words
+    if getattr(_TERMS, "run", None) is not context.cursors:  # new with each run
+        _TERMS.run, _TERMS.shown = context.cursors, set()
+    return linked(words, session.state().lang, _TERMS.shown)
+
+
 FIRST = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
 """Between the first sentence and the rest."""
 
@@ -166,10 +178,10 @@ def reading(page: str, words: str) -> None:
     below = below_picture()
     first, *rest = [kept] if below is None else FIRST.split(kept, maxsplit=1)
     with _ABOVE.get() or st.container(), st.container(key=f"reading-{page}"):
-        st.markdown(first)
+        st.markdown(explained(first))
     if below is not None and rest:
         with below, st.container(key=f"told-{page}"):
-            st.markdown(*rest)
+            st.markdown(explained(*rest))
 
 
 def sentence_line(view: View, key: str = "sentence") -> None:
@@ -393,11 +405,11 @@ def small_prints(
         label_visibility="collapsed",
     )
     if shown == "formula":
-        for lines, explained in formulas:
+        for lines, legend in formulas:
             for line in lines:
                 st.latex(view.formula(line))
-            if explained:
-                st.caption(explained)
+            if legend:
+                st.caption(explained(legend))
     elif shown == "code":
         code_panel(view, code)
     elif shown == "numbers":

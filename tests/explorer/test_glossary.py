@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.glossary import terms, terms_in
+from explorer.glossary import linked, terms, terms_in
 from explorer.pages import PAGES
 from explorer.text import LANGUAGES
 from tests import wording
@@ -38,3 +38,17 @@ def test_the_check_finds_what_it_looks_for() -> None:
     assert list(wording.banned("a", "Whoever asks")) == ["a: “whoever”; write “name the subject”"]
     assert len(list(wording.avoided("en", "a", "This brings back the answer."))) == 1
     assert len(list(wording.avoided("zh", "a", "带回答案"))) == 1
+
+
+def test_the_first_use_of_a_term_links_to_its_meaning() -> None:
+    shown = {"query"}
+    words = "Queries, “head”, `key` and key/value heads: a **key** and a head, another key."
+    assert linked(words, "en", shown) == (
+        "Queries, “head”, `key` and key/value [heads](glossary?lang=en "
+        '"One attention computation with its own projections. A layer runs several heads in '
+        'parallel."): a **[key](glossary?lang=en "The vector that a query is compared with; a '
+        'column of the attention pattern.")** and a head, another key.'
+    )
+    assert shown == {"query", "head", "key"}
+    assert linked("关键：键值缓存", "zh", {"键值缓存"}) == "关键：键值缓存"
+    assert not any(mark in term.means for term in (*terms("en"), *terms("zh")) for mark in '"\\')

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import everything, figure, link
+from shown import everything, figure, link, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -130,7 +130,7 @@ def test_two_models_are_compared_and_a_missing_one_is_refused(open_page: Open) -
 def test_a_pattern_of_the_open_sentence_is_looked_for(open_page: Open, like: str) -> None:
     at = opened(open_page, part="search", like=like, site="decoder", row="2")
     assert len(at.radio(key="atlas.found").options) == 3
-    found = [str(each.value) for each in at.markdown if "Most similar over" in str(each.value)]
+    found = [words_of(each) for each in at.markdown if "Most similar over" in words_of(each)]
     assert len(found) == 1
 
 

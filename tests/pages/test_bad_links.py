@@ -1,7 +1,7 @@
 """Links whose values fit neither the model nor the sentence."""
 
 import pytest
-from shown import Open
+from shown import Open, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.pages import PAGES
@@ -13,7 +13,7 @@ def messages(at: AppTest) -> str:
 
 
 def shown(at: AppTest) -> str:
-    return "\n".join(str(each.value) for each in at.markdown)
+    return "\n".join(words_of(each) for each in at.markdown)
 
 
 def test_a_head_or_layer_that_the_model_lacks_is_named_with_its_range(open_page: Open) -> None:

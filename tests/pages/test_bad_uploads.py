@@ -1,7 +1,7 @@
 """Files that cannot be read, and one that can."""
 
 import pytest
-from shown import Open
+from shown import Open, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.text import LANGUAGES, t
@@ -46,4 +46,4 @@ def test_a_sentence_of_an_uploaded_table_is_read(open_page: Open) -> None:
     at.file_uploader(key="sidebar.file").set_value(("a.csv", table, "text/csv")).run()
     at.selectbox(key="sidebar.pick").select("I like you.").run()
     assert not at.warning
-    assert "I like you" in next(str(m.value) for m in at.markdown if "→" in str(m.value))
+    assert "I like you" in next(words_of(m) for m in at.markdown if "→" in words_of(m))

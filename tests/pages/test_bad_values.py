@@ -1,7 +1,7 @@
 """A value in a link that cannot be used is named and left out; the rest holds."""
 
 import pytest
-from shown import Open
+from shown import Open, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.text import LANGUAGES
@@ -12,7 +12,7 @@ def messages(at: AppTest) -> str:
 
 
 def shown(at: AppTest) -> str:
-    return "\n".join(str(each.value) for each in at.markdown)
+    return "\n".join(words_of(each) for each in at.markdown)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

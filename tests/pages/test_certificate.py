@@ -1,7 +1,7 @@
 """The Mask tests page: it waits for a click, follows the sentence, and says what breaks."""
 
 from payloads import unpack
-from shown import Open, everything, reading
+from shown import Open, everything, reading, words_of
 
 from explorer.text import t
 
@@ -36,7 +36,7 @@ def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: 
     assert "**3** of 13 properties" in reading(at, "Largest deviation")
     assert t("certify.future_mass.broken", lang="en") in everything(at)
     where = next(
-        str(each.value) for each in at.caption if "Decoder self-attention · layer" in each.value
+        words_of(each) for each in at.caption if "Decoder self-attention · layer" in each.value
     )
     assert "allowed 10⁻⁸" in where
     assert "query “" in where

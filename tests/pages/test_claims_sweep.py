@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from shown import everything
+from shown import everything, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.claims import CLAIMS
@@ -36,4 +36,4 @@ def test_every_quick_claim_is_shown_in_both_languages_for_both_families(
     assert not at.warning
     assert any(said in everything(at) for said in explanations(claim, lang))
     assert t("claims.row", lang=lang) in everything(at)
-    assert "。 " not in "".join(str(each.value) for each in (*at.markdown, *at.caption))
+    assert "。 " not in "".join(words_of(each) for each in (*at.markdown, *at.caption))

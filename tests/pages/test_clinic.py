@@ -1,6 +1,6 @@
 """The Pitfalls page: every fault is shown, planted and written as a formula."""
 
-from shown import Open, everything, lines, reading
+from shown import Open, everything, lines, reading, words_of
 
 from explorer.analysis.clinic import PITFALLS
 from explorer.pages.clinic.formulas import FORMULAS
@@ -51,6 +51,6 @@ def test_every_fault_has_a_formula_of_its_own(open_page: Open) -> None:
 def test_which_cases_raise_an_error_is_said_from_what_happened(open_page: Open) -> None:
     at = open_page("clinic", case="unpacked_batch")
     assert reading(at, "raise an error in **3** and run silently in **1**")
-    (rows,) = (str(e.value) for e in at.markdown if "ValueError" in str(e.value))
+    (rows,) = (words_of(e) for e in at.markdown if "ValueError" in words_of(e))
     assert [("ValueError" in line) for line in rows.splitlines()[2:]] == [True, False, True, True]
     assert reading(open_page("clinic", case="tiny_epsilon"), "an error in **0** and run silently")

@@ -1,7 +1,7 @@
 """The Decoding page: the film of every strategy, one pass, and batches."""
 
 import pytest
-from shown import Open, everything, film, payloads, written
+from shown import Open, everything, film, payloads, words_of, written
 
 from explorer.text import t
 
@@ -68,7 +68,7 @@ def test_a_limit_cuts_and_a_limit_of_0_is_refused_in_words(open_page: Open) -> N
 
 def test_the_one_pass_says_how_equal_it_is(open_page: Open) -> None:
     at = open_page("decoding", strategy="beam-3-1", limit="8")
-    said = next(str(each.value) for each in at.markdown if "one pass give" in str(each.value))
+    said = next(words_of(each) for each in at.markdown if "one pass give" in words_of(each))
     assert "⁻⁶**" in said or "⁻⁵**" in said or "⁻⁷**" in said
     assert len(at.get("plotly_chart")) == 3
 

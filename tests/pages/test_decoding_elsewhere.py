@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from foreign import Golden
-from shown import written
+from shown import words_of, written
 from streamlit.testing.v1 import AppTest
 
 from explorer.text import LANGUAGES, t
@@ -26,7 +26,7 @@ def test_the_rules_of_its_folder_are_applied_or_named(
     at = open_page("decoding", model="ruled", text="the park", limit="9", lang=lang)
     assert not at.exception
     assert len(written(at)) > 4
-    captions = [str(each.value) for each in at.caption]
+    captions = [words_of(each) for each in at.caption]
     for key, setting in (
         ("asked_ignored", "encoder_repetition_penalty"),
         ("asked_chosen", "top_p"),
@@ -45,7 +45,7 @@ def test_the_other_beam_rule_is_a_choice_and_is_compared(open_page: Open) -> Non
     assert not at.exception
     assert at.query_params["strategy"] == "beam-3-1-early"
     begun = t("decoding.rules_same", lang="en", rule="narrowing beam").partition("(")[0]
-    assert any(str(each.value).startswith(begun) for each in at.caption)
+    assert any(words_of(each).startswith(begun) for each in at.caption)
     at.slider(key="decoding.width").set_value(2).run()
     assert at.query_params["strategy"] == "beam-2-1-early"
 

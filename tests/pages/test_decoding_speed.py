@@ -3,7 +3,7 @@
 from importlib import import_module
 
 import pytest
-from shown import Open, everything, payloads
+from shown import Open, everything, payloads, words_of
 
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
@@ -34,8 +34,8 @@ def test_speculative_decoding_says_its_passes_and_follows_the_link(
 ) -> None:
     at = open_page("decoding", model=model, part="speculation", limit="12", ahead="2")
     assert not at.exception
-    said = next(str(each.value) for each in at.markdown if "greedy decoding takes" in each.value)
-    rounds = next(str(each.value) for each in at.markdown if str(each.value).startswith("| Round"))
+    said = next(words_of(each) for each in at.markdown if "greedy decoding takes" in each.value)
+    rounds = next(words_of(each) for each in at.markdown if words_of(each).startswith("| Round"))
     passes = len(rounds.splitlines()) - 2
     assert f"in {passes} pass" in said
     assert at.selectbox(key="speculation.draft").value == "layers-1"

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from shown import Open, everything
+from shown import Open, everything, words_of
 
 from explorer.pages import PAGES
 from explorer.text import has, t
@@ -46,11 +46,11 @@ def test_each_part_opens(open_page: Open, page: str, name: str, value: str) -> N
 def test_what_a_model_that_fills_in_is_asked(open_page: Open) -> None:
     """Its words are about the token at a place, not about the next one."""
     at = open_page("heads", model="reader", text=TEXT, row="4")
-    words = " ".join(str(each.value) for each in at.markdown)
+    words = " ".join(words_of(each) for each in at.markdown)
     assert "where the model predicts" in words or "predicts" in words
     assert "before predicting" not in words
     at = open_page("decoding", model="reader", text=TEXT)
-    assert t("filling.decoding.lead", lang="en") in [each.value for each in at.markdown]
+    assert t("filling.decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
 
 
 def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_page: Open) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shown import words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -23,9 +24,7 @@ CAUSAL = "causal-off"
 
 
 def said(at: AppTest) -> str:
-    return "\n".join(
-        str(each.value) for kind in (at.markdown, at.caption, at.info) for each in kind
-    )
+    return "\n".join(words_of(each) for kind in (at.markdown, at.caption, at.info) for each in kind)
 
 
 @pytest.fixture

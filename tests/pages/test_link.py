@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shown import words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.blocks.norms import NORMS
@@ -256,7 +257,7 @@ def test_a_change_of_page_drops_the_address_and_keeps_the_choice(open_page: Open
     at = open_page("heads", layer="1", head="3", text="I like you.")
     at.query_params.clear()
     at.run()
-    assert "layer 1, head 3" in "".join(str(each.value) for each in at.markdown)
+    assert "layer 1, head 3" in "".join(words_of(each) for each in at.markdown)
     assert at.query_params["text"] == "I like you."
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from payloads import unpack
-from shown import everything, reading
+from shown import everything, reading, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -162,13 +162,13 @@ def test_the_curves_say_where_attention_overtakes(open_page: Open) -> None:
 def test_where_implementations_differ(open_page: Open, model: str) -> None:
     at = open_page("machine", model=model, text="I like you.", further="differences")
     assert not at.exception
-    tables = [str(each.value) for each in at.markdown if str(each.value).startswith("| Choice")]
+    tables = [words_of(each) for each in at.markdown if words_of(each).startswith("| Choice")]
     (rows,) = tables
     assert "| Scale of the scores | **divided by √d_head** | this model |" in rows
-    said = next(str(each.value) for each in at.markdown if "nothing beyond rounding" in each.value)
+    said = next(words_of(each) for each in at.markdown if "nothing beyond rounding" in each.value)
     count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("best tokens.")[0]))
     assert count == sum(kinds) > 15
-    losses = [str(each.value) for each in at.markdown if str(each.value).startswith("| Form")]
+    losses = [words_of(each) for each in at.markdown if words_of(each).startswith("| Form")]
     assert len(losses) == (model != "reader")
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from shown import Open, everything, reading
+from shown import Open, everything, reading, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.machine.reach import Kind, Reach
@@ -13,7 +13,7 @@ from explorer.text import LANGUAGES, t
 def net_rows(at: AppTest, lang: str = "en") -> list[str]:
     """The table of the gradients: a line for attention and both recurrent nets."""
     name = t("reach.nets.orthogonal", lang=lang)
-    (rows,) = (str(each.value) for each in at.markdown if f"| {name}" in each.value)
+    (rows,) = (words_of(each) for each in at.markdown if f"| {name}" in each.value)
     return rows.splitlines()[2:]
 
 

@@ -42,7 +42,7 @@ def test_emoji_right_to_left_and_unknown_letters_are_read(
 
 def test_unknown_characters_are_named(open_page: Open) -> None:
     at = type_text(open_page("heads"), "I like 🐱.")
-    said = "\n".join(str(each.value) for each in at.caption)
+    said = "\n".join(words_of(each) for each in at.caption)
     assert t("place.unknown", lang="en", token=escape("<unk>"), characters="🐱") in said
 
 
@@ -57,7 +57,7 @@ def test_typed_markup_is_shown_and_never_obeyed(open_page: Open) -> None:
     typed = "**you** $x$ <script>alert(1)</script> [a](http://b) :red[c] `d`"
     at = open_page("heads", text=typed)
     assert not at.exception
-    line = next(str(each.value) for each in at.markdown if "→" in str(each.value))
+    line = next(words_of(each) for each in at.markdown if "→" in words_of(each))
     for mark in ("**you", "$x", "<script", "](http", ":red[", "`d"):
         assert mark not in line
     assert "&#60;script&#62;" in line

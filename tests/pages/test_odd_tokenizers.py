@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import tokenizers
 from foreign import Golden
+from shown import words_of
 from streamlit.testing.v1 import AppTest
 from tokenizers import decoders, models, pre_tokenizers
 
@@ -75,5 +76,5 @@ def test_dropped_letters_are_named(open_page: Open, model: Callable[..., str], l
     at = open_page("heads", model=model(dropping()), text="the dog sat", lang=lang)
     assert not at.exception
     assert not at.warning
-    said = [str(each.value) for each in at.caption]
+    said = [words_of(each) for each in at.caption]
     assert t("place.dropped", lang=lang, characters="d o g") in said

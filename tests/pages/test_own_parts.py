@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from shown import words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.pages import PAGES
@@ -50,7 +51,7 @@ def test_one_cell_says_what_the_model_does(
 ) -> None:
     at = open_page("cell", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
     assert not at.exception
-    assert said in "\n".join(str(each.value) for each in at.markdown)
+    assert said in "\n".join(words_of(each) for each in at.markdown)
 
 
 def test_an_example_that_is_too_long_for_a_model_stops_nothing(open_page: Open) -> None:

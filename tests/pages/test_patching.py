@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from shown import everything, figure, link, reading
+from shown import everything, figure, link, reading, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.patching.maps import DRAWS, Map
@@ -25,7 +25,7 @@ def test_a_second_sentence_is_offered_and_the_best_patch_is_open(open_page: Open
     assert at.text_input(key="patching.second").value
     assert "recovers" in everything(at)
     assert figure(at)["data"][-1]["type"] == "scatter"
-    assert any("patched" in str(each.value) for each in at.markdown)
+    assert any("patched" in words_of(each) for each in at.markdown)
 
 
 def test_a_link_opens_one_patch_and_the_other_direction(open_page: Open) -> None:

@@ -1,7 +1,7 @@
 """A sentence that cannot be read: why, and the last good picture stays."""
 
 import pytest
-from shown import Open
+from shown import Open, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.pages import LESSONS
@@ -17,7 +17,7 @@ def messages(at: AppTest) -> str:
 
 
 def shown(at: AppTest) -> str:
-    return "\n".join(str(each.value) for each in at.markdown)
+    return "\n".join(words_of(each) for each in at.markdown)
 
 
 def spec(at: AppTest) -> bytes:
@@ -48,7 +48,7 @@ def test_a_refused_sentence_keeps_the_last_good_picture(
     assert spec(at) == picture
     assert dict(at.query_params) == link  # the address still leads to what is shown
     named = t("shell.last_good", lang=lang, text="We went to the park&#46;")
-    assert [str(each.value) for each in at.caption].count(named) == 1
+    assert [words_of(each) for each in at.caption].count(named) == 1
     type_text(at, "I like you.")
     assert not at.warning
     assert "I like you" in shown(at)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from foreign import Golden
+from shown import words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.exhibits.escape import plain
@@ -57,7 +58,7 @@ def test_each_model_has_a_way_to_its_card(own: Path, monkeypatch: pytest.MonkeyP
 def test_what_was_found_and_what_to_do(own: Path, lang: str) -> None:
     at = opened(lang=lang)
     assert not at.exception
-    said = [each.value for each in at.markdown]
+    said = [words_of(each) for each in at.markdown]
     assert "**mine**" in said
     assert "**pickled**" in said
     assert any("pickle" in each.value for each in at.error)
@@ -111,7 +112,7 @@ def test_a_button_puts_one_beside_the_open_one(own: Path, monkeypatch: pytest.Mo
 def test_it_stands_where_the_model_of_the_link_is_missing(own: Path) -> None:
     at = opened(model="gone")
     assert not at.exception
-    assert "**mine**" in [each.value for each in at.markdown]
+    assert "**mine**" in [words_of(each) for each in at.markdown]
 
 
 def test_without_a_folder_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from payloads import unpack
+from shown import words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -20,7 +21,7 @@ FILL_IN = "She reads a [MASK] every morning."
 
 def said(at: AppTest) -> str:
     assert not at.exception
-    return "\n".join(str(each.value) for kind in (at.markdown, at.caption) for each in kind)
+    return "\n".join(words_of(each) for kind in (at.markdown, at.caption) for each in kind)
 
 
 @pytest.mark.parametrize(("model", "limit"), [("en-zh", 64), ("twin-right", 64), ("copy", 32)])

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from foreign import Golden
+from shown import words_of
 from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
@@ -82,7 +83,7 @@ def test_an_upload_opens_and_is_on_the_menu(data: bytes, visited: list[str]) -> 
     name = str(at.query_params["model"])
     assert name.startswith("mine~")
     at = models_page_of(at)
-    assert "**mine**" in [each.value for each in at.markdown]
+    assert "**mine**" in [words_of(each) for each in at.markdown]
     menu = at.selectbox(key="sidebar.model")
     assert menu.value == name
     assert "mine" in menu.options  # under its own name alone
@@ -153,7 +154,7 @@ def test_its_owner_can_remove_it(data: bytes) -> None:
     at.button(key=f"shelf.remove.{name}").click().run()
     assert not at.exception
     assert "model" not in at.query_params
-    assert "**mine**" not in [each.value for each in at.markdown]
+    assert "**mine**" not in [words_of(each) for each in at.markdown]
     assert not [key for key in caching.STORE._kept if name in repr(key)]
 
 
