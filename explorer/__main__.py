@@ -88,7 +88,7 @@ def _export_site(args: argparse.Namespace) -> int:
     from explorer.notebook.site import write_site  # no other command needs it
 
     if args.sentences is None:
-        raise ValueError("export --site: give --sentences FILE, one sentence a line")
+        raise ValueError("export --site: give --sentences FILE, with one sentence per line")
     path: Path = args.sentences
     sentences = sentences_from_file(path.name, path.read_bytes())
     write_site(_opened(args), sentences, args.site, tell=print)

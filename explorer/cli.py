@@ -59,7 +59,9 @@ def app(args: argparse.Namespace) -> int:
     if placing.dtype is not None:
         os.environ[DTYPE_VARIABLE] = placing.dtype
     if args.allow_uploads and os.name != "posix":
-        raise ValueError("--allow-uploads: not on Windows, where no process can be bounded")
+        raise ValueError(
+            "--allow-uploads: not available on Windows, where processes cannot be limited"
+        )
     if args.allow_uploads:
         os.environ[UPLOADS] = "1"
         args.further = [*UPLOAD_SIZE, *args.further]
@@ -80,7 +82,7 @@ def _several(args: argparse.Namespace) -> int:
     taken = ("--server.address", "--server.port", "--server.headless")
     for each in args.further:
         if each.partition("=")[0] in taken:
-            raise ValueError(f"--workers listens itself: use --port and --public, not {each}")
+            raise ValueError(f"--workers opens its own port: use --port and --public, not {each}")
     address, port = EVERYWHERE if args.public else "localhost", args.port or 8501
     print(f"headlight: {args.workers} workers, http://localhost:{port}", flush=True)
     asyncio.run(workers.serve(args.workers, address, port, args.further))
@@ -94,7 +96,9 @@ def listening(public: bool, further: Sequence[str]) -> str:
     """
     asked = any(each.partition("=")[0] == ADDRESS for each in further)
     if public and asked:
-        raise ValueError(f"--public and {ADDRESS} both say where to listen: leave one of them out")
+        raise ValueError(
+            f"--public and {ADDRESS} both set the address to listen on: give only one of them"
+        )
     if public:
         return "open to everyone who can reach this machine over the network (--public)"
     if asked or ADDRESS_VARIABLE in os.environ:

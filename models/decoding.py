@@ -110,7 +110,7 @@ def require_decodable(
         why = "where dropout changes every step: call model.eval()"
         raise ValueError(f"the model is in training mode, {why}")
     if model.predicts is None:
-        raise ValueError("the model has no head that says tokens, so there is nothing to decode")
+        raise ValueError("the model has no LM head, so there is nothing to decode")
     require_whole("max_new_tokens", max_new_tokens, 0)
     src = src[..., 0] * 0 if config.picture else src  # patches have no ids
     if src.dim() != 2 or 0 in src.shape or src.is_floating_point() or src.dtype == torch.bool:
@@ -128,17 +128,17 @@ def require_decodable(
         for token in ids:
             if not isinstance(token, int) or not 0 <= token < config.vocab_size:
                 span = f"from 0 to {config.vocab_size - 1}"
-                raise ValueError(f"{name} holds {token!r}: token ids are whole numbers {span}")
+                raise ValueError(f"{name} contains {token!r}: token ids are whole numbers {span}")
     ended = [place for place, token in enumerate(prefix) if model.marks.ends(token)]
     if model.predicts == "next" and ended and ended[0] < len(prefix) - 1:
         why = "eos ends an output, so it may stand at the end only"
-        raise ValueError(f"prefix holds eos_id = {prefix[ended[0]]} at place {ended[0]}: {why}")
+        raise ValueError(f"prefix contains eos_id = {prefix[ended[0]]} at {ended[0]}: {why}")
     if len(prefix) > max_new_tokens:
         room = f"max_new_tokens = {max_new_tokens} leaves no room"
         raise ValueError(f"prefix has {len(prefix)} tokens: {room}")
     if model.predicts == "same":
         if model.marks.mask is None or not bool((src == model.marks.mask).any(1).all()):
-            raise ValueError("every row of src must hold a mask token to be filled in")
+            raise ValueError("every row of src must contain a mask token to fill in")
         return
     if (longest := config.longest) is not None:
         learned = f"only n_ctx = {longest} positions were learned"

@@ -40,7 +40,7 @@ def frequencies(n_features: int, base: float = 10000.0) -> Float[Tensor, " pair"
     The wavelength in positions is 2 pi / theta_i. Raises ValueError for an odd number.
     """
     if n_features % 2:
-        raise ValueError(f"positions turn pairs of features: {n_features} is odd")
+        raise ValueError(f"rotary positions need pairs of features: {n_features} is odd")
     return base ** (-torch.arange(0, n_features, 2, dtype=torch.float64) / n_features)
 
 

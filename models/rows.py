@@ -49,7 +49,7 @@ class Rows:
         """The ids of one sequence. Raises ValueError for "src" if there is no source."""
         tokens = self.src if stream == "src" else self.tgt
         if tokens is None:
-            raise ValueError("these rows have no source: they are of a model that reads one text")
+            raise ValueError("these rows have no source: their model reads a single text")
         return tokens
 
     def valid(self, stream: Stream) -> Bool[Tensor, "batch pos"]:

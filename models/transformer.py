@@ -85,7 +85,7 @@ class Stack(nn.Module):
         """
         self.announce()
         if cache is not None and not self.causal:
-            raise ValueError("an encoder keeps no cache: every token sees those that come later")
+            raise ValueError("an encoder has no cache: every token also attends to later ones")
         tokens = rows.tokens(self.stream)
         valid = rows.src_valid if self.stream == "src" else rows.tgt_valid
         past, n_new = cache.length if cache else 0, tokens.shape[1]
@@ -317,7 +317,7 @@ class EncoderDecoder(Model):
         """Rows with this source; the target begins with the start token. Raises ValueError if the
         tokenizer has no start token."""
         if not (first := self.with_marks("tgt", ())):
-            raise ValueError("a translation has to begin with a start mark: the marks have none")
+            raise ValueError("a translation must begin with a start token, and this model has none")
         return Rows(given.new_tensor(first).expand(len(given), -1), None, given, valid)
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:

@@ -243,7 +243,7 @@ def measure_head(measure: Measure, shape: tuple[int, int]) -> dict[str, Any]:
     """
     values = np.asarray(measure.values, np.float64)
     if values.shape != shape:
-        raise ValueError(f"measure has shape {values.shape}, expected {shape}: one value a head")
+        raise ValueError(f"measure has shape {values.shape}, expected {shape}: one value per head")
     flat = values.ravel()
     known = np.isfinite(flat)
     low = min(0.0, float(flat[known].min(initial=0.0)))

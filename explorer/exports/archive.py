@@ -111,7 +111,7 @@ def _check_sizes(data: bytes) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         total = sum(member.file_size for member in archive.infolist())
         if total > MOST_BYTES:
-            raise ValueError(f"it unpacks to {total:,} bytes, and {MOST_BYTES:,} is the limit")
+            raise ValueError(f"it unpacks to {total:,} bytes; the limit is {MOST_BYTES:,}")
         for member in archive.infolist():
             with archive.open(member) as file:
                 if npy.read_magic(file) != (1, 0):  # the version that numpy writes for these arrays

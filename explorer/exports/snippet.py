@@ -36,7 +36,7 @@ def snippet(
     if view == "flow" and of_site.kind == "cross":
         raise ValueError(f"{site} is cross-attention: flow is defined for self-attention")
     if not 0 <= head < of_site.n_heads:
-        raise IndexError(f"{site} has {of_site.n_heads} of head, no {head}")
+        raise IndexError(f"{site} has {of_site.n_heads} heads, and none with index {head}")
     imports = ["from explorer.library import open_model", "from explorer.runs.trace import trace"]
     arguments = [repr(traced.text)]
     if target is not None:

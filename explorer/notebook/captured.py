@@ -64,7 +64,7 @@ class Captured:
             if call.name == name:
                 return call
         seen = ", ".join(self.names) or "none"
-        raise KeyError(f"no attention was seen in {name!r}; seen: {seen}")
+        raise KeyError(f"no attention was captured in {name!r}; captured: {seen}")
 
     @property
     def names(self) -> list[str]:

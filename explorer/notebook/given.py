@@ -40,7 +40,7 @@ def as_array(given: Any) -> np.ndarray:
     """
     if hasattr(given, "detach"):
         if given.is_meta:
-            raise ValueError("the tensor is on the meta device and holds no numbers")
+            raise ValueError("the tensor is on the meta device and contains no numbers")
         try:
             given = given.detach().cpu()
             given = given if given.layout == torch.strided else given.to_dense()
@@ -53,7 +53,7 @@ def as_array(given: Any) -> np.ndarray:
     try:
         array = np.asarray(given)
         if np.iscomplexobj(array):
-            raise TypeError("they are complex")
+            raise TypeError("they are complex numbers")
         return array if array.dtype == np.bool_ else array.astype(np.float32)
     except (ValueError, TypeError) as error:
         raise ValueError(f"expected numbers of one shape: {error}") from None

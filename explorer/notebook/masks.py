@@ -29,7 +29,7 @@ def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
     given = _materialised(given)
     array = as_array(given)
     if not array.size:
-        raise ValueError(f"the mask has shape {list(array.shape)} and holds nothing")
+        raise ValueError(f"the mask has shape {list(array.shape)} and is empty")
     if array.dtype == np.bool_:
         name, allowed = "True", array
         notes: list[str] = []
@@ -49,14 +49,14 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
             notes.append(t("notebook.convention.float_ones", lang=lang))
         return array != 0, notes
     if np.isnan(array).any():
-        raise ValueError(f"the mask holds NaN; {EXPECTED}")
+        raise ValueError(f"the mask contains NaN; {EXPECTED}")
     allowed = array > BLOCKING
     if is_float and found == {0.0}:
         return allowed, [t("notebook.convention.zeros", lang=lang)]
     if allowed.all():
         low, high = float(array.min()), float(array.max())
         raise ValueError(
-            f"the mask holds numbers from {low:.4g} to {high:.4g}, none of which blocks; {EXPECTED}"
+            f"the mask contains numbers from {low:.4g} to {high:.4g}; none blocks; {EXPECTED}"
         )
     fill = float(array[~allowed].max())
     said = "−∞" if np.isneginf(fill) else minus(f"{fill:.4g}")

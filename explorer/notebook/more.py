@@ -200,7 +200,7 @@ def film(
     how, chosen = _strategy(strategy)
     made = generate(loaded, text, chosen, max_new_tokens, forced=begin)
     if not made.steps:
-        raise ValueError("nothing was written: max_new_tokens leaves room for no token")
+        raise ValueError("nothing was generated: max_new_tokens leaves no room for a token")
     steps = made.steps[0].rows
     sites = [site for site in loaded.sites if site.name in steps]
     own = [site for site in sites if site.kind == "self"]

@@ -57,7 +57,7 @@ def attention(
     if what is None or callable(what):
         raise ValueError(
             f"nothing to show in {type(what).__name__}: give a model's name or attention. "
-            "Of a module: `with capture() as seen: module(batch)`, then `show(seen, tokens)`"
+            "For a module: `with capture() as seen: module(batch)`, then `show(seen, tokens)`"
         )
     if isinstance(tokens, str):
         raise ValueError("tokens are one string; give a list of tokens")
@@ -125,7 +125,7 @@ def _of_capture(
     unseen = t("notebook.unseen", lang=lang, names=", ".join(seen.unseen)) if seen.unseen else ""
     if not seen.calls:
         raise ValueError(
-            "no attention was seen: nothing called scaled_dot_product_attention or "
+            "no attention was captured: nothing called scaled_dot_product_attention or "
             f"nn.MultiheadAttention, or multiplied a softmax by values. {unseen}".strip()
         )
     groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
@@ -162,7 +162,7 @@ def _of_capture(
     for each in lists:
         if id(each) not in used:
             lengths = sorted({n for part in parts for n in part.weights.shape[2:]})
-            raise ValueError(f"{len(each)} tokens fit no axis; the lengths are {lengths}")
+            raise ValueError(f"{len(each)} tokens match no axis; the axes have lengths {lengths}")
     return parts, [unseen] if unseen else []
 
 

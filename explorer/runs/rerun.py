@@ -45,7 +45,7 @@ def read_again(loaded: LoadedModel, traced: Trace, part: Part) -> dict[str, np.n
     require_same_model(loaded, traced)
     own = traced.activations
     if isinstance(own, dict):
-        raise ValueError("this trace was read from a file, and has nothing more to read")
+        raise ValueError("this trace was read from a file, so it cannot be rerun")
     return read_part(loaded, rows_of(traced), traced.edits, own.kept, own.parts, part)
 
 
@@ -67,7 +67,7 @@ def edits_of(traced: Trace) -> Edits:
 def require_same_model(loaded: LoadedModel, traced: Trace) -> None:
     """Refuse to rerun one model's Trace on another. Raises ValueError."""
     if (loaded.name, loaded.config) != (traced.model, traced.config):
-        raise ValueError(f"the trace is of {traced.model!r}, the model is {loaded.name!r}")
+        raise ValueError(f"the trace was made by {traced.model!r}, not by {loaded.name!r}")
 
 
 def written_tokens(traced: Trace) -> tuple[int, ...]:

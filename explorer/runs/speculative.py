@@ -55,7 +55,7 @@ def speculate(
         model.reads,
         model.config.vocab_size,
     ):
-        raise ValueError("the draft must read and write the same tokens as the model")
+        raise ValueError("the draft must use the same tokens as the model")
     for each in (model, draft):
         require_decodable(each, given, None, max_new_tokens, ())
     return _rounds(_Reader(model, given), _Reader(draft, given), n_drafted, max_new_tokens)

@@ -46,7 +46,7 @@ def at_once() -> int:
     """The number of concurrent runs. Raises ValueError if the environment names no number."""
     wanted = os.environ.get(VARIABLE, str(USUAL_AT_ONCE))
     if not (wanted.isascii() and wanted.isdigit()):
-        raise ValueError(f"{VARIABLE} must be a whole number of trainings, not {wanted!r}")
+        raise ValueError(f"{VARIABLE} must be a whole number of training runs, not {wanted!r}")
     return int(wanted)
 
 

@@ -26,7 +26,7 @@ def average_snapshots(model: Model, paths: list[Path]) -> None:
     Raises ValueError if `paths` is empty, CheckpointError if a snapshot does not fit the model.
     """
     if not paths:
-        raise ValueError("there is no snapshot to average")
+        raise ValueError("there are no snapshots to average")
     total: dict[str, Tensor] = {}
     for path in paths:
         load_weights(model, path)

@@ -37,7 +37,9 @@ class DataConfig:
         if not 2 <= self.symbols <= MOST_SYMBOLS:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
         if len(self.lengths) != 2 or not 1 <= self.lengths[0] <= self.lengths[1]:
-            raise ValueError(f"lengths is {self.lengths}: they must be two, at least 1, rising")
+            raise ValueError(
+                f"lengths is {self.lengths}: they must be two ascending numbers of at least 1"
+            )
         for name in ("examples", "valid_examples", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -57,7 +59,7 @@ def read_rows(path: Path, config: DataConfig, paired: bool) -> list[Row]:
     else:
         rows.extend(read_texts(path))
     if not rows:
-        raise ValueError(f"{path} holds no text that this recipe uses")
+        raise ValueError(f"{path} contains no text that this recipe uses")
     return rows
 
 

@@ -62,7 +62,7 @@ def translate(
     nothing = model.with_marks("src", ())
     for sentence, source in zip(sentences, sources, strict=True):
         if source == nothing:
-            raise ValueError(f"{sentence!r} holds nothing to translate")
+            raise ValueError(f"{sentence!r} contains nothing to translate")
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     translations = [""] * len(sources)
     while order:

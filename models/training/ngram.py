@@ -20,7 +20,7 @@ class Trigram:
     def __init__(self, rows: Sequence[Row], vocab_size: int, bos: int):
         """`rows` are token ids without the start token. Raises ValueError if there are none."""
         if not rows:
-            raise ValueError("an n-gram model needs text to count")
+            raise ValueError("an n-gram model needs text")
         self.vocab_size, self.bos = vocab_size, bos
         trigrams: Counter[tuple[int, int, int]] = Counter()
         for row in rows:

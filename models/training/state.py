@@ -89,7 +89,7 @@ class State:
                 for name, value in ours[section].items():
                     if name not in MAY_CHANGE and theirs.get(name) != value:
                         raise ValueError(
-                            f"{folder} holds a run with {name} = {theirs.get(name)!r}, "
+                            f"{folder} contains a run with {name} = {theirs.get(name)!r}, "
                             f"not {value!r}: use another folder"
                         )
             self.progress = Progress(**json.loads(about["progress"]))

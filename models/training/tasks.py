@@ -32,7 +32,7 @@ def task_pairs(
     """
     possible = sum(n_symbols**length for length in range(lengths[0], lengths[1] + 1))
     if n > possible // 2:
-        raise ValueError(f"{n} different questions are too many: there are {possible}")
+        raise ValueError(f"{n} different questions are too many: only {possible} exist")
     draw = random.Random(f"{task}/{seed}")
     pairs: dict[str, str] = {}
     while len(pairs) < n:

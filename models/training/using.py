@@ -69,11 +69,13 @@ def generate(args: argparse.Namespace) -> None:
     strategy = strategy_of(args)
     if model.predicts is None:
         raise ValueError(
-            f"{args.model} writes nothing: it has no head that says tokens. `info`, `export` and "
+            f"{args.model} writes nothing: it has no LM head. `info`, `export` and "
             "`certify` work on it"
         )
     if model.predicts == "same" and not tokenizer.has_mask(args.text):
-        raise ValueError(f"{args.model} fills in what is masked: write {MASK} where a word belongs")
+        raise ValueError(
+            f"{args.model} fills in what is masked: write {MASK} for each missing word"
+        )
     _say_unread(checkpoint, [args.text])
     given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
     src = torch.tensor([given])

@@ -106,7 +106,7 @@ def test_commands_work_on_a_folder_and_on_a_name(
     ("name", "command", "said"),
     [
         ("bert", ["translate", "I"], "it fills in the [MASK]s of a text; use `generate`"),
-        ("bert", ["generate", "I"], "write [MASK] where a word belongs"),
+        ("bert", ["generate", "I"], "write [MASK] for each missing word"),
         ("bert-headless", ["translate", "I"], "it reads a text and writes none"),
         ("bert-headless", ["generate", "I"], "no head that says tokens. `info`, `export` and"),
     ],

@@ -109,13 +109,13 @@ def refuse(wide_model):
 def test_what_cannot_be_decoded_is_refused_at_once_with_the_reason(refuse):
     refuse("max_new_tokens is -1: it must be a whole number", limit=-1)
     refuse("max_new_tokens is True", limit=True)
-    refuse("src holds 13: token ids are whole numbers from 0 to 12", src=SRC + 2)
-    refuse("src holds -1", src=SRC - 1)
+    refuse("src contains 13: token ids are whole numbers from 0 to 12", src=SRC + 2)
+    refuse("src contains -1", src=SRC - 1)
     refuse(r"src is torch.int64 \(1, 0\): .*not empty", src=SRC[:1, :0])
     refuse(r"src is torch.int64 \(0, 6\)", src=SRC[:0])
     refuse("row 1 of src has no real token", src_valid=VALID & torch.tensor([[1], [0], [1]]).bool())
-    refuse("prefix holds 13", prefix=[4, 13])
-    refuse("prefix holds eos_id = 2 at place 0", prefix=[2, 4])
+    refuse("prefix contains 13", prefix=[4, 13])
+    refuse("prefix contains eos_id = 2 at 0", prefix=[2, 4])
     refuse("prefix has 5 tokens: max_new_tokens = 4 leaves no room", prefix=[4] * 5)
 
 

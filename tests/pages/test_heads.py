@@ -179,7 +179,7 @@ def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Ope
     at = open_page("heads", site="cross", layer="1", head="2")
     at.toggle(key="heads.off").set_value(True).run()
     assert not at.exception
-    assert "Cross-attention, layer 1, head 2: off" in everything(at)
+    assert "Cross-attention, layer 1, head 2: ablated" in everything(at)
     assert at.query_params["edits"] == "head-decoder.blocks.0.cross_attn-1"
     said = t("edits.same", lang="en"), t("edits.changed", lang="en", words="")
     assert any(words in everything(at) for words in said)

@@ -62,17 +62,17 @@ def test_a_mask_that_blocks_nothing_says_so(open_page: Open) -> None:
 
 def test_lowered_scores_make_a_small_fill_leak(open_page: Open) -> None:
     at = open_page("masks", part="fills", site="decoder", layer="1", head="1", row="1")
-    assert "visible keys, 0 leak weight" in reading(at, "torch refuses")
+    assert "visible keys, 0 leak weight" in reading(at, "torch rejects")
     at.slider(key="masks.lowered").set_value(12_000).run()
     assert at.query_params["lowered"] == "12000"
-    assert "visible keys, 4 leak weight" in reading(at, "torch refuses")  # -1e4, in all four types
-    assert t("masks.fills_own", lang="en") in reading(at, "torch refuses")
+    assert "visible keys, 4 leak weight" in reading(at, "torch rejects")  # -1e4, in all four types
+    assert t("masks.fills_own", lang="en") in reading(at, "torch rejects")
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_fill_that_is_added_twice_overflows(open_page: Open, way: str) -> None:
     at = open_page("masks", part="fills", site="decoder", layer="1", head="1", way=way)
-    found = int(re.findall(r"(\d+) give NaN", reading(at, "torch refuses"))[0])
+    found = int(re.findall(r"(\d+) give NaN", reading(at, "torch rejects"))[0])
     assert found == (8 if way == "twice" else 4)  # -inf alone, or the lowest number too
 
 

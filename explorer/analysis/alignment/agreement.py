@@ -54,7 +54,7 @@ def agreement(
     `backs` come from `read_back`. Raises ValueError if there are no pairs.
     """
     if not readings:
-        raise ValueError("there is no pair of sentences to compare heads on")
+        raise ValueError("there are no sentence pairs to compare heads on")
     common, n_own, n_back = 0.0, 0.0, 0.0
     for reading, back in zip(readings, backs, strict=True):
         own = _flat(strongest(reading.weights))

@@ -102,7 +102,7 @@ def _read(
 ) -> Iterator[Reading]:
     sites = cross_sites(loaded)
     if not sites:
-        raise ValueError(f"{loaded.name} has no cross-attention: it reads one text")
+        raise ValueError(f"{loaded.name} has no cross-attention: it reads a single text")
     rows = [_rows(loaded, pair) for pair in pairs]
     done = 0
     while done < len(pairs):

@@ -143,5 +143,5 @@ def pack(arrays: dict[str, np.ndarray], sites: tuple[AttentionSite, ...]) -> Sum
     for name, like in Sums.none(sites).arrays().items():
         found = arrays.get(name)
         if found is None or found.shape != like.shape or found.dtype != like.dtype:
-            raise ValueError(f"{name} is missing, or of another shape")
+            raise ValueError(f"{name} is missing or has another shape")
     return Sums(**{field.name: arrays[field.name] for field in fields(Sums)})

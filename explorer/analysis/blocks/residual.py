@@ -85,7 +85,7 @@ def fresh_flow(
     if not residual and placement != "pre":
         raise ValueError(f"without residual: placement is {placement!r}, expected 'pre'")
     if len(tokens) < 2:
-        raise ValueError("nothing follows a single token")
+        raise ValueError("a single token has no successor")
     if not 1 <= n_layers <= MOST_LAYERS:
         raise ValueError(f"n_layers is {n_layers}: it must be 1 to {MOST_LAYERS}")
     _, ids = np.unique(np.asarray(tokens), return_inverse=True)
@@ -126,7 +126,7 @@ def trained_flow(loaded: LoadedModel, traced: Trace) -> Flow:
     require_same_model(loaded, traced)
     written = torch.tensor(written_tokens(traced), dtype=torch.long)
     if not len(written):
-        raise ValueError("no token was written, so there is no loss")
+        raise ValueError("no token was generated, so there is no loss")
 
     def read() -> Tensor:
         return loaded.model.read(rows_of(traced))[0, : len(written)]

@@ -80,7 +80,7 @@ def writers_at(
             if hook == sublayer.after:
                 return ledger
         return ledger
-    raise KeyError(f"{hook} is no place of a residual stream")
+    raise KeyError(f"{hook} is not a position in the residual stream")
 
 
 def read_by(

@@ -76,7 +76,7 @@ def next_word(traced: Trace, position: int) -> int:
         raise ValueError(f"{traced.model} has no LM head")
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
-        raise IndexError(f"the row has {n_real} positions, no {position}")
+        raise IndexError(f"there is no position {position}: the sequence has {n_real}")
     written = written_tokens(traced)
     return written[position] if position < len(written) else traced.predicted_tokens[position]
 
@@ -222,7 +222,7 @@ def silence(loaded: LoadedModel, traced: Trace, found: Writes, writer: int) -> S
     """
     named = found.writers[writer]
     if named.kind == "bias":
-        raise ValueError("the biases are written in many places, so there is no one to silence")
+        raise ValueError("biases are added in many places, so they cannot be ablated as one")
     hook, at = _place_of(traced, named, found.position)
     kept = _kept(traced)
     change: dict[str, Change] = {hook: partial(_silent, at=at)}

@@ -149,7 +149,7 @@ def engines(
     for a p outside [0, 1) and for head counts that do not divide evenly.
     """
     if not 0.0 <= p < 1.0:
-        raise ValueError(f"p is {p}: dropout goes from 0 to less than 1")
+        raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
     layer = module_of(loaded, site)
     x, memory = (each[None] for each in site_inputs(loaded, traced, site))
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))

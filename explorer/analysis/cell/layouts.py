@@ -173,7 +173,7 @@ def dropped(
     it used.
     """
     if not 0.0 <= p < 1.0:
-        raise ValueError(f"p is {p}: dropout goes from 0 to less than 1")
+        raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
     q, k = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k"))
     mask = torch.tensor(traced.mask(site.name))[None]
     found = bias_of(traced, site)

@@ -111,7 +111,7 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
     part in the same way and the parts still add up.
     """
     if not can_split(traced, site):
-        raise ValueError(f"{site.name}: words and positions are no longer, or never were, a sum")
+        raise ValueError(f"{site.name}: its input is not a plain sum of words and positions")
     embedded = _stack(traced, site.query_stream).hook("embed")
     word = torch.tensor(traced.activations[embedded]).double()
     position = torch.tensor(traced.activations[_added(traced, site)]).double()

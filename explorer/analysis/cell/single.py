@@ -104,7 +104,7 @@ def single(
     or scores, which a single head lacks. Raises ValueError for a width that is not in `widths`.
     """
     if d_out not in widths(loaded, site):
-        raise ValueError(f"d_out is {d_out}: this layer can give {widths(loaded, site)}")
+        raise ValueError(f"d_out is {d_out}: this layer allows {widths(loaded, site)}")
     x, memory = site_inputs(loaded, traced, site)
     mask = torch.tensor(traced.mask(site.name)[head])
     alone = cut_head(loaded, site, head, d_out)

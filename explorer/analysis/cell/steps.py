@@ -147,7 +147,7 @@ def cell_of(
     wanted = {"head": head, "query": query, "key": key}
     for (name, index), size in zip(wanted.items(), pattern.shape, strict=True):
         if not 0 <= index < size:
-            raise IndexError(f"{site.name} has {size} of {name}, no {index}")
+            raise IndexError(f"{site.name} has no {name} {index}: its size is {size}")
     q, k, v, z, scores = (
         traced.activations[site.hook(what)] for what in ("q", "k", "v", "z", "scores")
     )
@@ -222,10 +222,12 @@ def effect(
     require_same_model(loaded, traced)
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
-        raise IndexError(f"the row has {n_real} positions, no {position}")
+        raise IndexError(f"there is no position {position}: the sequence has {n_real}")
     chosen = chosen_token(traced, position) if token is None else token
     if not 0 <= chosen < traced.config.vocab_size:
-        raise IndexError(f"the vocabulary has {traced.config.vocab_size} tokens, no {chosen}")
+        raise IndexError(
+            f"there is no token {chosen}: the vocabulary has {traced.config.vocab_size}"
+        )
     likeliest = np.argsort(-traced.logits[position], kind="stable")[:n].tolist()
     tokens = tuple(likeliest if chosen in likeliest else [*likeliest[: n - 1], chosen])
     off = cell.head in heads_off(traced, cell.site.name)

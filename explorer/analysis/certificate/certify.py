@@ -142,7 +142,7 @@ class Examination:
         probe: type[Probe] = Probe,
     ) -> None:
         if not tgt or (config.reads_source and not src):
-            raise ValueError("there is nothing to certify a model on: give it at least one token")
+            raise ValueError("a certificate needs at least one token")
         left_out: dict[str, LeftOut] = {}
         if not config.is_causal:
             left_out |= dict.fromkeys(
@@ -166,7 +166,7 @@ class Examination:
     def finding(self, name: str) -> Finding:
         """The test of one property. Raises KeyError if it is not among `names`."""
         if name not in self.names:
-            raise KeyError(f"there is no promise {name!r} here")
+            raise KeyError(f"there is no property {name!r} here")
         return self._find(name)
 
     def certificate(self) -> Certificate:

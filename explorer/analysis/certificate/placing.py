@@ -50,7 +50,7 @@ def placed(probe: Probe, rows: Rows) -> Iterator[Placed]:
 
 def _seen(found: dict[str, Tensor], hook: str) -> Tensor:
     if hook not in found:
-        raise ValueError(f"{hook} was not passed: the run knows no positions there")
+        raise ValueError(f"{hook} was not reached: the run has no positions there")
     return found[hook]
 
 

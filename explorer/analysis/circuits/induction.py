@@ -87,7 +87,7 @@ class Circuit:
         baseline; the last index if none does. Raises ValueError without an earlier head.
         """
         if not self.counts:
-            raise ValueError("no head stands before the second one")
+            raise ValueError("no head precedes the second one")
         half = (self.intact + self.even) / 2
         return next((at for at, left in enumerate(self.together) if left <= half), -1) % len(
             self.counts
@@ -102,7 +102,7 @@ class Circuit:
     def first_looks_back(self) -> Literal["clear", "slight", "none"]:
         """Whether the first of `order` is a previous-token head. Raises ValueError without one."""
         if not self.order:
-            raise ValueError("no head stands before the second one")
+            raise ValueError("no head precedes the second one")
         score = float(self.previous[self.order[0]])
         return strength("previous", score, self.even_back, self.chance)
 

@@ -80,7 +80,7 @@ def random_twice(
     """
     known = ordinary(loaded)
     if not known:
-        raise ValueError(f"{loaded.name} has no tokens that stand for text")
+        raise ValueError(f"{loaded.name} has no tokens for text")
     n = half_for(loaded) if n is None else n
     draw = torch.Generator().manual_seed(seed)
     ids = torch.tensor(known)
@@ -100,7 +100,7 @@ def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
     """
     n = len(halves[0])
     if not n or any(len(half) != n for half in halves):
-        raise ValueError("the rows must be of one length, and not empty")
+        raise ValueError("the rows must have equal, non-zero length")
     rows = [loaded.model.with_marks("tgt", [*half, *half]) for half in halves]
     source = None
     if "src" in loaded.model.reads:

@@ -127,7 +127,7 @@ def _ov(
 ) -> tuple[Float[Tensor, "token d_head"], Float[Tensor, "token d_head"]]:
     config = loaded.config
     if not config.lm_head:
-        raise ValueError(f"{loaded.name} has no head that says tokens")
+        raise ValueError(f"{loaded.name} has no LM head")
     x = _read(loaded, site, tokens)
     group, d = head // (config.n_heads // config.kv_heads), config.d_head
     stack = loaded.model.stacks()[-1]

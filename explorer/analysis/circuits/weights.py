@@ -75,7 +75,7 @@ def unembedding(loaded: LoadedModel) -> Float[np.ndarray, "vocab d_model"]:
     Raises ValueError for a model without logits.
     """
     if not loaded.config.lm_head:
-        raise ValueError(f"{loaded.name} has no head that says tokens")
+        raise ValueError(f"{loaded.name} has no LM head")
     stack = loaded.model.stacks()[-1]
     fold = _Fold(loaded.part(stack.path("final_norm")))
     return fold(_weight(loaded, "unembed"))

@@ -192,7 +192,7 @@ def one_bias(
     bias = torch.zeros(q.shape[-2], k.shape[-2])
     if causal:
         if mask is not None:
-            raise RuntimeError("a mask and is_causal exclude each other")
+            raise RuntimeError("a mask and is_causal cannot be combined")
         bias.masked_fill_(~causal_mask(*bias.shape), -math.inf)
     if mask is not None and mask.dtype == torch.bool:
         bias.masked_fill_(~mask, -math.inf)

@@ -104,7 +104,7 @@ def symptom(
     """
     require_same_model(loaded, traced)
     if pitfall.plant is None:
-        raise ValueError(f"{pitfall.id} does not live in a forward pass")
+        raise ValueError(f"{pitfall.id} does not occur in a forward pass")
     written = written_tokens(traced)
     left = min(pitfall.left, room(loaded, traced))
     rows = _rows(traced, pitfall, left)

@@ -61,7 +61,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
     ValueError for a Generation of another model, or without steps.
     """
     if made.model != loaded.name:
-        raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
+        raise ValueError(f"the decoding was made by {made.model!r}, not by {loaded.name!r}")
     if not made.steps:
         raise ValueError("the decoding has no steps")
     given, read = _reader(loaded, as_tensor([made.given]))

@@ -69,7 +69,7 @@ def one_pass(
     steps.
     """
     if made.model != loaded.name:
-        raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
+        raise ValueError(f"the decoding was made by {made.model!r}, not by {loaded.name!r}")
     if not made.steps:
         raise ValueError("the decoding has no steps")
     kept = [

@@ -104,7 +104,7 @@ def ablating(
     require_same_model(loaded, traced)
     wanted = written_tokens(traced) if tokens is None else tuple(tokens)
     if not 0 < len(wanted) <= int(traced.tgt_valid.sum()):
-        raise ValueError(f"{len(wanted)} tokens do not stand after {traced.tgt_str_tokens}")
+        raise ValueError(f"{len(wanted)} tokens do not follow {traced.tgt_str_tokens}")
     logprobs = token_logprobs(traced.logits, wanted)
     deltas = {site.name: np.zeros((site.n_heads, len(wanted))) for site in traced.sites}
     total = sum(site.n_heads for site in traced.sites)

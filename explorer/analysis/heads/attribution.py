@@ -131,7 +131,7 @@ def attribute(
     require_same_model(loaded, traced)
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
-        raise IndexError(f"the row has {n_real} positions, no {position}")
+        raise IndexError(f"there is no position {position}: the sequence has {n_real}")
     written = written_tokens(traced)
     token = written[position] if position < len(written) else traced.predicted_tokens[position]
     if ablation is None or ablation.tokens[position : position + 1] != (token,):

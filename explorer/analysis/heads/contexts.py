@@ -31,7 +31,7 @@ def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, 
     Raises ValueError for Traces of two models.
     """
     if (one.model, one.config) != (other.model, other.config):
-        raise ValueError(f"the traces are of {one.model!r} and {other.model!r}")
+        raise ValueError(f"the traces come from two models, {one.model!r} and {other.model!r}")
     sites = [site for site in one.sites if site.kind == "self" and site.query_stream == stream]
     stack = next(stack for stack in one.stacks if stack.stream == stream)
     hooks = [stack.hook("embed"), *(site.block_hook("resid_post") for site in sites)]

@@ -29,7 +29,7 @@ def head_roles(traces: Sequence[Trace]) -> tuple[HeadRole, ...]:
     ValueError if `traces` is empty.
     """
     if not traces:
-        raise ValueError("there is no sentence to measure heads on")
+        raise ValueError("measuring heads needs at least one sentence")
     found = []
     for measure in MEASURES:
         values = _means(traces, attrgetter(measure))

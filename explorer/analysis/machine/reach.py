@@ -75,7 +75,7 @@ def reaches(x: Float[np.ndarray, "pos d_in"]) -> tuple[Reach, ...]:
     a model's embeddings has no effect.
     """
     if len(x) < 3:
-        raise ValueError(f"{len(x)} vectors: a factor between distances takes at least 3")
+        raise ValueError(f"{len(x)} vectors: at least 3 are needed for a factor between distances")
     given = nn.functional.layer_norm(torch.tensor(x, dtype=torch.float64), x.shape[1:])
     width = min(x.shape[1], WIDTH)
     return tuple(

@@ -101,7 +101,7 @@ def delete(
     """
     n_words = len(asked.words)
     if not n_words:
-        raise ValueError("there is no word to take away")
+        raise ValueError("there is no word to delete")
     points = np.linspace(0, n_words, min(n_words, MOST_STEPS) + 1)
     steps = tuple(int(point) for point in np.unique(points.round()))
     orders = {

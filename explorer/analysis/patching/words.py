@@ -36,7 +36,7 @@ def explained(loaded: LoadedModel, traced: Trace, position: int) -> Explained:
     require_same_model(loaded, traced)
     written, n_real = written_tokens(traced), int(traced.tgt_valid.sum())
     if not 0 <= position < n_real or traced.predicts is None:
-        raise IndexError(f"no token is read out at position {position}")
+        raise IndexError(f"position {position} has no prediction")
     token = written[position] if position < len(written) else traced.predicted_tokens[position]
     stream: Stream = loaded.model.reads[0]
     row, valid = traced.tgt_tokens, traced.tgt_valid

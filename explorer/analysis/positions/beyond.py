@@ -87,7 +87,7 @@ def beyond(loaded: LoadedModel, text: str) -> Beyond:
     `too_few_tokens`.
     """
     if not can_go_beyond(loaded):
-        raise ValueError(f"{loaded.name} has no positions beyond n_ctx, or continues no text")
+        raise ValueError(f"{loaded.name} has no positions beyond n_ctx, or does not continue texts")
     n_ctx, window = loaded.config.n_ctx, min(WINDOW, max(1, loaded.config.n_ctx // 2))
     cleaned = clean_text(text, MAX_CHARS)
     tokens = text_tokens(loaded, cleaned)

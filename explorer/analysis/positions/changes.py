@@ -55,7 +55,7 @@ def parse_change(text: str) -> Change:
     """Inverse of `format_change`. Raises ValueError for anything else, and for a long shift."""
     found = _TEXT.fullmatch(text)
     if found is None:
-        raise ValueError(f"no change of positions: {text!r}")
+        raise ValueError(f"not a change of positions: {text!r}")
     if found[2]:
         if int(found[3]) > MOST_SHIFT:
             raise ValueError(f"a shift of {found[3]}: the longest is {MOST_SHIFT}")

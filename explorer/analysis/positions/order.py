@@ -92,7 +92,7 @@ def moved(
     stack = next((each for each in loaded.model.stacks() if each.stream == stream), None)
     n = len(traced.src_tokens if stream == "src" else traced.tgt_tokens)
     if stack is None or sorted(order) != list(range(n)):
-        raise ValueError(f"{list(order)} is no order of the {n} tokens of {stream}")
+        raise ValueError(f"{list(order)} is not a permutation of the {n} tokens of {stream}")
     names = [stack.block_hook(0, "resid_pre")]
     names += [stack.block_hook(layer, "resid_post") for layer in range(stack.n_layers)]
     settings: list[Setting] = ["as_is", "without"]

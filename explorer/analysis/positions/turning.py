@@ -63,7 +63,7 @@ def rotate_as(
     and put back. Raises ValueError for an odd d_head."""
     order = torch.from_numpy(pairs_of(x.shape[-1] // 2 * 2, layout).reshape(-1))
     if x.shape[-1] % 2:
-        raise ValueError(f"positions turn pairs of features: {x.shape[-1]} is odd")
+        raise ValueError(f"rotary positions need pairs of features: {x.shape[-1]} is odd")
     return rotate(x[..., order], _rotation(positions, angles))[..., order.argsort()]
 
 

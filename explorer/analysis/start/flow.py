@@ -99,7 +99,7 @@ def flow(
     `edits` are those of `made`. Raises ValueError for another model's run.
     """
     if loaded.name != traced.model or (made is not None and made.model != traced.model):
-        raise ValueError(f"the run is of {traced.model!r}, the model is {loaded.name!r}")
+        raise ValueError(f"the run was made by {traced.model!r}, not by {loaded.name!r}")
     rows = rows_of_flow(loaded, traced, made)
     activations, _ = survey(loaded, rows, edits)
     sizes = {stream: rows.tokens(stream).shape[1] for stream in loaded.model.reads}

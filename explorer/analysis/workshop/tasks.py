@@ -141,7 +141,7 @@ def _task(table: dict[str, Any], kind: Kind) -> Task:
     words = {lang: table.pop(lang) for lang in LANGUAGES}
     hints = {lang: tuple(words[lang]["hints"]) for lang in LANGUAGES}
     if any(len(each) != 3 for each in hints.values()):
-        raise ValueError("hints are three in each language")
+        raise ValueError("each language needs three hints")
     cases = (table.pop("shown", None), *table.pop("hidden", ()))
     planted = table.pop("planted", "")
     if planted not in get_args(Sites):

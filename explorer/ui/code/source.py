@@ -52,7 +52,9 @@ def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[Lin
     for each in given:
         part = _part(each)
         if part is None:
-            raise TypeError(f"{each!r} is no function, class or module of {' or '.join(PROJECT)}")
+            raise TypeError(
+                f"{each!r} is not a function, class or module of {' or '.join(PROJECT)}"
+            )
         parts.append(part)
     owners = (part.owner for part in parts if not isinstance(part.owner, (type, type(None))))
     known = (*known, *owners)

@@ -41,7 +41,7 @@ class MaskedWords(Objective):
                 "same position"
             )
         if training.model.marks.mask is None:
-            raise ValueError("masked_words needs a tokenizer with a mask token: it has none")
+            raise ValueError("masked_words needs a tokenizer with a mask token")
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """The mean cross-entropy of the chosen words, times the words of this part of the batch.

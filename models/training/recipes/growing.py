@@ -29,7 +29,7 @@ def grow(small: Model, model: Model) -> None:
         )
     free: dict[str, Any] = {"n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0}
     if replace(small.config, **free) != replace(model.config, **free):
-        raise ValueError("only n_layers and dropout may differ from the model to begin with")
+        raise ValueError("only n_layers and dropout may differ from the initial model")
     if model.config.norm_placement != "pre":
         raise ValueError(
             f"norm_placement is {model.config.norm_placement!r}: a layer can add nothing only "

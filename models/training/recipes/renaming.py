@@ -51,7 +51,7 @@ def renamed_texts(texts: Sequence[str], n: int, seed: int) -> list[str]:
     draw = random.Random(seed)
     kinds = names_of(texts)
     if not any(kinds):
-        raise ValueError(f"no name stands in {FEWEST} of these {len(texts)} texts, or more")
+        raise ValueError(f"no name occurs in at least {FEWEST} of these {len(texts)} texts")
     rows = _in_turn(texts, draw)
     return [_renamed(next(rows), kinds, draw) for _ in range(n)]
 

@@ -255,5 +255,5 @@ def test_places_that_are_none(design: Design) -> None:
     with pytest.raises(IndexError, match="key 99: there are"):
         why(loaded, traced, traced.sites[0], 0, 0, 99)
     other, _ = design("pre")
-    with pytest.raises(ValueError, match="the trace is of"):
+    with pytest.raises(ValueError, match="the trace was made by"):
         writers_at(other, traced, "decoder.blocks.0.hook_resid_pre", [0])

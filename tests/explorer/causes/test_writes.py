@@ -119,7 +119,7 @@ def test_the_next_word_and_its_runner_up(design: Design) -> None:
     assert runner_up(traced, 0, best[0]) == best[1]
     assert runner_up(traced, 0, best[1]) == best[0]
     assert runner_up(traced, 0, 3) == best[0]
-    with pytest.raises(IndexError, match=f"the row has {n_real} positions, no {n_real}"):
+    with pytest.raises(IndexError, match=f"no position {n_real}: the sequence has {n_real}"):
         next_word(traced, n_real)
     with pytest.raises(IndexError, match="the vocabulary has"):
         writes(loaded, traced, 0, 10**6, 3)

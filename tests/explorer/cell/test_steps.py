@@ -149,14 +149,14 @@ def test_the_stream_before_is_what_the_sublayer_was_joined_to(tiny) -> None:
 def test_what_is_not_there_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:
     traced = trace(translator, TEXT)
     site = traced.sites[0]
-    with pytest.raises(IndexError, match="4 of head, no 4"):
+    with pytest.raises(IndexError, match="no head 4: its size is 4"):
         cell_of(translator, traced, site, 4, 0, 0)
     with pytest.raises(IndexError, match="of key, no 99"):
         cell_of(translator, traced, site, 0, 0, 99)
-    with pytest.raises(ValueError, match="the trace is of"):
+    with pytest.raises(ValueError, match="the trace was made by"):
         cell_of(writer, traced, site, 0, 0, 0)
     cell = cell_of(translator, traced, site, 0, 0, 0)
-    with pytest.raises(IndexError, match="positions, no 99"):
+    with pytest.raises(IndexError, match="there is no position 99"):
         effect(translator, traced, cell, 99)
     with pytest.raises(IndexError, match="vocabulary"):
         effect(translator, traced, cell, 0, token=10**6)

@@ -113,7 +113,7 @@ def test_timings_are_told_may_be_stopped_and_leave_out_what_does_not_fit(
 def test_a_decoding_of_another_model_is_refused(
     translator: LoadedModel, writer: LoadedModel
 ) -> None:
-    with pytest.raises(ValueError, match="'tiny', the model is 'writer'"):
+    with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
         cached_and_not(writer, generate(translator, TEXT, Greedy(), 2))
 
 

@@ -62,7 +62,7 @@ def test_other_edits_stay_and_the_causal_one_is_what_is_compared(translator: Loa
 def test_a_decoding_of_another_model_is_refused(
     translator: LoadedModel, writer: LoadedModel
 ) -> None:
-    with pytest.raises(ValueError, match="'tiny', the model is 'writer'"):
+    with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
         one_pass(writer, generate(translator, TEXT, Greedy(), 2))
 
 

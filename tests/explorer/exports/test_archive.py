@@ -157,5 +157,5 @@ def test_an_archive_that_unpacks_to_too_much_is_refused(
 ) -> None:
     data = to_npz(trace(translator, "The cat ran", "猫"))
     monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
-    with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes, and 10,000 is the limit"):
+    with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes; the limit is 10,000"):
         from_npz(data)

@@ -45,5 +45,5 @@ def test_nothing_shared_is_empty_and_two_models_are_refused(
     translator: LoadedModel, writer: LoadedModel
 ) -> None:
     assert shared_words(trace(translator, "猫"), trace(translator, "dog"), "src") == ()
-    with pytest.raises(ValueError, match="the traces are of"):
+    with pytest.raises(ValueError, match="the traces come from two models"):
         shared_words(trace(translator, ONE), trace(writer, ONE), "tgt")

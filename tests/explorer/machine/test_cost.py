@@ -44,7 +44,7 @@ def test_writing_reads_more_without_a_cache_and_gives_the_same(
         assert found.difference < 1e-3
     with pytest.raises(ValueError, match="reads up to 160"):
         measure_passes(translator, trace(translator, TEXT), 161)
-    with pytest.raises(ValueError, match="the trace is of"):
+    with pytest.raises(ValueError, match="the trace was made by"):
         measure_passes(writer, trace(translator, TEXT), 4)
 
 

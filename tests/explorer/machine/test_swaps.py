@@ -131,7 +131,7 @@ def test_other_families(tiny: Tiny, writer: LoadedModel) -> None:
     assert not names & {"norm", "activation", "bias"}
     silent = tiny("silent", family="encoder-only", lm_head=False)
     assert swapped(silent, trace(silent, TEXT)) == ()
-    with pytest.raises(ValueError, match="the trace is of"):
+    with pytest.raises(ValueError, match="the trace was made by"):
         swapped(writer, trace(modern, TEXT))
 
 

@@ -404,5 +404,5 @@ def test_what_was_seen_shows_and_saves_itself_and_gives_its_numbers(tmp_path: Pa
     with hl.capture() as none:
         pass
     assert none._repr_html_() == "<pre>&lt;Captured: none&gt;</pre>"
-    with pytest.raises(ValueError, match="no attention was seen"):
+    with pytest.raises(ValueError, match="no attention was captured"):
         none.save(tmp_path / "b.svg")

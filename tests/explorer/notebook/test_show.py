@@ -116,7 +116,7 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
         (None, {}, "nothing to show in NoneType"),
         (["text"], {}, "expected numbers of one shape"),
         (np.eye(3) * 1j, {}, "they are complex"),
-        (torch.empty(1, 1, 3, 3, device="meta"), {}, "holds no numbers"),
+        (torch.empty(1, 1, 3, 3, device="meta"), {}, "contains no numbers"),
         (_weights(1, 1, 4, 4), {"lang": "de"}, "lang is 'de', expected one of en, zh"),
         (np.ones((4, 4), bool), {}, "these are masks"),
         (_weights(1, 1, 4, 4), {"mask": np.ones((3, 3), bool)}, "the mask has shape"),
@@ -152,7 +152,7 @@ def test_a_capture_with_tokens_for_both_sides() -> None:
     heads = [unpack(payload)[0] for payload in _sent(shown.html())]
     rows = ["".join(h["queries"]["tokens"] + h["keys"]["tokens"]) for h in heads]
     assert rows == ["vwxyzvwxyz", "abcabc", "abcvwxyz"]
-    with pytest.raises(ValueError, match=r"4 tokens fit no axis; the lengths are \[3, 5\]"):
+    with pytest.raises(ValueError, match=r"4 tokens match no axis; the axes have lengths \[3, 5\]"):
         hl.show(seen, list("abcd"))
 
 
@@ -163,7 +163,7 @@ def test_a_capture_that_saw_nothing_is_refused_with_what_it_did_not_see() -> Non
     with hl.capture() as seen:
         torch.nn.Sequential(MyAttention())(torch.ones(1))
     with pytest.raises(
-        ValueError, match=r"no attention was seen: .* No pattern was captured in: 0"
+        ValueError, match=r"no attention was captured: .* No pattern was captured in: 0"
     ):
         hl.show(seen)
 
@@ -247,8 +247,8 @@ def test_masks_of_your_own() -> None:
     ("given", "more", "message"),
     [
         (np.full((2, 2), 0.5), {}, "numbers from 0.5 to 0.5, none of which blocks; expected Bool"),
-        (np.full((2, 2), np.nan), {}, "the mask holds NaN"),
-        (np.ones((0, 2), bool), {}, "holds nothing"),
+        (np.full((2, 2), np.nan), {}, "the mask contains NaN"),
+        (np.ones((0, 2), bool), {}, "and is empty"),
         (np.ones((1, 1, 1, 2, 2), bool), {}, "expected \\[query, key\\]"),
         (np.ones((2, 3), bool), {"tokens": list("abc")}, "give one sequence: mask\\[0\\]"),
         (np.ones((2, 2, 2), bool), {"head": 2}, "head is 2, but there are 2"),

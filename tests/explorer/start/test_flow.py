@@ -157,5 +157,5 @@ def test_an_opened_head_is_that_of_the_trace(translator: LoadedModel) -> None:
 
 
 def test_a_run_of_another_model_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:
-    with pytest.raises(ValueError, match="the run is of 'tiny', the model is 'writer'"):
+    with pytest.raises(ValueError, match="the run was made by 'tiny', not by 'writer'"):
         flow(writer, trace(translator, TEXT), None)

@@ -126,5 +126,5 @@ def test_what_is_wrapped_around_a_function_is_left_out() -> None:
 
 
 def test_code_of_others_is_refused() -> None:
-    with pytest.raises(TypeError, match="is no function, class or module of models or explorer"):
+    with pytest.raises(TypeError, match="is not a function, class or module of models or explorer"):
         lines_of([torch.softmax])

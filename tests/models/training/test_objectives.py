@@ -165,7 +165,7 @@ def test_wrong_masks_are_those_of_training_and_of_what_is_held_apart(tmp_path: P
 def test_a_run_under_other_objectives_is_refused(tmp_path: Path) -> None:
     trainer(tmp_path, RDrop(weight=5.0)).run(stop=lambda: True)
     with pytest.raises(
-        ValueError, match=r"holds a run with objectives = {'r_drop': {.*'weight': 5"
+        ValueError, match=r"contains a run with objectives = {'r_drop': {.*'weight': 5"
     ):
         trainer(tmp_path, RDrop(weight=4.0))
     with pytest.raises(
@@ -189,7 +189,7 @@ def test_a_run_begun_before_objectives_had_tables_goes_on(tmp_path: Path) -> Non
     stored["training"] |= {"unlikelihood": 0.0, "preference": 0.0}
     del stored["model"]["lm_head"]  # a field that came later, with what was so before as default
     save_file(load_file(state), state, metadata={**about, "run": json.dumps(stored)})
-    with pytest.raises(ValueError, match="holds a run with objectives"):
+    with pytest.raises(ValueError, match="contains a run with objectives"):
         trainer(tmp_path / "half", RDrop(weight=3.0))
     resumed = trainer(tmp_path / "half", RDrop(weight=2.0))
     assert resumed.step == 7

@@ -75,5 +75,5 @@ def test_the_seed_decides() -> None:
 
 
 def test_texts_without_names_cannot_be_renamed() -> None:
-    with pytest.raises(ValueError, match="no name stands in 12 of these 2 texts"):
+    with pytest.raises(ValueError, match="no name occurs in at least 12 of these 2 texts"):
         renamed_texts(["Then Tom ran.", "So the sun shone."], 3, seed=1)
