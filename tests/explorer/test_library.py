@@ -108,7 +108,7 @@ def test_commands_work_on_a_folder_and_on_a_name(
         ("bert", ["translate", "I"], "it fills in the [MASK]s of a text; use `generate`"),
         ("bert", ["generate", "I"], "write [MASK] for each missing word"),
         ("bert-headless", ["translate", "I"], "it reads a text and writes none"),
-        ("bert-headless", ["generate", "I"], "no head that says tokens. `info`, `export` and"),
+        ("bert-headless", ["generate", "I"], "no LM head. `info`, `export` and"),
     ],
 )
 def test_a_command_that_makes_no_sense_for_a_model_says_so(

@@ -250,7 +250,7 @@ def test_a_norm_by_hand() -> None:
 
 def test_places_that_are_none(design: Design) -> None:
     loaded, traced = design("post")
-    with pytest.raises(KeyError, match="no place of a residual stream"):
+    with pytest.raises(KeyError, match="not a position in the residual stream"):
         writers_at(loaded, traced, "decoder.blocks.0.hook_attn_out", [0])
     with pytest.raises(IndexError, match="key 99: there are"):
         why(loaded, traced, traced.sites[0], 0, 0, 99)

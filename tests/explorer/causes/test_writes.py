@@ -123,7 +123,7 @@ def test_the_next_word_and_its_runner_up(design: Design) -> None:
         next_word(traced, n_real)
     with pytest.raises(IndexError, match="the vocabulary has"):
         writes(loaded, traced, 0, 10**6, 3)
-    with pytest.raises(ValueError, match="no one to silence"):
+    with pytest.raises(ValueError, match="cannot be ablated"):
         silence(loaded, traced, writes(loaded, traced, 0, 5, 6), 0)
     loaded, traced = design("headless")
     for ask in (

@@ -152,5 +152,5 @@ def test_the_module_takes_over_every_weight(tiny) -> None:
 @pytest.mark.parametrize("p", [-0.1, 1.0])
 def test_a_bad_dropout_is_refused(translator: LoadedModel, p: float) -> None:
     traced = trace(translator, TEXT)
-    with pytest.raises(ValueError, match="dropout goes from 0"):
+    with pytest.raises(ValueError, match="dropout must be at least 0"):
         engines(translator, traced, traced.sites[0], 0, p=p)

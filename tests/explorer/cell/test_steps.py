@@ -151,7 +151,7 @@ def test_what_is_not_there_is_refused(translator: LoadedModel, writer: LoadedMod
     site = traced.sites[0]
     with pytest.raises(IndexError, match="no head 4: its size is 4"):
         cell_of(translator, traced, site, 4, 0, 0)
-    with pytest.raises(IndexError, match="of key, no 99"):
+    with pytest.raises(IndexError, match="no key 99: its size is"):
         cell_of(translator, traced, site, 0, 0, 99)
     with pytest.raises(ValueError, match="the trace was made by"):
         cell_of(writer, traced, site, 0, 0, 0)

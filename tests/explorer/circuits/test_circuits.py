@@ -138,9 +138,9 @@ def test_a_head_of_the_first_layer_has_none_before_it(built: LoadedModel, found:
     assert shown.second == (0, 0)
     assert (shown.order, shown.counts, shown.n_off, shown.after) == ((), (), 0, None)
     assert not shown.depends
-    with pytest.raises(ValueError, match="before the second"):
+    with pytest.raises(ValueError, match="precedes the second"):
         _ = shown.first_looks_back
-    with pytest.raises(ValueError, match="before the second"):
+    with pytest.raises(ValueError, match="precedes the second"):
         _ = shown.chosen
 
 

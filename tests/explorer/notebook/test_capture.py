@@ -220,7 +220,7 @@ def test_what_cannot_be_seen_is_named() -> None:
         nn.Sequential(nn.Linear(4, 4), LocalAttention())(_rand(1, 2, 3, 4))
     assert len(seen) == 0
     assert seen.unseen == ["1"]
-    with pytest.raises(KeyError, match="seen: none"):
+    with pytest.raises(KeyError, match="captured: none"):
         seen["1"]
 
 

@@ -120,7 +120,7 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
         (_weights(1, 1, 4, 4), {"lang": "de"}, "lang is 'de', expected one of en, zh"),
         (np.ones((4, 4), bool), {}, "these are masks"),
         (_weights(1, 1, 4, 4), {"mask": np.ones((3, 3), bool)}, "the mask has shape"),
-        (_weights(1, 1, 4, 4), {"mask": np.full((4, 4), 0.5)}, "none of which blocks"),
+        (_weights(1, 1, 4, 4), {"mask": np.full((4, 4), 0.5)}, "none blocks"),
     ],
 )
 def test_refusals(given: object, more: dict[str, object], message: str) -> None:
@@ -246,7 +246,7 @@ def test_masks_of_your_own() -> None:
 @pytest.mark.parametrize(
     ("given", "more", "message"),
     [
-        (np.full((2, 2), 0.5), {}, "numbers from 0.5 to 0.5, none of which blocks; expected Bool"),
+        (np.full((2, 2), 0.5), {}, "numbers from 0.5 to 0.5; none blocks; expected Bool"),
         (np.full((2, 2), np.nan), {}, "the mask contains NaN"),
         (np.ones((0, 2), bool), {}, "and is empty"),
         (np.ones((1, 1, 1, 2, 2), bool), {}, "expected \\[query, key\\]"),
