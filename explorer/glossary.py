@@ -64,11 +64,6 @@ def _places(text: str, lang: str) -> tuple[tuple[int, int, Term], ...]:
     return tuple(found.values())
 
 
-def terms_in(text: str, lang: str) -> tuple[Term, ...]:
-    """The terms that occur in a text, in the order of their first use."""
-    return tuple(term for _, _, term in _places(text, lang))
-
-
 def linked(text: str, lang: str, shown: set[str]) -> str:
     """Markdown whose terms, unless already `shown`, link to the glossary, with the meaning as the
     link's title. Adds these terms to `shown`.

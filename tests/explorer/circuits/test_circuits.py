@@ -260,7 +260,7 @@ def test_rows_are_made_for_every_family(
     assert half_for(short) == 3
     reader = tiny("reader", family="encoder-only", n_ctx=40)
     assert np.isnan(behaviour(reader).second_half)
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="equal, non-zero length"):
         twice(translator, [[4, 5], [6]])
 
 
