@@ -61,6 +61,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_bomb": "name limit",  # bytes unpacked
         "upload_nothing": "name",
         "upload_pickle": "name",
+        "upload_adapter": "name base",
         "upload_file": "name file limit",  # bytes of one file in it
         "upload_tensors": "name limit",  # bytes of the list of tensors
         "upload_heavy": "name",

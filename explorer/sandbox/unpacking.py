@@ -37,7 +37,9 @@ MOST_OF = {
     "model.safetensors.index.json": 8_000_000,
 }
 
-CONFIG = "config.json"
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
+MOST_NAME = 200
+"""Maximum characters of a base model's name that is shown."""
 FILES = frozenset(
     {
         *(CONFIG, "generation_config.json", "tokenizer.json"),
@@ -114,13 +116,25 @@ def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
     members = [each for each in archive.infolist() if not each.is_dir()]
     folders = [each.filename[: -len(CONFIG)] for each in members if _is(each, CONFIG)]
     if not folders:
+        _require_no_adapter(archive, members)
         raise RefusedError("upload_nothing")
     folder = min(folders, key=lambda each: (each.count("/"), each))  # the outermost
     found = dict(_beside(members, folder))
     if not any(each.endswith(".safetensors") for each in found):
+        _require_no_adapter(archive, members)
         pickles = [each for each in members if _PICKLE.fullmatch(each.filename)]
         raise RefusedError("upload_pickle" if pickles else "upload_nothing")
     return found
+
+
+def _require_no_adapter(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]) -> None:
+    """Raise RefusedError, with the base model's name, if the zip contains an adapter."""
+    for each in members:
+        if _is(each, ADAPTER):
+            with archive.open(each) as packed:
+                said = json.loads(packed.read(MOST_TEXT))
+            base = said.get("base_model_name_or_path") if isinstance(said, dict) else None
+            raise RefusedError("upload_adapter", base=str(base or "?")[:MOST_NAME])
 
 
 def _is(member: zipfile.ZipInfo, name: str) -> bool:

@@ -36,6 +36,7 @@ from models.foreign.languages import OF_MANY, frames, languages_of, usual_pair
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
 from models.foreign.prompts import prompt_of
+from models.foreign.rotation import TABLES, same_angles
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
@@ -262,7 +263,11 @@ def _planned(
         return torch.equal(*(stored.read(each) for each in names))
 
     keys = Keys(values, named, alike)
-    return _plan(family, keys, named, CONFIG, stored.name), named, stored
+    plan = _plan(family, keys, named, CONFIG, stored.name)
+    for name in filter(re.compile("|".join(TABLES)).fullmatch, named if compare else ()):
+        if not same_angles(stored.read(named[name]), plan.config):
+            raise CheckpointError("rope_angles", file=stored.name, tensor=named[name])
+    return plan, named, stored
 
 
 def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoint:

@@ -14,13 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.config import ModelConfig
 from models.foreign.folds import Fold, neighbours, turned_times
 from models.foreign.plan import Keys
 from models.positions import Scaling, frequencies
 from models.refusals import Refusal
 
 TABLES = (r".*rotary_emb\.inv_freq",)
-"""Angles stored in old files; `transformers` recomputes them from the config."""
+"""Angles stored in old files. `transformers` recomputes them from the config; see `same_angles`."""
 
 _ALWAYS = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
 _FIRST = "original_max_position_embeddings"
@@ -112,6 +113,26 @@ def turning(
     else:
         divisors, size = _yarn(of, angles, factor, first, base), _yarn_size(of, factor)
     return Turning(base, n_turned, Scaling(tuple(divisors.tolist())), size)
+
+
+def same_angles(stored: Tensor, config: ModelConfig) -> bool:
+    """Whether stored angles [pair] are those of a config, before or after scaling.
+
+    Old files have unscaled ones. Tolerates the rounding of 16-bit files.
+    """
+    usual = [
+        frequencies(config.rotary_dim or config.d_head, base)
+        for base in (config.rope_base, config.near_rope_base)
+        if base is not None
+    ]
+    scaling = config.rope_scaling
+    lists = () if scaling is None else (scaling.divisors, scaling.far)
+    scaled = [angles / torch.tensor(each) for angles in usual for each in lists if each]
+    return any(
+        stored.shape == angles.shape
+        and torch.allclose(stored.double(), angles.double(), rtol=2**-8, atol=2**-24)
+        for angles in (*usual, *scaled)
+    )
 
 
 def _settings(keys: Keys, layers: str | None) -> Mapping[str, Any]:

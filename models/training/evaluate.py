@@ -12,7 +12,7 @@ import torch
 
 from models.decoding import best, decode
 from models.rows import padded
-from models.strategies import Beam, Greedy, Strategy
+from models.strategies import Beam, Greedy, Rules, Strategy
 from models.tokenizer import Tokenizer
 from models.training.data import encode_pairs, encode_texts, labelled
 from models.training.faults import Masks, masked_as
@@ -50,9 +50,13 @@ def output_limit(n_source: int) -> int:
 
 
 def translate(
-    model: Model, tokenizer: Tokenizer, sentences: Sequence[str], strategy: Strategy | None = None
+    model: Model,
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    strategy: Strategy | None = None,
+    rules: Rules | None = None,
 ) -> list[str]:
-    """The model's translation of each sentence (greedy unless a strategy is given).
+    """The model's translation of each sentence (greedy unless a strategy is given), under `rules`.
 
     Sentences of similar length share a batch of at most `MAX_TOKENS` padded source tokens. Raises
     ValueError for a sentence without tokens.
@@ -75,6 +79,7 @@ def translate(
             strategy or Greedy(),
             min(output_limit(width), model.config.longest or output_limit(width)),
             src_valid=src_valid.to(device),
+            rules=rules,
         )
         for i, hypothesis in zip(rows, best(steps), strict=True):
             translations[i] = tokenizer.decode(hypothesis.tokens)

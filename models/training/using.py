@@ -12,6 +12,7 @@ from models.decoding import best, decode
 from models.foreign import few, revision
 from models.foreign.adapters import merge
 from models.refusals import Refusal
+from models.strategies import Rules
 from models.tokenizer import MASK
 from models.training.evaluate import translate
 from models.training.options import (
@@ -40,7 +41,8 @@ def translate_text(args: argparse.Namespace) -> None:
     sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
     strategy = strategy_of(args)
     _say_unread(checkpoint, sentences)
-    lines = translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy)
+    rules = _rules_of(checkpoint)
+    lines = translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy, rules)
     for sentence, line in zip(sentences, lines, strict=True):
         print(line)
         if not line:
@@ -55,6 +57,25 @@ def _say_unread(checkpoint: Checkpoint, texts: list[str]) -> None:
         some = [each for each in unread if tokenizer.drops(each) == dropped]
         if some:
             _note(f"not in the vocabulary of {name}, {words}: {' '.join(some)}")
+
+
+def _rules_of(checkpoint: Checkpoint) -> Rules | None:
+    """The rules of the model's generation_config.json; a note names them and all other settings.
+
+    None if there are none, or if the model fills in masks, where nothing is generated in order.
+    """
+    asked = checkpoint.asked
+    if asked is None:
+        return None
+    fills = checkpoint.model.predicts == "same"
+    left = (*(asked.applied if fills else ()), *asked.chosen, *asked.ignored)
+    if asked.rules and not fills:
+        _note(
+            f"generation settings of {checkpoint.folder.name}, applied: {', '.join(asked.applied)}"
+        )
+    if left:
+        _note(f"generation settings of {checkpoint.folder.name}, not applied: {', '.join(left)}")
+    return None if fills else asked.rules
 
 
 def _note(words: str) -> None:
@@ -80,7 +101,7 @@ def generate(args: argparse.Namespace) -> None:
     given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
     src = torch.tensor([given])
     most = _most_new(model, src) if args.max_new_tokens is None else args.max_new_tokens
-    steps = decode(model, src, strategy, most)
+    steps = decode(model, src, strategy, most, rules=_rules_of(checkpoint))
     for hypothesis in best(steps):
         print(tokenizer.decode(model.whole(given, hypothesis.tokens)))
 

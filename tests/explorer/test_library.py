@@ -103,6 +103,30 @@ def test_commands_work_on_a_folder_and_on_a_name(
 
 
 @pytest.mark.parametrize(
+    ("name", "command"),
+    [("gpt2", ["generate", "--max-new-tokens", "3"]), ("marian", ["translate"])],
+)
+def test_commands_apply_the_generation_settings_of_a_folder_or_name_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, command: list[str]
+) -> None:
+    folder = Golden.load(name).write(tmp_path / name, "own")
+
+    def run(**settings: object) -> tuple[str, str]:
+        (folder / "generation_config.json").write_text(json.dumps(settings))
+        assert cli.main([*command, "--model", str(folder), "I love", "--beam", "1"]) == 0
+        return tuple(capsys.readouterr())
+
+    usual, noted = run()
+    assert "settings" not in noted
+    same, noted = run(temperature=0.6, min_p=0.1)
+    assert same == usual
+    assert f"generation settings of {name}, not applied: temperature = 0.6, min_p = 0.1" in noted
+    other, noted = run(repetition_penalty=9.0)
+    assert other != usual
+    assert f"generation settings of {name}, applied: repetition_penalty = 9.0" in noted
+
+
+@pytest.mark.parametrize(
     ("name", "command", "said"),
     [
         ("bert", ["translate", "I"], "it fills in the [MASK]s of a text; use `generate`"),

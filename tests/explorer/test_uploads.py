@@ -1,6 +1,7 @@
 """Zips that visitors upload: what is read of them, and every kind that is refused."""
 
 import io
+import json
 import struct
 import tempfile
 import zipfile
@@ -136,6 +137,23 @@ def test_nothing_in_it(folder: Path) -> None:
     assert refusal(zipped({"readme.txt": b"hello"})).key == "upload_nothing"
     config = {"config.json": (folder / "config.json").read_bytes()}
     assert refusal(zipped(config)).key == "upload_nothing"
+
+
+def test_an_adapter_alone_names_its_base(folder: Path) -> None:
+    adapter = {"adapter_model.safetensors": b"", "adapter_config.json": b"[]"}
+    said = json.dumps({"base_model_name_or_path": "org/*base*"}).encode()
+    config = {"config.json": (folder / "config.json").read_bytes()}
+    for files, base in (
+        (adapter, "?"),
+        (
+            {f"mine/{k}": v for k, v in adapter.items()} | {"mine/adapter_config.json": said},
+            "org/*base*",
+        ),
+        (config | adapter | {"adapter_config.json": said}, "org/*base*"),
+    ):
+        found = refusal(zipped(files))
+        assert (found.key, found.values["base"]) == ("upload_adapter", base)
+    assert refusal(zipped({"adapter_config.json": b"{"})).key == "upload_no_zip"
 
 
 def test_a_pickle_inside(folder: Path) -> None:

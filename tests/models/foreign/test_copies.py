@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from models.checkpoint import CheckpointError
 from models.foreign import look, open_folder
+from models.positions import frequencies
 from models.rows import Rows
 from models.transformer import Model
 
@@ -65,6 +66,23 @@ def test_a_stored_table_of_positions_is_used(tmp_path: Path) -> None:
     model = open_folder(folder_with("marian", tmp_path, **names)).model
     assert torch.equal(model.get_parameter("encoder.positions.weight"), table)
     assert torch.equal(model.get_parameter("decoder.positions.weight"), table + 1)
+
+
+@pytest.mark.parametrize("name", ["llama", "llama-linear", "gpt_neox", "gemma3_text"])
+def test_stored_angles_must_be_those_of_the_config(name: str, tmp_path: Path) -> None:
+    """`transformers` ignores them, so another base would be lost in silence."""
+    config = open_folder(folder_with(name, tmp_path)).config
+    angles = frequencies(config.rotary_dim or config.d_head, config.rope_base)
+    owner = "gpt_neox.layers.0.attention" if name == "gpt_neox" else "model.layers.0.self_attn"
+    tensor = f"{owner}.rotary_emb.inv_freq"
+    divisors = config.rope_scaling and config.rope_scaling.divisors
+    scaled = angles / torch.tensor(divisors) if divisors else angles
+    for right in (angles.half(), scaled.float()):
+        open_folder(folder_with(name, tmp_path, **{tensor: right}))
+    for wrong in (angles / 2, angles[:-1], angles.flip(0)):
+        folder = folder_with(name, tmp_path, **{tensor: wrong.float()})
+        with pytest.raises(CheckpointError, match=r"inv_freq contains other rotation angles"):
+            open_folder(folder)
 
 
 def test_a_copy_that_is_no_number_is_refused(tmp_path: Path) -> None:
