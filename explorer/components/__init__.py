@@ -9,7 +9,14 @@ from explorer.components.cache_view import cache_view, pack_cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.frame import frame
 from explorer.components.heads_grid import Cells, Grid, grid
-from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
+from explorer.components.heads_payload import (
+    MAX_PINNED,
+    SCALES,
+    HeadsSelection,
+    Measure,
+    PictureAxis,
+    Scale,
+)
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
@@ -31,6 +38,7 @@ __all__ = [
     "HeadsSelection",
     "Measure",
     "Panel",
+    "PictureAxis",
     "Scale",
     "Scene",
     "Stroke",

@@ -3,7 +3,6 @@
 import { el } from "./dom.js";
 import { headLines } from "./heads_lines.js";
 import { headMap } from "./heads_map.js";
-import { pinButton } from "./heads_thumbs.js";
 import { keepPicture } from "./keep.js";
 import { percent } from "./numbers.js";
 
@@ -129,4 +128,13 @@ export function headPanel(view, index) {
   }
 
   return { node, index, exact: cells.exact, draw, light, mark, reveal };
+}
+
+export function pinButton(view, index) {
+  const button = el("button", "pin");
+  button.type = "button";
+  button.setAttribute("aria-label", `${view.head.words.pin} ${view.head.labels[index]}`);
+  button.title = `${view.head.words.pin} (P)`;
+  button.addEventListener("click", () => view.pin(index));
+  return button;
 }

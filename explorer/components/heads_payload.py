@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.components.mount import inside, whole
-from explorer.components.payload import BLOCKED, Bools, Bytes, Floats
+from explorer.components.payload import BLOCKED, Bools, Bytes, Floats, check_length
 from explorer.figures.theme import show
 from explorer.numbers import whole_percent
 
@@ -69,6 +69,42 @@ class Measure:
     name: str
     values: Floats
     percent: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class PictureAxis:
+    """A picture whose patches are the keys, and in self-attention the queries too.
+
+    `pixels` are uint8 [height, width] or [height, width, 3]; `grid` counts its rows and columns of
+    patches. `keys` and `queries` give the patch of each token, counted row by row, or -1 for a
+    token that is no patch.
+    """
+
+    pixels: NDArray[np.uint8]
+    grid: tuple[int, int]
+    keys: Sequence[int]
+    queries: Sequence[int]
+
+    def head(self, n_query: int, n_key: int) -> dict[str, Any]:
+        """The part of the JSON head. Raises ValueError if the sizes disagree."""
+        check_length("keys of the picture", len(self.keys), n_key, "keys in patterns")
+        check_length("queries of the picture", len(self.queries), n_query, "queries in patterns")
+        rows, columns = self.grid
+        if not all(-1 <= each < rows * columns for each in (*self.keys, *self.queries)):
+            raise ValueError(f"a patch is outside of the {rows} x {columns} patches")
+        return {
+            "height": self.pixels.shape[0],
+            "width": self.pixels.shape[1],
+            "rows": rows,
+            "columns": columns,
+            "keys": [int(each) for each in self.keys],
+            "queries": [int(each) for each in self.queries],
+        }
+
+    def rgb(self) -> Bytes:
+        """Its pixels as [height, width, 3]."""
+        grey = self.pixels.ndim == 2
+        return np.repeat(self.pixels[..., None], 3, -1) if grey else self.pixels
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 import { fit, hatching, scratch } from "./canvas.js";
 import { levels, paintCells, pixelsOf } from "./cells.js";
 import { el } from "./dom.js";
+import { pinButton } from "./heads_panel.js";
 import { sheetsBehind } from "./heads_sheets.js";
 import { acrossOf, headSieve, isTiny } from "./heads_sieve.js";
 import { shades } from "./palette.js";
@@ -12,15 +13,6 @@ import { isInSight, whenSeen } from "./sight.js";
 
 const MAX_SIDE = 64; // as in heads_payload.py
 const CODED = Float32Array.from({ length: 256 }, (_, code) => weightOf(code)); // the weight of each byte
-
-export function pinButton(view, index) {
-  const button = el("button", "pin");
-  button.type = "button";
-  button.setAttribute("aria-label", `${view.head.words.pin} ${view.head.labels[index]}`);
-  button.title = `${view.head.words.pin} (P)`;
-  button.addEventListener("click", () => view.pin(index));
-  return button;
-}
 
 const TALLEST = 12000; // px that a canvas may measure in every browser
 
@@ -84,7 +76,7 @@ export function headThumbs(view) {
   let [side, tall, across] = [0, 0, 1];
   const veil = el("canvas", "veil");
   veil.setAttribute("aria-hidden", "true");
-  let over, places, veilWide, veilTall;
+  let over, painted, places, veilWide, veilTall;
   const sheets = sheetsBehind();
 
   /** The order: by layer, or by the measure, largest first; aggregates come last. */
@@ -123,7 +115,7 @@ export function headThumbs(view) {
     // One row per layer if its heads are wide enough, else the row is halved.
     across = head.columns;
     while (width / across < 62 && across > 1) across = Math.ceil(across / 2);
-    const shape = Math.min(1.25, Math.max(0.6, rows / columns));
+    const shape = Math.min(1.25, view.pictured ? view.picture.tall(100) / 100 : Math.max(0.6, rows / columns));
     side = Math.max(40, Math.min(most, Math.floor((width - 8 * (across - 1)) / across) - 6));
     if (sieve.many) {
       side = sieve.side(width, shape);
@@ -142,13 +134,13 @@ export function headThumbs(view) {
   function spread() {
     fit(veil, 0, 0);
     const corner = grid.getBoundingClientRect();
-    const shown = [...heads.keys()].filter((index) => !heads[index].cell.hidden);
-    places = shown.map((index) => {
+    painted = [...heads.keys()].filter((index) => !heads[index].cell.hidden);
+    places = painted.map((index) => {
       const { left, top } = heads[index].picture.getBoundingClientRect();
       return [left - corner.left, top - corner.top];
     });
     [veilWide, veilTall] = [grid.clientWidth, grid.clientHeight];
-    sheets.lay(shown, places, veilWide, tall);
+    sheets.lay(painted, places, veilWide, tall);
     if (veilTall > TALLEST) [places, veilWide, veilTall] = [[], 0, 0];
     over = fit(veil, veilWide, veilTall);
     light(view.lit);
@@ -191,6 +183,7 @@ export function headThumbs(view) {
 
   function point(index, event) {
     const box = heads[index].picture;
+    if (view.pictured) { view.picture.point(index, event, side); return; }
     const at = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor(offset / size * count)));
     const [query, key] = [at(event.offsetY, box.clientHeight, nQuery), at(event.offsetX, box.clientWidth, nKey)];
     view.light({ query, key, head: index });
@@ -214,6 +207,7 @@ export function headThumbs(view) {
   /** Dims everything but the highlighted row (or column) in every head. */
   function light({ query, key }) {
     over.clearRect(0, 0, veilWide, veilTall);
+    if (view.pictured) { view.picture.cover(over, painted, places, side); return; }
     if (query === null && key === null) return;
     over.globalAlpha = view.veil;
     over.fillStyle = view.theme.get("paper");

@@ -1,5 +1,6 @@
 import { choice, el, rebuild, redraws } from "./dom.js";
 import { headPanel } from "./heads_panel.js";
+import { headsPicture } from "./heads_picture.js";
 import { headThumbs } from "./heads_thumbs.js";
 import { hold } from "./held.js";
 import { percent } from "./numbers.js";
@@ -53,8 +54,10 @@ function headsView(root, head, arrays, theme, likeness, old) {
   live.setAttribute("aria-live", "polite");
   const left = el("div", "left");
   const body = el("div", "body");
+  view.picture = head.picture && headsPicture(view, old);
   const thumbs = headThumbs(view);
-  left.append(thumbs.tools, thumbs.node, nodes.readout);
+  view.codeAt = thumbs.codeAt;
+  left.append(thumbs.tools, ...(view.picture ? [view.picture.node] : []), thumbs.node, nodes.readout);
   body.append(left, nodes.panels);
 
   view.announce = (text) => { live.textContent = text; };
@@ -85,6 +88,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
 
   function shine() {
     thumbs.light(view.lit);
+    view.picture?.light();
     panels.forEach((panel) => panel.light(view.lit));
     say();
   }
@@ -210,6 +214,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     body.classList.toggle("beside", beside);
     nodes.panels.style.setProperty("--columns", Math.max(1, Math.min(panels.length, Math.floor(width / 340))));
     if (withThumbs) thumbs.draw(left.clientWidth, beside ? 120 : panels.length > 1 ? 76 : panels.length ? 92 : 148);
+    view.picture?.draw(left.clientWidth);
     panels.forEach((panel) => panel.draw());
   }
 
@@ -234,6 +239,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
       nodes.bar.append(choice("by_measure", words.order, [[false, words.layers], [true, head.measure.name]],
         view.chosen.by_measure, (by_measure) => change({ by_measure })));
     }
+    if (view.picture) nodes.bar.append(view.picture.choice(() => redraw(root.clientWidth, true)));
     nodes.panels.replaceChildren(...panels.map(({ node }) => node));
     thumbs.arrange();
     rebuild(root, nodes.bar, body, live);

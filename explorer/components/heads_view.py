@@ -14,6 +14,7 @@ from explorer.components.heads_payload import (
     Heads,
     HeadsSelection,
     Measure,
+    PictureAxis,
     Whys,
     halves,
     measure_head,
@@ -72,6 +73,9 @@ WORDS = (
     "further",
     "pooled",
     "rounded",
+    "over",
+    "picture",
+    "matrix",
 )
 """The words that the view shows, by the names under which the caller passes them."""
 
@@ -150,6 +154,7 @@ def pack_heads_view(
     aggregates: Mapping[str, Floats] | None = None,
     aggregates_mask: Bools | None = None,
     measure: Measure | None = None,
+    picture: PictureAxis | None = None,
     query_title: str,
     key_title: str,
     query_stream: Stream | None = None,
@@ -174,7 +179,8 @@ def pack_heads_view(
     the heads layer by layer (None: "L1·H1" …). `aggregates` are further named patterns [query, key]
     after the heads, such as an average or a rollout, with addresses (n_layers, 0), (n_layers, 1) …
     and a mask broadcastable to [aggregate, query, key]. `measure` is shown under each head and can
-    sort them. `top` is the darkest weight of a shared scale (None: the largest weight). Weights
+    sort them. Of keys that are patches of a `picture`, thumbnails show one query's row over it.
+    `top` is the darkest weight of a shared scale (None: the largest weight). Weights
     under `least` draw no line. `turn` echoes the browser's counter of choices. Instead of patterns,
     a `Grid` of them and of the aggregates may be passed (only the names of `aggregates` are then
     used), with `cells_of` for the shown ones. `alone`: a standalone view without Python, so every
@@ -257,6 +263,7 @@ def pack_heads_view(
         "least": least,
         "most": MAX_PINNED,
         "file": file,
+        "picture": None if picture is None else picture.head(n_query, n_key),
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
         "words": check_words(WORDS, words)
         | {"rounded": words["rounded"].format(points=f"{100 * max(grain, 1) / 254:.1f}")}
@@ -283,6 +290,7 @@ def pack_heads_view(
         exact=np.stack(cells) if cells else none,
         sums=np.stack(totals) if totals else none,
         blocked=np.stack(whys) if whys else none,
+        pixels=np.zeros(0, np.uint8) if picture is None else picture.rgb(),
     )
 
 

@@ -2,14 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from explorer.components.heads_payload import PictureAxis
 from explorer.numbers import whole_percent
 from explorer.text import t
 
+MOST_EXTRA = 16
+"""Most tokens before the patches that are found without a `grid`: a class token, registers."""
+LARGEST = 512
+"""Longest side of an image in pixels; larger ones are averaged down, to keep the page small."""
 SUM_TOLERANCE = 1e-2
 """Tolerance for row sums without a note: the rounding error of bfloat16."""
 
@@ -31,6 +38,7 @@ class Patterns:
     query_stream: Any = None
     key_stream: Any = None
     notes: tuple[str, ...] = ()
+    picture: PictureAxis | None = None
 
 
 def as_array(given: Any) -> np.ndarray:
@@ -137,3 +145,58 @@ def tokens_for(given: Sequence[str] | None, length: int, axis: str) -> tuple[str
     if len(given) != length:
         raise ValueError(f"{len(given)} {axis} tokens, but the attention has {length} of them")
     return tuple(str(token) for token in given)
+
+
+def image_axis(
+    image: Any, grid: tuple[int, int] | None, n_query: int, n_key: int
+) -> tuple[PictureAxis, list[str]]:
+    """The image whose patches are the last keys, row by row, and the labels of all keys.
+
+    Keys before the patches are extra tokens, labelled "+1", "+2" … The queries are the same tokens
+    if there are as many. Without a `grid` of (rows, columns), the patches are the largest square
+    that leaves at most MOST_EXTRA keys. Raises ValueError if there is none, or if it does not fit.
+    """
+    if grid is None:
+        side = isqrt(n_key)
+        grid = (side, side)
+        if n_key - side * side > MOST_EXTRA:
+            raise ValueError(f"{n_key} keys are no square of patches: give grid=(rows, columns)")
+    rows, columns = grid
+    extra = n_key - rows * columns
+    if min(grid) < 1 or extra < 0:
+        raise ValueError(f"a grid of {rows} x {columns} patches does not fit {n_key} keys")
+    keys = [-1] * extra + list(range(rows * columns))
+    labels = [f"+{at + 1}" for at in range(extra)]
+    labels += [f"{row + 1},{column + 1}" for row in range(rows) for column in range(columns)]
+    queries = keys if n_query == n_key else [-1] * n_query
+    return PictureAxis(pixels_of(image), grid, keys, queries), labels
+
+
+def pixels_of(image: Any) -> np.ndarray:
+    """An image as uint8 [height, width, 3], at most LARGEST pixels long.
+
+    Accepts an array or tensor [height, width], [height, width, 1, 3 or 4] or [1 or 3, height,
+    width], of 0 to 255 or of floats 0 to 1, a PIL image, or the path of a file. Raises ValueError.
+    """
+    from PIL import Image
+
+    if isinstance(image, str | Path):
+        with Image.open(image) as opened:
+            image = opened.convert("RGB")
+    if isinstance(image, Image.Image):
+        image = np.asarray(image.convert("RGB"))
+    whole = "uint8" in str(getattr(image, "dtype", ""))
+    pixels = as_array(image).astype(np.float32)
+    if pixels.ndim == 3 and pixels.shape[0] in (1, 3) and pixels.shape[2] not in (1, 3, 4):
+        pixels = np.moveaxis(pixels, 0, 2)
+    pixels = pixels[..., None] if pixels.ndim == 2 else pixels
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3, 4) or 0 in pixels.shape:
+        raise ValueError(f"the image has shape {list(pixels.shape)}: give [height, width, 3]")
+    if not np.isfinite(pixels).all() or pixels.min() < 0 or pixels.max() > 255:
+        raise ValueError("the image must have numbers from 0 to 255, or from 0 to 1")
+    if not whole and pixels.max() <= 1:
+        pixels = pixels * 255
+    pixels = np.broadcast_to(pixels[..., :3], (*pixels.shape[:2], 3))
+    found = Image.fromarray(np.rint(pixels).astype(np.uint8))
+    found.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
+    return np.asarray(found)

@@ -11,11 +11,19 @@ import numpy as np
 from explorer.components.heads_payload import HeadsSelection
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Block, Text, View
+from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import BLOCKERS, blocked_by
 from explorer.exports.picture import site_svg
 from explorer.library import LoadedModel
 from explorer.notebook.captured import Captured
-from explorer.notebook.given import Patterns, as_array, checked, layers_of, tokens_for
+from explorer.notebook.given import (
+    Patterns,
+    as_array,
+    checked,
+    image_axis,
+    layers_of,
+    tokens_for,
+)
 from explorer.notebook.masks import read_mask
 from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, Table
@@ -37,6 +45,8 @@ def attention(
     target: str | None = None,
     mask: Any = None,
     batch: int = 0,
+    image: Any = None,
+    grid: tuple[int, int] | None = None,
     title: str | None = None,
     lang: str = "en",
 ) -> Picture:
@@ -44,6 +54,8 @@ def attention(
 
     Raises ValueError and IndexError as documented in `explorer.render.notebook.show`.
     """
+    if image is not None and isinstance(what, str | Path | LoadedModel | Trace | Captured):
+        raise ValueError("an image needs attention weights: show(weights, image=…)")
     if isinstance(what, str | Path | LoadedModel):
         if not isinstance(tokens, str):
             raise ValueError("a model needs a text: show(model, text)")
@@ -67,6 +79,11 @@ def attention(
     weights, notes = layers_of(what, batch, lang)
     weights, odd = checked(weights, lang)
     n_query, n_key = weights.shape[2:]
+    axis, names = None, None
+    if image is not None:
+        axis, names = image_axis(image, grid, n_query, n_key)
+        tokens = names if tokens is None and n_query == n_key else tokens
+        key_tokens = names if key_tokens is None else key_tokens
     queries = tokens_for(tokens, n_query, "query")
     if key_tokens is None and tokens is not None and n_key == n_query:
         key_tokens = tokens
@@ -78,6 +95,7 @@ def attention(
         tokens_for(key_tokens, n_key, "key"),
         mask=allowed,
         notes=(*notes, *odd, *how),
+        picture=axis,
     )
     return _picture(name, [part], [], lang)
 
@@ -110,6 +128,7 @@ def _of_trace(traced: Trace, lang: str) -> list[Patterns]:
                 whys=np.vectorize(lambda name: words[str(name)], otypes=[object])(whys),
                 query_stream=sites[0].query_stream,
                 key_stream=sites[0].key_stream,
+                picture=picture_axis(traced, sites[0]),
             )
         )
     return parts
@@ -218,6 +237,7 @@ def _packed(part: Patterns, grain: int, lang: str) -> bytes:
         selection=HeadsSelection(opened=(0, 0)),
         alone=True,
         grain=grain,
+        picture=part.picture,
         words=family("components.heads_view", lang=lang),
         **axis_titles(part, lang),
     )

@@ -33,6 +33,8 @@ def show(
     target: str | None = None,
     mask: Any = None,
     batch: int = 0,
+    image: Any = None,
+    grid: tuple[int, int] | None = None,
     title: str | None = None,
     lang: str = "en",
     **chosen: Any,
@@ -56,6 +58,11 @@ def show(
       of exhibits ("masks") shows all exhibits of its `part`. Choices have the same names as in the
       app's links, for example `way="twice"`; `layer` and `head` count from 0.
 
+    If the keys are patches of an `image` (array, tensor, PIL image or path), each row lies over it.
+    The patches are the last keys, row by row; keys before them are extra tokens, such as a class
+    token or registers. `grid` counts the rows and columns of patches (None: a square). The queries
+    are the patches too if there are as many; otherwise anything, such as boxes or words.
+
     Rows that do not sum to 1 are drawn, with a note. `lang` is "en" or "zh".
     Raises ValueError for weights outside 0 to 1 (scores, for example), for shapes or token lists
     that do not match, for an empty capture, and for a text or model that cannot be used; IndexError
@@ -69,7 +76,7 @@ def show(
         return exhibit(what, opened(tokens), key_tokens, **given, **chosen)
     if chosen:
         raise ValueError(f"only exhibits have choices: {', '.join(chosen)}")
-    return attention(what, *rows, mask=mask, batch=batch, **given)
+    return attention(what, *rows, mask=mask, batch=batch, image=image, grid=grid, **given)
 
 
 def is_shown(address: str) -> bool:

@@ -20,6 +20,7 @@ from explorer.components import (
     sent_selection,
 )
 from explorer.engine import cache, jobs
+from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
 from explorer.exhibits.view import View
 from explorer.pages.heads import cached
@@ -150,6 +151,7 @@ def draw_heads(choice: Opened, key: str) -> None:
         blocked_by=why,
         aggregates=behind,
         measure=_measure(choice, key),
+        picture=None if choice.words is not None else picture_axis(trace, view.site),
         selection=_by_word(choice),
         file=file_name(view, "heads"),
         words=view.words("components.heads_view"),

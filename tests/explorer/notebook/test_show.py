@@ -99,6 +99,45 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
     assert "rows do not sum" not in hl.show(_weights(1, 1, 4, 4)).html()
 
 
+IMAGE = np.arange(6 * 8, dtype=np.uint8).reshape(6, 8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "grid", "extra", "patches"),
+    [
+        ((2, 3, 9, 9), None, 0, (3, 3)),
+        ((2, 3, 13, 13), None, 4, (3, 3)),  # a class token and three registers
+        ((2, 3, 14, 14), (3, 4), 2, (3, 4)),
+        ((1, 1, 5, 12), (3, 4), 0, (3, 4)),  # five boxes look at twelve patches
+    ],
+)
+def test_rows_lie_over_an_image(
+    shape: tuple[int, ...], grid: tuple[int, int] | None, extra: int, patches: tuple[int, int]
+) -> None:
+    (sent,) = _sent(hl.show(_weights(*shape), image=IMAGE, grid=grid).html())
+    head, arrays = unpack(sent)
+    axis, count = head["picture"], patches[0] * patches[1]
+    assert (axis["rows"], axis["columns"]) == patches
+    assert axis["keys"] == [-1] * extra + list(range(count))
+    assert axis["queries"] == (axis["keys"] if shape[2] == shape[3] else [-1] * shape[2])
+    assert head["keys"]["tokens"][extra : extra + 2] == ["1,1", "1,2"]
+    assert np.array_equal(np.asarray(arrays["pixels"]).reshape(6, 8, 3)[..., 1], IMAGE)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [IMAGE / 255, torch.tensor(IMAGE / 255).expand(3, 6, 8), np.repeat(IMAGE[..., None], 4, -1)],
+)
+def test_images_in_other_forms_are_the_same_pixels(image: object) -> None:
+    _, arrays = unpack(_sent(hl.show(_weights(1, 1, 4, 4), image=image).html())[0])
+    assert np.array_equal(np.asarray(arrays["pixels"]).reshape(6, 8, 3)[..., 0], IMAGE)
+
+
+def test_the_reader_is_shown_over_its_picture() -> None:
+    parts = [unpack(each)[0]["picture"] for each in _sent(hl.show("reader", "Hi @serif").html())]
+    assert [part and part["queries"][:3] for part in parts] == [[0, 16, 1], None, [-1] * 3]
+
+
 @pytest.mark.parametrize(
     ("given", "more", "message"),
     [
@@ -107,6 +146,11 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
         (_weights(1, 1, 4, 5), {"key_tokens": ["a"]}, "1 key tokens, but the attention has 5"),
         (_weights(1, 1, 4, 4), {"tokens": "abcd"}, "give a list of tokens"),
         (_weights(4), {}, r"shape \[4\], expected"),
+        (_weights(1, 1, 4, 4), {"image": IMAGE, "grid": (2, 3)}, "2 x 3 patches does not fit 4"),
+        (_weights(1, 1, 4, 400 - 1), {"image": IMAGE}, r"give grid=\(rows, columns\)"),
+        (_weights(1, 1, 4, 4), {"image": np.zeros((2, 3, 5))}, r"image has shape \[2, 3, 5\]"),
+        (_weights(1, 1, 4, 4), {"image": IMAGE - 3.0}, "from 0 to 255"),
+        ("reader", {"tokens": "Hi", "image": IMAGE}, "an image needs attention weights"),
         (_weights(1, 1, 1, 1, 4, 4), {}, "expected \\[layer, head, query, key\\]"),
         (np.zeros((1, 0, 4, 4)), {}, "no attention in shape"),
         ([_weights(1, 4, 4), _weights(1, 5, 5)], {}, r"layers differ in shape: \[1, 4, 4\]"),
