@@ -32,6 +32,7 @@ from explorer.analysis.patching.rankings import RANKINGS
 from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.figures.alignment.links import FOUND
 from explorer.figures.blocks.residual import Placement
@@ -249,6 +250,7 @@ MADE = {
     },
     "components.picture": words_of("picture"),
     "source.faces": set(FACES),
+    "positions.groups": set(PositionsChoices.groups),
     "components.heads_view": words_of("heads_view"),
     "components.mask_matrix": words_of("mask_matrix"),
     "components.matrices": words_of("matrices"),

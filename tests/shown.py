@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.text import t
 
 Open = Callable[..., AppTest]
@@ -142,7 +143,8 @@ def check_part(open_page: Open, part: str, lang: str, model: str) -> None:
         assert [each.value for each in at.info] == [t("sums.nothing_added", lang=lang)]
         return
     assert at.get("plotly_chart")
-    assert at.segmented_control(key="positions.part").value == part
+    group = next(name for name, inside in PositionsChoices.groups.items() if part in inside)
+    assert at.segmented_control(key="positions.group").value == group
     for more in ("formula", "code", "numbers"):
         at.segmented_control(key="positions.more").set_value(more).run()
         assert not at.exception

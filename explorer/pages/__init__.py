@@ -51,7 +51,8 @@ class Page:
         """The function that draws the page, imported at first use to keep startup fast."""
         parts = getattr(self.choices, "parts", None)
         if isinstance(parts, Mapping):
-            return partial(draw_page, page=self.name, parts=parts)
+            groups = getattr(self.choices, "groups", None)
+            return partial(draw_page, page=self.name, parts=parts, groups=groups)
         drawn: Callable[[View], None] = import_module(f"explorer.pages.{self.name}.page").render
         return drawn
 

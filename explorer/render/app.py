@@ -25,33 +25,34 @@ from explorer.ui.stage import Place, places, stage, staged
 Parts = Mapping[str, Sequence[str]]
 
 
-def draw_page(view: View, page: str, parts: Parts) -> None:
+def draw_page(view: View, page: str, parts: Parts, groups: Parts | None = None) -> None:
     """The page `page`: what it is about, and the exhibits of its part that is open.
 
-    `parts` are the addresses of their exhibits by the name of each part, "" for one without parts.
+    `parts` are the addresses of their exhibits by the name of each part, "" for one without parts;
+    `groups` are names of parts, where these are chosen by group first.
     """
     controls.opening(view, page)
-    _below(view, page, parts)
+    _below(view, page, parts, groups)
 
 
 @fragment
-def _below(view: View, page: str, parts: Parts) -> None:
+def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
     """The fragment that is redrawn after a change on the page, with the current choices."""
     visit_due()
     sheet = Sheet(latest(view), page)
     place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
     with recorded(share.file_name(sheet.view, page)), stage():
-        _part(sheet, parts)
+        _part(sheet, parts, groups)
     with place, st.popover(sheet.view.t("take.title"), icon=":material/download:"):
         _exports(sheet)
     session.write_due_link()
 
 
-def _part(sheet: Sheet, parts: Parts) -> None:
+def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
     view, names = sheet.view, tuple(parts)
     part = one_chosen(view, "part", names)
     if len(names) > 1:
-        pick_part(view, sheet.page, names)
+        pick_part(view, sheet.page, names, groups)
     exhibits = [exhibit_of(name) for name in parts[part]]
     drawn = {
         each: partial(_exhibit, sheet, each, place)

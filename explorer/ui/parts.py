@@ -1,6 +1,6 @@
 """Button groups for a choice of few (part of a page, group, stream), stored in the link."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -50,9 +50,24 @@ def pick_one(
     return now
 
 
-def pick_part(view: View, page: str, parts: Sequence[str]) -> str:
-    """Choose a part of a page; defaults to the first if the state has none of them."""
-    with parts_place():
+def pick_part(
+    view: View, page: str, parts: Sequence[str], groups: Mapping[str, Sequence[str]] | None = None
+) -> str:
+    """Choose a part of a page; defaults to the first if the state has none of them.
+
+    `groups` names groups of the parts, each chosen first; its first part is the default there.
+    """
+    now = one_chosen(view, "part", parts)
+    with parts_place(), st.container(horizontal=True, gap="medium"):
+        if groups:
+            group = next(name for name, inside in groups.items() if now in inside)
+            parts = groups[group]
+            pick_group(
+                view, page, view.t(f"{page}.part"), tuple(groups), group,
+                lambda name: session.change(part=groups[name][0]), quiet=True,
+            )  # fmt: skip
+            if len(parts) == 1:
+                return now
         return pick_one(
             view,
             "part",
@@ -71,8 +86,12 @@ def pick_group(
     groups: Sequence[str],
     now: str,
     change: Callable[[str], None],
+    quiet: bool = False,
 ) -> None:
-    """Choose the group of the open item; `change` opens the first item of another group."""
+    """Choose the group of the open item; `change` opens the first item of another group.
+
+    The label is for screen readers only if `quiet`.
+    """
     key = f"{page}.group"
     st.session_state[key] = now
     st.segmented_control(
@@ -81,6 +100,7 @@ def pick_group(
         format_func=lambda group: view.t(f"{page}.groups.{group}"),
         required=True,
         key=key,
+        label_visibility="collapsed" if quiet else "visible",
         on_change=lambda: change(st.session_state[key]),
     )
 

@@ -1,5 +1,7 @@
 """The menu of ten entries in real Chromium, and where the picture of each view begins."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -30,3 +32,73 @@ def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor:
         "aria-current", "page"
     )
     expect(row.nth(2)).to_have_attribute("disabled", "")
+
+
+FIRST = """() => {
+    const main = document.querySelector('[data-testid=stMain]');
+    const kinds = '.js-plotly-plot, [data-testid=stBidiComponentIsolated], table, .stCode,'
+        + '.stButton, .stButtonGroup, .stTextInput, [data-testid=stAlert]';
+    const boxes = [...main.querySelectorAll(kinds)].filter(each => !each.closest(
+        '.st-key-frame, .st-key-head, .st-key-parts, [class*=st-key-share]'))
+        .map(each => each.getBoundingClientRect()).filter(box => box.width && box.height);
+    return boxes.length ? [Math.min(...boxes.map(box => box.top)), main.scrollHeight] : null;
+}"""
+"""Where the first picture begins (of a view without one, its first list or control), and the
+height of the view, in pixels."""
+VIEWS = [name for group in MENU for name in group.views]
+CORE = ["heads", "masks", "decoding", "causes"]
+
+
+@pytest.mark.parametrize("names", [CORE, pytest.param(VIEWS, marks=pytest.mark.sweep)])
+def test_the_picture_begins_high_and_no_view_is_long(visitor: Visitor, names: list[str]) -> None:
+    """At 1440 by 900 within 300 pixels, and on the first screen of a phone."""
+    visitor.page.set_viewport_size({"width": 1440, "height": 900})
+    visitor.open("card", lang="en", text="She reads a book every morning.")
+    menu = visitor.page.get_by_label(t("frame.page", lang="en"), exact=True)
+    low, long = {}, {}
+    for name in names:
+        menu.select_option(name, force=True)
+        expect(menu).to_have_value(name)
+        visitor.settle()
+        visitor.page.wait_for_function(FIRST)
+        top, height = visitor.page.evaluate(FIRST)
+        low |= {name: top} if top > 300 else {}
+        long |= {name: height} if height > 2500 else {}
+        visitor.page.set_viewport_size({"width": 390, "height": 844})
+        top, _ = visitor.page.evaluate(FIRST)
+        low |= {f"{name} on a phone": top} if top > 600 else {}
+        visitor.page.set_viewport_size({"width": 1440, "height": 900})
+    assert (low, long) == ({}, {})
+
+
+def test_three_tasks_take_three_clicks_from_start(visitor: Visitor) -> None:
+    """Your own sentence's cross-attention; what the causal mask is for; greedy and beam part."""
+    page = visitor.page
+
+    def click(words: str, kind: str = "link") -> None:
+        page.get_by_role(kind, name=words, exact=True).first.click()  # type: ignore[arg-type]
+        visitor.settle()
+
+    def word(key: str, **values: object) -> str:
+        return t(key, lang="en", **values)
+
+    visitor.open(lang="en")
+    box = page.locator(".st-key-start-line input").first
+    box.fill("I love you.")
+    box.press("Enter")
+    expect(page).to_have_url(re.compile("love"))
+    click(word("menu.attention"))
+    expect(page.locator("[class*=st-key-sentence]").first).to_contain_text("I love you.")
+    pressed = page.get_by_role("radio", name=word("kinds.cross"), exact=True)
+    expect(pressed).to_be_checked()
+
+    visitor.open(lang="en")
+    click(word("menu.masks"))
+    click(word("masks.purpose_off"), "button")
+    expect(page.locator(".st-key-reading-masks")).to_contain_text("falls on later tokens")
+
+    visitor.open(lang="en")
+    click(word("menu.decoding"))
+    offered = page.locator(".st-key-lessons-beam button")
+    offered.click()
+    visitor.shows("Beam search parts at token")

@@ -3,7 +3,11 @@
 import pytest
 from shown import Open, everything, film, payloads, words_of, written
 
+from explorer import library
+from explorer.numbers import fixed
+from explorer.runs.generation import generate
 from explorer.text import t
+from models.strategies import Beam, Greedy
 
 
 @pytest.mark.parametrize("model", ["en-zh", "writer"])
@@ -17,6 +21,18 @@ def test_the_film_has_every_step_at_the_step_of_the_link(open_page: Open, model:
     assert shown["words"]["tgt"] == t(f"streams.{named}", lang="en")
     assert shown["frames"][2]["why"].startswith("Step 3:")
     assert shown["row"]["tokens"][-len(shown["frames"]) :] == written(at)
+
+
+@pytest.mark.parametrize("text", ["I like you.", "The cat is on the table."])
+def test_the_other_of_greedy_and_beam_stands_beside_the_film(open_page: Open, text: str) -> None:
+    loaded = library.open_model("en-zh", library.CHECKPOINTS)
+    greedy, beam = (generate(loaded, text, each) for each in (Greedy(), Beam()))
+    for strategy, other, name in (("greedy", beam, "beam"), ("beam-4-1.0", greedy, "greedy")):
+        said = everything(open_page("decoding", text=text, strategy=strategy))
+        key = "same" if greedy.tokens == beam.tokens else "part"
+        named = t(f"decoding.{name}", lang="en")
+        assert f"{named} search {'generates the same' if key == 'same' else 'parts at'}" in said
+        assert key == "same" or fixed(other.logprob) in said
 
 
 def test_a_seed_draws_its_own_sentence_and_the_next_is_one_click_away(open_page: Open) -> None:

@@ -26,7 +26,7 @@ def _models() -> None:
     from explorer.ui import session
 
     session.start(LINKS)
-    show_alone("shelf", shelf.render)
+    show_alone("models", shelf.render)
 
 
 @pytest.fixture(scope="module")

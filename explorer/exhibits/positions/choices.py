@@ -40,6 +40,12 @@ class PositionsChoices:
             "positions.natural",
         ),
     }
+    groups: ClassVar[dict[str, tuple[str, ...]]] = {
+        "words": ("order", "head"),
+        "encoding": ("table", "learned", "rotary"),
+        "added": ("sum",),
+        "longer": ("length",),
+    }
     pictures: ClassVar[tuple[str, ...]] = ("weights", "scores", "difference")
     base: int | None = choice(None, whole(2, 1_000_000))
     width: int | None = choice(None, whole(2, 1024))

@@ -162,9 +162,9 @@ def _head(shown: Shown) -> None:
     """The open head: its profile, its numbers, the open sentence, the heads most like it."""
     view, atlas, head = shown.view, shown.atlas, shown.head
     st.subheader(place(view, head), anchor=False)
-    left, right = st.columns(2, gap="large")
+    with st.expander(view.t("atlas.profile")):
+        left, right = st.columns(2, gap="large")
     with left:
-        st.markdown(f"**{view.t('atlas.profile')}**")
         figure = profile.by_distance(
             atlas.by_offset[head.number], REACH, dark=view.dark, words=view.words("figures.profile")
         )

@@ -22,6 +22,8 @@ from explorer.problems import InputProblem
 from explorer.ui import controls, session
 from explorer.ui.problem import show_problem
 
+LIST = 220
+"""Height of the list of sentences in pixels; it scrolls."""
 LISTED = 160
 """Most characters of a text in the list."""
 VIEW = "atlas.view"
@@ -58,14 +60,15 @@ def sentences(shown: Shown) -> None:
     now = min(max(view.choices(AtlasChoices).sentence - 1, 0), len(texts) - 1)
     now = now if now in kept else kept[0]
     st.session_state["atlas.sentence"] = now
-    st.radio(
-        view.t("atlas.sentences"),
-        kept,
-        key="atlas.sentence",
-        format_func=lambda at: said(view, texts[at], float(shares[at])),
-        on_change=lambda: session.change(sentence=st.session_state["atlas.sentence"] + 1),
-        label_visibility="collapsed",
-    )
+    with st.container(height=LIST, border=False):
+        st.radio(
+            view.t("atlas.sentences"),
+            kept,
+            key="atlas.sentence",
+            format_func=lambda at: said(view, texts[at], float(shares[at])),
+            on_change=lambda: session.change(sentence=st.session_state["atlas.sentence"] + 1),
+            label_visibility="collapsed",
+        )
     draw_sentence(shown, texts[now])
 
 

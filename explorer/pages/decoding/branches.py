@@ -242,8 +242,6 @@ def _tree(view: View) -> None:
         key=TREE,
         words=view.words("components.tree_view"),
     )
-    if tree.answers["beam"][0] == tree.answers["greedy"][0] and beam_of(view).width > 1:
-        controls.offer(view, "beam")
     st.dataframe(
         {
             view.t("branches.strategy"): [view.t(f"decoding.{line}") for line in tree.answers],

@@ -67,7 +67,8 @@ def one_pass(view: View, generation: Generation) -> None:
         },
         explained="onepass.formula",
     )
-    _batch(view)
+    with st.expander(view.t("labels.title")):
+        _batch(view)
 
 
 def _key(found: OnePass) -> str:
@@ -141,7 +142,6 @@ def _padding(view: View) -> str:
 
 def _batch(view: View) -> None:
     """The training batch made of the user's sentences."""
-    st.subheader(view.t("labels.title"), anchor=False)
     st.markdown(view.t("labels.lead"))
     key = "labels.pair" if view.sites_of("cross") else "labels.text"
     st.session_state["decoding.lines"] = text = _lines(view)

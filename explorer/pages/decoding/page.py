@@ -1,5 +1,7 @@
 """Decoding: token by token as a film, with the details of each strategy."""
 
+from itertools import zip_longest
+
 import numpy as np
 import streamlit as st
 
@@ -14,7 +16,7 @@ from explorer.pages.decoding.lines import line
 from explorer.pages.decoding.one_pass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
 from explorer.pages.decoding.speculation import speculative
-from explorer.pages.decoding.strategy import OURS, pick_strategy, with_rule
+from explorer.pages.decoding.strategy import OURS, name_of, pick_strategy, with_rule
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, generate
 from explorer.ui import controls
@@ -28,6 +30,8 @@ from models import decoding
 from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
 
+AT_ONCE = 50_000_000
+"""Parameters of the largest model whose other strategy is decoded unasked."""
 STRATEGIES: dict[type, str] = {
     Greedy: r"y_t = \arg\max_v \ell_{t,v}",
     Beam: r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
@@ -73,8 +77,11 @@ def _drawn(view: View) -> None:
     view = moved
     with hero():
         _result(view, shown)
+        alike = _other_strategy(view, shown)
         _other_rule(view, shown)
         show_film(view, shown)
+    if alike:
+        controls.offer(view, "beam")
     _small_print(view, shown)
     _parts(view, first, second)
 
@@ -96,6 +103,39 @@ def _result(view: View, generation: Generation) -> None:
             count=len(generation.steps),
         )
     )
+
+
+def _other_strategy(view: View, shown: Generation) -> bool:
+    """Beam search next to greedy decoding and the reverse: where they part, and what the other
+    generates. Returns whether both generate the same; False too if that was not computed, as for a
+    forced prefix and for large models.
+    """
+    made = view.choices(DecodingChoices)
+    large = sum(each.numel() for each in view.loaded.model.parameters()) > AT_ONCE
+    if made.fork or shown.stopped or large or view.trace.predicts != "next":
+        return False
+    other = made.beam if isinstance(made.strategy, Greedy) else Greedy()
+    found = cached.generate(
+        view.loaded.name, view.text, other, view.trace.edits, made.limit, (), made.ruled
+    )
+    words = {
+        "other": view.t(f"decoding.{name_of(other)}"),
+        "text": escape(found.text),
+        "logprob": fixed(found.logprob),
+        "own": fixed(shown.logprob),
+    }
+    if found.tokens == shown.tokens:
+        st.caption(view.t("decoding.strategies_same", **words))
+        return True
+    pairs = enumerate(zip_longest(found.tokens, shown.tokens))
+    at = next(at for at, (theirs, own) in pairs if theirs != own)
+    theirs, ours = (
+        each.steps[at].chosen_str if at < len(each.steps) else view.t("decoding.ends")
+        for each in (found, shown)
+    )
+    parted = {"step": at + 1, "theirs": escape(theirs), "ours": escape(ours)}
+    st.caption(view.t("decoding.strategies_part", **words, **parted))
+    return False
 
 
 def _other_rule(view: View, shown: Generation) -> None:

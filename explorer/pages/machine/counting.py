@@ -30,7 +30,6 @@ TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
 
 def calculator(view: View) -> None:
     """The size controls, the parameter count by part, and costs by length."""
-    st.subheader(view.t("machine.calculator"), anchor=False)
     st.markdown(view.t("machine.calculator_lead"))
     config, chosen = _config(view)
     whole = chosen.vocab_size > 0

@@ -52,9 +52,11 @@ def _drawn(view: View) -> None:
         opened = machine_view(columns(view, made), key="machine.view")
     if opened is not None and opened.href:
         session.follow(opened.href)
-    calculator(view)
-    _ways(view)
-    gradients(view)
+    with st.expander(view.t("machine.calculator")):
+        calculator(view)
+    with st.expander(view.t("machine.ways")):
+        _ways(view)
+        gradients(view)
     _measured(view)
     controls.small_print(
         view,
@@ -102,7 +104,6 @@ def _model(view: View) -> list[object]:
 
 def _ways(view: View) -> None:
     """Path lengths and costs of recurrent and convolutional networks for the same words."""
-    st.subheader(view.t("machine.ways"), anchor=False)
     st.markdown(view.t("machine.ways_lead"))
     own = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens))
     heads = view.t("machine.ways_head"), view.t("machine.path")
