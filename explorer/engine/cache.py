@@ -14,13 +14,19 @@ from numpy.typing import NDArray
 from explorer import library
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.engine.caching import PARTS, cached
+from explorer.engine.together import TOGETHER
 from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
+from explorer.runs.generation import translate_all
+from explorer.runs.inputs import given_tokens
 from explorer.runs.rerun import read_again
 from models.foreign.languages import split_languages
 from models.hooks import Role
+
+SHORT = 64
+"""The most tokens of a sentence that joins a batch: padding to a long one would cost more."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,29 @@ def open_model(name: str) -> LoadedModel:
 @cached
 def trace(run: Run) -> tracing.Trace:
     """One run with all its activations. Raises InputProblem."""
-    loaded, read = open_model(run.model), partial(_read, run)
-    draft: tuple[int, ...] = ()
-    if run.edits and not run.target and loaded.config.reads_source:
-        draft = trace(replace(run, edits=(), pads=0)).tgt_tokens[1:]
-    return tracing.trace(loaded, run.text, run.target, run.edits, run.pads, read, draft)
+    loaded, read, plain = open_model(run.model), partial(_read, run), None
+    if loaded.config.reads_source and not (run.target or "").strip():
+        plain = translation(run.model, run.text)
+    return tracing.trace(loaded, run.text, run.target, run.edits, run.pads, read, plain)
+
+
+@cached
+def translation(model: str, text: str) -> tuple[tuple[int, ...], bool]:
+    """The greedy translation as tokens, and whether it ended, without edits. Raises InputProblem.
+
+    The waiting sessions' new sentences are translated in one batch.
+    """
+    loaded = open_model(model)
+    given = given_tokens(loaded, text)
+
+    def translated(sources: list[tuple[int, ...]]) -> list[tuple[list[int], bool]]:
+        return translate_all(loaded, sources)
+
+    if len(given) > SHORT or loaded.marks.pad is None:
+        ((tokens, finished),) = translated([given])
+    else:
+        tokens, finished = TOGETHER.ask(model, given, translated)
+    return tuple(tokens), finished
 
 
 def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:

@@ -108,14 +108,41 @@ def translate(
     the decoder then reads the source's own tokens.
     """
     if loaded.model.predicts is None:
-        return [token for token in given if token not in loaded.marks], True
+        return _unmarked(loaded, given)
     tokens, valid = padded([given], loaded.marks.pad, right=pads)
-    longest = min(room_for_output(loaded), 2 * len(given) + 20)
+    longest = _longest(loaded, given)
     if edits and draft:
         return rewrite(loaded, tokens, valid, edits, draft, longest)
     with visiting(edit_functions(loaded.sites, edits, valid)):
         (output,) = best(_decoding(loaded, tokens, valid, Greedy(), longest, (), edits))
     return [token for token in output.tokens if not loaded.marks.ends(token)], output.finished
+
+
+def translate_all(
+    loaded: LoadedModel, sources: Sequence[Sequence[int]]
+) -> list[tuple[list[int], bool]]:
+    """Several sources in one batch, without edits; each result as from `translate`.
+
+    A step reads all weights once, however many sources there are.
+    """
+    if loaded.model.predicts is None:
+        return [_unmarked(loaded, given) for given in sources]
+    tokens, valid = padded(sources, loaded.marks.pad)
+    limits = [_longest(loaded, given) for given in sources]
+    found = []
+    steps = _decoding(loaded, tokens, valid, Greedy(), max(limits), (), ())
+    for output, limit_ in zip(best(steps), limits, strict=True):
+        kept = [token for token in output.tokens[:limit_] if not loaded.marks.ends(token)]
+        found.append((kept, output.finished and len(output.tokens) <= limit_))
+    return found
+
+
+def _longest(loaded: LoadedModel, given: Sequence[int]) -> int:
+    return min(room_for_output(loaded), 2 * len(given) + 20)
+
+
+def _unmarked(loaded: LoadedModel, given: Sequence[int]) -> tuple[list[int], bool]:
+    return [token for token in given if token not in loaded.marks], True
 
 
 def _decoding(

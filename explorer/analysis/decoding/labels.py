@@ -1,6 +1,6 @@
 """A training batch of the user's own sentences: shifted inputs, PAD, ignored labels, loss."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,11 +37,16 @@ class LabelledBatch:
     loss_with_padding: float
 
 
-def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
+def labelled_batch(
+    loaded: LoadedModel,
+    lines: Sequence[str],
+    translated: Callable[[str], Sequence[int]] | None = None,
+) -> LabelledBatch:
     """Put sentences, one per line, into one padded batch and read it under teacher forcing.
 
     For a translator a line is a sentence, or a sentence, TAB, and its translation; without a
-    translation the model's own is used. `loss_with_padding` is the mean if PAD counted too.
+    translation the model's own is used, from `translated` if it is given. `loss_with_padding` is
+    the mean if PAD counted too.
     Raises InputProblem: `no_lines`, `too_many_lines`, and as `given_tokens` and `target_tokens`.
     """
     lines = [line for line in lines if line.strip()]
@@ -49,7 +54,7 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
         raise InputProblem("no_lines", limit=MOST_LINES)
     if len(lines) > MOST_LINES:
         raise InputProblem("too_many_lines", limit=MOST_LINES, length=len(lines))
-    batch = collate([_example(loaded, line) for line in lines], loaded.model)
+    batch = collate([_example(loaded, line, translated) for line in lines], loaded.model)
     with torch.inference_mode():
         logits = loaded.model.read(batch.rows)
         log_probs = logits.double().log_softmax(-1)
@@ -68,7 +73,9 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
     )
 
 
-def _example(loaded: LoadedModel, line: str) -> Example:
+def _example(
+    loaded: LoadedModel, line: str, translated: Callable[[str], Sequence[int]] | None
+) -> Example:
     """One line as token ids, without start and end tokens."""
     if not loaded.config.reads_source:
         tokens = target_tokens(loaded, line)
@@ -79,7 +86,7 @@ def _example(loaded: LoadedModel, line: str) -> Example:
     source = given_tokens(loaded, sentence)
     target = target_tokens(loaded, translation)
     if not target:
-        target, _ = translate(loaded, source)
+        target = list(translated(sentence)) if translated else translate(loaded, source)[0]
     if len(target) >= limit(loaded):
         raise InputProblem("target_too_long", limit=limit(loaded) - 1, length=len(target))
     around = loaded.model.with_marks("src", (-1,))  # a source may have marks on either side

@@ -154,11 +154,14 @@ def writing(
     order: Sequence[int] | None = None,
     before: int = 0,
     of: int = 1,
+    use_cache: bool = False,
 ) -> Writing[str]:
     """The model's greedy output for the `given` tokens, in another `order`, under edits.
 
     A text is continued by at most `CONTINUED` tokens. "" if there is nothing to generate.
     Yields the tokens generated and their maximum; this is one of `of` texts, after `before` others.
+    `use_cache`: only if `functions` change nothing in the decoder; otherwise every step recomputes
+    the sequence.
     """
     tokens = as_tensor([list(given)])
     if order is not None:
@@ -167,8 +170,7 @@ def writing(
     longest = min(room_after(loaded, tokens), usual)
     if longest < 1 or loaded.model.predicts is None:
         return ""
-    # Without a cache: a shuffled or shifted sequence is recomputed at each step.
-    steps, seen = decode(loaded.model, tokens, Greedy(), longest, use_cache=False), []
+    steps, seen = decode(loaded.model, tokens, Greedy(), longest, use_cache=use_cache), []
     while True:
         with visiting(functions):
             step = next(steps, None)
@@ -211,7 +213,7 @@ def four_texts(
     order = shuffled_order(loaded.str_tokens(given), len(given), stream, seed)
     kept = edit_functions(loaded.sites, edits)
     bare = kept.then(Edits(position_functions(loaded, stream, REMOVE)))
-    texts = []
+    texts, cached = [], stream == "src" and not edits
     for before, (functions, places) in enumerate(product((kept, bare), (None, order))):
-        texts.append((yield from writing(loaded, given, functions, places, before, 4)))
+        texts.append((yield from writing(loaded, given, functions, places, before, 4, cached)))
     return FourTexts(*texts)

@@ -72,7 +72,9 @@ def pass_of(
 @cached
 def labels_of(model: str, lines: tuple[str, ...]) -> labels.LabelledBatch:
     """A training batch of these lines with its losses. Raises InputProblem."""
-    return labels.labelled_batch(cache.open_model(model), lines)
+    return labels.labelled_batch(
+        cache.open_model(model), lines, lambda line: cache.translation(model, line)[0]
+    )
 
 
 @cached

@@ -8,6 +8,7 @@ import torch
 
 from explorer.engine.caching import Store
 from explorer.engine.jobs import Job, StoppedError, whole
+from explorer.engine.together import Together
 from explorer.engine.turns import LONG, SHORT, TURNS, Turns, computing
 from explorer.seeding import seeded
 from models.config import ModelConfig
@@ -338,3 +339,45 @@ def test_who_is_away_has_no_turn_to_give_to_others() -> None:
         assert not thread.is_alive()
     assert holders == [mine]
     assert sorted(order) == ["a", "b", "back"]
+
+
+def test_who_steps_back_lets_everybody_who_waits_go_once() -> None:
+    turns, order = Turns(), []
+    with turns.turn():
+        threads = queue(turns, "ab", order)
+        turns.step_back()
+        order.append("me")
+        threads += queue(turns, "c", order)
+        turns.rest()  # those who came later come later
+        order.append("me")
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert order == ["a", "b", "me", "me", "c"]
+
+
+def test_waiting_requests_of_a_group_are_answered_by_one_call() -> None:
+    turns, calls, answers = Turns(), [], {}
+    together = Together(turns)
+
+    def work(items: list[int]) -> list[int]:
+        calls.append(sorted(items))
+        if 0 in items:
+            raise ValueError("0 has no answer")
+        return [10 * item for item in items]
+
+    def ask(group: str, item: int) -> None:
+        with turns.turn():
+            try:
+                answers[group, item] = together.ask(group, item, work)
+            except ValueError as problem:
+                answers[group, item] = problem
+
+    asked = [("x", 1), ("x", 2), ("y", 3), ("x", 4), ("z", 0), ("z", 5)]
+    with turns.turn():
+        threads = [started(lambda each=each: ask(*each)) for each in asked]
+        until(lambda: n_waiting(turns) == len(asked))
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(calls) == [[0], [0, 5], [1, 2, 4], [3], [5]]
+    assert isinstance(answers.pop(("z", 0)), ValueError), "the error is its own"
+    assert answers == {(group, item): 10 * item for group, item in asked if item}

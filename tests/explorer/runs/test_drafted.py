@@ -8,7 +8,7 @@ import torch
 from explorer.library import LoadedModel
 from explorer.runs.drafted import BEYOND, first_seen
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
-from explorer.runs.generation import translate
+from explorer.runs.generation import translate, translate_all
 from explorer.runs.inputs import given_tokens
 
 TEXT = "The cat ran."
@@ -84,3 +84,8 @@ def test_a_model_without_probabilities_is_refused(
     monkeypatch.setattr(translator.model, "logits_of", lost)
     with pytest.raises(ValueError, match="no probabilities"):
         tokens_after([5, 6], EDITS["head"], translator)
+
+
+def test_sentences_in_one_batch_are_translated_as_each_alone(translator: LoadedModel) -> None:
+    sources = [given_tokens(translator, text) for text in (TEXT, "Dogs.", "I like the old house.")]
+    assert translate_all(translator, sources) == [translate(translator, each) for each in sources]
