@@ -1,16 +1,36 @@
 """Tokens of other libraries' tokenizers: what is shown for them, and the marks around a text."""
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
-from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
+from foreign import TOKENIZERS, Golden, byte_level, metaspace, unigram, word_pieces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from explorer.labels import SpecialToken, str_tokens
+from explorer.library import open_model
+from explorer.problems import InputProblem
+from explorer.runs.inputs import given_tokens
+from models.foreign import weights
 from models.foreign.prompts import FORMS, prompt_of
 from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
 from models.refusals import Refusal
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A model whose tokenizer changes; its shapes do not, and comparing them takes most time."""
+    folder = tmp_path_factory.mktemp("shelf")
+    Golden.load("llama").write(folder / "llama")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(weights, "_check_shapes", lambda *_: None)
+        yield folder
 
 
 def shown(raw: tokenizers.Tokenizer, text: str) -> list[str]:
@@ -233,3 +253,73 @@ def test_the_post_processor_is_asked_and_no_text() -> None:
         )
         with pytest.raises(Refusal, match="does not keep the text in one piece"):
             ForeignTokenizer(raw).around()
+
+
+LETTERS = "aceht▁Ġ#Ãé我<>% \u0301\u200b"
+TEXTS = ("the cat", "Café 我 😀", "<unk> [MASK]", " a\u0301\u200b ", "%s\0")
+
+
+@st.composite
+def odd_tokenizers(draw: st.DrawFn) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    """A tokenizer whose parts need not fit each other, and changes to its file."""
+    own = draw(st.lists(st.text(LETTERS, min_size=1, max_size=4), max_size=30, unique=True))
+    pieces = [*own, *(f"<{number}>" for number in range(len(own), 58))]
+    unknown = draw(st.sampled_from([None, pieces[0], "<unk>", "nowhere"]))
+    vocabulary = {piece: at for at, piece in enumerate(pieces)}
+    given = {} if unknown is None else {"unk_token": unknown}
+    kind = draw(st.sampled_from(["bpe", "unigram", "word_piece", "word_level"]))
+    if kind == "bpe":
+        options = draw(st.fixed_dictionaries({"byte_fallback": st.booleans()}))
+        options |= draw(st.sampled_from([{}, {"continuing_subword_prefix": "##"}]))
+        model: Any = models.BPE(vocabulary, [], **given, **options)
+    elif kind == "unigram":
+        at = draw(st.sampled_from([None, 0]))
+        scores = [(piece, -float(at)) for at, piece in enumerate(pieces)]
+        model = models.Unigram(scores, at, byte_fallback=draw(st.booleans()))
+    else:
+        model = {"word_piece": models.WordPiece, "word_level": models.WordLevel}[kind](
+            vocabulary, **given
+        )
+    raw = tokenizers.Tokenizer(model)
+    before = [pre_tokenizers.ByteLevel(), pre_tokenizers.Metaspace(), pre_tokenizers.Whitespace()]
+    before += [pre_tokenizers.Split("", "removed"), pre_tokenizers.Punctuation("removed")]
+    if (cut := draw(st.sampled_from([None, *before]))) is not None:
+        raw.pre_tokenizer = cut
+    after = [decoders.ByteLevel(), decoders.Metaspace(), decoders.WordPiece(), decoders.Fuse()]
+    if (join := draw(st.sampled_from([None, *after]))) is not None:
+        raw.decoder = join
+    changes = [normalizers.NFD(), normalizers.Lowercase(), normalizers.Replace("a", "")]
+    if (change := draw(st.sampled_from([None, *changes]))) is not None:
+        raw.normalizer = change
+    added = draw(st.lists(st.text(LETTERS, min_size=1, max_size=3), max_size=5, unique=True))
+    raw.add_tokens([tokenizers.AddedToken(each, normalized=draw(st.booleans())) for each in added])
+    if draw(st.booleans()):
+        marks = [(pieces[at], at) for at in (56, 57)]
+        raw.post_processor = processors.TemplateProcessing(
+            single=f"{pieces[56]}:0 $A:0 {pieces[57]}:0" if draw(st.booleans()) else "$A:0",
+            special_tokens=marks,
+        )
+    gone = st.sampled_from(["", "merges", "vocab", "type", "unk_token", "unk_id"])
+    return raw, {draw(gone): draw(st.sampled_from([None, [], 99, "x"]))}
+
+
+@settings(max_examples=40)
+@given(odd_tokenizers())
+def test_an_odd_tokenizer_is_refused_in_words_or_reads_every_text(
+    shelf: Path, odd: tuple[tokenizers.Tokenizer, dict[str, Any]]
+) -> None:
+    """Nothing but a refusal may come of opening it, and of each text."""
+    raw, changes = odd
+    said = json.loads(raw.to_str())
+    said["model"] |= {name: value for name, value in changes.items() if name}
+    (shelf / "llama" / "tokenizer.json").write_text(json.dumps(said))
+    try:
+        loaded = open_model("llama", shelf)
+    except InputProblem:
+        return
+    for text in TEXTS:
+        with suppress(InputProblem):
+            ids = given_tokens(loaded, text)
+            assert len(loaded.str_tokens(ids)) == len(ids) > 0
+            assert isinstance(loaded.tokenizer.decode(ids), str)
+            assert all(each in text for each in loaded.tokenizer.unknown(text))
