@@ -75,11 +75,11 @@ def download(
     )
 
 
-def show_link(state: State) -> None:
+def show_link(state: State, key: str = "take.qr") -> None:
     """The address of this page with all current choices, and its QR code on request.
 
     If the address names this computer only, the one in its network is shown, provided that the
-    server listens to the network; otherwise how to start one that does.
+    server listens to the network; otherwise how to start one that does. `key` is the switch's.
     """
     st.caption(t("take.link", lang=state.lang))
     here = urlsplit(st.context.url or "")
@@ -92,7 +92,7 @@ def show_link(state: State) -> None:
             here = here._replace(netloc=f"{outside}:{here.port}" if here.port else outside)
     address = f"{here.geturl()}?{urlencode(session.links().write(state))}"
     st.code(address, language=None, wrap_lines=True)
-    if st.toggle(t("take.qr", lang=state.lang), key="take.qr"):
+    if st.toggle(t("take.qr", lang=state.lang), key=key):
         _qr_code(address, state.lang)
 
 

@@ -166,7 +166,7 @@ def _share_code(view: View) -> None:
         view.state, task=task.id, part="task", programs=((task.id, code),)
     )
     st.caption(view.t("workshop.share_code"))
-    show_link(chosen)
+    show_link(chosen, "workshop.qr")
 
 
 def _open_task(view: View) -> Task:
