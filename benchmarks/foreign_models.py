@@ -179,6 +179,14 @@ MODELS: dict[str, tuple[str, Small]] = {
             "rope_parameters": {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5, "truncate": False},
         },
     ),
+    "mixtral": (
+        "MixtralForCausalLM",
+        {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2},
+    ),
+    "qwen3_moe": (
+        "Qwen3MoeForCausalLM",
+        {**LLAMA, "num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 12},
+    ),
     "smollm3": (
         "SmolLM3ForCausalLM",
         {**LLAMA, "no_rope_layers": [1, 0], "use_sliding_window": True, "sliding_window": 5},

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from models.attention import Attention
 from models.cache import LayerCache
 from models.config import ModelConfig
-from models.feedforward import FeedForward
+from models.feedforward import Experts, FeedForward
 from models.hooks import HookPoint
 from models.norms import NORMS
 from models.positions import NOWHERE, Placement
@@ -42,6 +42,8 @@ class Block(nn.Module):
         if self.crosses:
             self.cross_attn, self.cross_attn_norm = Attention(config), norm()
         self.ffn = FeedForward(d, config.d_ff, config.ffn, dropout, config.bias)
+        if config.n_experts is not None:
+            self.ffn = Experts(config)
         self.ffn_norm = norm()
         outer = norm if config.out_norms else nn.Identity
         self.attn_out_norm, self.ffn_out_norm = outer(), outer()

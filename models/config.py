@@ -104,6 +104,9 @@ class ModelConfig:
     rope_scaling: Scaling | None = None  # see `positions.stretched`
     rotary_dim: int | None = None  # how many first features per head are rotated; None: all
     ffn: FeedForwardKind = "relu"
+    n_experts: int | None = None  # feed-forward networks of a block, d_ff wide each; None: one
+    n_active: int = 1  # the experts of each token
+    experts_sum: bool = False  # their weights sum to 1
     dropout: float = 0.1
     attention_dropout: float | None = None  # of the attention pattern; None: as dropout
     bias: bool = True
@@ -138,6 +141,9 @@ class ModelConfig:
             raise Refusal("gated_head", ffn=self.ffn)
         if self.lm_head and self.width != self.d_model and not self.head_net:
             raise Refusal("narrow_head", width=self.width, d_model=self.d_model)
+        self._require(
+            "n_active", lambda v: v <= (self.n_experts or 1), "at_most", most=self.n_experts or 1
+        )
         self._require("picture", is_cut, "picture")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, "divides", of=heads)
         self._require("rotary_dim", lambda v: v <= self.d_head, "at_most", most=self.d_head)
@@ -170,6 +176,11 @@ class ModelConfig:
     def width(self) -> int:
         """Features of an embedding, and of what positions add to it."""
         return self.d_embed or self.d_model
+
+    @property
+    def n_units(self) -> int:
+        """Hidden units of a block, of all experts together."""
+        return self.d_ff * (self.n_experts or 1)
 
     @property
     def n_turned(self) -> int:

@@ -1,12 +1,14 @@
 """Feed-forward networks: the same network applied to every token independently.
 
-ReLU (Vaswani et al. 2017, §3.3), GELU and SiLU (Hendrycks & Gimpel 2016), GLUs (Shazeer 2020).
+ReLU (Vaswani et al. 2017, §3.3), GELU and SiLU (Hendrycks & Gimpel 2016), GLUs (Shazeer 2020);
+mixtures of experts (Shazeer et al. 2017; Jiang et al. 2024).
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -59,4 +61,34 @@ class FeedForward(nn.Module):
             post = self.hook_gate(self.activation(self.w_gate(x))) * pre
         else:
             post = self.activation(pre)
-        return self.w_down(self.dropout(self.hook_post(post)))
+        return self.w_down(self.dropout(self.hook_post(self.routed(post, x))))
+
+    def routed(
+        self, post: Float[Tensor, "batch pos units"], x: Float[Tensor, "batch pos d_model"]
+    ) -> Float[Tensor, "batch pos units"]:
+        """The hidden units, weighted by a router if there is one."""
+        return post
+
+
+class Experts(FeedForward):
+    """A mixture of `n_experts` networks; the router sends each token to `n_active` of them.
+
+    Its softmax weights the outputs of the chosen experts; with `experts_sum`, their weights sum to
+    1. The experts stand side by side in one wide network, whose hidden units are multiplied by the
+    weight of their expert, 0 for those not chosen: the same sum as running the chosen ones only, at
+    the price of computing all.
+    """
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config.d_model, config.n_units, config.ffn, config.dropout, config.bias)
+        self.router = nn.Linear(config.d_model, config.n_experts, bias=False)
+        self.n_active, self.sums, self.d_ff = config.n_active, config.experts_sum, config.d_ff
+        self.hook_router = HookPoint()  # [batch, pos, expert], 0 for experts not chosen
+
+    def routed(self, post: Tensor, x: Tensor) -> Tensor:
+        shares = self.router(x).softmax(-1, dtype=torch.float32)
+        chosen, experts = shares.topk(self.n_active, dim=-1)
+        if self.sums:
+            chosen = chosen / chosen.sum(-1, keepdim=True)
+        weights = torch.zeros_like(shares).scatter(-1, experts, chosen).to(post.dtype)
+        return post * self.hook_router(weights).repeat_interleave(self.d_ff, dim=-1)

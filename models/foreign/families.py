@@ -7,7 +7,7 @@ from models.foreign.alibi import bloom, mpt
 from models.foreign.bert import albert, bert, distilbert, electra, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
 from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj
-from models.foreign.llama import llama, mistral, qwen2, qwen3, smollm3
+from models.foreign.llama import llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, smollm3
 from models.foreign.neox import neox
 from models.foreign.opt import opt
 from models.foreign.plan import Keys, Plan
@@ -34,8 +34,10 @@ FAMILIES: dict[str, Family] = {
     "mpt": Family("MPT", mpt, ("transformer.",)),
     "llama": Family("Llama", llama),
     "mistral": Family("Mistral", mistral),
+    "mixtral": Family("Mixtral", mixtral),
     "qwen2": Family("Qwen2", qwen2),
     "qwen3": Family("Qwen3", qwen3),
+    "qwen3_moe": Family("Qwen3-MoE", qwen3_moe),
     "smollm3": Family("SmolLM3", smollm3),
     "gemma": Family("Gemma", gemma),
     "gemma2": Family("Gemma 2", gemma2),

@@ -131,6 +131,11 @@ def rows_of(first: int, end: int) -> Fold:
     return lambda tensor: tensor[first:end]
 
 
+def side_by_side(dim: int) -> Fold:
+    """Several tensors joined along one dimension: the matrices of all experts."""
+    return lambda *tensors: torch.cat(tensors, dim)
+
+
 def only_row(tensor: Tensor) -> Tensor:
     """The only row of a matrix [1, n], as a vector."""
     return tensor.squeeze(0)

@@ -1,6 +1,6 @@
-"""Llama and models like it: Mistral, SmolLM, TinyLlama, Qwen2, Qwen3.
+"""Llama and models like it: Mistral, Mixtral, SmolLM, TinyLlama, Qwen2, Qwen3 (also with experts).
 
-Touvron et al. 2023 (Llama); Jiang et al. 2023 (Mistral); Qwen team 2024 and 2025.
+Touvron et al. 2023 (Llama); Jiang et al. 2023, 2024 (Mistral, Mixtral); Qwen team 2024 and 2025.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, in_turn, ones, rows_of, zeros
+from models.foreign.folds import Fold, as_is, in_turn, ones, rows_of, side_by_side, zeros
 from models.foreign.outputs import Output, output
 from models.foreign.plan import Keys, Plan, Row, blocks, weight
 from models.foreign.rotation import TABLES, Turning, turning
@@ -36,6 +36,31 @@ def qwen3(keys: Keys) -> Plan:
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
     d_head = keys.size("head_dim", 128)
     return like_llama(keys, biased, qk_norm=True, d_head=d_head, **_upper_window(keys))
+
+
+def mixtral(keys: Keys) -> Plan:
+    """Mistral with experts, whose weights sum to 1."""
+    many: dict[str, Any] = {
+        "n_experts": keys.size("num_local_experts", 8),
+        "n_active": keys.size("num_experts_per_tok", 2),
+        "experts_sum": True,
+    }
+    style = Style(net={"w_gate": "w1", "w_up": "w3", "w_down": "w2"}, mlp="block_sparse_moe")
+    return like_llama(keys, style=style, window=window(keys), **many)
+
+
+def qwen3_moe(keys: Keys) -> Plan:
+    """Qwen3 with experts in every layer."""
+    keys.only("decoder_sparse_step", 1)
+    keys.only("mlp_only_layers", [], None)
+    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    many: dict[str, Any] = {
+        "n_experts": keys.size("num_experts", keys.size("num_local_experts", 128)),
+        "n_active": keys.size("num_experts_per_tok", 8),
+        "experts_sum": keys.flag("norm_topk_prob", False),
+        "d_ff": keys.size("moe_intermediate_size", 768),
+    }
+    return like_llama(keys, biased, qk_norm=True, d_head=width(keys), **_upper_window(keys), **many)
 
 
 def smollm3(keys: Keys) -> Plan:
@@ -107,7 +132,8 @@ class Style:
 
     `norms` and `net` map our names to stored names; both norms may be the same. LayerNorms without
     a stored bias or weight get zeros or ones. `fused`: queries, keys and values are one matrix, and
-    so are w_gate and w_up. `paired`: RoPE rotates adjacent features, as in this library.
+    so are w_gate and w_up. `paired`: RoPE rotates adjacent features, as in this library. `mlp` is
+    the path of the feed-forward network.
     """
 
     norms: Mapping[str, str] = field(default_factory=lambda: NORMS)
@@ -118,6 +144,7 @@ class Style:
     projections: Mapping[str, str] = field(default_factory=lambda: PROJECTIONS)
     fused: bool = False
     paired: bool = False
+    mlp: str = "mlp"
 
 
 LLAMA = Style()
@@ -174,14 +201,18 @@ def like_llama(
         for mine, its in style.norms.items():
             rows += _norm(config, style, f"{ours}.{mine}", f"{theirs}.{its}")
         rows += _attention(config, turn, style, f"{ours}.attn", f"{theirs}.self_attn", biased)
-        for mine, its in style.net.items():
+        if config.n_experts is not None:
+            rows += _experts(config, style, f"{ours}.ffn", f"{theirs}.{style.mlp}")
+        for mine, its in style.net.items() if config.n_experts is None else ():
             n_out = config.d_model if mine == "w_down" else config.d_ff
             fold: Fold = as_is
             if style.fused and mine != "w_down":
                 first = config.d_ff if mine == "w_up" else 0
                 fold = rows_of(first, first + config.d_ff)
             name = f"{ours}.ffn.{mine}"
-            rows += _linear(config, name, f"{theirs}.mlp.{its}", n_out, "ffn" in biased, fold)
+            rows += _linear(
+                config, name, f"{theirs}.{style.mlp}.{its}", n_out, "ffn" in biased, fold
+            )
     return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))
 
 
@@ -221,6 +252,15 @@ def _attention(
             yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", fold)
     its = f"{theirs}.{style.projections['o']}"
     yield from _linear(config, f"{ours}.w_o", its, config.d_model, "o" in biased)
+
+
+def _experts(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[Row]:
+    """The router, and the matrices of all experts side by side."""
+    yield weight(f"{ours}.router", f"{theirs}.gate")
+    for mine, its in style.net.items():
+        names = (f"{theirs}.experts.{n}.{its}.weight" for n in range(config.n_experts or 0))
+        fold = side_by_side(1 if mine == "w_down" else 0)
+        yield Row(f"{ours}.{mine}.weight", tuple(names), fold)
 
 
 def _linear(

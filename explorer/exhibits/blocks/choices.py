@@ -18,10 +18,15 @@ def _gamma(text: str) -> tuple[int, ...]:
     return tuple(whole(0, 300)(part) for part in parts)
 
 
+def _experts(text: str) -> tuple[int, ...]:
+    return tuple(sorted({whole(1, 4096, shift=1)(part) for part in text.split("-")}))
+
+
 @dataclass(frozen=True)
 class BlocksChoices:
     """`norm` is the selected norm, `depth` the number of layers of the untrained models, `final`
-    whether they have a final norm, `gamma` the gammas in percent.
+    whether they have a final norm, `gamma` the gammas in percent, `experts_off` the experts that
+    are switched off in the selected layer.
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -29,9 +34,13 @@ class BlocksChoices:
         "residual": ("blocks.own", "blocks.depth", "blocks.residual", "blocks.twins"),
         "activations": ("blocks.own", "blocks.activations"),
         "hidden": ("blocks.own", "blocks.hidden"),
+        "experts": ("blocks.experts",),
     }
     pictures: ClassVar[tuple[What, ...]] = get_args(What)
     norm: str = choice("", one_of(NORMS))
     depth: int | None = choice(None, whole(1, 48))
     final: bool = choice(True, switch, as_digit)
     gamma: tuple[int, ...] = choice(GAMMAS, _gamma, lambda gamma: "-".join(map(str, gamma)))
+    experts_off: tuple[int, ...] = choice(
+        (), _experts, lambda off: "-".join(str(n + 1) for n in off)
+    )

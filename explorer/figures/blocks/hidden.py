@@ -1,4 +1,4 @@
-"""Hidden units of a feed-forward network: one row per token, one column per unit."""
+"""Hidden units and experts of a feed-forward network: one row per token, one column each."""
 
 from collections.abc import Sequence
 
@@ -63,3 +63,23 @@ def units(
     )
     frame["yaxis"] = token_axis(labels, y_title, stream, dark, autorange="reversed")
     return {"data": [trace], "layout": frame}
+
+
+def routes(
+    weights: Floats,
+    tokens: Sequence[str],
+    *,
+    title: str,
+    x_title: str,
+    y_title: str,
+    dark: bool = False,
+) -> Figure:
+    """The router's weights [pos, expert], 0 to 1; experts are counted from 1."""
+    numbers = np.arange(1, weights.shape[1] + 1)
+    titles = {"title": title, "x_title": x_title, "y_title": y_title}
+    figure = units(weights, numbers, tokens, **titles, stream="tgt", dark=dark)
+    bar = colorbar(palette(dark), title, tickvals=[0, 0.5, 1], ticktext=["0 %", "50 %", "100 %"])
+    scale = colorscale(palette(dark).attention)
+    figure["data"][0] |= {"zmin": 0, "zmax": 1, "colorscale": scale, "colorbar": bar}
+    figure["layout"]["xaxis"] |= {"showticklabels": True, "nticks": len(numbers)}
+    return figure

@@ -1,0 +1,124 @@
+"""A mixture of experts: to which networks the router sends each token, and what they contribute."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import EXPERTS
+from explorer.exhibits.picking import pick_number
+from explorer.exhibits.view import View
+from explorer.figures.blocks.hidden import routes
+from explorer.library import LoadedModel
+from explorer.numbers import percent
+from explorer.runs.rerun import rerun
+from explorer.runs.trace import Trace
+from models.feedforward import Experts
+from models.hooks import LOGITS, Edits
+
+
+@dataclass(frozen=True, eq=False)
+class Routed:
+    """The router's weights in one layer, and the next token with some experts off.
+
+    `before` and `after` are probabilities at the last position, without and with the experts off.
+    """
+
+    layer: int
+    weights: Float[np.ndarray, "pos expert"]
+    before: Float[np.ndarray, " vocab"]
+    after: Float[np.ndarray, " vocab"]
+
+
+def compute(
+    loaded: LoadedModel, trace: Trace, layer: int, experts_off: tuple[int, ...]
+) -> Routed | None:
+    """The weights of the experts for every token; None for a model without experts.
+
+    An expert that is off adds nothing for the tokens sent to it; the other weights stay as they
+    are. The weights are those before experts were switched off in this layer.
+    """
+    stack = trace.stacks[-1]
+    at = min(layer, stack.n_layers - 1)
+    if not isinstance(loaded.model.get_submodule(stack.path("blocks", at, "ffn")), Experts):
+        return None
+    hook, off = stack.block_hook(at, "router", "ffn"), list(experts_off)
+
+    def without(weights: torch.Tensor) -> torch.Tensor:
+        kept = weights.clone()
+        kept[..., [n for n in off if n < weights.shape[-1]]] = 0
+        return kept
+
+    plain = rerun(loaded, trace, {hook, LOGITS})
+    changed = rerun(loaded, trace, {LOGITS}, Edits({hook: without}))
+    last = int(np.flatnonzero(trace.tgt_valid)[-1])
+    before, after = (
+        each[LOGITS][0, last].softmax(-1).numpy() if loaded.config.lm_head else np.zeros(0)
+        for each in (plain, changed)
+    )
+    return Routed(at, plain[hook][0].float().numpy(), before, after)
+
+
+def show(found: Routed | None, view: View) -> Iterator[b.Block]:
+    """A row per token and a column per expert; experts can be switched off."""
+    if found is None:
+        return
+    yield b.SentenceLine()
+    tokens, n = view.trace.tgt_str_tokens, found.weights.shape[1]
+    off = [at for at in view.chosen("experts_off", BlocksChoices) if at < n]
+    yield b.Sentence("experts", _said(view, found, off))
+    layers = range(view.trace.stacks[-1].n_layers)
+    yield b.Row(
+        (
+            pick_number(view, "blocks.layer", "place.layer", layers, found.layer, _layer),
+            b.Several(
+                "blocks.experts_off",
+                view.t("blocks.experts_off"),
+                range(n),
+                off,
+                lambda at: str(at + 1),
+                lambda chosen: b.choose(experts_off=tuple(sorted(chosen))),
+                n,
+            ),
+        )
+    )
+    titles: dict[str, Any] = {"title": view.t("blocks.router"), "x_title": view.t("blocks.expert")}
+    draw = partial(routes, found.weights, tokens, **titles, y_title=view.stream("tgt"))
+    yield b.Chart("blocks.experts", draw, view.t("blocks.router"))
+    formula = r"\mathrm{FFN}(x) = \sum_{e \in \mathrm{top}_k} g_e(x)\,\mathrm{FFN}_e(x)"
+    yield b.Formula((formula, r"g(x) = \mathrm{softmax}(W_r x)"), view.t("blocks.experts_formula"))
+    path = view.trace.stacks[-1].path("blocks", found.layer, "ffn")
+    yield b.Code((view.loaded.model.get_submodule(path), compute))
+    named = {
+        f"{view.t('blocks.expert')} {at + 1}": found.weights[:, at].tolist() for at in range(n)
+    }
+    yield b.Numbers(lambda: {view.t("place.query"): list(tokens), **named})
+
+
+def _layer(at: int) -> b.Change:
+    return b.choose(layer=at)
+
+
+def _said(view: View, found: Routed, off: list[int]) -> str:
+    """What switching off did; without it, which expert most tokens go to."""
+    if off and len(found.before):
+        tops = [int(each.argmax()) for each in (found.before, found.after)]
+        first, then = (saying.quoted(view, each) for each in view.loaded.str_tokens(tops))
+        was, now = percent(float(found.before[tops[0]])), percent(float(found.after[tops[1]]))
+        return view.t("blocks.read_off", first=first, then=then, was=was, now=now)
+    real = found.weights[view.trace.tgt_valid]
+    sent = (real > 0).sum(0)
+    most = int(sent.argmax())
+    words = {"expert": most + 1, "n": int(sent[most]), "count": len(real)}
+    return view.t("blocks.read_experts", active=view.loaded.config.n_active, **words)
+
+
+EXHIBIT = Exhibit(compute, show, needs=EXPERTS)

@@ -1,0 +1,58 @@
+"""A mixture of experts: each token gets the sum of its experts, and the page says which."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from foreign import Golden
+from shown import Open, everything, figure
+
+from models.config import ModelConfig
+from models.feedforward import Experts, FeedForward
+from models.foreign.finding import VARIABLE
+
+
+@pytest.mark.parametrize("sums", [True, False])
+def test_a_token_gets_the_weighted_sum_of_its_experts(sums: bool) -> None:
+    sizes = {"d_model": 6, "d_ff": 5, "n_heads": 1, "ffn": "swiglu", "dropout": 0.0}
+    config = ModelConfig(vocab_size=9, n_experts=4, n_active=2, experts_sum=sums, **sizes)
+    torch.manual_seed(0)
+    net, x = Experts(config), torch.randn(1, 3, 6)
+    shares = net.router(x).softmax(-1)
+    expected = torch.zeros_like(x)
+    for at in range(3):
+        chosen = shares[0, at].argsort(descending=True)[:2]
+        whole = shares[0, at, chosen].sum() if sums else 1.0
+        for n in chosen.tolist():
+            alone = FeedForward(6, 5, "swiglu")
+            rows = slice(5 * n, 5 * n + 5)
+            alone.w_gate.weight.data, alone.w_gate.bias.data = (
+                net.w_gate.weight[rows],
+                net.w_gate.bias[rows],
+            )
+            alone.w_up.weight.data, alone.w_up.bias.data = (
+                net.w_up.weight[rows],
+                net.w_up.bias[rows],
+            )
+            alone.w_down.weight.data = net.w_down.weight[:, rows]
+            alone.w_down.bias.data = torch.zeros(6)
+            expected[0, at] += shares[0, at, n] / whole * alone(x[:, at])[0]
+    assert torch.allclose(net(x), expected + net.w_down.bias, atol=1e-6)
+
+
+def test_the_page_shows_the_router_and_what_an_expert_does(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Golden.load("mixtral").write(tmp_path / "my-mixtral", "own")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    asked = {"model": "my-mixtral", "text": "We went to the park.", "part": "experts"}
+    at = open_page("blocks", **asked)
+    assert not at.exception
+    assert "each token goes to 2" in everything(at)
+    (weights,) = (trace.z for trace in figure(at, "Router weights").data)
+    assert ((weights > 0).sum(1) == 2).all()
+    assert weights.sum(1) == pytest.approx(1, abs=1e-3)
+    off = everything(open_page("blocks", **asked, experts_off="1-2-3-4"))
+    assert "with these experts off, it is" in off
+    whole = open_page("blocks", part="experts")
+    assert "single feed-forward network" in everything(whole)
