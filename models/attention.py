@@ -81,9 +81,8 @@ def attend(
 class Attention(nn.Module):
     """Multi-head attention: self- or cross-attention, depending on the source of keys and values.
 
-    Groups of query heads share the config's key/value heads. With `qk_norm`, an RMSNorm is applied
-    to each query and key before any rotation (Henry et al. 2020); with `qk_norm_joint`, to those of
-    all heads together.
+    Groups of query heads share the config's key/value heads. `qk_norm`: an RMSNorm on each query
+    and key before any rotation (Henry et al. 2020); with `qk_norm_joint`, on all heads together.
     """
 
     attend: ClassVar[Callable[..., tuple[Tensor, Tensor | None]]] = staticmethod(attend)

@@ -42,7 +42,7 @@ class Block(nn.Module):
         if self.crosses:
             self.cross_attn, self.cross_attn_norm = Attention(config), norm()
         self.ffn = FeedForward(d, config.d_ff, config.ffn, dropout, config.bias)
-        if config.n_experts is not None:
+        if config.n_experts > 1:
             self.ffn = Experts(config)
         self.ffn_norm = norm()
         outer = norm if config.out_norms else nn.Identity

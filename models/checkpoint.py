@@ -120,11 +120,9 @@ def _compare(parameters: Mapping[str, Tensor], file: Any, path: Path) -> None:
         n, m = len(missing), len(unknown)
         raise CheckpointError(key, file=path.name, tensor=tensor, missing=n, unknown=m)
     for name, parameter in parameters.items():
-        shape, asked = tuple(file.get_slice(name).get_shape()), tuple(parameter.shape)
+        shape, asked = str(tuple(file.get_slice(name).get_shape())), str(tuple(parameter.shape))
         if shape != asked:
-            raise CheckpointError(
-                "shape", file=path.name, tensor=name, shape=str(shape), asked=str(asked)
-            )
+            raise CheckpointError("shape", file=path.name, tensor=name, shape=shape, asked=asked)
 
 
 def load_weights(model: Model, path: Path) -> None:

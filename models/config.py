@@ -23,15 +23,11 @@ CHOICES: dict[str, Collection[str]] = {
     "ffn": FEEDFORWARDS,
 }
 
-LARGEST = 2**24
-"""The largest width, vocabulary or number of layers; larger values are refused."""
-
-MOST = 1e30
-"""The largest absolute value of any other number; float32 overflows at 3e38."""
+LARGEST = 2**24  # the largest width, vocabulary or number of layers
+MOST = 1e30  # the largest absolute value of any other number; float32 overflows at 3e38
 
 Layers = tuple[int, ...]  # indices of blocks
-FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
-"""Fields of older checkpoints; the ids of special tokens are now read from the tokenizer."""
+FORMER_MARKS = ("pad_id", "bos_id", "eos_id")  # of older checkpoints; now the tokenizer has them
 
 
 def _of_json(value: Any) -> Any:
@@ -104,7 +100,7 @@ class ModelConfig:
     rope_scaling: Scaling | None = None  # see `positions.stretched`
     rotary_dim: int | None = None  # how many first features per head are rotated; None: all
     ffn: FeedForwardKind = "relu"
-    n_experts: int | None = None  # feed-forward networks of a block, d_ff wide each; None: one
+    n_experts: int = 1  # feed-forward networks of a block, d_ff wide each, under a router
     n_active: int = 1  # the experts of each token
     experts_sum: bool = False  # their weights sum to 1
     dropout: float = 0.1
@@ -141,9 +137,7 @@ class ModelConfig:
             raise Refusal("gated_head", ffn=self.ffn)
         if self.lm_head and self.width != self.d_model and not self.head_net:
             raise Refusal("narrow_head", width=self.width, d_model=self.d_model)
-        self._require(
-            "n_active", lambda v: v <= (self.n_experts or 1), "at_most", most=self.n_experts or 1
-        )
+        self._require("n_active", lambda v: v <= self.n_experts, "at_most", most=self.n_experts)
         self._require("picture", is_cut, "picture")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, "divides", of=heads)
         self._require("rotary_dim", lambda v: v <= self.d_head, "at_most", most=self.d_head)
@@ -176,11 +170,6 @@ class ModelConfig:
     def width(self) -> int:
         """Features of an embedding, and of what positions add to it."""
         return self.d_embed or self.d_model
-
-    @property
-    def n_units(self) -> int:
-        """Hidden units of a block, of all experts together."""
-        return self.d_ff * (self.n_experts or 1)
 
     @property
     def n_turned(self) -> int:
@@ -264,5 +253,4 @@ class ModelConfig:
             raise Refusal("config_fields", names=", ".join(unknown))
         if "vocab_size" not in values:
             raise Refusal("config_vocab_size")
-        values = {name: _of_json(value) for name, value in values.items()}
-        return cls(**values)
+        return cls(**{name: _of_json(value) for name, value in values.items()})

@@ -173,10 +173,8 @@ class _Writer:
         if marks.pad is not None and marks.pad == marks.start and not self.may_pad:
             logits = logits.clone()  # never generated if PAD is also the start token
             logits[:, marks.pad] = -torch.inf
-        wide = torch.promote_types(
-            logits.dtype, torch.float32
-        )  # half precision is too coarse for sums
-        return logits.to(wide)
+        # Half precision is too coarse for sums.
+        return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def logits(self) -> Float[Tensor, "row vocab"]:
         """Run the tokens that are not cached; unembed only the last, since that dominates cost."""
@@ -203,8 +201,7 @@ class _Writer:
 
     def write(self, tokens: Int[Tensor, " row"]) -> None:
         """Append one token to each row."""
-        new = tokens[:, None]
-        valid = self.rows.tgt_valid
+        new, valid = tokens[:, None], self.rows.tgt_valid
         valid = None if valid is None else torch.cat((valid, torch.ones_like(new).bool()), dim=1)
         self.rows = replace(self.rows, tgt=torch.cat((self.rows.tgt, new), 1), tgt_valid=valid)
 
@@ -261,8 +258,7 @@ def _steps(
             ruled = rules.applied(given, reader.rows.tgt, reader.prompt, max_new_tokens, every_end)
             ruled = ruled if strategy.sums else ruled.log_softmax(-1)
         probs = strategy.probs(ruled)
-        draw = next(draws)
-        first = 0
+        draw, first = next(draws), 0
         for s, parents in enumerate(live):
             if not parents:
                 continue

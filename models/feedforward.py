@@ -23,10 +23,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": nn.functional.silu,
 }
 
-GATED = {
-    "swiglu": "silu",
-    "geglu_tanh": "gelu_tanh",
-}  # activation of the gate, which multiplies w_up(x)
+GATED = {"swiglu": "silu", "geglu_tanh": "gelu_tanh"}  # activation of the gate, times w_up(x)
 FEEDFORWARDS = (*ACTIVATIONS, *GATED)
 assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))
 
@@ -63,9 +60,7 @@ class FeedForward(nn.Module):
             post = self.activation(pre)
         return self.w_down(self.dropout(self.hook_post(self.routed(post, x))))
 
-    def routed(
-        self, post: Float[Tensor, "batch pos units"], x: Float[Tensor, "batch pos d_model"]
-    ) -> Float[Tensor, "batch pos units"]:
+    def routed(self, post: Tensor, x: Tensor) -> Tensor:
         """The hidden units, weighted by a router if there is one."""
         return post
 
@@ -73,14 +68,14 @@ class FeedForward(nn.Module):
 class Experts(FeedForward):
     """A mixture of `n_experts` networks; the router sends each token to `n_active` of them.
 
-    Its softmax weights the outputs of the chosen experts; with `experts_sum`, their weights sum to
-    1. The experts stand side by side in one wide network, whose hidden units are multiplied by the
-    weight of their expert, 0 for those not chosen: the same sum as running the chosen ones only, at
-    the price of computing all.
+    With `experts_sum`, the weights of the chosen experts sum to 1. The experts are one wide network
+    whose hidden units are multiplied by their expert's weight, 0 if it is not chosen: the same sum
+    as if only the chosen ones ran, at the price of computing all.
     """
 
     def __init__(self, config: Any) -> None:
-        super().__init__(config.d_model, config.n_units, config.ffn, config.dropout, config.bias)
+        width = config.n_experts * config.d_ff
+        super().__init__(config.d_model, width, config.ffn, config.dropout, config.bias)
         self.router = nn.Linear(config.d_model, config.n_experts, bias=False)
         self.n_active, self.sums, self.d_ff = config.n_active, config.experts_sum, config.d_ff
         self.hook_router = HookPoint()  # [batch, pos, expert], 0 for experts not chosen

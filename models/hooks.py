@@ -109,8 +109,7 @@ class Record:
     """
 
     def __init__(self, wants: Callable[[str], bool], edits: Edits = NO_EDITS) -> None:
-        self._wants = wants
-        self._edits = edits
+        self._wants, self._edits = wants, edits
         self.activations: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:

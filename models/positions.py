@@ -216,8 +216,7 @@ class Learned(Positions):
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
         """Raises ValueError for a position beyond n_ctx."""
-        furthest = int(positions.max()) + 1
-        n_ctx = self.config.n_ctx
+        furthest, n_ctx = int(positions.max()) + 1, self.config.n_ctx
         if furthest > n_ctx:
             raise ValueError(f"{furthest} positions, but only n_ctx = {n_ctx} were learned")
         return self.weight[positions]
@@ -230,8 +229,7 @@ class Rotary(Positions):
     pairs = "d_head"
 
     def place(self, queries: At, keys: At) -> Placement:
-        config, near = self.config, None
-        n_turned = config.n_turned
+        config, n_turned, near = self.config, self.config.n_turned, None
         if config.near_rope_base is not None:
             near = Placement(rotation_at(queries, n_turned, config.near_rope_base))
         scaling, n_tokens = config.rope_scaling, keys.amax(1) + 1

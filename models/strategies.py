@@ -74,7 +74,6 @@ class Rules(Protocol):
     ) -> OfRows:
         """Scores under the rules. `rows` are ids, the first `prompt` of which were given; at most
         `limit` more are generated, and `ends` end an output."""
-        ...
 
 
 class Strategy(ABC):
@@ -130,8 +129,7 @@ class Greedy(Strategy):
     """Always the most probable token; ties go to the smallest id."""
 
     def probs(self, log_probs: OfRows) -> OfRows:
-        best = log_probs.argmax(-1, keepdim=True)
-        return torch.zeros_like(log_probs).scatter(-1, best, 1.0)
+        return torch.zeros_like(log_probs).scatter(-1, log_probs.argmax(-1, keepdim=True), 1.0)
 
 
 @dataclass(frozen=True)
@@ -194,9 +192,8 @@ class Sample(Strategy):
         return [(0, int(torch.searchsorted(running, draw * running[-1], right=True)))]
 
     def draws(self, n_sentences: int) -> Iterator[Sequence[float]]:
-        generators = [
-            torch.Generator().manual_seed((self.seed + i) % SEEDS) for i in range(n_sentences)
-        ]
+        seeds = [(self.seed + i) % SEEDS for i in range(n_sentences)]
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         while True:
             yield [float(torch.rand((), generator=g, dtype=torch.float64)) for g in generators]
 

@@ -29,11 +29,8 @@ MARK_NAMES: dict[str, tuple[str, ...]] = {
 }
 BLANK = "▁"
 
-Piece = tuple[int, tuple[int, int]]
-"""A token id and its span of characters in the text."""
-
-PANICS = "pyo3_runtime"
-"""The module of panics in the library's Rust code, which are not subclasses of Exception."""
+Piece = tuple[int, tuple[int, int]]  # a token id and its span of characters in the text
+PANICS = "pyo3_runtime"  # the module of panics in the library's Rust code, which are no Exceptions
 
 
 @contextmanager
@@ -91,12 +88,9 @@ class Tokenizer:
     def __init__(self, tokenizer: tokenizers.Tokenizer, marks: Marks | None = None) -> None:
         self._tokenizer = tokenizer
         self.marks = marks_by_name(tokenizer) if marks is None else marks
-        self._special = {
-            token for token, added in tokenizer.get_added_tokens_decoder().items() if added.special
-        }
-        tokenizer.encode_special_tokens = (
-            True  # "</s>" typed by a user is text, not a special token
-        )
+        added = tokenizer.get_added_tokens_decoder()
+        self._special = {token for token, each in added.items() if each.special}
+        tokenizer.encode_special_tokens = True  # "</s>" typed by a user is text
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":

@@ -20,7 +20,7 @@ CROSS = Need(
     "cross", lambda loaded: any(site.role == "cross" for site in loaded.model.attention_sites())
 )
 """Attention from one text to another."""
-EXPERTS = Need("experts", lambda loaded: loaded.config.n_experts is not None)
+EXPERTS = Need("experts", lambda loaded: loaded.config.n_experts > 1)
 """A mixture of experts in every block."""
 OUTPUT = Need("output", lambda loaded: loaded.model.predicts is not None)
 """An LM head."""

@@ -201,9 +201,9 @@ def like_llama(
         for mine, its in style.norms.items():
             rows += _norm(config, style, f"{ours}.{mine}", f"{theirs}.{its}")
         rows += _attention(config, turn, style, f"{ours}.attn", f"{theirs}.self_attn", biased)
-        if config.n_experts is not None:
+        if config.n_experts > 1:
             rows += _experts(config, style, f"{ours}.ffn", f"{theirs}.{style.mlp}")
-        for mine, its in style.net.items() if config.n_experts is None else ():
+        for mine, its in style.net.items() if config.n_experts == 1 else ():
             n_out = config.d_model if mine == "w_down" else config.d_ff
             fold: Fold = as_is
             if style.fused and mine != "w_down":
@@ -258,7 +258,7 @@ def _experts(config: ModelConfig, style: Style, ours: str, theirs: str) -> Itera
     """The router, and the matrices of all experts side by side."""
     yield weight(f"{ours}.router", f"{theirs}.gate")
     for mine, its in style.net.items():
-        names = (f"{theirs}.experts.{n}.{its}.weight" for n in range(config.n_experts or 0))
+        names = (f"{theirs}.experts.{n}.{its}.weight" for n in range(config.n_experts))
         fold = side_by_side(1 if mine == "w_down" else 0)
         yield Row(f"{ours}.{mine}.weight", tuple(names), fold)
 

@@ -54,7 +54,7 @@ def _design(view: View) -> Iterator[tuple[str, str]]:
     norm = view.t(f"blocks.{config.norm}")
     yield "norm", " · ".join((norm, escape(placement), view.t(f"card.{last}")))
     ffn = view.t(f"blocks.ffn_{config.ffn}")
-    many = "" if config.n_experts is None else f" · {view.t('card.experts', n=config.n_experts)}"
+    many = "" if config.n_experts == 1 else f" · {view.t('card.experts', n=config.n_experts)}"
     yield "ffn", f"{ffn} · {view.t('card.wide', width=f'{config.d_ff:,}')}{many}"
     tied = "output_tied" if config.tie_embeddings else "output_own"
     yield "output", view.t(f"card.{tied}" if config.lm_head else "card.output_none")

@@ -26,17 +26,11 @@ def test_a_token_gets_the_weighted_sum_of_its_experts(sums: bool) -> None:
         for n in chosen.tolist():
             alone = FeedForward(6, 5, "swiglu")
             rows = slice(5 * n, 5 * n + 5)
-            alone.w_gate.weight.data, alone.w_gate.bias.data = (
-                net.w_gate.weight[rows],
-                net.w_gate.bias[rows],
-            )
-            alone.w_up.weight.data, alone.w_up.bias.data = (
-                net.w_up.weight[rows],
-                net.w_up.bias[rows],
-            )
+            for mine, its in ((alone.w_gate, net.w_gate), (alone.w_up, net.w_up)):
+                mine.weight.data, mine.bias.data = its.weight[rows], its.bias[rows]
             alone.w_down.weight.data = net.w_down.weight[:, rows]
             alone.w_down.bias.data = torch.zeros(6)
-            expected[0, at] += shares[0, at, n] / whole * alone(x[:, at])[0]
+            expected[0, at] += shares[0, at, n] / whole * alone(x[:, at : at + 1])[0, 0]
     assert torch.allclose(net(x), expected + net.w_down.bias, atol=1e-6)
 
 
