@@ -93,7 +93,7 @@ def show(found: Routed | None, view: View) -> Iterator[b.Block]:
     titles: dict[str, Any] = {"title": view.t("blocks.router"), "x_title": view.t("blocks.expert")}
     draw = partial(routes, found.weights, tokens, **titles, y_title=view.stream("tgt"))
     yield b.Chart("blocks.experts", draw, view.t("blocks.router"))
-    formula = r"\mathrm{FFN}(x) = \sum_{e \in \mathrm{top}_k} g_e(x)\,\mathrm{FFN}_e(x)"
+    formula = r"\mathrm{FFN}(x) = \sum_{e \in E_k(x)} g_e(x)\,\mathrm{FFN}_e(x)"
     yield b.Formula((formula, r"g(x) = \mathrm{softmax}(W_r x)"), view.t("blocks.experts_formula"))
     path = view.trace.stacks[-1].path("blocks", found.layer, "ffn")
     yield b.Code((view.loaded.model.get_submodule(path), compute))
