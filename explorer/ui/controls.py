@@ -38,6 +38,7 @@ from explorer.ui.checking import checkable, self_check
 from explorer.ui.code.panel import code_panel
 from explorer.ui.painting import charts_last, words_first
 from explorer.ui.stage import below_picture, enlarged, hero
+from models.pictures import ADDRESS
 
 Figure = dict[str, Any]
 _ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)
@@ -186,7 +187,9 @@ def reading(page: str, words: str) -> None:
 
 def sentence_line(view: View, key: str = "sentence") -> None:
     """The input and the output, in the colours of the two streams."""
-    source, output = escape(view.trace.text), escape(view.trace.output)
+    drawn = view.trace.text.startswith(ADDRESS)
+    source = view.t("source.own") if drawn else escape(view.trace.text)
+    output = escape(view.trace.output)
     if view.sites_of("cross"):
         words = "forced" if view.target else "translated"
     else:
