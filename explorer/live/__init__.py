@@ -1,0 +1,7 @@
+"""A page that needs no server: a folder of static files in which a model runs in the browser.
+
+`site.py` writes the folder, `weights.py` and `tokens.py` what the model and its tokenizer become. The
+JavaScript next to them is a second implementation of `models/` for one text: `engine.js` is the
+forward pass, `decoding.js` generates, `flow.js` collects what the pictures show, `pictures.js` packs
+it for the views of `components/`, and `page.js` is the page.
+"""

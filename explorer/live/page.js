@@ -1,0 +1,275 @@
+// The page: a sentence, the pictures of the app, what the model may see, and the next token.
+
+import { drawing, greedy, randomOf } from "./decoding.js";
+import { modelOf } from "./engine.js";
+import { Unreadable, flowOf, givenTokens } from "./flow.js";
+import { bytesOf, tensorsOf } from "./loading.js";
+import { maskTests, passes } from "./mask_tests.js";
+import { diffOf, headsPayload, pack, startPayload, unpack } from "./pictures.js";
+import { tokenizerOf } from "./tokenizer.js";
+
+const CHANGES = { trained: {}, causal: { causal: false }, alone: { window: 1 } };
+const MOST_PADS = 3;
+const [TESTED, CHECKED] = [6, 4]; // tokens of the mask tests, of the source and of the target
+
+const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+/** An element with a class, text and attributes. */
+function el(tag, className = "", text = "", attributes = {}) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text) node.textContent = text;
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  return node;
+}
+
+/** Starts the page: `views` are the app's, `live` is what model.js holds. */
+export default function livePage(views, live) {
+  const asked = new URLSearchParams(window.location.search);
+  const preferred = asked.get("lang") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
+  const state = {
+    lang: live.words[preferred] ? preferred : "en", theme: asked.get("theme"), text: asked.get("text") ?? live.sentence,
+    mask: "trained", pads: 0, padsHidden: true, hidden: new Set(), draws: false, temperature: 0.8, seed: 1,
+    door: "", opened: null, role: live.config.stacks.at(-1).crosses ? "cross" : live.config.stacks.at(-1).role,
+  };
+  const page = { model: null, tokenizer: tokenizerOf(live.tokenizer), flow: null, plain: null, tests: [], took: 0 };
+  const words = () => live.words[state.lang];
+  const nodes = {};
+  const first = { text: live.sentence, ...unpack(bytesOf(live.first)) };
+
+  /** Titles and words of the current language for the picture of the whole model. */
+  function worded(head) {
+    const { start, kinds, block, streams, masks } = words();
+    const alone = head.lanes.length === 1;
+    return {
+      ...head,
+      lanes: head.lanes.map((lane) => ({ ...lane, title: streams[alone ? "text" : lane.stream],
+        blocks: lane.blocks.map(({ sites }, at) => ({ title: fill(block, { number: at + 1 }),
+          sites: sites.map((site) => ({ ...site, title: kinds[site.role] })) })) })),
+      masks: live.masks.map((name) => [name, masks[name]]),
+      words: start,
+    };
+  }
+
+  const isChanged = () => state.mask !== "trained" || state.pads > 0 || state.hidden.size > 0;
+
+  /** Runs the model on the sentence; the sentence that worked last stays if this one cannot be read. */
+  function run() {
+    if (!page.model) return;
+    const began = performance.now();
+    try {
+      const choose = () => (state.draws ? drawing(state.temperature, randomOf(state.seed)) : greedy);
+      const flow = (changes) => flowOf(page.model, page.tokenizer, state.text, { ...changes, choose: choose() });
+      const known = JSON.stringify([state.text, state.draws, state.temperature, state.seed]);
+      if (page.plain?.known !== known) {
+        const tokens = givenTokens(page.model, page.tokenizer, state.text).length;
+        state.hidden = new Set([...state.hidden].filter((at) => at < tokens));
+        page.plain = { known, flow: flow({}) };
+      }
+      page.flow = isChanged() ? flow({ ...CHANGES[state.mask], pads: state.pads, padsHidden: state.padsHidden, hidden: [...state.hidden] }) : page.plain.flow;
+      nodes.problem.textContent = "";
+    } catch (error) {
+      if (!(error instanceof Unreadable)) throw error;
+      nodes.problem.textContent = fill(words().live[error.key], error.values);
+      return;
+    }
+    page.took = performance.now() - began;
+    draw();
+  }
+
+  function draw() {
+    drawStart();
+    if (!page.flow) return;
+    drawHeads();
+    drawControls();
+    const { live: said } = words();
+    nodes.status.textContent = fill(said.ready, { count: live.count, ms: Math.round(page.took) });
+  }
+
+  function drawStart() {
+    const { door, opened, mask } = state;
+    const diff = page.flow && isChanged() ? diffOf(page.plain.flow.words, page.flow.words) : [];
+    const { head, matrices } = page.flow ? startPayload(page.flow, { mask, diff, door, opened })
+      : { head: { ...first.head, mask, door: door === "head" ? "" : door }, matrices: first.matrices };
+    const data = pack(worded(head), matrices);
+    views.start({ parentElement: nodes.start, data, setTriggerValue: (_, picked) => act(picked) });
+  }
+
+  function drawHeads() {
+    const { heads, streams, sites, live: said } = words();
+    const alone = page.flow.lanes.length === 1;
+    const stream = (name) => streams[alone ? "text" : name];
+    const roles = [...new Set(page.flow.lanes.flatMap(({ blocks }) => blocks[0].map(({ role }) => role)))];
+    nodes.roles.replaceChildren(...(roles.length < 2 ? [] : [choice("role", said.kind, roles.map((role) => [role, sites[role]]), state.role, (role) => { state.role = role; drawHeads(); })]));
+    const lane = page.flow.lanes.find(({ blocks }) => blocks[0].some((site) => site.role === state.role));
+    const { keys } = lane.blocks[0].find((site) => site.role === state.role);
+    const titled = (what, name) => fill(streams[what], { stream: stream(name) });
+    const data = headsPayload(page.flow, state.role, { words: heads, queryTitle: titled("query", lane.stream), keyTitle: titled("key", keys) });
+    views.heads_view({ parentElement: nodes.heads, data, setTriggerValue: () => {}, plays: true });
+  }
+
+  /** A row of radio buttons. */
+  function choice(name, label, options, chosen, set) {
+    const group = el("div", "choice", "", { role: "radiogroup", "aria-label": label });
+    group.append(el("span", "caption", label));
+    for (const [value, text] of options) {
+      const line = el("label", value === chosen ? "on" : "");
+      const input = el("input", "", "", { type: "radio", name });
+      input.checked = value === chosen;
+      input.dataset.at = name + value;
+      input.addEventListener("change", () => set(value));
+      line.append(input, el("span", "", text));
+      group.append(line);
+    }
+    return group;
+  }
+
+  function drawControls() {
+    const { live: said } = words();
+    const focused = document.activeElement?.dataset.at;
+    const chips = el("div", "chips", "", { role: "group", "aria-label": said.hide });
+    page.flow.given.forEach((token, at) => {
+      const isHidden = state.hidden.has(at);
+      const stream = page.flow.lanes.length > 1 ? "src" : "tgt";
+      const chip = el("button", `chip ${stream}${isHidden ? " blocked" : ""}`, token, { type: "button", "aria-pressed": String(isHidden) });
+      chip.dataset.at = `token${at}`;
+      chip.addEventListener("click", () => { if (!state.hidden.delete(at)) state.hidden.add(at); run(); });
+      chips.append(chip);
+    });
+    const counts = Array.from({ length: MOST_PADS + 1 }, (_, count) => [count, String(count)]);
+    const pads = live.config.marks.pad === null ? [] : [choice("pads", said.pads, counts, state.pads, (count) => { state.pads = count; run(); })];
+    if (state.pads) pads.push(tick("padsHidden", said.pads_masked));
+    const next = choice("draws", said.next, [[false, said.greedy], [true, said.draw]], state.draws, (draws) => { state.draws = draws; run(); });
+    const rows = [el("p", "caption", said.hide), chips, ...pads, next];
+    if (state.draws) {
+      const label = el("label", "slider");
+      const slider = el("input", "", "", { type: "range", min: "0.2", max: "2", step: "0.1", value: String(state.temperature) });
+      slider.dataset.at = "temperature";
+      slider.addEventListener("change", () => { state.temperature = Number(slider.value); run(); });
+      label.append(el("span", "caption", `${said.temperature} ${state.temperature}`), slider);
+      const again = el("button", "again", said.again, { type: "button" });
+      again.dataset.at = "again";
+      again.addEventListener("click", () => { state.seed += 1; run(); });
+      rows.push(label, again);
+    }
+    nodes.see.replaceChildren(...rows);
+    if (focused !== undefined) nodes.see.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
+  }
+
+  function tick(name, label) {
+    const line = el("label", "tick");
+    const input = el("input", "", "", { type: "checkbox" });
+    input.checked = state[name];
+    input.dataset.at = name;
+    input.addEventListener("change", () => { state[name] = input.checked; run(); });
+    line.append(input, el("span", "", label));
+    return line;
+  }
+
+  /** What was clicked in the picture. */
+  function act({ mask, door, head }) {
+    if (mask !== undefined) { state.mask = mask; run(); return; }
+    if (head) Object.assign(state, { door: "head", opened: head });
+    else if (door !== undefined) state.door = door;
+    drawStart();
+  }
+
+  /** Runs the mask tests one after the other, between which the page answers. */
+  function test() {
+    const { config } = page.model;
+    const given = givenTokens(page.model, page.tokenizer, live.sentence);
+    const translates = page.model.stacks.length > 1;
+    const other = (token) => (live.tokenizer.pieces.length + token - 1) % live.tokenizer.pieces.length;
+    const tgt = translates ? [...config.framed.tgt[0], ...given.slice(0, CHECKED)] : given.slice(0, TESTED);
+    const left = maskTests(page.model, { src: translates ? given.slice(0, TESTED) : null, tgt }, other);
+    page.testCount = left.length;
+    const next = () => {
+      const [name, deviates] = left.shift();
+      page.tests.push([name, deviates()]);
+      drawTests();
+      if (left.length) setTimeout(next, 30);
+    };
+    setTimeout(next, 600);
+  }
+
+  function drawTests() {
+    const { live: said, tests } = words();
+    const passed = page.tests.filter(([, deviation]) => passes(deviation)).length;
+    nodes.tests.querySelector("summary").textContent = page.tests.length ? fill(said.tests, { passed, count: page.testCount }) : said.tests_wait;
+    nodes.tests.querySelector("ul").replaceChildren(...page.tests.map(([name, deviation]) => (
+      el("li", passes(deviation) ? "kept" : "broken", `${passes(deviation) ? "✓" : "✗"} ${tests[name]} (${deviation.toExponential(1)})`))));
+  }
+
+  /** Every word of the page itself, in the current language. */
+  function build() {
+    const { live: said, name, sites } = words();
+    document.documentElement.lang = state.lang === "zh" ? "zh-CN" : "en";
+    document.documentElement.dataset.theme = state.theme ?? "";
+    document.title = `Headlight: ${name}`;
+    const top = el("header");
+    top.append(el("h1", "", name), nodes.status, button(live.words[state.lang === "en" ? "zh" : "en"].itself, () => {
+      state.lang = state.lang === "en" ? "zh" : "en"; build();
+    }), button(said.theme, () => {
+      const dark = getComputedStyle(document.body).colorScheme === "dark";
+      state.theme = dark ? "light" : "dark";
+      document.documentElement.dataset.theme = state.theme;
+      draw();
+    }));
+    nodes.input.setAttribute("aria-label", said.sentence);
+    const examples = el("div", "examples", "", { role: "group", "aria-label": said.examples });
+    examples.append(...live.examples.map((sentence) => button(sentence, () => { nodes.input.value = sentence; state.text = sentence; run(); })));
+    nodes.tests.replaceChildren(el("summary"), el("ul"));
+    const section = (title, ...inside) => { const node = el("section"); node.append(el("h2", "", title), ...inside); return node; };
+    const about = el("p", "note", said.about);
+    document.getElementById("live").replaceChildren(top, nodes.input, examples, nodes.problem, nodes.startBox, section(said.see, nodes.see),
+      section(sites.all, nodes.roles, nodes.headsBox), nodes.tests, about);
+    drawTests();
+    draw();
+  }
+
+  function button(text, click) {
+    const made = el("button", "", text, { type: "button" });
+    made.addEventListener("click", click);
+    return made;
+  }
+
+  /** Inserts the scripts with the weights, which call `headlightPart`, and begins once all are there. */
+  function load() {
+    const parts = [];
+    let arrived = 0;
+    const told = () => { nodes.status.textContent = fill(words().live.loading, { done: Math.round(100 * arrived / live.parts) }); };
+    window.headlightPart = (index, text) => {
+      parts[index] = bytesOf(text);
+      arrived += 1;
+      told();
+      if (arrived === live.parts) tensorsOf(parts, live.tensors, live.tied).then(begin);
+    };
+    told();
+    for (let index = 0; index < live.parts; index += 1) document.body.append(el("script", "", "", { src: `weights-${index}.js`, charset: "utf-8" }));
+  }
+
+  function begin(tensors) {
+    page.model = modelOf(live.config, tensors);
+    window.headlight = { model: page.model, tokenizer: page.tokenizer, flowOf, maskTests };
+    run();
+    test();
+  }
+
+  for (const name of ["status", "problem", "see", "roles"]) nodes[name] = el("div", name);
+  for (const name of ["start", "heads"]) {
+    nodes[`${name}Box`] = el("div", name === "start" ? "in-start" : "in-heads_view");
+    nodes[`${name}Box`].append(el("div", "hl"));
+    nodes[name] = nodes[`${name}Box`];
+  }
+  nodes.status.setAttribute("role", "status");
+  nodes.problem.setAttribute("role", "alert");
+  nodes.tests = el("details", "tests");
+  nodes.input = el("input", "sentence", "", { type: "text", maxlength: "600", spellcheck: "false", autocomplete: "off" });
+  nodes.input.value = state.text;
+  nodes.input.addEventListener("input", () => {
+    clearTimeout(nodes.waiting);
+    nodes.waiting = setTimeout(() => { state.text = nodes.input.value; run(); }, 150);
+  });
+  build();
+  load();
+}

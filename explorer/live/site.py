@@ -1,0 +1,161 @@
+"""Write a folder of static files in which a model runs in the visitor's browser."""
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from explorer import text
+from explorer.analysis.start.flow import Flow, Lane, flow
+from explorer.components.modules import link
+from explorer.components.standalone import sheet_of, views_script
+from explorer.components.start import Heads, Moment, Thread, pack_start
+from explorer.figures.theme import FONT
+from explorer.library import LoadedModel
+from explorer.live import tokens, weights
+from explorer.runs.generation import generate
+from explorer.runs.trace import trace
+from models.training.home import data as data_folder
+
+FOLDER = data_folder("explorer.live")
+VIEWS = ("heads_view", "start")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data: blob:; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""Nothing comes from elsewhere, and no inline script runs. CSP level 3."""
+MOST_EXAMPLES = 6
+TESTED = (
+    *("future_leak", "future_mass", "pad_mass", "pad_content", "padding_right", "padding_left"),
+    *("cross_mask", "row_sums", "open_cells", "cache", "prefix", "mixing"),
+)
+"""The properties that `mask_tests.js` tests."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of an export, and their size in bytes."""
+
+    files: tuple[Path, ...]
+    n_bytes: int
+
+
+def write_live(loaded: LoadedModel, folder: Path, precision: weights.Precision = "int8") -> Written:
+    """Write the page of a model into `folder`, created if missing.
+
+    Raises InputProblem `live_unsupported` with what the browser's engine lacks, `live_too_large`;
+    OSError if a file cannot be written.
+    """
+    config, tokenizer = weights.described(loaded), tokens.described(loaded.tokenizer)
+    tensors = weights.tensors_of(loaded.model, precision)
+    parts = list(weights.scripts(tensors))
+    examples = [each for group in text.examples(loaded.name, masked=loaded.fills_in).values() for each in group]
+    live = {
+        "config": config,
+        "tokenizer": tokenizer,
+        "tensors": tensors.listed,
+        "tied": tensors.tied,
+        "parts": len(parts),
+        "sentence": examples[0],
+        "examples": examples[:MOST_EXAMPLES],
+        "first": weights.in_characters(_first(loaded, examples[0])),
+        "masks": ["trained", *(["causal"] if config["stacks"][-1]["causal"] else []), "alone"],
+        "count": sum(each.numel() for each in loaded.model.parameters()),
+        "words": {lang: _words(loaded, precision, lang) for lang in text.LANGUAGES},
+    }
+    script = views_script(VIEWS) + link(FOLDER, "page.js").replace("export default", "const $live =", 1)
+    style = (FOLDER / "page.css").read_text(encoding="utf-8").replace("FONT", FONT)
+    files = {
+        "index.html": _page(loaded),
+        "style.css": sheet_of(VIEWS) + style,
+        "model.js": weights.as_script("headlightLive", live),
+        "headlight.js": script + "\n$live(views, window.headlightLive);\n",
+        **{f"weights-{at}.js": part for at, part in enumerate(parts)},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content.encode())
+    paths = tuple(folder / name for name in files)
+    return Written(paths, sum(path.stat().st_size for path in paths))
+
+
+def _page(loaded: LoadedModel) -> str:
+    """The page itself, without any word but its title: the script writes the rest."""
+    title = escape(text.model_name(loaded.name, lang="en"))
+    refused = " ".join(escape(text.t("live.no_script", lang=lang)) for lang in text.LANGUAGES)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="content-security-policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<title>Headlight: {title}</title>
+<link rel="stylesheet" href="style.css">
+</head>
+<body>
+<main id="live"></main>
+<noscript><p>{refused}</p></noscript>
+<script src="model.js" charset="utf-8"></script>
+<script src="headlight.js" charset="utf-8"></script>
+</body>
+</html>
+"""
+
+
+def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict[str, Any]:
+    """The words of the page in one language."""
+
+    def family(table: str) -> dict[str, str]:
+        found = text.family(table, lang=lang)
+        filling = f"filling.{table}"
+        is_other = loaded.model.predicts == "same" and text.has_family(filling, lang=lang)
+        return found | text.family(filling, lang=lang) if is_other else found
+
+    count = text.in_units(sum(each.numel() for each in loaded.model.parameters()), lang=lang)
+    said = family("live")
+    about = said.pop(f"about_{precision}")
+    return {
+        "itself": text.t(f"languages.{lang}", lang=lang),
+        "name": text.model_name(loaded.name, lang=lang),
+        "live": {**said, "about": about, "ready": said["ready"].replace("{count}", count)},
+        "start": family("components.start"),
+        "heads": family("components.heads_view"),
+        "kinds": family("start.kinds"),
+        "masks": family("start.masks"),
+        "block": text.t("start.block", lang=lang),
+        "streams": family("streams"),
+        "sites": family("kinds"),
+        "tests": {name: text.t(f"certify.{name}.title", lang=lang) for name in TESTED},
+    }
+
+
+def _first(loaded: LoadedModel, sentence: str) -> bytes:
+    """The picture of one sentence, shown until the weights have arrived."""
+    made = generate(loaded, sentence, max_new_tokens=24)
+    found = flow(loaded, trace(loaded, sentence), made)
+    words = text.family("components.start", lang="en")
+    return pack_start(
+        [_thread(found, lane) for lane in found.lanes],
+        [Moment(step.thread, step.tokens, step.chances, step.chosen, step.text) for step in found.steps],
+        masks=(),
+        mask="trained",
+        diff=(),
+        door="",
+        opened=None,
+        links={},
+        said=found.steps[-1].text,
+        prompt="" if loaded.model.predicts == "same" or len(found.lanes) > 1 else loaded.tokenizer.decode(made.given),
+        words=dict.fromkeys(words, ""),
+    )
+
+
+def _thread(found: Flow, lane: Lane) -> Thread:
+    """A sequence of the picture; its titles depend on the language and are added by the page."""
+    sites = [
+        ("", [Heads("", each.site.role, each.pattern, each.allowed, each.steps, each.allowed_then) for each in block])
+        for block in lane.blocks
+    ]
+    given = found.given if lane is found.lanes[-1] else len(lane.tokens)
+    stream = lane.stack.stream
+    return Thread(stream, "", lane.tokens, given, lane.embedded, lane.waves, lane.turns, sites)

@@ -1,0 +1,152 @@
+"""What a model becomes in the browser: a config, and tensors in a few scripts.
+
+Matrices are int8 with one float32 scale per row, vectors float32, or everything float32. A browser
+reads no binary file next to a page from disk, only scripts, so the compressed bytes are written as
+text, seven bits in each character.
+"""
+
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from models.config import ModelConfig
+from models.feedforward import GATED
+from models.transformer import Model
+
+Precision = Literal["int8", "float32"]
+MOST_BYTES = 100_000_000
+"""Maximum size of all tensors."""
+PART = 7 << 17
+"""Compressed bytes per script, a multiple of 7: about a megabyte of text."""
+ESCAPED = {0: 0xA1, ord("\n"): 0xA2, ord("\r"): 0xA3, ord('"'): 0xA4, ord("\\"): 0xA5}
+"""Characters that a string of a script cannot contain as they are, and their substitutes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tensors:
+    """The tensors of a model: `listed` are (name, shape, precision) in the order of `data`; `tied`
+    maps further names to those with the same tensor."""
+
+    listed: tuple[tuple[str, tuple[int, ...], Precision], ...]
+    data: bytes
+    tied: dict[str, str]
+
+
+def described(loaded: LoadedModel) -> dict[str, Any]:
+    """The config for `engine.js`. Raises InputProblem `live_unsupported` with the field's name."""
+    config, model, marks = loaded.config, loaded.model, loaded.marks
+    _require_supported(config, model)
+    scaling = config.rope_scaling
+    return {
+        "predicts": model.predicts,
+        "n_ctx": config.n_ctx,
+        "d_model": config.d_model,
+        "d_head": config.d_head,
+        "n_heads": config.n_heads,
+        "n_kv_heads": config.kv_heads,
+        "norm": config.norm,
+        "norm_eps": config.norm_eps,
+        "norm_placement": config.norm_placement,
+        "positions": config.positions,
+        "rope_base": config.rope_base,
+        "n_turned": config.n_turned,
+        "divisors": None if scaling is None else scaling.divisors,
+        "ffn": config.ffn,
+        "gate": GATED.get(config.ffn),
+        "parallel": config.parallel,
+        "divisor": config.divisor,
+        "score_cap": config.score_cap,
+        "logit_cap": config.logit_cap,
+        "embed_scale": model.last_stack.embed_scale,
+        "head_net": config.head_net,
+        "marks": {name: getattr(marks, name) for name in ("pad", "start", "mask", "unknown")},
+        "ends": list(marks.all_ends),
+        "framed": {stream: _around(model, stream) for stream in model.reads},
+        "stacks": [
+            {
+                "path": f"{stack.name}." if stack.name else "",
+                "role": stack.role,
+                "stream": stack.stream,
+                "causal": stack.role == "decoder",
+                "crosses": bool(stack.reads_too),
+                "layers": stack.n_layers,
+            }
+            for stack in model.stacks()
+        ],
+    }
+
+
+def _require_supported(config: ModelConfig, model: Model) -> None:
+    scaling = config.rope_scaling
+    lacking = {
+        "lm_head": model.predicts is None,
+        "rope_scaling": scaling is not None and scaling.n_ctx is not None,
+        "near_rope_base": config.near_rope_base is not None,
+        "window": config.window is not None,
+    }
+    for name, is_lacking in lacking.items():
+        if is_lacking:
+            raise InputProblem("live_unsupported", part=f"{name} = {getattr(config, name)}")
+
+
+def _around(model: Model, stream: Any) -> tuple[list[int], list[int]]:
+    """The special tokens before and after a sequence."""
+    inside = -1
+    whole = model.with_marks(stream, (inside,))
+    at = whole.index(inside)
+    return list(whole[:at]), list(whole[at + 1 :])
+
+
+def tensors_of(model: Model, precision: Precision = "int8") -> Tensors:
+    """The parameters, rounded to `precision`. Raises InputProblem `live_too_large`."""
+    names: dict[int, str] = {}
+    tied, listed, parts = {}, [], []
+    n_bytes = 0
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        if id(parameter) in names:
+            tied[name] = names[id(parameter)]
+            continue
+        names[id(parameter)] = name
+        n_bytes += parameter.numel() * (4 if precision == "float32" else 1)
+        if n_bytes > MOST_BYTES:
+            raise InputProblem("live_too_large", limit=MOST_BYTES // 10**6)
+        values = parameter.detach().float().cpu().contiguous().numpy()
+        rounds = precision == "int8" and values.ndim == 2
+        listed.append((name, values.shape, "int8" if rounds else "float32"))
+        parts += [each.tobytes() for each in (rounded(values) if rounds else (values,))]
+    return Tensors(tuple(listed), b"".join(parts), tied)
+
+
+def rounded(matrix: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    """The scale of each row and its int8 codes: matrix ≈ scale[:, None] * code, with an error of at
+    most half a scale, which is 1/127 of the row's largest magnitude."""
+    scales = np.abs(matrix).max(1).astype(np.float32) / np.float32(127)
+    scales[scales == 0] = 1
+    return scales, np.rint(matrix / scales[:, None]).astype(np.int8)
+
+
+def scripts(tensors: Tensors) -> Iterator[str]:
+    """The compressed tensors as the texts of scripts; each calls `headlightPart(index, text)`."""
+    packed = zlib.compress(tensors.data, 9)
+    for index, start in enumerate(range(0, len(packed), PART)):
+        yield f'headlightPart({index},"{in_characters(packed[start : start + PART])}");\n'
+
+
+def in_characters(data: bytes) -> str:
+    """Bytes as text, seven bits per character, for a string in double quotes."""
+    bits = np.unpackbits(np.frombuffer(data, np.uint8))
+    sevens = np.pad(bits, (0, -len(bits) % 7)).reshape(-1, 7)
+    codes = np.packbits(sevens, axis=1)[:, 0] >> 1
+    return codes.tobytes().decode("ascii").translate(ESCAPED)
+
+
+def as_script(name: str, value: Any) -> str:
+    """A script that sets a property of `window`. JSON is JavaScript since ES2019."""
+    return f"window.{name} = {json.dumps(value, ensure_ascii=False, separators=(',', ':'))};\n"
