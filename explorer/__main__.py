@@ -38,11 +38,13 @@ SMALL = 50_000_000
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write one traced sentence as arrays and pictures, or a file of sentences as static pages."""
+    """Write a traced sentence as arrays and pictures, sentences as static pages, or a live page."""
+    if args.live is not None:
+        return _export_live(args)
     if args.site is not None:
         return _export_site(args)
     if args.text is None or args.out is None:
-        raise ValueError("export: give --text and --out, or --site and --sentences")
+        raise ValueError("export: give --text and --out, --site and --sentences, or --live")
     loaded = _opened(args)
     traced = trace(loaded, args.text, args.target, parse_edits(args.edits), args.pads)
     out: Path = args.out
@@ -93,6 +95,15 @@ def _export_site(args: argparse.Namespace) -> int:
     sentences = sentences_from_file(path.name, path.read_bytes())
     write_site(_opened(args), sentences, args.site, tell=print)
     print(args.site / "index.html")
+    return 0
+
+
+def _export_live(args: argparse.Namespace) -> int:
+    """Write a folder of static files in which the model runs in the browser."""
+    from explorer.live.site import write_live  # no other command needs it
+
+    written = write_live(_opened(args), args.live, "float32" if args.float32 else "int8")
+    print(f"{args.live / 'index.html'} ({written.n_bytes / 1e6:.1f} MB, {len(written.files)} files)")
     return 0
 
 
@@ -204,6 +215,8 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--out", type=Path, help="folder to write into")
     command.add_argument("--site", type=Path, help="folder for pages that need no server")
     command.add_argument("--sentences", type=Path, help="with --site: a .txt, one sentence a line")
+    command.add_argument("--live", type=Path, help="folder for a page that runs the model itself")
+    command.add_argument("--float32", action="store_true", help="with --live: do not round weights")
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify)

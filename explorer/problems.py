@@ -83,6 +83,9 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "training_pairs": "count limit",
         "training_off": "variable",
         "training_waiting": "limit",
+        # a page that needs no server
+        "live_unsupported": "part",
+        "live_too_large": "limit",  # megabytes
     }.items()
 }
 """Each key, with the names of the values that its words may use."""

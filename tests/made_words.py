@@ -76,6 +76,9 @@ PAGES_CODE = "\n".join(
     for folder in ("pages", "exhibits")
     for path in sorted((ROOT / "explorer" / folder).rglob("*.py"))
 )
+LIVE = "".join(
+    path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer" / "live").glob("*.js"))
+)
 IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGES_CODE)}
 
 
@@ -128,6 +131,12 @@ def said_in_claims(family: str) -> set[str]:
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
     "components.start": words_of("start"),
+    "live": {
+        *re.findall(r"\bsaid\.([a-z_]+)", LIVE),
+        *re.findall(r'\b(?:Unreadable|failed)\("(\w+)"', LIVE),
+        *("about_int8", "about_float32"),
+    }
+    - {"about"},
     "start.masks": set(get_args(MaskName)),
     "start.kinds": set(ROLES),
     "frame": {"page", "more", "sentence", "run"},

@@ -335,22 +335,24 @@ async function headlight(view, place, sent, isPacked, further) {
     )
 
 
-def _style(names: Sequence[str]) -> str:
+def sheet_of(names: Sequence[str]) -> str:
+    """The style sheet of these views, each scoped to the view, as in the app."""
+
     def sheet(file: str) -> str:
         return (FOLDER / file).read_text(encoding="utf-8")
 
-    # Scope each view's style sheet to the view, as the app does.
     of_views = "\n".join(f":where(.in-{name}) {{\n{sheet(f'{name}.css')}\n}}" for name in names)
+    return f"{css()}\n{sheet('shared.css')}\n{of_views}\n"
 
+
+def _style(names: Sequence[str]) -> str:
     def ground(selector: str, ink: str, paper: str) -> str:
         return (
             f"{selector} {{ --st-text-color: {ink}; --st-background-color: {paper};"
             f" color: {ink}; background: {paper}; }}"
         )
 
-    return f"""{css()}
-{sheet("shared.css")}
-{of_views}
+    return f"""{sheet_of(names)}
 {ground(":root", LIGHT.ink, LIGHT.paper)}
 @media (prefers-color-scheme: dark) {{ {ground(":root", DARK.ink, DARK.paper)} }}
 @media print {{ {ground(":root", LIGHT.ink, LIGHT.paper)} }}

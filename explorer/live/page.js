@@ -225,6 +225,7 @@ export default function livePage(views, live) {
       section(sites.all, nodes.roles, nodes.headsBox), nodes.tests, about);
     drawTests();
     draw();
+    tellFailure();
   }
 
   function button(text, click) {
@@ -237,7 +238,12 @@ export default function livePage(views, live) {
   function load() {
     const parts = [];
     let arrived = 0;
-    const told = () => { nodes.status.textContent = fill(words().live.loading, { done: Math.round(100 * arrived / live.parts) }); };
+    const told = () => {
+      const { live: said } = words();
+      nodes.status.textContent = fill(said.loading, { done: Math.round(100 * arrived / live.parts) });
+    };
+    const failed = (key, values = {}) => { page.failed = { key, values }; tellFailure(); };
+    if (!window.DecompressionStream) { failed("old_browser"); return; }
     window.headlightPart = (index, text) => {
       parts[index] = bytesOf(text);
       arrived += 1;
@@ -245,7 +251,18 @@ export default function livePage(views, live) {
       if (arrived === live.parts) tensorsOf(parts, live.tensors, live.tied).then(begin);
     };
     told();
-    for (let index = 0; index < live.parts; index += 1) document.body.append(el("script", "", "", { src: `weights-${index}.js`, charset: "utf-8" }));
+    for (let index = 0; index < live.parts; index += 1) {
+      const file = `weights-${index}.js`;
+      const script = el("script", "", "", { src: file, charset: "utf-8" });
+      script.addEventListener("error", () => failed("no_weights", { file }));
+      document.body.append(script);
+    }
+  }
+
+  function tellFailure() {
+    if (!page.failed) return;
+    nodes.status.textContent = "";
+    nodes.problem.textContent = fill(words().live[page.failed.key], page.failed.values);
   }
 
   function begin(tensors) {

@@ -15,6 +15,7 @@ from explorer.library import LoadedModel
 from explorer.live import tokens, weights
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
+from models.strategies import Greedy
 from models.training.home import data as data_folder
 
 FOLDER = data_folder("explorer.live")
@@ -25,6 +26,8 @@ POLICY = (
 )
 """Nothing comes from elsewhere, and no inline script runs. CSP level 3."""
 MOST_EXAMPLES = 6
+MOST, MOST_NEW = 64, 24
+"""Maximum tokens of a sequence, and of a continuation; the same as in `flow.js`."""
 TESTED = (
     *("future_leak", "future_mass", "pad_mass", "pad_content", "padding_right", "padding_left"),
     *("cross_mask", "row_sums", "open_cells", "cache", "prefix", "mixing"),
@@ -123,7 +126,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
         "heads": family("components.heads_view"),
         "kinds": family("start.kinds"),
         "masks": family("start.masks"),
-        "block": text.t("start.block", lang=lang),
+        "block": family("start")["block"],
         "streams": family("streams"),
         "sites": family("kinds"),
         "tests": {name: text.t(f"certify.{name}.title", lang=lang) for name in TESTED},
@@ -132,7 +135,8 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
 
 def _first(loaded: LoadedModel, sentence: str) -> bytes:
     """The picture of one sentence, shown until the weights have arrived."""
-    made = generate(loaded, sentence, max_new_tokens=24)
+    continues = loaded.model.predicts == "next" and "src" not in loaded.model.reads
+    made = generate(loaded, sentence, Greedy(), MOST_NEW if continues else MOST)
     found = flow(loaded, trace(loaded, sentence), made)
     words = text.family("components.start", lang="en")
     return pack_start(
