@@ -103,7 +103,9 @@ def _export_live(args: argparse.Namespace) -> int:
     from explorer.live.site import write_live  # no other command needs it
 
     written = write_live(_opened(args), args.live, "float32" if args.float32 else "int8")
-    print(f"{args.live / 'index.html'} ({written.n_bytes / 1e6:.1f} MB, {len(written.files)} files)")
+    print(
+        f"{args.live / 'index.html'} ({written.n_bytes / 1e6:.1f} MB, {len(written.files)} files)"
+    )
     return 0
 
 

@@ -134,7 +134,7 @@ MADE = {
     "live": {
         *re.findall(r"\bsaid\.([a-z_]+)", LIVE),
         *re.findall(r'\b(?:Unreadable|failed)\("(\w+)"', LIVE),
-        *("about_int8", "about_float32"),
+        *("about_int8", "about_float32", "no_script"),
     }
     - {"about"},
     "start.masks": set(get_args(MaskName)),

@@ -1,7 +1,7 @@
-"""A page that needs no server: a folder of static files in which a model runs in the browser.
+"""A page that needs no server: static files with which a model runs in the browser.
 
-`site.py` writes the folder, `weights.py` and `tokens.py` what the model and its tokenizer become. The
+`site.py` writes the folder; `weights.py` and `tokens.py` prepare the model and its tokenizer. The
 JavaScript next to them is a second implementation of `models/` for one text: `engine.js` is the
-forward pass, `decoding.js` generates, `flow.js` collects what the pictures show, `pictures.js` packs
-it for the views of `components/`, and `page.js` is the page.
+forward pass, `decoding.js` generates, `flow.js` collects what the pictures show, `pictures.js`
+packs it for the views of `components/`, and `page.js` is the page.
 """

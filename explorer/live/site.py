@@ -52,7 +52,11 @@ def write_live(loaded: LoadedModel, folder: Path, precision: weights.Precision =
     config, tokenizer = weights.described(loaded), tokens.described(loaded.tokenizer)
     tensors = weights.tensors_of(loaded.model, precision)
     parts = list(weights.scripts(tensors))
-    examples = [each for group in text.examples(loaded.name, masked=loaded.fills_in).values() for each in group]
+    examples = [
+        each
+        for group in text.examples(loaded.name, masked=loaded.fills_in).values()
+        for each in group
+    ]
     live = {
         "config": config,
         "tokenizer": tokenizer,
@@ -66,7 +70,9 @@ def write_live(loaded: LoadedModel, folder: Path, precision: weights.Precision =
         "count": sum(each.numel() for each in loaded.model.parameters()),
         "words": {lang: _words(loaded, precision, lang) for lang in text.LANGUAGES},
     }
-    script = views_script(VIEWS) + link(FOLDER, "page.js").replace("export default", "const $live =", 1)
+    script = views_script(VIEWS) + link(FOLDER, "page.js").replace(
+        "export default", "const $live =", 1
+    )
     style = (FOLDER / "page.css").read_text(encoding="utf-8").replace("FONT", FONT)
     files = {
         "index.html": _page(loaded),
@@ -141,7 +147,10 @@ def _first(loaded: LoadedModel, sentence: str) -> bytes:
     words = text.family("components.start", lang="en")
     return pack_start(
         [_thread(found, lane) for lane in found.lanes],
-        [Moment(step.thread, step.tokens, step.chances, step.chosen, step.text) for step in found.steps],
+        [
+            Moment(step.thread, step.tokens, step.chances, step.chosen, step.text)
+            for step in found.steps
+        ],
         masks=(),
         mask="trained",
         diff=(),
@@ -149,7 +158,9 @@ def _first(loaded: LoadedModel, sentence: str) -> bytes:
         opened=None,
         links={},
         said=found.steps[-1].text,
-        prompt="" if loaded.model.predicts == "same" or len(found.lanes) > 1 else loaded.tokenizer.decode(made.given),
+        prompt=""
+        if loaded.model.predicts == "same" or len(found.lanes) > 1
+        else loaded.tokenizer.decode(made.given),
         words=dict.fromkeys(words, ""),
     )
 
@@ -157,7 +168,13 @@ def _first(loaded: LoadedModel, sentence: str) -> bytes:
 def _thread(found: Flow, lane: Lane) -> Thread:
     """A sequence of the picture; its titles depend on the language and are added by the page."""
     sites = [
-        ("", [Heads("", each.site.role, each.pattern, each.allowed, each.steps, each.allowed_then) for each in block])
+        (
+            "",
+            [
+                Heads("", each.site.role, each.pattern, each.allowed, each.steps, each.allowed_then)
+                for each in block
+            ],
+        )
         for block in lane.blocks
     ]
     given = found.given if lane is found.lanes[-1] else len(lane.tokens)

@@ -1,4 +1,4 @@
-"""What a tokenizer becomes in the browser: the parts of its tokenizer.json that `tokenizer.js` has."""
+"""The parts of a tokenizer.json that `tokenizer.js` supports, for the browser."""
 
 import json
 import re
@@ -14,7 +14,7 @@ PARTS = {
     "decoder": "Sequence Metaspace ByteLevel ByteFallback Fuse Replace Strip",
 }
 CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-"""Older browsers know no flags for a part of a pattern; this one is in the patterns of many models."""
+"""In the patterns of many models; older browsers support no flags for a part of a pattern."""
 _UNKNOWN_SYNTAX = re.compile(r"\(\?[a-zA-Z^-]|\(\?>|[?*+}]\+|\\[AzZGhHXR]|\[\[:|&&")
 """Syntax of Oniguruma that JavaScript lacks: flags, atomic groups, possessive quantifiers, …"""
 
@@ -41,7 +41,9 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
     return {
         **{part: _checked(part, whole[part]) for part in PARTS},
         "pieces": pieces,
-        "merges": [tuple(pair.split(" ")) if isinstance(pair, str) else pair for pair in model["merges"]],
+        "merges": [
+            tuple(pair.split(" ")) if isinstance(pair, str) else pair for pair in model["merges"]
+        ],
         "special": [at for at in ids.values() if tokenizer.is_special(at)],
         "marks": {name: getattr(tokenizer.marks, name) for name in ("mask", "unknown")},
         "byte_fallback": bool(model.get("byte_fallback")),
@@ -61,12 +63,17 @@ def _checked(part: str, rule: Any) -> Any:
         raise _lacking(f"{part} Split {rule['behavior']}")
     if isinstance(rule.get("pattern"), dict) and "Regex" in rule["pattern"]:
         rule = {**rule, "pattern": {"Regex": _pattern(rule["pattern"]["Regex"])}}
-    return {name: _checked(part, each) if isinstance(each, list) else each for name, each in rule.items()}
+    return {
+        name: _checked(part, each) if isinstance(each, list) else each
+        for name, each in rule.items()
+    }
 
 
 def _pattern(expression: str) -> str:
     """A regular expression that JavaScript reads alike."""
-    spelled = "(?:" + re.sub("[a-z]", lambda each: f"[{each[0]}{each[0].upper()}]", CONTRACTIONS[4:])
+    spelled = "(?:" + re.sub(
+        "[a-z]", lambda each: f"[{each[0]}{each[0].upper()}]", CONTRACTIONS[4:]
+    )
     found = expression.replace(CONTRACTIONS, spelled)
     if _UNKNOWN_SYNTAX.search(found):
         raise _lacking(f"pattern {expression[:60]!r}")

@@ -107,7 +107,9 @@ def _around(model: Model, stream: Any) -> tuple[list[int], list[int]]:
 def tensors_of(model: Model, precision: Precision = "int8") -> Tensors:
     """The parameters, rounded to `precision`. Raises InputProblem `live_too_large`."""
     names: dict[int, str] = {}
-    tied, listed, parts = {}, [], []
+    tied: dict[str, str] = {}
+    listed: list[tuple[str, tuple[int, ...], Precision]] = []
+    parts: list[bytes] = []
     n_bytes = 0
     for name, parameter in model.named_parameters(remove_duplicate=False):
         if id(parameter) in names:
@@ -134,7 +136,8 @@ def rounded(matrix: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[n
 
 def scripts(tensors: Tensors) -> Iterator[str]:
     """The compressed tensors as the texts of scripts; each calls `headlightPart(index, text)`."""
-    packed = zlib.compress(tensors.data, 9)
+    level = 9 if any(kind == "int8" for *_, kind in tensors.listed) else 1  # floats hardly shrink
+    packed = zlib.compress(tensors.data, level)
     for index, start in enumerate(range(0, len(packed), PART)):
         yield f'headlightPart({index},"{in_characters(packed[start : start + PART])}");\n'
 

@@ -1,0 +1,113 @@
+"""The page that needs no server: opened from disk, it computes what torch computes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from explorer import text
+from explorer.analysis.start.flow import flow
+from explorer.library import open_model
+from explorer.live.site import MOST, write_live
+from explorer.runs.generation import generate
+from explorer.runs.trace import trace
+from models.strategies import Greedy
+
+pytestmark = pytest.mark.browser
+
+SENTENCE = "There is a cat under the old table in there."
+ROUNDED = 0.03
+"""Bound on the error of a weight after rounding to int8; the largest measured is 0.029 over all
+examples of en-zh (`python -m benchmarks.live`)."""
+IN_PAGE = """text => {
+    const { model, tokenizer, flowOf } = window.headlight;
+    const flow = flowOf(model, tokenizer, text);
+    const sites = flow.lanes.flatMap(lane => lane.blocks.flat().map(site => site.seen));
+    return [flow.said, sites.map(({ n, nKeys, pattern }) => [n, nKeys, [...pattern]])];
+}"""
+
+
+@pytest.fixture
+def offline(browser: Browser) -> Iterator[Page]:
+    """A page without a network. Afterwards: no error, and no request but for its own files."""
+    context = browser.new_context(offline=True, locale="en-GB")
+    page, errors, asked = context.new_page(), [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: asked.append(request.url.partition(":")[0]))
+    yield page
+    context.close()
+    assert errors == []
+    assert set(asked) <= {"file", "data", "blob"}
+
+
+def off_by(page: Page, name: str, sentence: str) -> float:
+    """The largest difference between the weights in the page and in torch; the output is equal."""
+    loaded = open_model(name)
+    made = generate(loaded, sentence, Greedy(), MOST if "src" in loaded.model.reads else 24)
+    found = flow(loaded, trace(loaded, sentence), made)
+    said, sites = page.evaluate(IN_PAGE, sentence)
+    assert said == found.steps[-1].text
+    ours = [site.pattern for lane in found.lanes for block in lane.blocks for site in block]
+    assert len(ours) == len(sites)
+    return max(
+        float(np.abs(np.reshape(values, (-1, n, n_keys)) - pattern).max())
+        for pattern, (n, n_keys, values) in zip(ours, sites, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", ["reverse", "masked-en", "stories"])
+def test_with_the_original_weights_attention_equals_that_of_torch(
+    offline: Page, tmp_path: Path, name: str
+) -> None:
+    write_live(open_model(name), tmp_path, "float32")
+    offline.goto((tmp_path / "index.html").as_uri())
+    offline.wait_for_function("window.headlight")
+    sentence = next(iter(text.examples(name, masked=name == "masked-en").values()))[0]
+    assert off_by(offline, name, sentence) < 1e-5
+
+
+def test_the_translator_runs_in_the_browser(offline: Page, tmp_path: Path) -> None:
+    written = write_live(open_model("en-zh"), tmp_path)
+    assert written.n_bytes < 9_000_000
+    offline.goto((tmp_path / "index.html").as_uri() + "?lang=en")
+    offline.wait_for_function("window.headlight")
+    expect(offline.locator(".tests summary")).to_have_text(
+        text.t("live.tests", lang="en", passed=12, count=12)
+    )
+    assert 1e-5 < off_by(offline, "en-zh", SENTENCE) < ROUNDED
+
+    said, typed = offline.locator(".in-start .said"), offline.locator(".sentence")
+    first = said.inner_text()
+    typed.fill(SENTENCE)
+    expect(said).not_to_have_text(first)
+    translated = said.inner_text()
+    offline.locator(".chip", has_text="cat").click()
+    expect(said).not_to_have_text(translated)
+    offline.locator(".chip", has_text="cat").click()
+    expect(said).to_have_text(translated)
+    offline.locator(".in-heads_view button", has_text="L3·H2").click()
+    expect(offline.locator(".in-heads_view .panel .title")).to_contain_text("L3·H2")
+
+    typed.fill("  ")
+    expect(offline.get_by_role("alert")).to_have_text(text.t("live.empty", lang="en"))
+    typed.fill("no " * 80)
+    expect(offline.get_by_role("alert")).to_contain_text("81")
+    typed.fill("<b>&amp;</b>")
+    expect(offline.get_by_role("alert")).to_be_empty()
+    offline.get_by_role("button", name=text.t("languages.zh", lang="zh")).click()
+    expect(offline.locator("h1")).to_have_text(text.model_name("en-zh", lang="zh"))
+    offline.set_viewport_size({"width": 390, "height": 800})
+    offline.wait_for_function("document.documentElement.scrollWidth <= 390")
+
+
+def test_a_missing_file_is_named(browser: Browser, tmp_path: Path) -> None:
+    write_live(open_model("reverse"), tmp_path)
+    (tmp_path / "weights-0.js").unlink()
+    page = browser.new_page(locale="zh-CN")
+    page.goto((tmp_path / "index.html").as_uri())
+    said = text.t("live.no_weights", lang="zh", file="weights-0.js")
+    expect(page.get_by_role("alert")).to_have_text(said)
+    page.close()
