@@ -64,7 +64,7 @@ def test_with_the_original_weights_attention_equals_that_of_torch(
 ) -> None:
     write_live(open_model(name), tmp_path, "float32")
     offline.goto((tmp_path / "index.html").as_uri())
-    offline.wait_for_function("window.headlight")
+    offline.wait_for_function("window.headlight?.model")
     sentence = next(iter(text.examples(name, masked=name == "masked-en").values()))[0]
     assert off_by(offline, name, sentence) < 1e-5
 
@@ -73,7 +73,7 @@ def test_the_translator_runs_in_the_browser(offline: Page, tmp_path: Path) -> No
     written = write_live(open_model("en-zh"), tmp_path)
     assert written.n_bytes < 9_000_000
     offline.goto((tmp_path / "index.html").as_uri() + "?lang=en")
-    offline.wait_for_function("window.headlight")
+    offline.wait_for_function("window.headlight?.model")
     expect(offline.locator(".tests summary")).to_have_text(
         text.t("live.tests", lang="en", passed=12, count=12)
     )
