@@ -1,7 +1,7 @@
 """Headlight's explorer: run one sentence through one model, and inspect everything about it.
 
 In a notebook: `import explorer as hl`, then the names below. Each is loaded on first use, so
-the import itself costs nothing; docs/api.md lists them with their arguments and results.
+the import itself costs nothing; docs/api lists them with their arguments and results.
 """
 
 from importlib import import_module

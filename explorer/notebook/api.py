@@ -1,4 +1,4 @@
-"""`python -m explorer.notebook.api` writes docs/api.md from the docstrings of the public names."""
+"""`python -m explorer.notebook.api` writes docs/api.md and docs/api/ from the public docstrings."""
 
 import inspect
 import re
@@ -7,43 +7,66 @@ from typing import Any
 
 import explorer
 
-PAGE = Path("docs/api.md")
+DOCS = Path("docs")
+PAGES = {
+    "pictures": ("Pictures", ("show", "mask", "film", "positions", "table", "Picture")),
+    "models": (
+        "Models and captures",
+        ("open_model", "trace", "ablate", "attribute", "capture", "Attention", "Captured"),
+    ),
+    "certify": ("Mask tests", ("certify", "Certified")),
+}
+"""The title and the names of each page in docs/api/."""
 HEAD = """\
 # Headlight in Python
 
-`import explorer as hl` offers the names below. They are kept stable: none changes without a word in
-the changelog. This page is made from their docstrings (`python -m explorer.notebook.api`).
+`import explorer as hl` provides the names below. Their interface is stable: every change is listed
+in the changelog. These pages are generated from the docstrings (`python -m explorer.notebook.api`).
+"""
+FOOT = """\
+## Where pictures are displayed
 
-## Where pictures show
+A picture is a single frame that makes no network requests. It follows the notebook's light or dark
+theme and is as high as its content. It requires a browser of 2023 or later.
 
-A picture is one frame that loads nothing. It takes over the notebook's light or dark theme, follows
-when that is switched, and is as high as what it shows. Browsers of 2023 or later draw it.
-
-- **JupyterLab 4.6 and Notebook 7.6**: tried for real, in Chromium. Cells were run, heads opened,
-  hovered over and locked, also by keyboard; a PNG was kept, the theme switched, the notebook saved
-  and opened again.
-- **A page made by nbconvert**: tried for real, in Chromium, as a file.
-- **A notebook that is not trusted**: tried for real, in JupyterLab. It takes frames out and shows a
-  still picture of the first head, with what to do (*File › Trust Notebook*).
-- **VS Code**: not tried itself. The content policy and the sandbox of its webview are a test in
-  Chromium.
-- **Colab**: not tried itself. A sandboxed frame around the output, as Colab has, is a test in
-  Chromium.
-- **Notebooks that isolate outputs** by an origin of their own: a test in Chromium. The frame stays
+- **JupyterLab 4.6 and Notebook 7.6**: tested by hand in Chromium: running cells, opening, hovering
+  over and locking heads, also by keyboard; saving a PNG; switching the theme; saving and reopening
+  the notebook.
+- **A page made by nbconvert**: tested by hand in Chromium, as a file.
+- **An untrusted notebook**: tested by hand in JupyterLab, which removes frames. A still picture of
+  the first head is shown instead, with instructions (*File › Trust Notebook*).
+- **VS Code**: not tested itself. A test in Chromium applies its webview's content policy and
+  sandbox.
+- **Colab**: not tested itself. A test in Chromium puts the output into a sandboxed frame, as Colab
+  does.
+- **Notebooks that isolate outputs** in an origin of their own: tested in Chromium. The frame stays
   640 pixels high and scrolls.
-- **Sites that show notebooks and run nothing**: not tried. What takes frames out leaves the still
-  picture, as in a notebook that is not trusted.
+- **Sites that render notebooks without running them**: not tested. If they remove frames, the still
+  picture remains, as in an untrusted notebook.
 
-JupyterLab forgets what was clicked in a frame when its cell scrolls far out of sight; *Settings ›
-Notebook › Windowing mode › defer* keeps it. Notebook 7 puts a very high output, such as a
-translator's three views, into a box that scrolls; a click on the left edge opens it. `hl.positions`
-adds 5 MB to a saved notebook, the script that draws its charts.
+JupyterLab resets a frame when its cell scrolls far out of sight; *Settings › Notebook › Windowing
+mode › defer* prevents this. Notebook 7 puts a very high output, such as a translator's three views,
+into a scrolling box; click its left edge to expand it. `hl.positions` adds 5 MB to a saved
+notebook: the script that draws its charts.
 """
 
 
-def page() -> str:
-    """The whole page."""
-    return "\n".join([HEAD, *(_entry(name, getattr(explorer, name)) for name in explorer.__all__)])
+def pages() -> dict[Path, str]:
+    """The text of each page, by path: the index, and one page per group of names."""
+    found = {}
+    index = [HEAD]
+    for file, (title, names) in PAGES.items():
+        entries = [_entry(name, getattr(explorer, name)) for name in names]
+        found[DOCS / "api" / f"{file}.md"] = "\n".join([f"# {title}\n", *entries])
+        index += [f"## [{title}](api/{file}.md)", ""]
+        index += [f"- `hl.{name}`: {_first(getattr(explorer, name))}" for name in names]
+        index.append("")
+    return {DOCS / "api.md": "\n".join([*index, FOOT]), **found}
+
+
+def _first(thing: Any) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return " ".join(_said(thing).partition("\n\n")[0].split())
 
 
 def _entry(name: str, thing: Any) -> str:
@@ -73,8 +96,10 @@ def _said(thing: Any) -> str:
 
 
 def main() -> None:
-    """Write the page."""
-    PAGE.write_text(page(), encoding="utf-8")
+    """Write the pages."""
+    for path, written in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(written, encoding="utf-8")
 
 
 if __name__ == "__main__":

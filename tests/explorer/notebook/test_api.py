@@ -1,4 +1,4 @@
-"""The public names: few, described, loaded only when used; docs/api.md says what they say."""
+"""The public names: few, described, loaded only when used; docs/api says what they say."""
 
 import subprocess
 import sys
@@ -12,8 +12,10 @@ from explorer.notebook import api
 ROOT = Path(__file__).parents[3]
 
 
-def test_the_page_is_made_from_the_docstrings() -> None:
-    assert (ROOT / api.PAGE).read_text("utf-8") == api.page(), "run python -m explorer.notebook.api"
+def test_the_pages_are_made_from_the_docstrings() -> None:
+    for path, written in api.pages().items():
+        assert (ROOT / path).read_text("utf-8") == written, "run python -m explorer.notebook.api"
+    assert {name for _, names in api.PAGES.values() for name in names} == set(hl.__all__)
 
 
 def test_there_are_twenty_names_at_most_and_all_are_described() -> None:
