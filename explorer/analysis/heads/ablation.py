@@ -83,7 +83,8 @@ def ablate(
     """Ablate every head, one at a time, and measure the effect on the log-probability.
 
     `tokens` are the output tokens to measure (default: those of the Trace). `progress(done, total)`
-    is called after every pass. Raises ValueError for another model's Trace and for more tokens than positions.
+    is called after every pass. Raises ValueError for another model's Trace and for more tokens
+    than positions.
     """
     steps = ablating(loaded, traced, tokens)
     while True:
