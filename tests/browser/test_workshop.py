@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 
 def test_a_mask_is_typed_mended_and_put_into_the_model(visitor: Visitor) -> None:
     visitor.open("workshop", lang="en")
-    visitor.shows("Query 0 sees key 1: the future.")
+    visitor.shows("Query 0 sees key 1: a later key.")
     editor = visitor.page.locator(".st-key-workshop-editor textarea")
     editor.fill("def may_attend(q, k):\n    return k <= q + 1")
     visitor.page.locator(".st-key-workshop-run button").click()

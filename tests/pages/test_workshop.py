@@ -79,7 +79,7 @@ def test_a_mask_without_a_place_in_the_model_says_so(open_page: Open) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("def may_attend(q, k) return k", "Line 1, column 22: this is not Python: Expected"),
+        ("def may_attend(q, k) return k", "Line 1, column 22: This is not Python: Expected"),
         ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
         ("def attend(q, k): return True", "There is no function `may_attend`"),
         ("def may_attend(q, k): return 1", "It returned the number 1; expected `True`"),
