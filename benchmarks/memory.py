@@ -1,11 +1,13 @@
 """Server memory for many different long texts, in one session and in many.
 
     python -m benchmarks.memory [--texts 500] [--sessions 100]
+    python -m benchmarks.memory --texts 0 --sessions 200 --compare 40
     HEADLIGHT_MODELS=FOLDER python -m benchmarks.memory --model NAME --words 900 --pages heads
 
 One session requests texts of about 110 tokens with given translations, on all pages; then sessions
 are opened, read one such text each, and are closed. The server's memory must reach a plateau: its
-base plus the budget of its cache (HEADLIGHT_CACHE_MB).
+base plus the budget of its cache (HEADLIGHT_CACHE_MB). `--compare N` also prints how much the
+server grew between session N and the last one.
 """
 
 import argparse
@@ -48,12 +50,16 @@ async def one_session(url: str, seeds: range, pids: list[int], asked: argparse.N
 
 async def many_sessions(url: str, seeds: range, pids: list[int], asked: argparse.Namespace) -> None:
     """One session per text, closed after its page is drawn."""
-    pages, every = asked.pages.split(","), max(1, asked.sessions // 5)
+    pages, every, compared = asked.pages.split(","), max(1, asked.sessions // 5), 0.0
     for at, seed in enumerate(seeds):
         async with connected(url) as socket:
             await change(socket, seed, pages[at % len(pages)], texts(seed, asked))
         if (at + 1) % every == 0:
             print(f"{at + 1:>5} sessions, closed     {cost(pids)[1]:>8.0f} MB", flush=True)
+        if at + 1 == asked.compare:
+            compared = cost(pids)[1]
+    if compared:
+        print(f"since session {asked.compare:<13}{cost(pids)[1] - compared:>+8.0f} MB", flush=True)
 
 
 def main() -> None:
@@ -61,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--compare", type=int, default=0, help="the growth since this session")
     parser.add_argument("--model", default="", help="one of HEADLIGHT_MODELS")
     parser.add_argument("--words", type=int, default=95, help="of each text")
     parser.add_argument("--pages", default=",".join(page.name for page in PAGES))

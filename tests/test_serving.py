@@ -94,21 +94,22 @@ def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once() -> None:
         usual = loop.call_soon_threadsafe
         loop.call_soon_threadsafe = lambda *a: (woken.append(a), usual(*a))[1]  # type: ignore[method-assign, assignment]
         loop.set_exception_handler(lambda _, context: told.append(context["exception"].args[0]))
-        batches = serving.Batches(loop)
+        batches, over = serving.Batches(loop), asyncio.Event()
 
         def send(first: int) -> None:
             for number in range(first, first + 50):
                 batches.call_soon(partial(told.append, number))
             batches.call_soon(partial(int, "x"))  # one that raises holds up no other
+            batches.call_soon(over.set)
 
         send(0)
         assert len(woken) == 1
-        await asyncio.sleep(0.05)
+        await over.wait()
+        over.clear()
         assert told[:50] == list(range(50))
         sending = threading.Thread(target=send, args=(50,))
         sending.start()
-        await asyncio.to_thread(sending.join)
-        await asyncio.sleep(0.05)
+        await over.wait()
         assert told == [*range(50), told[50], *range(50, 100), told[50]]
         assert "invalid literal" in told[50]
 

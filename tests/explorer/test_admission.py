@@ -49,7 +49,7 @@ class Door:
 
         async def receive() -> Message:
             if message is None:
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()  # never
             return message or {}
 
         async def send(each: Message) -> None:
@@ -131,7 +131,9 @@ def test_a_session_that_has_begun_may_be_silent(monkeypatch: pytest.MonkeyPatch)
     async def receive() -> Message:
         for each in messages:
             return each
-        await asyncio.sleep(0.3)
+        late = asyncio.Event()  # set after the deadline of the first message would have passed
+        asyncio.get_running_loop().call_later(2 * admission.SILENT, late.set)
+        await late.wait()
         return {"type": "websocket.receive", "bytes": b"late"}
 
     async def test() -> None:
@@ -207,6 +209,7 @@ class Connection:
         self.connections: set[object] = set(range(n_connections))
         self.cycle: Any = None
         self.ended: list[str] = []
+        self.aborted = asyncio.Event()
         self.written = b""
         self.transport = self
 
@@ -224,6 +227,7 @@ class Connection:
 
     def abort(self) -> None:
         self.ended.append("aborted")
+        self.aborted.set()
 
 
 def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,9 +242,7 @@ def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch: pytest.M
         second_half.cycle.response_complete = True
         for each in (half, asking, second_half):
             admission.watch(each, asyncio.get_running_loop())
-        await asyncio.sleep(0.5)
-        assert half.ended == ["aborted"]
-        assert second_half.ended == ["aborted"]
+        await asyncio.gather(half.aborted.wait(), second_half.aborted.wait())
         assert asking.ended == []
         asking.ended.append("over")  # ends its look
 

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
+from queue import SimpleQueue
 from types import SimpleNamespace
 
 import pytest
@@ -37,6 +37,14 @@ class Killed(Rooms):
     """Rooms whose processes are killed after they wrote these bytes; without, none starts."""
 
     wrote: bytes | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given_back = threading.Semaphore(0)
+
+    def _give_back(self, room: Room, series: Series) -> None:
+        super()._give_back(room, series)
+        self.given_back.release()
 
     def _started(self) -> subprocess.Popen[str]:
         if self.wrote is None:
@@ -198,9 +206,8 @@ def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(
     here.wrote = wrote
     room = here.open("somebody")
     started = [here.start(room, [TINY])[0] for _ in range(2)]  # the second has to wait for it
-    until = time.monotonic() + 60
-    while room.series and time.monotonic() < until:
-        time.sleep(0.02)
+    for _ in started:
+        assert here.given_back.acquire(timeout=60)
     assert [run.state for run in started] == ["lost", "lost"]
     assert not here._running
     assert not here._waiting
@@ -212,14 +219,12 @@ def test_what_no_page_understands_gives_the_place_back_too(
 ) -> None:
     """A fault of ours is not hidden: it ends the thread, as any other."""
     monkeypatch.setenv(rooms.VARIABLE, "1")
-    seen: list[object] = []
-    monkeypatch.setattr(threading, "excepthook", lambda args: seen.append(args.exc_type))
+    seen: SimpleQueue[type[BaseException]] = SimpleQueue()
+    monkeypatch.setattr(threading, "excepthook", lambda args: seen.put(args.exc_type))
     here = Killed()
     here.wrote = b'{"kind": "steps", "run": 0}\n'
     room = here.open("somebody")
     (run,) = here.start(room, [TINY])
-    until = time.monotonic() + 60
-    while not seen and time.monotonic() < until:
-        time.sleep(0.02)
-    assert (run.state, room.series, here._running, seen) == ("lost", [], [], [KeyError])
+    assert seen.get(timeout=60) is KeyError
+    assert (run.state, room.series, here._running) == ("lost", [], [])
     here.close_all()
