@@ -48,6 +48,7 @@ class Prose:
     """A paragraph."""
 
     words: str
+    help: str | None = None
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,11 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Blocks of a fixed width in pixels, one below the other."""
+    """Blocks one below the other, of a fixed width in pixels or `framed`."""
 
     blocks: Sequence["Block"]
-    width: int
+    width: int | None = None
+    framed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,6 +296,7 @@ class Button:
     icon: str = ""
     quiet: bool = False
     disabled: bool = False
+    primary: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +323,17 @@ class TextBox:
     height: int
 
 
-Control = Pick | Slider | Toggle | Button | Undo | Offer | Several | TextBox
+@dataclass(frozen=True, eq=False)
+class Download:
+    """A button that saves the text of `make`; `ending` is that of its file."""
+
+    key: str
+    label: str
+    make: Callable[[], str]
+    ending: Literal["txt", "json"]
+
+
+Control = Pick | Slider | Toggle | Button | Undo | Offer | Several | TextBox | Download
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas

@@ -25,8 +25,14 @@ from explorer.engine.asking import Request, ask
 from explorer.exhibits.block import Block
 from explorer.exhibits.needs import Need
 from explorer.exhibits.view import View
+from explorer.runs.edits import Edit, about_masks
 
 Answer = TypeVar("Answer")
+
+
+def _mask_edits(view: View) -> tuple[Edit, ...]:
+    return tuple(edit for edit in view.trace.edits if about_masks(edit))
+
 
 RUN: dict[str, tuple[Callable[[View], Hashable], Callable[[View], Any]]] = {
     "loaded": (lambda view: view.loaded.name, lambda view: view.loaded),
@@ -37,13 +43,14 @@ RUN: dict[str, tuple[Callable[[View], Hashable], Callable[[View], Any]]] = {
         lambda view: cache.trace(replace(view.run, edits=())),
     ),
     "edits": (lambda view: view.trace.edits, lambda view: view.trace.edits),
+    "mask_edits": (_mask_edits, _mask_edits),
     "text": (lambda view: view.text, lambda view: view.text),
     "shelf": (lambda view: cache.models(), lambda view: cache.models()),
 }
 """Inputs of `compute` besides choices, by parameter name: (cache key, value) functions of a view.
 
 The opened model; the run as it is, without edits and padding, and without edits only; the edits
-that apply to the run; the text; the names of all models.
+that apply to the run, and those of its masks alone; the text; the names of all models.
 """
 
 

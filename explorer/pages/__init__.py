@@ -7,6 +7,7 @@ from importlib import import_module
 
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.card.choices import CardChoices
+from explorer.exhibits.certificate.choices import CertificateChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, Need
 from explorer.exhibits.positions.choices import PositionsChoices
@@ -15,7 +16,6 @@ from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices
-from explorer.pages.certificate.choices import CertificateChoices
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.claims.choices import ClaimsChoices
 from explorer.pages.clinic.choices import ClinicChoices

@@ -15,7 +15,7 @@ import streamlit as st
 from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
 from explorer.exhibits.view import View
-from explorer.ui import controls, history, session
+from explorer.ui import controls, history, session, share
 from explorer.ui.markdown import has_more, sections
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
@@ -140,7 +140,7 @@ def _columns(sheet: Sheet, block: b.Columns) -> None:
 
 
 def _box(sheet: Sheet, block: b.Box) -> None:
-    with st.container(width=block.width):
+    with st.container(width=block.width or "stretch", border=block.framed):
         draw(sheet, block.blocks)
 
 
@@ -209,10 +209,16 @@ def _button(sheet: Sheet, block: b.Button) -> None:
         block.label,
         key=block.key,
         icon=f":material/{block.icon}:" if block.icon else None,
-        type="tertiary" if block.quiet else "secondary",
+        type="primary" if block.primary else "tertiary" if block.quiet else "secondary",
         disabled=block.disabled,
         on_click=partial(_make, block.change),
     )
+
+
+def _download(sheet: Sheet, block: b.Download) -> None:
+    name = share.file_name(sheet.view, sheet.page, block.ending)
+    icon, make = ":material/download:", block.make
+    st.download_button(block.label, make, name, key=block.key, on_click="ignore", icon=icon)
 
 
 def _several(sheet: Sheet, block: b.Several) -> None:
@@ -262,7 +268,7 @@ def _words(write: Callable[[str], Any]) -> Callable[[Sheet, Any], None]:
 
 _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Title: _title,
-    b.Prose: _words(lambda words: st.markdown(controls.explained(words))),
+    b.Prose: lambda _, block: st.markdown(controls.explained(block.words), help=block.help),
     b.Note: _words(lambda words: st.caption(controls.explained(words))),
     b.Hint: lambda _, block: st.info(block.words, icon=f":material/{block.icon}:"),
     b.Sentence: lambda _, block: controls.reading(block.name, block.words),
@@ -292,4 +298,5 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Undo: _undo,
     b.Several: _several,
     b.TextBox: _text_box,
+    b.Download: _download,
 }

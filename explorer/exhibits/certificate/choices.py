@@ -1,6 +1,7 @@
 """Choices on the Certificate page."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from explorer.exhibits.choices import as_digit, choice, switch
 
@@ -9,4 +10,5 @@ from explorer.exhibits.choices import as_digit, choice, switch
 class CertificateChoices:
     """`tested`: the user has started the tests."""
 
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("certificate.subject", "certificate.tests")}
     tested: bool = choice(False, switch, as_digit)

@@ -1,0 +1,1 @@
+"""Exhibits of the Certificate page: behavioural tests of a model's masks."""
