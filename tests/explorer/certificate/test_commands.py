@@ -140,7 +140,7 @@ def test_others_may_go_first_within_the_test_of_a_promise(translator: LoadedMode
 def test_places_are_said_in_words() -> None:
     place = Location("x.attn", 0, 0, 1, 3, left=2)
     assert place_words(place, "en") == "x.attn, head 1, row 2, key 4, 2 PADs on the left"
-    assert place_words(place, "zh") == "x.attn, 第 1 头, 第 2 行, 第 4 个键, 左侧有 2 个 PAD"
+    assert place_words(place, "zh") == "x.attn, 第 1 个头, 第 2 行, 第 4 个键, 左侧有 2 个 PAD"
 
 
 def test_a_model_that_says_no_tokens_is_tested_by_its_stream(

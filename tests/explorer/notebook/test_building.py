@@ -49,7 +49,7 @@ def test_the_exit_status_is_the_verdict(
     assert json.loads(capsys.readouterr().out)["passed"] is (status == 0)
 
 
-@pytest.mark.parametrize(("lang", "words"), [("en", "VIOLATED"), ("zh", "不成立")])
+@pytest.mark.parametrize(("lang", "words"), [("en", "VIOLATED"), ("zh", "违反")])
 def test_the_report_has_both_languages(
     code: str, lang: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
