@@ -8,7 +8,7 @@ text, seven bits in each character.
 import json
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
@@ -83,17 +83,37 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
+READ = frozenset(
+    (
+        *(
+            "family",
+            "vocab_size",
+            "d_model",
+            "n_layers",
+            "n_encoder_layers",
+            "n_heads",
+            "n_kv_heads",
+        ),
+        *("head_dim", "d_ff", "n_ctx", "norm", "norm_placement", "final_norm", "norm_eps"),
+        *("positions", "rope_base", "near_layers", "rope_scaling", "rotary_dim", "ffn", "dropout"),
+        *("attention_dropout", "bias", "qk_norm", "out_norms", "parallel", "score_divisor"),
+        *("score_cap", "logit_cap", "shared_layers", "embed_norm", "tie_embeddings"),
+        *("scale_embeddings", "lm_head", "head_net", "unembed_bias"),
+    )
+)
+"""The fields that the engine honours. A model with any other field set is refused."""
+
+
 def _require_supported(config: ModelConfig, model: Model) -> None:
     scaling = config.rope_scaling
-    lacking = {
-        "lm_head": model.predicts is None,
-        "rope_scaling": scaling is not None and scaling.n_ctx is not None,
-        "near_rope_base": config.near_rope_base is not None,
-        "window": config.window is not None,
-    }
-    for name, is_lacking in lacking.items():
-        if is_lacking:
-            raise InputProblem("live_unsupported", part=f"{name} = {getattr(config, name)}")
+    lacking = {each.name for each in fields(config) if each.name not in READ}
+    lacking = {name for name in lacking if getattr(config, name) != getattr(ModelConfig, name)}
+    if model.predicts is None:
+        lacking.add("lm_head")
+    if scaling is not None and scaling.n_ctx is not None:
+        lacking.add("rope_scaling")
+    for name in sorted(lacking):
+        raise InputProblem("live_unsupported", part=f"{name} = {getattr(config, name)}")
 
 
 def _around(model: Model, stream: Any) -> tuple[list[int], list[int]]:

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.browser
 
 SENTENCE = "There is a cat under the old table in there."
 ROUNDED = 0.03
-"""Bound on the error of a weight after rounding to int8; the largest measured is 0.029 over all
-examples of en-zh (`python -m benchmarks.live`)."""
+"""Bound on the error of a weight after rounding to int8; the largest measured was 0.029, over all
+examples of en-zh."""
 IN_PAGE = """text => {
     const { model, tokenizer, flowOf } = window.headlight;
     const flow = flowOf(model, tokenizer, text);

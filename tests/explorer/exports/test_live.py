@@ -1,0 +1,28 @@
+"""What becomes of a model in the browser: a part that the engine there lacks is named."""
+
+from collections.abc import Callable
+
+import pytest
+
+from explorer.library import LoadedModel
+from explorer.live.weights import described
+from explorer.problems import InputProblem
+
+
+@pytest.mark.parametrize(
+    ("name", "design"),
+    [
+        ("n_experts", {"n_experts": 2}),
+        ("d_embed", {"d_embed": 8, "head_net": True}),
+        ("window", {"window": 4, "near_layers": (0,)}),
+        ("qk_norm_joint", {"qk_norm": True, "qk_norm_joint": True}),
+    ],
+)
+def test_a_part_that_the_browser_cannot_compute_is_named(
+    tiny: Callable[..., LoadedModel], name: str, design: dict[str, object]
+) -> None:
+    loaded = tiny("mine", family="decoder-only", **design)
+    with pytest.raises(InputProblem, match="live_unsupported") as refused:
+        described(loaded)
+    assert refused.value.values["part"].startswith(f"{name} = ")
+    assert described(tiny("plain", family="decoder-only"))["predicts"] == "next"
