@@ -29,6 +29,7 @@ PARTS: list[Visit] = [
     for page in LESSONS
     if page.name not in ("claims", "clinic", "path", "workshop")
     for part in getattr(page.choices, "parts", ("",))
+    if part != "experts"  # no shipped model has any
 ]
 
 
