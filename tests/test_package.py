@@ -296,7 +296,7 @@ def test_one_or_several_texts_in_either_way(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        "models.training.using.translate", lambda model, tokenizer, texts, how: texts
+        "models.training.using.translate", lambda model, tokenizer, texts, how, rules: texts
     )
     assert cli.main(["translate", "--model", "copy", "a", "--text", "b"]) == 0
     assert capsys.readouterr().out == "a\nb\n"

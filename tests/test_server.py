@@ -278,7 +278,7 @@ def test_two_wishes_about_the_address_are_refused(
     started: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["app", "--public", "--server.address", "10.1.2.3"]) == 2
-    assert "--public and --server.address both say" in capsys.readouterr().err
+    assert "--public and --server.address both set" in capsys.readouterr().err
     assert not started
 
 

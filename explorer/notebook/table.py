@@ -42,7 +42,7 @@ def table(what: Any, of: Literal["patterns", "logits"] = "patterns") -> "pd.Data
         return pd.DataFrame(_attribution(what))
     if isinstance(what, Certified):
         return what.dataframe()
-    raise TypeError(f"a {type(what).__name__} has no table")
+    raise TypeError(f"there is no table of {type(what).__name__}")
 
 
 def _logits(traced: Trace) -> Table:

@@ -43,7 +43,7 @@ class Tower(Model):
         super().__init__()
         embed = nn.Embedding(config.vocab_size, config.d_model)
         self.tower = Stack(config, Block, config.n_layers, embed, causal=True)
-        self.complete(config, embed)
+        self.complete(config)
 
     @property
     def last_stack(self) -> Stack:

@@ -68,7 +68,8 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
         raise ValueError("a batch needs at least one sentence")
     ids, valid = padded(rows, loaded.marks.pad)
     with torch.inference_mode():
-        x = outside(stack.embed(ids)) * stack.embed_scale
+        device = next(stack.parameters()).device
+        x = outside(stack.embed(ids.to(device))) * stack.embed_scale
         added = stack.positions.added(positions_of(valid, ids))
         x = x if added is None else x + outside(added)
     shown = tuple(tuple(loaded.str_tokens(as_tokens(row))) for row in ids.tolist())

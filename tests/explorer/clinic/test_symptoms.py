@@ -108,7 +108,7 @@ def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: Load
     traced = trace(translator, "The cat sat.", "猫坐")
     with pytest.raises(ValueError, match="label_view"):
         symptom(translator, traced, BY_ID["label_view"])
-    with pytest.raises(ValueError, match="the model is"):
+    with pytest.raises(ValueError, match="made by 'tiny'"):
         symptom(writer, traced, BY_ID["inverted_causal"])
 
 

@@ -100,7 +100,7 @@ def test_other_tokens_can_be_scored(translator: LoadedModel) -> None:
         np.testing.assert_allclose(deltas[:, :2], usual.token_deltas[name][:, :2], atol=1e-6)
         assert np.abs(deltas[:, 2] - usual.token_deltas[name][:, 2]).max() > 1e-3
     for tokens in ((), (*written, 7)):
-        with pytest.raises(ValueError, match="do not stand"):
+        with pytest.raises(ValueError, match="do not follow"):
             ablate(translator, traced, tokens)
 
 

@@ -65,7 +65,7 @@ def test_a_planted_induction_head_is_found(writer: LoadedModel) -> None:
 def test_what_cannot_be_measured_is_refused(
     writer: LoadedModel, tiny: Callable[..., LoadedModel]
 ) -> None:
-    with pytest.raises(ValueError, match="no sentence"):
+    with pytest.raises(ValueError, match="at least one sentence"):
         head_roles([])
     with pytest.raises(ValueError, match="repeated twice"):
         induction(trace(writer, "the cat ran"))

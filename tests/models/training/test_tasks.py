@@ -28,7 +28,7 @@ def test_pairs_differ_repeat_with_their_seed_and_keep_to_their_sizes() -> None:
 
 
 def test_more_questions_than_there_are_get_refused() -> None:
-    with pytest.raises(ValueError, match="there are 4"):
+    with pytest.raises(ValueError, match="only 4 exist"):
         task_pairs("copy", 3, (2, 2), 2, seed=0)
 
 

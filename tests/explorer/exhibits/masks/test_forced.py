@@ -45,5 +45,5 @@ def test_what_comes_next_is_sorted_and_holds_the_best_of_before(translator: Load
         assert probabilities == sorted(probabilities, reverse=True)
         best = traced.predicted_str_tokens[row]
         assert best.lstrip("·") in [each.token.lstrip("·") for each in candidates]
-    with pytest.raises(ValueError, match="the model is"):
+    with pytest.raises(ValueError, match="made by 'another'"):
         forced(translator, replace(traced, model="another"), ())
