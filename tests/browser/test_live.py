@@ -58,7 +58,10 @@ def off_by(page: Page, name: str, sentence: str) -> float:
     )
 
 
-@pytest.mark.parametrize("name", ["reverse", "masked-en", "stories"])
+SLOW = pytest.param("stories", marks=pytest.mark.sweep)
+
+
+@pytest.mark.parametrize("name", ["reverse", "masked-en", SLOW])
 def test_with_the_original_weights_attention_equals_that_of_torch(
     offline: Page, tmp_path: Path, name: str
 ) -> None:

@@ -60,12 +60,11 @@ def test_the_picture_begins_high_and_no_view_is_long(visitor: Visitor, names: li
         menu.select_option(name, force=True)
         expect(menu).to_have_value(name)
         visitor.settle()
-        visitor.page.wait_for_function(FIRST)
-        top, height = visitor.page.evaluate(FIRST)
+        top, height = visitor.page.wait_for_function(FIRST).json_value()
         low |= {name: top} if top > 300 else {}
         long |= {name: height} if height > 2500 else {}
         visitor.page.set_viewport_size({"width": 390, "height": 844})
-        top, _ = visitor.page.evaluate(FIRST)
+        top, _ = visitor.page.wait_for_function(FIRST).json_value()
         low |= {f"{name} on a phone": top} if top > 600 else {}
         visitor.page.set_viewport_size({"width": 1440, "height": 900})
     assert (low, long) == ({}, {})

@@ -22,7 +22,7 @@ from explorer.problems import InputProblem
 from explorer.ui import controls, session
 from explorer.ui.problem import show_problem
 
-LIST = 220
+LIST = 140
 """Height of the list of sentences in pixels; it scrolls."""
 LISTED = 160
 """Most characters of a text in the list."""
