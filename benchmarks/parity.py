@@ -268,7 +268,7 @@ def main() -> int:
 
 
 def table_in(file: Path) -> list[str]:
-    """The rows that the table of a document has now; those of other models are kept."""
+    """The rows of a document's present table; models that are not compared keep theirs."""
     text = file.read_text(encoding="utf-8").partition("<!-- parity -->")[2]
     return [line for line in text.partition("<!--")[0].splitlines() if line.startswith("| ")][2:]
 

@@ -126,7 +126,7 @@ class Ledger:
             self._constant(bias)
 
     def pick(self, features: slice) -> None:
-        """Keep some of the features: those of one head."""
+        """Keep only these features, for example one head's."""
         self.pieces, self.without, self.whole = (
             each[..., features] for each in (self.pieces, self.without, self.whole)
         )

@@ -82,7 +82,7 @@ def ablate(
 ) -> Ablation:
     """Ablate every head, one at a time, and measure the effect on the log-probability.
 
-    `tokens` are the output tokens to measure (default: those of the Trace). `progress(done, total)`
+    `tokens` are the output tokens to measure; None: the Trace's own. `progress(done, total)`
     is called after every pass. Raises ValueError for another model's Trace and for more tokens
     than positions.
     """
