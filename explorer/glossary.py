@@ -67,9 +67,18 @@ def _places(text: str, lang: str) -> tuple[tuple[int, int, Term], ...]:
 def linked(text: str, lang: str, shown: set[str]) -> str:
     """Markdown whose terms, unless already `shown`, link to the glossary, with the meaning as the
     link's title. Adds these terms to `shown`.
+
+    Between Chinese characters, Markdown knows no "**[" or ")**": the link of a bold term encloses
+    the asterisks, and a term at one end of longer bold text is not linked.
     """
     parts, end = [], 0
     for start, stop, term in _places(text, lang):
+        bold = text[:start].count("**") % 2 == 1
+        ends = text.startswith("**", start - 2), text.startswith("**", stop)
+        if bold and all(ends):
+            start, stop = start - 2, stop + 2
+        elif bold and any(ends):
+            continue
         if term.name not in shown:
             shown.add(term.name)
             link = f'[{text[start:stop]}](glossary?lang={lang} "{term.means}")'

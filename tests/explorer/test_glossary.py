@@ -48,9 +48,19 @@ def test_the_first_use_of_a_term_links_to_its_meaning() -> None:
     assert linked(words, "en", shown) == (
         "Queries, “head”, `key` and key/value [heads](glossary?lang=en "
         '"One attention computation with its own projections. A layer runs several heads in '
-        'parallel."): a **[key](glossary?lang=en "The vector that a query is compared with; a '
-        'column of the attention pattern.")** and a head, another key.'
+        'parallel."): a [**key**](glossary?lang=en "The vector that a query is compared with; a '
+        'column of the attention pattern.") and a head, another key.'
     )
     assert shown == {"query", "head", "key"}
     assert linked("关键：键值缓存", "zh", {"键值缓存"}) == "关键：键值缓存"
     assert not any(mark in term.means for term in (*terms("en"), *terms("zh")) for mark in '"\\')
+
+
+def test_a_bold_term_stays_bold_between_chinese_characters() -> None:
+    """Markdown takes the asterisks of "的**[" there as text; `controls` once showed them."""
+    whole = linked("往上加的**残差流**，以及", "zh", set())
+    assert whole.startswith("往上加的[**残差流**](glossary?")
+    shown: set[str] = set()
+    longer = "加的**残差流向量**"
+    assert linked(longer, "zh", shown) == longer
+    assert not shown, "the next text links it"
