@@ -44,7 +44,7 @@ def test_the_page_shows_the_router_and_what_an_expert_does(
     asked = {"model": "my-mixtral", "text": "We went to the park.", "part": "experts"}
     at = open_page("blocks", **asked)
     assert not at.exception
-    assert "each token goes to 2" in everything(at)
+    assert "Each token goes to 2" in everything(at)
     sent = figure(at)["data"][0]["z"]
     weights = np.frombuffer(base64.b64decode(sent["bdata"]), sent["dtype"]).reshape(-1, 4)
     assert ((weights > 0).sum(1) == 2).all()
