@@ -4,12 +4,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
+from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shown import words_of
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.cell.initial import INITS
@@ -21,11 +23,12 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
 from explorer.exhibits.shared import THEMES, PartChoices, ScreenChoices
-from explorer.pages import PAGES
+from explorer.pages import PAGES, Page
 from explorer.pages.decoding.choices import MOST_NEW
 from explorer.pages.heads.choices import MEASURES
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.shell import LINKS
+from explorer.text import t
 from explorer.ui import controls, session
 from models.hooks import ROLES
 from models.strategies import Beam, Greedy, Sample
@@ -276,3 +279,52 @@ def test_the_address_follows_once_the_words_are_sent(
     at = open_page("masks", edits="causal-off")
     assert order == ["words", "link"]
     assert at.query_params["edits"] == "causal-off"
+
+
+OLD = (
+    "?site=encoder&layer=2&head=1&row=3&measure=entropy&with=writer",
+    "heads?site=decoder&layer=1&head=2&instead=flow&pins=2.1_rollout&scale=log&own_range=1&words=1",
+    "cell?layer=2&head=3&row=1&key=2&stage=2&goal=2&aside=backward&scaling=model&init=gpt2&drop=20",
+    "masks?part=conventions&pads=2&edits=causal-off&rendering=billion&reader=added&picture=scores",
+    "masks?part=fills&way=added&lowered=2",
+    "positions?part=sum&place=2",
+    "positions?part=rotary&base=100&width=64&length=50&dims=2&layout=half",
+    "positions?part=length&change=reverse&shuffle=2&story=2",
+    "blocks?part=residual&norm=batchnorm&depth=24&gamma=110-100-100-100-100-90",
+    "machine?sizes=2-4-8&unfolded=2&further=differences&spot=2",
+    "decoding?part=branches&strategy=beam-4-0.6&fork=7.9&limit=12&sample=sample-0.8-40-0.95-1",
+    "decoding?part=speculation&draft=writer&ahead=2",
+    "causes?part=lens&beside_key=2&side=key&taken=2&word=2&rival=2&alone=1&filmed=1",
+    "patching?part=paths&second=I+like+you.&align=1-2&into=first&what=attn_out&cell=decoder-1-2",
+    "patching?part=flow&written=2&edge_share=2&how=replace",
+    "alignment?part=without&aligner=best&word_row=write&symmetrise=forward&back=zh-en",
+    "circuits?part=composition&behaviour=duplicate&made_of=by-hand&head_map=qk&composed=q",
+    "atlas?part=search&across=alignment&up=entropy&like=cell&painted=1-2&found=2&shortest=4",
+    "certificate?tested=1",
+    "clinic?case=double_shift",
+    "training?part=opened&seeds=2&room=abc&shown=2&moment=20",
+    "workshop?part=sheets&task=softmax&solved=causal&solver=Ann",
+    "claims?claim=mha_count&guess=true&guessed=10",
+    "path?part=sheet&lesson=causal&sheet=causal~look&sheet_title=Masks&solutions=1&learner=Ann",
+    "card?model=writer",
+    "models?model=writer",
+)
+"""Links as the nineteen pages of f3be6ec wrote them, with Heads at the root; and the two others."""
+
+
+def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Page, "render", lambda page, view: session.write_link())
+    for link in OLD:
+        place, _, query = link.partition("?")
+        asked = dict(parse_qsl(query)) | {"lang": "zh", "text": "I like you."}
+        at = AppTest.from_file("../../app.py", default_timeout=60)
+        at._page_hash = calc_hash(place) if place else ""
+        for name, value in asked.items():
+            at.query_params[name] = value
+        at.run()
+        shown = {"": "heads", "models": "shelf"}.get(place, place)
+        assert not at.exception, link
+        assert [title.value for title in at.title] == [t(f"{shown}.title", lang="zh")], link
+        assert {name: at.query_params[name] for name in asked} == asked, link
