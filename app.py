@@ -12,10 +12,17 @@ else:
 
     from explorer.admission import Admission, capacity
     from explorer.guard import Guard, stay_inside
-    from explorer.serving import FromMemory, hand_over_in_batches, lifespan, load_libraries
+    from explorer.serving import (
+        FromMemory,
+        hand_over_in_batches,
+        keep_the_page,
+        lifespan,
+        load_libraries,
+    )
 
     stay_inside()
     hand_over_in_batches()
+    keep_the_page()
     threading.Thread(target=load_libraries, daemon=True).start()
     app = App(
         __file__,

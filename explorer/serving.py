@@ -24,6 +24,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config, file_util
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.caching.ttl_cache import TTLCache
@@ -109,6 +110,23 @@ def hand_over_in_batches() -> None:
 
     AppSession._call_soon_on_event_loop = call_soon  # type: ignore[method-assign]
     Runtime._enqueued_some_message = enqueued  # type: ignore[method-assign]
+
+
+def keep_the_page() -> None:
+    """Rerun a part of a page on the page that is open by the time its request arrives.
+
+    A request names the page that the browser shows. While that is still busy, the server may have
+    gone on to the next page; Streamlit would then return to the earlier one, run nothing of it but
+    that part, and leave the page empty.
+    """
+    usual = AppSession.request_rerun
+
+    def request_rerun(self: AppSession, client_state: ClientState | None) -> None:
+        if client_state and client_state.fragment_id:
+            client_state.page_script_hash = self._client_state.page_script_hash
+        usual(self, client_state)
+
+    AppSession.request_rerun = request_rerun  # type: ignore[method-assign]
 
 
 def load_libraries() -> None:

@@ -11,12 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from browser.app import answers, free_port
 from starlette.types import Message, Receive, Scope, Send
 from streamlit import file_util
+from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.runtime.app_session import AppSession
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer import serving
@@ -115,6 +117,20 @@ def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once() -> None:
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, test()).result()
+
+
+@pytest.mark.parametrize("part", ["", "the part's id"])
+def test_a_late_request_of_a_part_stays_on_the_open_page(
+    part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived: list[str] = []
+    usual = lambda self, state: arrived.append(state.page_script_hash)  # noqa: E731
+    monkeypatch.setattr(AppSession, "request_rerun", usual)
+    serving.keep_the_page()
+    session = SimpleNamespace(_client_state=ClientState(page_script_hash="open"))
+    late = ClientState(page_script_hash="left", fragment_id=part)
+    AppSession.request_rerun(cast(AppSession, session), late)
+    assert arrived == ["open" if part else "left"]
 
 
 def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -> None:
