@@ -93,6 +93,17 @@ GEMMA: Small = {
     "head_dim": 10,
     "query_pre_attn_scalar": 7,
 }
+EXPERTS: Small = {"num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 12}
+MODERN: Small = {
+    **BERT,
+    "local_attention": 6,
+    "layer_types": ["full_attention", "sliding_attention"],
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 500.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 30.0},
+    },
+    **dict.fromkeys(("bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"), 3),
+}
 WINDOW: Small = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
 CAPS: Small = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
 KINDS: Small = {"layer_types": ["sliding_attention", "full_attention"]}
@@ -183,9 +194,13 @@ MODELS: dict[str, tuple[str, Small]] = {
         "MixtralForCausalLM",
         {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2},
     ),
+    "qwen2_moe": (
+        "Qwen2MoeForCausalLM",
+        {**LLAMA, **EXPERTS, "shared_expert_intermediate_size": 20},
+    ),
     "qwen3_moe": (
         "Qwen3MoeForCausalLM",
-        {**LLAMA, "num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 12},
+        {**LLAMA, **EXPERTS},
     ),
     "smollm3": (
         "SmolLM3ForCausalLM",
@@ -240,6 +255,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "electra-wide": ("ElectraForPreTraining", {**BERT, "embedding_size": 24}),
     "albert": ("AlbertForMaskedLM", {**BERT, "embedding_size": 16, "hidden_act": "gelu_new"}),
     "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
+    "modernbert": ("ModernBertForMaskedLM", MODERN),
 }
 
 EXTRA = {"mt5": {"lm_head.weight": (61, 24)}}

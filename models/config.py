@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, no_type_check
 
-from models.feedforward import FEEDFORWARDS, GATED, FeedForwardKind
+from models.feedforward import FEEDFORWARDS, FeedForwardKind
 from models.norms import NORMS, NormKind
 from models.pictures.patches import is_cut
 from models.positions import POSITIONS, PositionKind, Positions, Scaling
@@ -103,6 +103,7 @@ class ModelConfig:
     n_experts: int = 1  # feed-forward networks of a block, d_ff wide each, under a router
     n_active: int = 1  # the experts of each token
     experts_sum: bool = False  # their weights sum to 1
+    d_shared: int | None = None  # hidden units of one more expert, for every token (Qwen2-MoE)
     dropout: float = 0.1
     attention_dropout: float | None = None  # of the attention pattern; None: as dropout
     bias: bool = True
@@ -115,6 +116,7 @@ class ModelConfig:
     logit_cap: float | None = None  # the same for logits
     shared_layers: bool = False  # all blocks of a stack have the same weights (ALBERT)
     embed_norm: bool = False  # a norm on the embeddings, before the first block
+    first_norm: bool = True  # False: no norm at the first block's attention (ModernBERT)
     tie_embeddings: bool = True  # source, target and output share one embedding matrix
     scale_embeddings: bool = True  # times sqrt(d_model), to match the scale of the positions
     lm_head: bool = True  # False: no logits
@@ -133,8 +135,6 @@ class ModelConfig:
         heads = f"n_heads = {self.n_heads}"
         if self.head_dim is None:
             self._require("d_model", lambda v: v % self.n_heads == 0, "multiple", of=heads)
-        if self.head_net and self.ffn in GATED:
-            raise Refusal("gated_head", ffn=self.ffn)
         if self.lm_head and self.width != self.d_model and not self.head_net:
             raise Refusal("narrow_head", width=self.width, d_model=self.d_model)
         self._require("n_active", lambda v: v <= self.n_experts, "at_most", most=self.n_experts)
@@ -170,6 +170,11 @@ class ModelConfig:
     def width(self) -> int:
         """Features of an embedding, and of what positions add to it."""
         return self.d_embed or self.d_model
+
+    @property
+    def ffn_width(self) -> int:
+        """Hidden units of a block, those of all experts together."""
+        return self.n_experts * self.d_ff + (self.d_shared or 0)
 
     @property
     def n_turned(self) -> int:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.hooks import HookPoint
 
-FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu_tanh"]
+FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
@@ -23,7 +23,8 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": nn.functional.silu,
 }
 
-GATED = {"swiglu": "silu", "geglu_tanh": "gelu_tanh"}  # activation of the gate, times w_up(x)
+# The activation of the gate, times w_up(x).
+GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 FEEDFORWARDS = (*ACTIVATIONS, *GATED)
 assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))
 
@@ -70,15 +71,19 @@ class Experts(FeedForward):
 
     With `experts_sum`, the weights of the chosen experts sum to 1. The experts are one wide network
     whose hidden units are multiplied by their expert's weight, 0 if it is not chosen: the same sum
-    as if only the chosen ones ran, at the price of computing all.
+    as if only the chosen ones ran, at the price of computing all. With `d_shared`, one more expert
+    is for every token, weighted by a gate of its own (Qwen2-MoE).
     """
 
     def __init__(self, config: Any) -> None:
-        width = config.n_experts * config.d_ff
-        super().__init__(config.d_model, width, config.ffn, config.dropout, config.bias)
+        sizes = config.d_model, config.ffn_width
+        super().__init__(*sizes, config.ffn, config.dropout, config.bias)
         self.router = nn.Linear(config.d_model, config.n_experts, bias=False)
         self.n_active, self.sums, self.d_ff = config.n_active, config.experts_sum, config.d_ff
-        self.hook_router = HookPoint()  # [batch, pos, expert], 0 for experts not chosen
+        if config.d_shared:
+            self.shared_gate = nn.Linear(config.d_model, 1, bias=False)
+        # [batch, pos, expert], 0 for experts not chosen; a shared expert is the last one.
+        self.hook_router = HookPoint()
 
     def routed(self, post: Tensor, x: Tensor) -> Tensor:
         shares = self.router(x).softmax(-1, dtype=torch.float32)
@@ -86,4 +91,9 @@ class Experts(FeedForward):
         if self.sums:
             chosen = chosen / chosen.sum(-1, keepdim=True)
         weights = torch.zeros_like(shares).scatter(-1, experts, chosen).to(post.dtype)
-        return post * self.hook_router(weights).repeat_interleave(self.d_ff, dim=-1)
+        sizes = [self.d_ff] * weights.shape[-1]
+        if hasattr(self, "shared_gate"):
+            weights = torch.cat((weights, self.shared_gate(x).sigmoid()), -1)
+            sizes.append(post.shape[-1] - sum(sizes))
+        repeats = torch.tensor(sizes, device=post.device)
+        return post * self.hook_router(weights).repeat_interleave(repeats, dim=-1)

@@ -19,7 +19,7 @@ from models.attention import capped
 from models.blocks import Block, DecoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
-from models.feedforward import ACTIVATIONS
+from models.feedforward import ACTIVATIONS, GATED
 from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
 from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask, window_mask
@@ -52,6 +52,8 @@ class Stack(nn.Module):
         self.still_layers = config.still_layers or ()
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
+        if not config.first_norm:
+            self.blocks[0].attn_norm = nn.Identity()
         norm = partial(NORMS[config.norm], eps=config.norm_eps)
         self.embed_norm = norm(config.width) if config.embed_norm else nn.Identity()
         widened = config.d_embed is not None
@@ -281,7 +283,7 @@ class HeadNet(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.linear = nn.Linear(config.d_model, config.width)
-        self.activation = ACTIVATIONS[config.ffn]
+        self.activation = ACTIVATIONS[GATED.get(config.ffn, config.ffn)]
         self.norm = NORMS[config.norm](config.width, config.norm_eps)
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos width"]:

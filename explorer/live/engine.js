@@ -261,7 +261,7 @@ export function modelOf(config, weights, blind = false) {
   /** The logits of the rows of a stack's output. */
   function logits(x) {
     let h = x;
-    if (config.head_net) h = normed(map(h, "head.linear").map(ACTIVATIONS[config.ffn]), "head.norm");
+    if (config.head_net) h = normed(map(h, "head.linear").map(ACTIVATIONS[config.gate ?? config.ffn]), "head.norm");
     const y = map(h, "unembed");
     return config.logit_cap === null ? y : y.map((value) => capped(value, config.logit_cap));
   }

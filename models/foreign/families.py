@@ -7,7 +7,17 @@ from models.foreign.alibi import bloom, mpt
 from models.foreign.bert import albert, bert, distilbert, electra, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
 from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj
-from models.foreign.llama import llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, smollm3
+from models.foreign.llama import (
+    llama,
+    mistral,
+    mixtral,
+    qwen2,
+    qwen2_moe,
+    qwen3,
+    qwen3_moe,
+    smollm3,
+)
+from models.foreign.modernbert import modernbert
 from models.foreign.neox import neox
 from models.foreign.opt import opt
 from models.foreign.plan import Keys, Plan
@@ -36,6 +46,7 @@ FAMILIES: dict[str, Family] = {
     "mistral": Family("Mistral", mistral),
     "mixtral": Family("Mixtral", mixtral),
     "qwen2": Family("Qwen2", qwen2),
+    "qwen2_moe": Family("Qwen2-MoE", qwen2_moe),
     "qwen3": Family("Qwen3", qwen3),
     "qwen3_moe": Family("Qwen3-MoE", qwen3_moe),
     "smollm3": Family("SmolLM3", smollm3),
@@ -71,4 +82,7 @@ FAMILIES: dict[str, Family] = {
     "electra": Family("ELECTRA", electra, ("electra.",)),
     "albert": Family("ALBERT", albert, ("albert.",)),
     "distilbert": Family("DistilBERT", distilbert, ("distilbert.",)),
+    "modernbert": Family("ModernBERT", modernbert),
 }
+DISENTANGLED = ("deberta", "deberta-v2")
+"""Families whose scores compare words with relative positions, in sums that this library lacks."""

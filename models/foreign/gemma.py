@@ -9,7 +9,7 @@ from models.foreign.folds import as_is, in_turn, plus_one
 from models.foreign.llama import near_layers, window
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, blocks, weight
-from models.foreign.rotation import TABLES, Turning, turning
+from models.foreign.rotation import TABLES, turning, two_turnings
 from models.refusals import Refusal
 
 NORMS = {
@@ -81,7 +81,8 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     head = output(keys, keys.flag("tie_word_embeddings", True))
     n_layers, d_head = keys.layers("num_hidden_layers"), keys.size("head_dim", 256)
     usual = [layer for layer in range(n_layers) if (layer + 1) % full_every]
-    turn, near = _turning(keys, d_head, "qk_norm" in more)
+    two = "qk_norm" in more
+    turn, near = two_turnings(keys, d_head, 1e6) if two else (turning(keys, d_head), None)
     n_heads = keys.size("num_attention_heads")
     scalar = keys.number("query_pre_attn_scalar", 256.0)
     between: dict[str, Any] = {
@@ -131,15 +132,3 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
             rows.append(weight(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}"))
     return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))
-
-
-def _turning(keys: Keys, d_head: int, has_two: bool) -> tuple[Turning, float | None]:
-    """The rotation, and the RoPE base of the layers with a window, if it differs."""
-    if not has_two:
-        return turning(keys, d_head), None
-    near = turning(keys, d_head, bases=("rope_local_base_freq",), layers="sliding_attention")
-    full = turning(keys, d_head, base=1e6, layers="full_attention")
-    if near != Turning(near.base, full.n_turned) or full.size != 1:
-        said = keys.values.get("rope_parameters")
-        raise Refusal("rope_near", name="rope_parameters", value=repr(said))
-    return full, near.base

@@ -1,4 +1,4 @@
-"""Llama and models like it: Mistral, Mixtral, SmolLM, TinyLlama, Qwen2, Qwen3 (also with experts).
+"""Llama and models like it: Mistral, Mixtral, SmolLM, TinyLlama, Qwen2, Qwen3, also with experts.
 
 Touvron et al. 2023 (Llama); Jiang et al. 2023, 2024 (Mistral, Mixtral); Qwen team 2024 and 2025.
 """
@@ -49,18 +49,31 @@ def mixtral(keys: Keys) -> Plan:
     return like_llama(keys, style=style, window=window(keys), **many)
 
 
+def qwen2_moe(keys: Keys) -> Plan:
+    """Qwen2 with experts in every layer, and one more that every token takes."""
+    keys.only("use_sliding_window", False)
+    biased = tuple("qkv") if keys.flag("qkv_bias", True) else ()
+    shared = keys.size("shared_expert_intermediate_size", 5632)
+    return like_llama(keys, biased, d_shared=shared, **_experts_of(keys, 60, 4, 1408))
+
+
 def qwen3_moe(keys: Keys) -> Plan:
     """Qwen3 with experts in every layer."""
+    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    many = _experts_of(keys, 128, 8, 768)
+    return like_llama(keys, biased, qk_norm=True, d_head=width(keys), **_upper_window(keys), **many)
+
+
+def _experts_of(keys: Keys, n: int, active: int, d_ff: int) -> dict[str, Any]:
+    """Qwen's experts, with the family's defaults."""
     keys.only("decoder_sparse_step", 1)
     keys.only("mlp_only_layers", [], None)
-    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
-    many: dict[str, Any] = {
-        "n_experts": keys.size("num_experts", keys.size("num_local_experts", 128)),
-        "n_active": keys.size("num_experts_per_tok", 8),
+    return {
+        "n_experts": keys.size("num_experts", keys.size("num_local_experts", n)),
+        "n_active": keys.size("num_experts_per_tok", active),
         "experts_sum": keys.flag("norm_topk_prob", False),
-        "d_ff": keys.size("moe_intermediate_size", 768),
+        "d_ff": keys.size("moe_intermediate_size", d_ff),
     }
-    return like_llama(keys, biased, qk_norm=True, d_head=width(keys), **_upper_window(keys), **many)
 
 
 def smollm3(keys: Keys) -> Plan:
@@ -258,9 +271,18 @@ def _experts(config: ModelConfig, style: Style, ours: str, theirs: str) -> Itera
     """The router, and the matrices of all experts side by side."""
     yield weight(f"{ours}.router", f"{theirs}.gate")
     for mine, its in style.net.items():
-        names = (f"{theirs}.experts.{n}.{its}.weight" for n in range(config.n_experts))
+        names = [f"{theirs}.experts.{n}.{its}.weight" for n in range(config.n_experts)]
+        names += [f"{theirs}.shared_expert.{its}.weight"] if config.d_shared else []
         fold = side_by_side(1 if mine == "w_down" else 0)
         yield Row(f"{ours}.{mine}.weight", tuple(names), fold)
+        if config.bias:  # of attention; experts have none
+            yield Row(
+                f"{ours}.{mine}.bias",
+                (),
+                zeros(config.d_model if mine == "w_down" else config.ffn_width),
+            )
+    if config.d_shared:
+        yield weight(f"{ours}.shared_gate", f"{theirs}.shared_expert_gate")
 
 
 def _linear(

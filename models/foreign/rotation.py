@@ -115,6 +115,26 @@ def turning(
     return Turning(base, n_turned, Scaling(tuple(divisors.tolist())), size)
 
 
+def two_turnings(
+    keys: Keys,
+    d_head: int,
+    base: float,
+    far: str = "rope_theta",
+    near: str = "rope_local_base_freq",
+) -> tuple[Turning, float]:
+    """The rotation, and the base of the layers with a window (Gemma 3, ModernBERT).
+
+    `far` and `near` are the keys of both bases outside `rope_parameters`, `base` the first one's
+    default. Raises ValueError if the layers with a window scale their angles.
+    """
+    local = turning(keys, d_head, bases=(near,), layers="sliding_attention")
+    full = turning(keys, d_head, base=base, bases=(far,), layers="full_attention")
+    if local != Turning(local.base, full.n_turned) or full.size != 1:
+        said = keys.values.get("rope_parameters")
+        raise Refusal("rope_near", name="rope_parameters", value=repr(said))
+    return full, local.base
+
+
 def same_angles(stored: Tensor, config: ModelConfig) -> bool:
     """Whether stored angles [pair] are those of a config, before or after scaling.
 

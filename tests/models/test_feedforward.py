@@ -60,7 +60,9 @@ def test_a_plain_net_is_down_activation_up(kind, function, scatter):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize(("kind", "name"), [("swiglu", "silu"), ("geglu_tanh", "gelu_tanh")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("swiglu", "silu"), ("geglu", "gelu"), ("geglu_tanh", "gelu_tanh")]
+)
 def test_a_gated_net_gates_with_its_activation(kind, name, bias, scatter):
     ffn = net(kind, scatter, bias=bias)
     x = torch.randn(2, 3, D_MODEL).double()

@@ -115,7 +115,7 @@ def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
     cross = 0
     if config.reads_source:
         cross = new * 2 * d * d_q + 2 * new * n_src * d_q + (0 if past else 2 * n_src * d * d_kv)
-    feed_forward = new * (3 if config.ffn in GATED else 2) * d * config.d_ff * config.n_experts
+    feed_forward = new * (3 if config.ffn in GATED else 2) * d * config.ffn_width
     feed_forward += new * d * config.n_experts if config.n_experts > 1 else 0  # the router
     return config.n_layers * (own + cross + feed_forward) + new * d * config.vocab_size
 

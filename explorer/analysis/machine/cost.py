@@ -86,7 +86,7 @@ def cost(
         raise ValueError(f"length is {length}: at least one token")
     d, kv = config.d_model, config.kv_heads * config.d_head
     attention = 2 * d * d + 2 * d * kv  # W_Q and W_O, W_K and W_V
-    nets = (3 if config.ffn in GATED else 2) * d * config.d_ff * config.n_experts
+    nets = (3 if config.ffn in GATED else 2) * d * config.ffn_width
     nets += d * config.n_experts if config.n_experts > 1 else 0  # the router
     encoder = config.encoder_layers if config.reads_source else 0
     cross = config.n_layers if config.reads_source else 0

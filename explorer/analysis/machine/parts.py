@@ -136,6 +136,8 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
             # A norm does not change the shape of its input.
             norm = Station("norm", function.shape, (), _new_parameters(model, path, counted))
             parts = _residual(loaded.config.norm_placement, function, norm)
+            if isinstance(model.get_submodule(path), nn.Identity):
+                parts = function, Station("add", function.shape, skips=1)
             if loaded.config.out_norms and not path.endswith("cross_attn_norm"):
                 outer = _new_parameters(model, path.replace("_norm", "_out_norm"), counted)
                 added = replace(parts[-1], skips=parts[-1].skips + 1)

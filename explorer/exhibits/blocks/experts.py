@@ -76,6 +76,8 @@ def show(found: Routed | None, view: View) -> Iterator[b.Block]:
     off = [at for at in view.chosen("experts_off", BlocksChoices) if at < n]
     yield b.Sentence("experts", _said(view, found, off))
     layers = range(view.trace.stacks[-1].n_layers)
+    names = [str(at + 1) for at in range(view.loaded.config.n_experts)]
+    names += [view.t("blocks.shared_expert")] * (n - len(names))
     yield b.Row(
         (
             pick_number(view, "blocks.layer", "place.layer", layers, found.layer, _layer),
@@ -84,21 +86,27 @@ def show(found: Routed | None, view: View) -> Iterator[b.Block]:
                 view.t("blocks.experts_off"),
                 range(n),
                 off,
-                lambda at: str(at + 1),
+                names.__getitem__,
                 lambda chosen: b.choose(experts_off=tuple(sorted(chosen))),
                 n,
             ),
         )
     )
     titles: dict[str, Any] = {"title": view.t("blocks.router"), "x_title": view.t("blocks.expert")}
-    draw = partial(routes, found.weights, tokens, **titles, y_title=view.stream("tgt"))
+    draw = partial(routes, found.weights, tokens, names, **titles, y_title=view.stream("tgt"))
     yield b.Chart("blocks.experts", draw, view.t("blocks.router"))
-    formula = r"\mathrm{FFN}(x) = \sum_{e \in E_k(x)} g_e(x)\,\mathrm{FFN}_e(x)"
-    yield b.Formula((formula, r"g(x) = \mathrm{softmax}(W_r x)"), view.t("blocks.experts_formula"))
+    formula, words = (
+        r"\mathrm{FFN}(x) = \sum_{e \in E_k(x)} g_e(x)\,\mathrm{FFN}_e(x)",
+        "blocks.experts_formula",
+    )
+    if view.loaded.config.d_shared:
+        formula += r" + \sigma(w_s^\top x)\,\mathrm{FFN}_s(x)"
+        words = "blocks.shared_formula"
+    yield b.Formula((formula, r"g(x) = \mathrm{softmax}(W_r x)"), view.t(words))
     path = view.trace.stacks[-1].path("blocks", found.layer, "ffn")
     yield b.Code((view.loaded.model.get_submodule(path), compute))
     named = {
-        f"{view.t('blocks.expert')} {at + 1}": found.weights[:, at].tolist() for at in range(n)
+        f"{view.t('blocks.expert')} {names[at]}": found.weights[:, at].tolist() for at in range(n)
     }
     yield b.Numbers(lambda: {view.t("place.query"): list(tokens), **named})
 
@@ -114,7 +122,7 @@ def _said(view: View, found: Routed, off: list[int]) -> str:
         first, then = (saying.quoted(view, each) for each in view.loaded.str_tokens(tops))
         was, now = percent(float(found.before[tops[0]])), percent(float(found.after[tops[1]]))
         return view.t("blocks.read_off", first=first, then=then, was=was, now=now)
-    real = found.weights[view.trace.tgt_valid]
+    real = found.weights[view.trace.tgt_valid, : view.loaded.config.n_experts]
     sent = (real > 0).sum(0)
     most = int(sent.argmax())
     words = {"expert": most + 1, "n": int(sent[most]), "count": len(real)}

@@ -77,12 +77,13 @@ def _formula(kind: FeedForwardKind, biased: Container[str]) -> str:
         "gelu_tanh": r"\mathrm{GELU}_{\tanh}",
         "silu": r"\mathrm{SiLU}",
         "swiglu": r"\mathrm{SiLU}",
+        "geglu": r"\mathrm{GELU}",
         "geglu_tanh": r"\mathrm{GELU}_{\tanh}",
     }[kind]
     if kind in GATED:
         up = rf"\left({up}\right)" if "w_up" in biased else up
         gated = rf"\left({activation}({linear('gate', 'x')}) \odot {up}\right)"
-        name = {"swiglu": "SwiGLU", "geglu_tanh": "GEGLU"}[kind]
+        name = "SwiGLU" if kind == "swiglu" else "GEGLU"
         return rf"\mathrm{{{name}}}(x) = {linear('down', gated)}"
     return rf"\mathrm{{FFN}}(x) = {linear('down', rf'{activation}({up})')}"
 

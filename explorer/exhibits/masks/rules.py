@@ -63,7 +63,8 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Iterator[Block]:
     own = [window for window in windows if window is not None]
     if own:
         sizes_of_it = {"layers": len(own), "all": len(windows), "before": f"{own[0] - 1:,}"}
-        yield Note(view.t("masks.own_window", **sizes_of_it))
+        key = "masks.own_window" if view.loaded.config.is_causal else "masks.own_window_both"
+        yield Note(view.t(key, **sizes_of_it))
     longest = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens), *sizes.values(), 2)
     for part in SIZE_PARTS:
         if _concerns(view, part):

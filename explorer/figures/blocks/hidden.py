@@ -22,7 +22,7 @@ from explorer.figures.theme import Stream, colorscale, escape, palette
 
 def units(
     values: Floats,
-    numbers: NDArray[np.integer],
+    numbers: Sequence[object] | NDArray[np.integer],
     tokens: Sequence[str],
     *,
     title: str,
@@ -68,18 +68,18 @@ def units(
 def routes(
     weights: Floats,
     tokens: Sequence[str],
+    names: Sequence[str],
     *,
     title: str,
     x_title: str,
     y_title: str,
     dark: bool = False,
 ) -> Figure:
-    """The router's weights [pos, expert], 0 to 1; experts are counted from 1."""
-    numbers = np.arange(1, weights.shape[1] + 1)
+    """The router's weights [pos, expert], 0 to 1, and the names of the experts."""
     titles = {"title": title, "x_title": x_title, "y_title": y_title}
-    figure = units(weights, numbers, tokens, **titles, stream="tgt", dark=dark)
+    figure = units(weights, names, tokens, **titles, stream="tgt", dark=dark)
     bar = colorbar(palette(dark), title, tickvals=[0, 0.5, 1], ticktext=["0 %", "50 %", "100 %"])
     scale = colorscale(palette(dark).attention)
     figure["data"][0] |= {"zmin": 0, "zmax": 1, "colorscale": scale, "colorbar": bar}
-    figure["layout"]["xaxis"] |= {"showticklabels": True, "nticks": len(numbers)}
+    figure["layout"]["xaxis"] |= {"showticklabels": True, "nticks": len(names)}
     return figure

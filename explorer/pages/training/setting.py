@@ -37,6 +37,7 @@ NAMES = {
     "gelu_tanh": "GELU (tanh)",
     "silu": "SiLU",
     "swiglu": "SwiGLU",
+    "geglu": "GEGLU",
     "geglu_tanh": "GEGLU (tanh)",
     "sqrt": "√d_head",
     "d_head": "d_head",

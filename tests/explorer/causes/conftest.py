@@ -27,7 +27,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "gemma": WRITER
     | {"norm": "rmsnorm", "positions": "rotary", "out_norms": True, "near_layers": (0,)}
     | {"near_rope_base": 100.0, "window": 3, "score_divisor": 3.0},
-    "capped": WRITER | {"score_cap": 1.0, "logit_cap": 2.0},
+    "capped": WRITER | {"score_cap": 1.0, "logit_cap": 2.0, "first_norm": False},
     "saturated": WRITER | {"score_cap": 0.01},  # no score tells what was capped
     "parallel": WRITER | {"parallel": True},
     "bert": READER | {"head_net": True, "embed_norm": True, "ffn": "gelu", "unembed_bias": True},

@@ -50,6 +50,7 @@ def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator: LoadedMod
         {"positions": "t5"},
         {"family": "decoder-only", "final_norm": True, "n_kv_heads": 1, "ffn": "swiglu"},
         {"family": "encoder-only", "embed_norm": True, "head_net": True, "tie_embeddings": True},
+        {"family": "encoder-only", "norm_placement": "pre", "ffn": "geglu", "first_norm": False},
     ],
 )
 def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes: dict[str, object]) -> None:
