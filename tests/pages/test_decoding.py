@@ -31,7 +31,7 @@ def test_the_other_of_greedy_and_beam_stands_beside_the_film(open_page: Open, te
         said = everything(open_page("decoding", text=text, strategy=strategy))
         key = "same" if greedy.tokens == beam.tokens else "part"
         named = t(f"decoding.{name}", lang="en")
-        assert f"{named} search {'generates the same' if key == 'same' else 'parts at'}" in said
+        assert f"{named} search {'generates the same' if key == 'same' else 'diverges at'}" in said
         assert key == "same" or fixed(other.logprob) in said
 
 
