@@ -57,6 +57,7 @@ PIECES = {
     *(f"circuits.off_{name}" for name in ("one", "many", "most")),
     *(f"circuits.curve_{name}" for name in ("first", "others", "even")),
     *(f"circuits.alt_{name}" for name in ("copies", "finds", "fails")),
+    *(f"circuits.{name}" for name in ("even", "guessing", "no_output", "head_net", "no_series")),
     *(f"circuits.{name}" for name in ("part", "later", "earlier")),
     *(f"alignment.{about}_{row}" for about in ("at", "row") for row in ROWS),
     *(

@@ -1,6 +1,7 @@
 """The Circuits page: what it says of the model built by hand and of others, its link, bad input."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 from shown import Open, everything, link, reading
@@ -9,6 +10,7 @@ from explorer import library
 from explorer.pages.circuits import roles
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.text import t
+from models.foreign.finding import VARIABLE
 
 FAMILIES = ("en-zh", "reader", "headless")
 
@@ -63,12 +65,14 @@ def test_a_text_of_one_token_has_nothing_to_foresee(open_page: Open) -> None:
     assert not at.exception
 
 
-def test_a_model_without_an_output_is_the_reason_that_successors_cannot_be_found(
-    open_page: Open,
+@pytest.mark.parametrize(("model", "why"), [("headless", "no_output"), ("my-bert", "head_net")])
+def test_why_successors_cannot_be_found_is_what_the_model_has(
+    open_page: Open, own: Path, monkeypatch: pytest.MonkeyPatch, model: str, why: str
 ) -> None:
-    words = everything(open_page("circuits", model="headless"))
-    assert t("circuits.no_output", lang="en") in words
-    assert t("circuits.no_series", lang="en") not in words
+    monkeypatch.setenv(VARIABLE, str(own))
+    words = everything(open_page("circuits", model=model))
+    reasons = ("no_output", "head_net", "no_series")
+    assert [each for each in reasons if t(f"circuits.{each}", lang="en") in words] == [why]
 
 
 SHELF = library.CHECKPOINTS
@@ -86,7 +90,7 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
     assert "depends on" not in words.replace(t("circuits.second_none", lang="en", rate="5.0 %"), "")
     assert "**2 · layer" in words
     assert "does not find" in words
-    assert "So it can supply" not in words
+    assert "it can pass on" not in words
 
 
 @pytest.mark.parametrize(

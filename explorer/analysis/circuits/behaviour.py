@@ -33,9 +33,9 @@ from models.rows import Rows
 Behaviour = Literal["induction", "previous", "duplicate", "first", "successor"]
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 Heads = Float[np.ndarray, "layer head"]
-CLEAR, SLIGHT = 0.4, 2.0
-"""A head clearly has a type from this share on; slightly, from this multiple of the uniform
-baseline (or of guessing). Either way, its score must be above chance.
+CLEAR, TIMES = 0.4, 2.0
+"""A head above chance has a type slightly; clearly, from this share and from this multiple of the
+uniform baseline (or of guessing) on.
 """
 Strength = Literal["clear", "slight", "none", "untested"]
 
@@ -81,9 +81,9 @@ def strength(
     behaviour: Behaviour, score: float, even: float, chance: Chance
 ) -> Literal["clear", "slight", "none"]:
     """Whether a head with this score, selected as the best of several, deserves the name."""
-    if not chance.beaten(behaviour, score) or score < SLIGHT * even:
+    if not chance.beaten(behaviour, score):
         return "none"
-    return "clear" if score >= CLEAR else "slight"
+    return "clear" if score >= max(CLEAR, TIMES * even) else "slight"
 
 
 def behaviour(loaded: LoadedModel, edits: Edits = NO_EDITS) -> Looked:

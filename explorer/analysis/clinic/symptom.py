@@ -1,7 +1,7 @@
 """The effect of a bug injected into the user's model, for the user's sentence: before and after."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -45,13 +45,13 @@ class Symptom:
     """The effect of a bug on one run. `before` is the model without it, `after` the model with it.
 
     `logprobs` are of the generated tokens under teacher forcing, natural log; `tokens` are these
-    tokens. `output` is the free-running output (greedy), and `words` both outputs as one sequence,
-    as returned by `token_diff`. `patterns_after[site]` is [head, query, key]. `moved` is the change
-    of the last block's output relative to its size (both root mean squares over all real tokens):
-    the only measure for a model without logits. NaN stays NaN: a bug may turn every number into
-    NaN, and `output_after` is then "". `left` is the number of left PADs on every row, and
-    `by_left` the loss of both for several such numbers; 0 and empty if the bug needs none, or if
-    the model has no room for any.
+    tokens. A bug of cached decoding is measured in cached steps of one token, others in one pass.
+    `output` is the free-running output (greedy, at most `MAX_NEW_TOKENS`), and `words` both outputs
+    as one sequence, as returned by `token_diff`. `moved` is the change of the last block's output
+    relative to its size (both root mean squares over all real tokens): the only measure for a model
+    without logits. NaN stays NaN: a bug may turn every number into NaN, and `output_after` is then
+    "". `left` is the number of left PADs on every row, and `by_left` the loss of both for several
+    such numbers; 0 and empty if the bug needs none, or if the model has no room for any.
     """
 
     tokens: tuple[str, ...]
@@ -62,7 +62,6 @@ class Symptom:
     output_after: str
     words: tuple[tuple[str, Status], ...]
     moved: float
-    patterns_after: dict[str, np.ndarray] = field(repr=False)
     left: int = 0
     by_left: tuple["Padded", ...] = ()
 
@@ -111,9 +110,8 @@ def symptom(
     logprobs: list[np.ndarray] = []
     outputs: list[list[int]] = []
     streams: list[np.ndarray] = []
-    patterns: dict[str, np.ndarray] = {}
     for plant in (None, pitfall.plant):
-        logits, stream, patterns = _forced(loaded, rows, plant, left)
+        logits, stream = _forced(loaded, rows, plant, left, pitfall.cached)
         streams.append(stream[: int(traced.tgt_valid.sum())])
         logprobs.append(token_logprobs(logits, written))
         before = 0 if plant is None else MAX_NEW_TOKENS
@@ -128,7 +126,6 @@ def symptom(
         output_after=loaded.tokenizer.decode(outputs[1]),
         words=token_diff(*shown),
         moved=float(np.linalg.norm(streams[1] - streams[0]) / np.linalg.norm(streams[0])),
-        patterns_after=patterns,
         left=left,
         by_left=_by_left(loaded, traced, pitfall) if left else (),
     )
@@ -176,16 +173,21 @@ def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
 
 
 def _forced(
-    loaded: LoadedModel, rows: Rows, plant: Plant | None, left: int
-) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """One teacher-forced pass over these rows: logits [tgt, vocab] and the last block's output
-    [tgt, d_model], both without the left padding, and patterns including it.
+    loaded: LoadedModel, rows: Rows, plant: Plant | None, left: int, cached: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits [tgt, vocab] and the last block's output [tgt, d_model] under teacher forcing, both
+    without the left padding: in one pass or, with a cache, one token after the other.
     """
-    final = loaded.model.stacks()[-1].hook("resid_final")
-    hooks = {site.hook("pattern"): site.name for site in loaded.sites}
-    seen = run(loaded.model, rows, {LOGITS, final, *hooks}, _edits(loaded, plant, rows))
-    patterns = {site: seen[hook][-1].numpy() for hook, site in hooks.items()}
-    return seen[LOGITS][-1, left:].numpy(), seen[final][-1, left:].double().numpy(), patterns
+    final, valid = loaded.model.stacks()[-1].hook("resid_final"), rows.valid("tgt")
+    cache, edits = KVCache(loaded.config.n_layers), _edits(loaded, plant, rows)
+    seen = []
+    for stop in range(1, rows.tgt.shape[1] + 1) if cached else (rows.tgt.shape[1],):
+        new = replace(rows, tgt=rows.tgt[:, cache.length : stop], tgt_valid=valid[:, :stop])
+        seen.append(run(loaded.model, new, {LOGITS, final}, edits, cache if cached else None))
+    logits, stream = (
+        torch.cat([each[name][-1] for each in seen])[left:] for name in (LOGITS, final)
+    )
+    return logits.numpy(), stream.double().numpy()
 
 
 def _output(

@@ -115,8 +115,7 @@ def by_behaviour(view: View) -> None:
         notes.append(view.t("circuits.chance_note", copies=COPIES, rate=percent(RATE)))
     st.caption(" ".join(notes))
     if "successor" not in found.scores:
-        silent = view.trace.predicts is None
-        st.caption(view.t("circuits.no_output" if silent else "circuits.no_series"))
+        st.caption(view.t(f"circuits.{_no_successors(view)}"))
     controls.small_print(
         view,
         "circuits",
@@ -127,6 +126,12 @@ def by_behaviour(view: View) -> None:
         code=_code(found, chance),
         numbers=lambda: _numbers(view, found, names),
     )
+
+
+def _no_successors(view: View) -> str:
+    """Why `successors` measured nothing."""
+    config = view.loaded.config
+    return "no_output" if not config.lm_head else "head_net" if config.head_net else "no_series"
 
 
 def _ask(view: View) -> None:
@@ -166,9 +171,10 @@ def _map(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) -> Non
     st.caption(view.t("circuits.map_title", name=view.t(f"circuits.behaviours.{name}")))
     values = found.scores[name]
     top = max(float(values.max()), found.even[name], 0.05)
+    baseline = "guessing" if name == "successor" else "even"
     figure = scores(
         [values],
-        [view.t("circuits.even", even=percent(found.even[name]))],
+        [view.t(f"circuits.{baseline}", even=percent(found.even[name]))],
         top=round(top, 2),
         selected=(0, *at),
         dark=view.dark,

@@ -14,6 +14,7 @@ from explorer.analysis.circuits.behaviour import (
     behaviour,
     looked,
     places_of,
+    strength,
     successors,
 )
 from explorer.analysis.circuits.by_hand import LETTERS, by_hand
@@ -59,6 +60,10 @@ def test_each_behaviour_is_found_at_the_head_that_has_it(built: LoadedModel, fou
     for name in ("duplicate", "first", "successor"):
         assert found.strength(name, drawn) == "none"
     assert found.strength("induction", None) == "untested"
+    # In a short text the uniform baseline is high: twice as much may be more than everything.
+    assert strength("previous", 0.99, 0.6, drawn) == "slight"
+    assert strength("previous", 0.5, 0.2, drawn) == "clear"
+    assert strength("previous", 0.3, 0.1, drawn) == "slight"
     assert found.clearest(drawn) == found.clearest(None) == "induction"
     higher = replace(drawn, best={**drawn.best, "induction": np.array([1.0])})
     assert found.clearest(higher) == "previous"
@@ -319,8 +324,6 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(
         found = behaviour(other)
         chance = by_chance(other, lambda copy: behaviour(copy).scores)
         alarms.update(name for name in found.scores if found.strength(name, chance) != "none")
-        above = [name for name in found.scores if chance.beaten(name, found.scores[name].max())]
-        alarms.update(f"{name}, however small" for name in above)
         alarms["depends"] += circuit(other, found, chance=chance).depends
         drawn = composition(other)
         alarms.update(f"composed {way}" for way in WAYS if drawn.stands_out(way))

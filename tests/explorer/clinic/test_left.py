@@ -67,9 +67,7 @@ def test_pads_that_are_seen_change_every_kind_of_model(tiny: Tiny, positions: st
     traced = trace(loaded, "The cat sat.", "")
     found = symptom(loaded, traced, BY_ID["mask_replaced"])
     assert found.changed
-    (pattern,) = [found.patterns_after[s.name] for s in loaded.sites if s.layer == 0]
-    on_pads = pattern[:, found.left :, : found.left].sum(-1)
-    assert on_pads.mean() > 0.1
+    assert found.moved > 0.01
     plain = symptom(loaded, traced, BY_ID["left_positions"])
     assert plain.changed == (positions == "sinusoidal")
 

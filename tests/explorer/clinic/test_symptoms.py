@@ -9,10 +9,10 @@ from faults import BY_ID
 
 from explorer.analysis.clinic import PITFALLS, symptom
 from explorer.library import LoadedModel
-from explorer.runs.rerun import rows_of
+from explorer.runs.rerun import rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
 from explorer.runs.trace import trace
-from models.hooks import NO_EDITS
+from models.hooks import LOGITS, NO_EDITS
 
 
 def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
@@ -20,19 +20,28 @@ def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
     found = symptom(translator, traced, BY_ID["inverted_causal"])
     assert len(found.logprobs_before) == len(found.logprobs_after) > 0
     assert found.loss_before != found.loss_after
-    pattern = found.patterns_after["decoder.blocks.0.attn"]
-    future = np.triu(np.ones(pattern.shape[1:], dtype=bool), 1)
-    np.testing.assert_allclose((pattern * future).sum(-1)[:, :-1], 1.0, atol=1e-6)
+    rows = rows_of(traced)
+    hook, planted = "decoder.blocks.0.attn.hook_pattern", BY_ID["inverted_causal"].plant
+    assert planted is not None
+    seen = run(translator.model, rows, {hook, LOGITS}, planted(translator.model, rows))
+    np.testing.assert_allclose(seen[hook].triu(1).sum(-1)[:, :, :-1], 1.0, atol=1e-6)
+    expected = token_logprobs(seen[LOGITS][0].numpy(), written_tokens(traced))
+    np.testing.assert_allclose(found.logprobs_after, expected, atol=1e-5)
     # A hidden source of nothing but PADs in sight is another translation altogether.
     padding = symptom(translator, traced, BY_ID["inverted_padding"])
     assert padding.output_before == found.output_before
     assert padding.output_after != padding.output_before
 
 
-def test_a_fault_of_decoding_leaves_teacher_forcing_alone(translator: LoadedModel) -> None:
+def test_a_fault_of_decoding_is_measured_in_cached_steps(translator: LoadedModel) -> None:
+    """In one pass it does not exist: an equal loss there would say that it costs nothing."""
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     found = symptom(translator, traced, BY_ID["is_causal_cache"])
-    np.testing.assert_array_equal(found.logprobs_before, found.logprobs_after)
+    whole = symptom(translator, traced, BY_ID["no_mask"])
+    np.testing.assert_allclose(found.logprobs_before, whole.logprobs_before, atol=1e-5)
+    assert found.logprobs_after[0] == pytest.approx(found.logprobs_before[0], abs=1e-5)
+    assert np.abs(found.logprobs_after - found.logprobs_before)[1:].max() > 1e-3
+    assert found.moved > 1e-3
     assert found.output_before != found.output_after
 
 
@@ -60,8 +69,6 @@ def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     found = symptom(translator, traced, BY_ID["first_item"])
     assert found.changed
-    future = np.triu(found.patterns_after["decoder.blocks.0.attn"], 1)
-    assert future.sum() > 0.1
     usual = symptom(translator, traced, BY_ID["no_mask"])
     np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
 
