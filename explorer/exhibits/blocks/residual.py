@@ -135,7 +135,7 @@ def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
             place: getattr(flow, what) for place, flow in flows.items()
         }
         titles = view.axes("blocks.block", f"blocks.{what}_axis")
-        draw = partial(by_block, values, names, log=what == "gradient", **titles)
+        draw = partial(by_block, values, names, log=what == "gradient", height=250, **titles)
         return titled(view, f"blocks.{key}.{what}", draw, view.t(f"blocks.{what}"))
 
     return b.Columns((column("stream"), column("gradient")))
@@ -152,7 +152,7 @@ def _without_sum(view: View, whole: Flow, cut: Flow, depth: int) -> Iterator[b.B
     def column(what: str, values: np.ndarray) -> tuple[b.Block, ...]:
         titles = view.axes("blocks.block", f"blocks.{what}_axis")
         log = what == "gradient"
-        draw = partial(lines, np.arange(depth + 1), values, names, log_y=log, **titles)
+        draw = partial(lines, np.arange(depth + 1), values, names, log_y=log, height=250, **titles)
         return titled(view, f"blocks.without_sum.{what}", draw, view.t(f"blocks.{what}"))
 
     yield b.Columns((column("gradient", gradients), column("spread", 100 * spreads)))

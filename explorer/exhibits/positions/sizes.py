@@ -37,7 +37,7 @@ def show(found: tuple[Sizes, ...], view: View) -> Iterator[b.Block]:
     positions = np.array([each.position for each in found])
     kinds = (view.t("sums.word"), view.t("sums.position"))
     draw = partial(figures.sizes, names, tokens, positions, kinds, title=view.t("sizes.rms"))
-    yield b.Chart("sizes", draw, view.t("sizes.title"))
+    chart = b.Chart("sizes", draw, view.t("sizes.title"))
     way, same_word, same_place = (
         view.t(key) for key in ("sizes.way", "sizes.same_word", "sizes.same_place")
     )
@@ -48,7 +48,8 @@ def show(found: tuple[Sizes, ...], view: View) -> Iterator[b.Block]:
     ]
     verdicts = [view.t(f"sizes.verdicts.{each.verdict}") if each.verdict else "–" for each in found]
     heads = (way, same_word, same_place, view.t("sizes.follows"))
-    yield b.Table(heads, list(zip(bold, words, places, verdicts, strict=True)), "lrrl")
+    table = b.Table(heads, list(zip(bold, words, places, verdicts, strict=True)), "lrrl")
+    yield b.Columns(((chart,), (table,)))
     own, *fresh = found
     if own.verdict:
         made = [each.verdict for each in fresh]

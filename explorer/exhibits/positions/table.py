@@ -55,8 +55,17 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     n_ctx = view.loaded.config.n_ctx
     draw = partial(figures.wavelengths, turns, n_ctx=n_ctx, marked=dims, **words)
     by_width = titled(view, "positions.wavelengths", draw, note="note")
-    yield b.Columns(((_pick_dims(view, width, dims), waves), by_width))
-    yield from _distances(view, encoding, words)
+    mean = numbers.dot_by_distance(encoding).mean
+    draw = partial(
+        figures.dot_by_distance,
+        np.arange(len(mean)),
+        mean[None],
+        [view.t("positions.dot")],
+        **words,
+    )
+    by_distance = titled(view, "positions.dot", draw, note="note")
+    yield b.Columns(((_pick_dims(view, width, dims), waves), by_width, by_distance))
+    yield from _read_distances(view, mean)
     yield b.Formula(
         (
             r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad "
@@ -107,17 +116,7 @@ def _pick_dims(view: View, width: int, dims: list[int]) -> b.Several:
     )
 
 
-def _distances(view: View, encoding: np.ndarray, words: dict[str, Any]) -> Iterator[b.Block]:
-    mean = numbers.dot_by_distance(encoding).mean
-    names = [view.t("positions.dot")]
-    dot = partial(figures.dot_by_distance, np.arange(len(mean)), mean[None], names, **words)
-    gram = partial(figures.gram, numbers.gram(encoding), **words)
-    yield b.Columns(
-        (
-            titled(view, "positions.dot", dot, note="note"),
-            titled(view, "positions.gram", gram, note="note"),
-        )
-    )
+def _read_distances(view: View, mean: np.ndarray) -> Iterator[b.Block]:
     low, top, rise = numbers.largest_rise(mean)
     values = {"zero": f"{mean[0]:.1f}", "one": f"{mean[1]:.1f}"}
     if rise == 0:

@@ -98,6 +98,7 @@ def by_block(
     x_title: str,
     y_title: str,
     log: bool = False,
+    height: int = 320,
     dark: bool = False,
 ) -> Figure:
     """One curve per placement over the blocks, values [seed, place]: the mean and every seed.
@@ -139,7 +140,7 @@ def by_block(
         )
     frame = layout(
         colours,
-        320,
+        height,
         showlegend=True,
         legend=LEGEND,
         hovermode="x unified",

@@ -6,7 +6,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.analysis.atlas.searching import Searched, features_of, in_sentence, painted_features
-from explorer.analysis.atlas.store import Head
+from explorer.analysis.atlas.store import Head, Text
 from explorer.components import mask_matrix, stroke_of
 from explorer.engine import jobs
 from explorer.exhibits.escape import escape
@@ -221,30 +221,34 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
                 here_like=fixed(float(here.max())),
             ),
         )
-    st.subheader(view.t("atlas.search_heads"), anchor=False)
-    order = sorted(range(len(heads)), key=lambda at: (-over[at], at))[:MOST_HEADS]
-    table(
-        [view.t(f"atlas.search_{name}") for name in ("head", "mean", "here", "kind")],
-        [
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader(view.t("atlas.search_heads"), anchor=False)
+        order = sorted(range(len(heads)), key=lambda at: (-over[at], at))[:MOST_HEADS]
+        table(
+            [view.t(f"atlas.search_{name}") for name in ("head", "mean", "here", "kind")],
             [
-                short(heads[at]),
-                fixed(float(over[at])),
-                fixed(float(here[at])),
-                kind_words(view, atlas.names[heads[at].number].kind),
-            ]
-            for at in order
-        ],
-        "lrrl",
-    )
-    with st.container(horizontal=True):
-        for at in order[:5]:
-            st.button(
-                short(heads[at]),
-                key=f"atlas.found.{heads[at].number}",
-                on_click=open_head,
-                args=(heads[at],),
-            )
-    _sentences(shown, searched.texts, close, heads)
+                [
+                    short(heads[at]),
+                    fixed(float(over[at])),
+                    fixed(float(here[at])),
+                    kind_words(view, atlas.names[heads[at].number].kind),
+                ]
+                for at in order
+            ],
+            "lrrl",
+        )
+        with st.container(horizontal=True):
+            for at in order[:5]:
+                st.button(
+                    short(heads[at]),
+                    key=f"atlas.found.{heads[at].number}",
+                    on_click=open_head,
+                    args=(heads[at],),
+                )
+    with right:
+        found, head = _sentences(shown, searched.texts, close, heads)
+    draw_sentence(shown, found, head)
     controls.small_print(
         view,
         "atlas_search",
@@ -261,8 +265,8 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
 
 def _sentences(
     shown: Shown, texts: tuple[int, ...], close: NDArray[np.float64], heads: list[Head]
-) -> None:
-    """The sentences with the most similar patterns, with the best head of each; one is drawn."""
+) -> tuple[Text, Head]:
+    """The sentences with the most similar patterns; the chosen one with its best head."""
     view, atlas = shown.view, shown.atlas
     st.subheader(view.t("atlas.search_sentences"), anchor=False)
     by_text = np.max(close, axis=1)
@@ -283,4 +287,4 @@ def _sentences(
         on_change=lambda: session.change(found=st.session_state["atlas.found"] + 1),
         label_visibility="collapsed",
     )
-    draw_sentence(shown, found[chosen], of_head[chosen])
+    return found[chosen], of_head[chosen]

@@ -204,7 +204,8 @@ def _tree(view: View) -> None:
     """Greedy, beam search and sampling in one tree, each with its settings."""
     st.subheader(view.t("branches.tree"), anchor=False)
     st.markdown(view.t("branches.tree_lead"))
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+    settings = st.expander(view.t("branches.settings"), icon=":material/tune:")
+    with settings, st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         beam_settings(view, "branches")
         sample_settings(view, "branches")
     try:

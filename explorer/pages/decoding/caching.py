@@ -141,7 +141,7 @@ def _spared(view: View, generation: Generation, found: Cached) -> None:
             x_title=view.t("caching.length"),
             y_title=view.t("caching.billions"),
             marked_x=float(own),
-            height=300,
+            height=240,
             dark=view.dark,
         )
         controls.chart(figure, "caching.adds", alt=view.t("caching.adds_title"))
@@ -178,7 +178,7 @@ def _measured(view: View, generation: Generation, names: list[str]) -> None:
         x_title=view.t("caching.length"),
         y_title=view.t("caching.ms"),
         marked_x=float(own),
-        height=300,
+        height=240,
         dark=view.dark,
     )
     for trace in figure["data"]:

@@ -15,6 +15,7 @@ from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import Run
 from explorer.training.setup import Setup
 from explorer.ui import controls, session
+from explorer.ui.stage import staged
 from explorer.ui.tables import table
 
 MOST_ROWS = 4
@@ -25,6 +26,7 @@ def open_step(view: View, room: Room | None, run: Run | None, setup: Setup) -> N
     """Draw this part of the page: the latest recorded step, else the first step of the setup."""
     whole = setup if run is None else run.setup
     begun = before(whole)
+    above = st.container()
     name, at = _weight(view, begun.about["weights"], begun.first["name"])
     paused = run is not None and run.state == "paused" and not run.diverged
     if room is not None and run is not None and paused:
@@ -41,7 +43,8 @@ def open_step(view: View, room: Room | None, run: Run | None, setup: Setup) -> N
         told = before(whole, name, at).first
         key = "fresh" if run is None else "pause"
         st.caption(view.t(f"training.opened.{key}"))
-    _told(view, told)
+    with staged(above):
+        _told(view, told)
 
 
 def _weight(
