@@ -149,7 +149,7 @@ def drawn(selector: str) -> str:
 
 
 def switches(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """The causal mask off, for sentences never run without it; then on and off again."""
+    """Switch the causal mask off, for sentences never run without it; then on and off again."""
     desk.open("masks")
     switch = desk.page.get_by_text(t("edits.causal", lang="en"), exact=True).first
     first, again = [], []

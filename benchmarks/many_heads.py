@@ -1,6 +1,6 @@
 """A page with one view of 72 heads and nothing else, for `benchmarks.interaction`.
 
-Run by Streamlit; `?tokens=24` says how long the made-up sentence is.
+Run by Streamlit; `?tokens=24` sets the length of the synthetic sentence.
 """
 
 import sys

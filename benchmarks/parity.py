@@ -151,8 +151,8 @@ def off(ours: np.ndarray, theirs: np.ndarray) -> float:
 def padded_and_cached(
     model: Model, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]
 ) -> Small:
-    """How far the last layer is off where both texts stand in one batch with padding on either
-    side, and where one is read token by token with a cache (an encoder has none)."""
+    """The largest difference in the last layer if both texts share a batch with padding on either
+    side, and if one is read token by token with a cache (an encoder has none)."""
     by_stream = {
         stream: [ids[f"{text}.{stream}"][0].tolist() for text in TEXTS] for stream in ("tgt", "src")
     }

@@ -152,7 +152,7 @@ class Store:
                 found: Result = kept.value
                 return found
         try:
-            # Opening a model mostly reads a file; meanwhile others compute.
+            # Opening a model mostly reads a file, so other threads may compute.
             with TURNS.away() if is_model else nullcontext():
                 heard = {} if progress is None else {"progress": partial(mine.tell, progress)}
                 made = make(**values(), **heard)

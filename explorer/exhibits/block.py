@@ -19,10 +19,10 @@ Columned = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Change:
-    """What a control does: the choices that it sets in the current state, by name.
+    """The effect of a control: the choices that it sets in the current state, by name.
 
-    `visit` goes on to a page with them; `elsewhere` forgets what pointed into the kind of attention
-    that is left (`links.Links.elsewhere`).
+    `visit` opens a page with them. `elsewhere` drops the choices that pointed into the kind of
+    attention just left (`links.Links.elsewhere`).
     """
 
     choices: Callable[[State], Mapping[str, Any]]
@@ -119,7 +119,7 @@ class Canvas:
 
 @dataclass(frozen=True)
 class Document:
-    """Markdown of an unknown author, drawn without what could load or run; `cut` says so."""
+    """Markdown of an unknown author, without anything that could load or run; `cut`: shortened."""
 
     key: str
     markdown: str
@@ -242,7 +242,7 @@ class Undo:
 class Pick:
     """A choice among a few options, as buttons or in a `menu`; `said` names an option.
 
-    Picking one chooses it as `field`, or does what `change` says.
+    Picking one sets the choice `field`, or applies `change`.
     """
 
     key: str
@@ -325,7 +325,7 @@ class TextBox:
 
 @dataclass(frozen=True, eq=False)
 class Download:
-    """A button that saves the text of `make`; `ending` is that of its file."""
+    """A button that saves the text of `make`; `ending` is the file name's extension."""
 
     key: str
     label: str

@@ -24,10 +24,10 @@ class Offered:
 
 @dataclass(frozen=True)
 class Form:
-    """How a link says one choice: `read` raises ValueError for what it cannot use.
+    """How a link writes and reads one choice; `read` raises ValueError for an invalid value.
 
-    `read` None: it is chosen for this session alone, and is in no link.
-    `of_site`: it points into one kind of attention of one model, and is forgotten with it.
+    `read` None: the choice lasts for this session and is not part of links.
+    `of_site`: it points into one kind of attention of one model, and is dropped with it.
     """
 
     read: Callable[[str], Any] | Offered | None

@@ -49,8 +49,9 @@ RUN: dict[str, tuple[Callable[[View], Hashable], Callable[[View], Any]]] = {
 }
 """Inputs of `compute` besides choices, by parameter name: (cache key, value) functions of a view.
 
-The opened model; the run as it is, without edits and padding, and without edits only; the edits
-that apply to the run, and those of its masks alone; the text; the names of all models.
+In order: the open model; the run, the run without edits and padding, and the run without edits;
+the edits that apply to the run, and those among them that change masks; the text; the names of all
+models.
 """
 
 

@@ -28,7 +28,7 @@ from models.hooks import ROLES, Role
 
 MOST_PADS = 8
 FREE = -1
-"""`row` if no query is to be highlighted."""
+"""The value of `row` if no query is highlighted."""
 
 Choices = TypeVar("Choices")
 
@@ -51,8 +51,8 @@ class State:
     `target` None: the model translates by itself. `beside` holds further sentences, one per line,
     that are compared and share a batch with `text`. `site` is a kind of attention; `layer`,
     `head`, `row`, `key` and `step` count from 0. `row` is the highlighted query (FREE: none),
-    `key` the key whose cell is opened, `step` the decoding step. `owned` are the choices of all
-    other classes, as far as they are not the usual ones; ask `of`.
+    `key` the key whose cell is opened, `step` the decoding step. `owned` holds the non-default
+    choices of all other classes, which `of` returns.
     """
 
     lang: str = choice("en", one_of(LANGUAGES))
@@ -80,7 +80,7 @@ class State:
 class Links:
     """The grammar of links: the choices shared by all pages and those of each page.
 
-    Raises ValueError where two classes use one name.
+    Raises ValueError if two classes use the same name.
     """
 
     def __init__(self, *pages: type) -> None:
@@ -134,9 +134,9 @@ class Links:
         return self.change(state, **{name: self.chosen(State(), name) for name in pointing})
 
     def read(self, params: Mapping[str, str]) -> tuple[State, tuple[tuple[str, str], ...]]:
-        """The state of a link, and what of it was refused as (name, value) pairs.
+        """The state of a link, and its invalid parts as (name, value) pairs.
 
-        Names that a link does not know are ignored: sites that pass links on add their own.
+        Unknown names are ignored, since sites that share links add their own.
         """
         chosen: dict[str, Any] = {}
         refused: list[tuple[str, str]] = []

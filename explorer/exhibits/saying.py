@@ -43,7 +43,7 @@ def place_titles(view: View) -> dict[str, Any]:
 
 
 def site_titles(view: View, site: AttentionSite) -> dict[str, Any]:
-    """The same of any site."""
+    """Titles and sequences of the axes of any site, as arguments for figures."""
     return {
         "query_title": axis_title(view, "query", site.query_stream),
         "key_title": axis_title(view, "key", site.key_stream),

@@ -34,8 +34,8 @@ PLACE: dict[str, Callable[["View"], Any]] = {
     "chosen_row": lambda view: view.state.row,
     "chosen_stream": lambda view: view.choices(PartChoices).stream,
 }
-"""The selected place, valid for the run whatever was chosen: values of a view by name. Two are as
-chosen: a row that may not be, and a sequence that may be of another model.
+"""The selected place: values of a view by name, corrected so that they exist in the run. Two are
+uncorrected: the row that was chosen, and the sequence, which another model may have.
 """
 MOST_OTHERS = 7
 """The most further sentences in one batch, limited by the width of the page."""
@@ -123,7 +123,7 @@ class View:
         return getattr(self.state if of is None else self.state.of(of), name)
 
     def one_of(self, name: str, options: Sequence[Option]) -> Option:
-        """The choice of a name that subjects share; the first option if it is none of `options`."""
+        """The value of a choice that subjects share; the first option if it is not in `options`."""
         now = self.chosen(name)
         return next((option for option in options if option == now), options[0])
 

@@ -89,7 +89,7 @@ def write_live(loaded: LoadedModel, folder: Path, precision: weights.Precision =
 
 
 def _page(loaded: LoadedModel) -> str:
-    """The page itself, without any word but its title: the script writes the rest."""
+    """The page itself, with no text but its title: the script adds the rest."""
     title = escape(text.model_name(loaded.name, lang="en"))
     refused = " ".join(escape(text.t("live.no_script", lang=lang)) for lang in text.LANGUAGES)
     return f"""<!doctype html>

@@ -52,7 +52,7 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def _checked(part: str, rule: Any) -> Any:
-    """A rule whose type, and those of its members, the browser's tokenizer has."""
+    """The rule itself, if the browser's tokenizer supports its type and those of its members."""
     if isinstance(rule, list):
         return [_checked(part, each) for each in rule]
     if rule is None:

@@ -1,4 +1,4 @@
-"""What a model becomes in the browser: a config, and tensors in a few scripts.
+"""Convert a model for the browser: a config, and tensors in a few scripts.
 
 Matrices are int8 with one float32 scale per row, vectors float32, or everything float32. A browser
 reads no binary file next to a page from disk, only scripts, so the compressed bytes are written as

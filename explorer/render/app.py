@@ -1,4 +1,4 @@
-"""Render a page of the app: its exhibits in sequence. Nothing here knows an exhibit."""
+"""Render a page of the app: its exhibits in sequence, whichever they are."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -26,10 +26,10 @@ Parts = Mapping[str, Sequence[str]]
 
 
 def draw_page(view: View, page: str, parts: Parts, groups: Parts | None = None) -> None:
-    """The page `page`: what it is about, and the exhibits of its part that is open.
+    """Draw a page: its introduction, and the exhibits of the open part.
 
-    `parts` are the addresses of their exhibits by the name of each part, "" for one without parts;
-    `groups` are names of parts, where these are chosen by group first.
+    `parts` maps each part ("" for a page without parts) to the addresses of its exhibits. `groups`
+    maps groups to names of parts, if a group is chosen first.
     """
     controls.opening(view, page)
     _below(view, page, parts, groups)

@@ -1,7 +1,7 @@
-"""Draw blocks by Streamlit.
+"""Draw blocks with Streamlit.
 
-What a control does is a `Change`; whatever the browser sent is read before anything is drawn, since
-a widget calls back at the beginning of the run that it causes.
+The effect of a control is a `Change`. It is applied before anything is drawn, since Streamlit calls
+a widget's callback at the beginning of the run that the widget causes.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ class Sheet:
 
     @property
     def drawn(self) -> list[b.Block]:
-        """All blocks in the order in which they stand."""
+        """All blocks in page order, including those inside groups."""
         return [block for blocks in self.blocks.values() for block in blocks]
 
 

@@ -15,8 +15,8 @@ from explorer.figures.heatmap import plotted
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """What blocks are rendered with: their view, the prefix for names of saved pictures, and the
-    function that draws each kind of block; kinds without a function are omitted.
+    """The context for rendering blocks: their view, the prefix for names of saved pictures, and the
+    function that draws each kind of block. Kinds without a function are omitted.
     """
 
     view: View

@@ -39,7 +39,7 @@ MOST_KEEPERS, MOST_IDLE = 8, 4
 DEADLINE = 0.9
 """Seconds after which an unresponsive keeper is ended: more than all of its own limits."""
 START = 20.0
-"""The same for its first answer, which includes its imports."""
+"""Seconds after which a keeper is ended that has not given its first answer: imports included."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ This process is between that worker and the app: a program's return values are u
 where memory is limited, and never in the app. (A list that contains one list ten times, nested
 eight times, is a few hundred bytes there and 17 GB here.)
 
-The program is the only code of ours in that worker: it receives expressions that call the program's
-function with literals, so there is nothing else that the program could change.
+The worker runs nothing but the program. It receives expressions that call the program's function
+with literals, so the program cannot change anything else.
 """
 
 import json

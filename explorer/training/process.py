@@ -316,7 +316,7 @@ def main() -> int:
         Worker(begin, orders, sys.stdout).run()
     except EndedError:
         pass
-    except (BrokenPipeError, FileNotFoundError):  # no reader any more, the saved states are gone
+    except (BrokenPipeError, FileNotFoundError):  # the reader or the states are gone
         listener.join()
     sys.stdout.flush()
     os._exit(0)

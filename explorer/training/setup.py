@@ -39,7 +39,7 @@ MOST_SECONDS = 600
 LONGEST = {"sentences": 48, "own": 64}
 """Maximum tokens per stream, for tasks with text."""
 N_CTX = 32
-"""The same for the toy tasks: more than they are trained on."""
+"""`n_ctx` of models for the toy tasks: longer than their training sequences."""
 
 OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "task": TASKS,

@@ -1,4 +1,4 @@
-"""What the encoder reads, where that is not text: a picture to type, draw, upload and hide."""
+"""The encoder's input if it is a picture: type a word, draw, upload, hide patches."""
 
 import os
 from functools import partial
@@ -67,7 +67,7 @@ def _hide(key: str, n_patches: int) -> None:
 
 
 def _word(view: View, key: str) -> None:
-    """The word to draw, read while it is typed, and its face."""
+    """The word to draw, read while it is typed, and its typeface."""
     drawn = view.text.startswith(ADDRESS)
     word, face = ("", next(iter(FACES))) if drawn else split_face(view.text)
     names = {"word": f"{key}.word", "face": f"{key}.face"}

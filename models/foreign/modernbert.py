@@ -15,7 +15,7 @@ EMBED, DECODER = "embeddings.tok_embeddings", "decoder"
 
 
 def modernbert(keys: Keys) -> Plan:
-    """The first block's attention reads the embeddings, which have a norm of their own.
+    """Plan ModernBERT: the embeddings have a norm, so the first attention has none.
 
     Only the output has a bias. `local_attention` counts the tokens on both sides of a query.
     """

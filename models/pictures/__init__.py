@@ -1,8 +1,8 @@
-"""Pictures as a source: the patches of a picture stand where a text has its tokens.
+"""Pictures as a source: the patches of a picture take the place of a text's tokens.
 
 A token of a picture is a patch: the grey levels of its pixels, 0 (paper) to 255 (ink). So that a
-picture can be passed on wherever a text can, it is written as text: a word to be drawn, with the
-name of a face if wanted ("hello @serif"), or the picture itself ("picture:…").
+picture can be passed wherever a text can, it is written as text: a word to be drawn, optionally
+with the name of a typeface ("hello @serif"), or the picture itself ("picture:…").
 """
 
 import base64

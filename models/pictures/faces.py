@@ -1,4 +1,4 @@
-"""Drawing a word with one of the faces that ship with the project, none of which was trained on."""
+"""Draw a word with one of the project's typefaces, none of which was used in training."""
 
 from functools import cache
 from itertools import pairwise

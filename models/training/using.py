@@ -84,7 +84,7 @@ def _note(words: str) -> None:
 
 
 def generate(args: argparse.Namespace) -> None:
-    """Write with a model of any family: continue a text, translate it, or fill in its [MASK]s."""
+    """Generate with any model: continue a text, translate it, or fill in its [MASK]s."""
     checkpoint = open_checkpoint(args.model, placing_of(args))
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     strategy = strategy_of(args)

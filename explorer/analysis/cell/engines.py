@@ -219,7 +219,7 @@ def engines(
 
 
 def _lacks(engine: Engine, traced: Trace, site: AttentionSite) -> tuple[Lacking, ...]:
-    """What the layer at a site does and an implementation cannot."""
+    """The features of the layer at a site that an implementation lacks."""
     config = traced.config
     does: dict[Lacking, bool] = {
         "turned": config.position_type.acts == "turns" and site.kind == "self",

@@ -77,7 +77,7 @@ class Learned:
 
     @property
     def mean(self) -> float:
-        """The mean loss over all steps: the lower, the sooner the task was learned."""
+        """The mean loss over all steps: lower if the task was learned earlier."""
         return float(np.mean(self.losses))
 
     @property

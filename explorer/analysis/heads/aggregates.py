@@ -81,7 +81,7 @@ def _open_cells(traced: Trace, kind: Role) -> Bool[np.ndarray, "query key"]:
 
 
 def _reach(traced: Trace, kind: Role) -> Bool[np.ndarray, "layer query key"]:
-    """The same for self-attention, up to each layer; the residual keeps the diagonal open."""
+    """Keys that self-attention can reach up to each layer; the residual keeps the diagonal open."""
     reach = np.eye(len(traced.query_tokens(traced.sites_of(kind)[0].name)), dtype=np.bool_)
     layers = []
     for site in traced.sites_of(kind):

@@ -1,6 +1,6 @@
 """Deletion test of a ranking: remove the highest-ranked words first, and measure the drop.
 
-The model is run again after every removed word. The sooner the probability of the written word
+The model is run again after every removed word. The earlier the probability of the written word
 falls, the larger the area over its curve. Samek et al. 2017, "Evaluating the Visualization of What
 a Deep Neural Network Has Learned", eq. 12. Random orders are the control: a ranking is better than
 chance if it beats all of them. A random ranking does so with probability 1 / (N_RANDOM + 1) at

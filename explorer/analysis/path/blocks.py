@@ -66,7 +66,7 @@ def scales(loaded: LoadedModel, trace: Trace) -> Scales | Missing:
 
 
 def tenfold(loaded: LoadedModel, trace: Trace) -> Scales | Missing:
-    """The same, if the size of the input makes no difference; compared with a large eps it does."""
+    """Multiply the input of a norm by ten; `Missing` if a large eps makes the outputs differ."""
     found = scales(loaded, trace)
     return found if isinstance(found, Missing) or abs(found.grown - 1) < 0.02 else Missing("flat")
 

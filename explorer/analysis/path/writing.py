@@ -105,7 +105,7 @@ class Cooled:
 
     @property
     def after(self) -> float:
-        """The same at the lower temperature."""
+        """How many times as probable the first token is at the lower temperature."""
         return self.cooled[0] / self.cooled[1]
 
 

@@ -183,7 +183,7 @@ def writing(
 
 
 def written(loaded: LoadedModel, given: Sequence[int], functions: Edits) -> str:
-    """The same without a break."""
+    """The result of `writing`, run to its end without yielding in between."""
     steps = writing(loaded, given, functions)
     while True:
         try:

@@ -116,7 +116,7 @@ def _layer(at: int) -> b.Change:
 
 
 def _said(view: View, found: Routed, off: list[int]) -> str:
-    """What switching off did; without it, which expert most tokens go to."""
+    """The effect of the experts that are off; if none is, the expert that most tokens go to."""
     if off and len(found.before):
         tops = [int(each.argmax()) for each in (found.before, found.after)]
         first, then = (saying.quoted(view, each) for each in view.loaded.str_tokens(tops))

@@ -119,7 +119,7 @@ def _verdict(view: View, certificate: Certificate) -> Iterator[b.Block]:
 
 
 def _two_columns(blocks: Sequence[b.Block]) -> b.Columns:
-    """Filled left to right, then down."""
+    """Two columns, filled row by row."""
     return b.Columns((blocks[::2], blocks[1::2]))
 
 

@@ -51,7 +51,7 @@ def batch(
 ) -> tuple[Member, ...]:
     """Put sentences into one batch, padded on the right to the longest, and read each also alone.
 
-    Empty where there are no `others`. Raises InputProblem: as `given_tokens` and `target_row`.
+    Empty if there are no `others`. Raises InputProblem: as `given_tokens` and `target_row`.
     """
     if not others:
         return ()

@@ -1,5 +1,5 @@
-"""What the causal mask is for: how far a run without it looks ahead, and why its newest row cannot
-tell.
+"""The purpose of the causal mask: how far a run without it looks ahead, and why the newest row is
+unaffected.
 """
 
 from collections.abc import Iterator
@@ -82,8 +82,8 @@ def ahead(trace: Trace, role: Role) -> Ahead | None:
 def compute(
     before: Trace, trace: Trace, edits: tuple[Edit, ...]
 ) -> tuple[Ahead, np.ndarray, np.ndarray] | None:
-    """Without the causal mask, how far it looks ahead, and what blocks the cells of the head that
-    does so most, before and now, as `blocker_codes` [query, key]; None with it.
+    """How far a run without the causal mask looks ahead, and the `blocker_codes` [query, key] of
+    the head that does so most, with the mask and without; None if the mask is on.
     """
     if rules_in_force(edits)["causal"]:
         return None

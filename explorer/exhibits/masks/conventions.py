@@ -1,7 +1,7 @@
 """One mask in the conventions of different libraries, and the effect of mixing them up.
 
-The renderings and the readers are those that tutorials and torch use; each pair of them is run on
-the scores of a head, so what a wrong pair does is measured, not remembered.
+The renderings (ways to write a mask) and the readers (code that a mask is passed to) are those of
+tutorials and torch. Each pair runs on the scores of a head, so its effect is measured.
 """
 
 import math
@@ -95,7 +95,7 @@ def causal_billion(n: int) -> Float[Tensor, "query key"]:
 
 @dataclass(frozen=True)
 class Rendering:
-    """One way to write a mask: a causal one, any of ours, and back to ours."""
+    """One way to write a mask: makes a causal one, and converts a Bool keep-mask to it and back."""
 
     causal: Callable[[int], Tensor]
     write: Callable[[Tensor], Tensor]
@@ -173,8 +173,8 @@ class Handed:
 
     `hidden` is the most weight (0 to 1) that a row puts on blocked keys, `nan_rows` how many rows
     that may attend to something are NaN, `difference` the largest distance of any weight from the
-    right one, among rows that are numbers. `pattern` [query, key] is what came out, None where it
-    was `refused` with that message.
+    right one, among rows that are numbers. `pattern` [query, key] is the output, None if the
+    mask was rejected with the message `refused`.
     """
 
     rendering: RenderingName
@@ -227,7 +227,7 @@ def conventions(trace: Trace, site: AttentionSite, head: int) -> Conventions:
 
 
 def compared(scores: Float[Tensor, "query key"], keep: Bool[Tensor, "query key"]) -> Conventions:
-    """The same for any scores and any mask of ours, True = may attend."""
+    """Pass a mask (True = may attend), in every rendering, to every reader with these scores."""
     n_query, n_key = keep.shape
     is_causal = n_query == n_key and bool((keep == causal_mask(n_query)).all())
     written = {

@@ -125,8 +125,8 @@ def fills(
 ) -> tuple[Filled, ...]:
     """Every fill in every type of DTYPES, on the scores of a head; `query` is also fully masked.
 
-    `lowered` is taken from all scores, which changes no weight of a softmax over open keys, but
-    brings them closer to the fill. Raises IndexError for a query that is not there.
+    `lowered` is subtracted from all scores, which changes no weight of a softmax over open keys,
+    but brings the scores closer to the fill. Raises IndexError for a query out of range.
     """
     exact = torch.tensor(scores).double() - lowered
     mask = torch.tensor(keep)

@@ -55,7 +55,7 @@ class Forced:
 
     @property
     def loss_before(self) -> float:
-        """Mean loss of a token; NaN where nothing was written."""
+        """Mean loss per token; NaN if nothing was generated."""
         return float(self.losses_before.mean()) if len(self.tokens) else float("nan")
 
     @property

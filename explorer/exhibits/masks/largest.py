@@ -87,7 +87,7 @@ def _said(found: RunChange, view: View) -> str:
 
 
 def _without_causal(found: RunChange, seen: causal.Ahead, view: View) -> str:
-    """What switching the causal mask off did: to attention, and to the output."""
+    """The effect of switching the causal mask off, on attention and on the output."""
     said = view.t(
         "masks.causal_off",
         share=percent(seen.share),

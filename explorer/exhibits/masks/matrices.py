@@ -182,7 +182,7 @@ def _chosen(found: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, i
 
 
 def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
-    """What decides one cell, and a button that inverts it in all layers of its kind."""
+    """The rule that decides one cell, and a button that inverts it in all layers of its kind."""
     site, code = mask.site, int(mask.codes[query, key])
     tokens = {
         "query": saying.quoted_at(view, view.trace.query_tokens(site.name), query),
@@ -221,7 +221,7 @@ def _empty(view: View, mask: HeadMask) -> Hint:
 
 
 def _tools(view: View) -> Row:
-    """What a click does, to what it applies, and how to undo it."""
+    """Controls: the effect of a click, the heads that it applies to, and undo."""
     choices = view.choices(MasksChoices)
     label = view.t("masks.tool")
     tool = Pick(

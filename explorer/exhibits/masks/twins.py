@@ -67,10 +67,10 @@ def compute(
     kinds: tuple[Role, ...],
     shelf: tuple[str, ...],
 ) -> tuple[Twin, Twin] | None:
-    """The twins on this sentence, where the causal mask is switched off in a translator.
+    """The twins on this sentence, if the causal mask is switched off in a translator; else None.
 
-    None too for a sentence that they cannot read: they know shorter ones, and the page is not
-    about them.
+    Also None for a sentence that is longer than those they were trained on: the page is about
+    another model, so this is no error.
     """
     if rules_in_force(edits)["causal"] or "cross" not in kinds or not {RIGHT, CHEAT} <= {*shelf}:
         return None

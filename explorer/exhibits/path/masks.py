@@ -72,7 +72,7 @@ class Open:
 
 
 def purpose(loaded: LoadedModel, trace: Trace) -> Open | Missing:
-    """Read the same tokens unmasked: the head whose middle query then looks ahead most."""
+    """Run the tokens without the mask, and find the head whose middle query looks ahead most."""
     lacking = _lacking(loaded, trace)
     if lacking is not None:
         return lacking
@@ -204,7 +204,7 @@ class Padded:
 
 
 def padding(loaded: LoadedModel, trace: Trace) -> Padded | Missing:
-    """The same text followed by PADs: the mask of the encoder, or of a decoder-only model."""
+    """Run the text followed by PADs; return the mask of the encoder or of a decoder-only model."""
     if loaded.marks.pad is None:
         return Missing("no_pad")
     traced = tracing.trace(loaded, trace.text, None, (), PADS)

@@ -59,7 +59,7 @@ def compute(
     stream: Stream,
     change: Change,
 ) -> Changed | None:
-    """Both runs; None for a model without positions."""
+    """Run with the original and the changed positions; None for a model without positions."""
     if loaded.config.position_type.acts == "nothing":
         return None
     made = _possible(change, loaded, trace, stream)

@@ -30,7 +30,7 @@ class Shifted:
 
 
 def compute(loaded: LoadedModel, trace: Trace) -> Shifted:
-    """NaN if nothing was written."""
+    """The losses at each starting position; NaN if nothing was generated."""
     most = most_shift(loaded, max(len(trace.src_tokens), len(trace.tgt_tokens)))
     shifts = tuple(shift for shift in SHIFTS if shift <= most)
     streams: tuple[Stream, ...] = ("src", "tgt") if trace.src_tokens else ("tgt",)

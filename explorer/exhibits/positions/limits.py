@@ -30,7 +30,7 @@ class Limits:
 
 
 def compute(loaded: LoadedModel, trace: Trace, head: int, length: int | None) -> Limits:
-    """In the first layer of the model's first kind of attention."""
+    """Project positions in the first layer of the model's first kind of attention."""
     site = trace.sites[0]
     head, n = min(head, site.n_heads - 1), table_size(None, None, length)["length"]
     return Limits(head, numbers.projected_gram(loaded, site.name, head, n))

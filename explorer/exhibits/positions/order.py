@@ -28,7 +28,7 @@ ROUNDING = 1e-4
 def compute(
     loaded: LoadedModel, trace: Trace, stream: Stream, shuffle: int | None
 ) -> tuple[list[str], tuple[Moved, ...]] | None:
-    """A sequence in another order, and the change of its vectors; None if it has one order only."""
+    """A shuffled sequence, and the change of its vectors; None if there is only one order."""
     src = stream == "src"
     tokens = trace.src_str_tokens if src else trace.tgt_str_tokens
     n_real = int((trace.src_valid if src else trace.tgt_valid).sum())

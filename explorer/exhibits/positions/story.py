@@ -36,7 +36,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
 
 
 def _changed(text: str) -> b.Change:
-    """An empty box and the unchanged text of the app mean the latter."""
+    """Store the edited text; an empty box, like the unchanged text, selects the built-in one."""
     return b.choose(story=None if text.strip() in ("", long_story()) else text.strip())
 
 

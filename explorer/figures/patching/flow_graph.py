@@ -12,7 +12,7 @@ from explorer.figures.theme import Palette, Stream, escape, palette, show
 from explorer.numbers import percent
 
 STEP, MOST = 44, 560
-"""Pixels between two sublayers, and for all of them."""
+"""Height in pixels between two sublayers, and the maximum height of the graph."""
 ROOM = 500
 """The approximate width of all columns in pixels; only the browser knows it exactly."""
 WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)

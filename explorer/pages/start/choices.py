@@ -14,8 +14,8 @@ SHUT: DoorChoice = "shut"
 class StartChoices:
     """`door` is what is open in the picture, "" for nothing; the head is shared by all pages.
 
-    SHUT also means nothing, but is written into the address: an address with a head and no door
-    belongs to Heads, which was at the root in earlier versions.
+    SHUT also means that nothing is open, but is written into the address: an address with a head
+    and no door belongs to Heads, which was at the root in earlier versions.
     """
 
     door: DoorChoice = choice("", one_of((*DOORS, SHUT)))

@@ -24,7 +24,7 @@ PAGES = {
     "head": "cell",
     "steps": "decoding",
 }
-"""The page behind each station."""
+"""The page that each station of the picture links to."""
 
 
 def plain_run(view: View) -> Run:
