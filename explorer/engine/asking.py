@@ -7,10 +7,12 @@ from typing import Any, Generic, TypeVar
 
 from explorer import library
 from explorer.engine import caching
-from explorer.engine.jobs import walked
+from explorer.engine.jobs import walked, whole
 
 Answer = TypeVar("Answer")
 Tell = Callable[[int, int], Any]
+PROGRESS = "progress"
+"""The parameter of a function that reports its progress itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +20,9 @@ class Request(Generic[Answer]):
     """A function with its arguments.
 
     `values()` returns the arguments by name. `key` identifies them for the cache and refers to an
-    opened model or a Trace by name, so that a request does not hold them. A generator function
-    `takes_long`: it yields (done, total) and returns its answer.
+    opened model or a Trace by name, so that a request does not hold them. A function `takes_long`
+    if it is a generator, which yields (done, total) and returns its answer, or if it has a
+    parameter `progress`, which it calls with both.
     """
 
     function: Callable[..., Any]
@@ -29,7 +32,12 @@ class Request(Generic[Answer]):
     @property
     def takes_long(self) -> bool:
         """Whether it runs step by step, with progress, so that other sessions need not wait."""
-        return inspect.isgeneratorfunction(self.function)
+        return inspect.isgeneratorfunction(self.function) or self.tells
+
+    @property
+    def tells(self) -> bool:
+        """Whether the function calls `progress` itself."""
+        return PROGRESS in inspect.signature(self.function).parameters
 
     @property
     def address(self) -> tuple[Hashable, ...]:
@@ -57,9 +65,12 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
         told[0] = tell is None or tell(done, total) is not False
         return told[0]
 
-    return caching.STORE.get(
+    store, values = caching.STORE, request.values
+    if request.tells:
+        return store.get(request.address, request.function, whole(hear), values=values)
+    return store.get(
         request.address,
-        lambda progress=hear: walked(request.function(**request.values()), progress),
+        lambda progress=hear: walked(request.function(**values()), progress),
         hear,
         worth=lambda answer: told[0],  # a stopped result may be partial
     )

@@ -222,6 +222,13 @@ class Changes:
 
 
 @dataclass(frozen=True)
+class Remember:
+    """Makes a choice for the user as soon as it is drawn, such as the score of a guess."""
+
+    change: Change
+
+
+@dataclass(frozen=True)
 class Offer:
     """An offer of a sentence that shows a lesson better than the current one, if one is known.
 
@@ -333,7 +340,7 @@ class Download:
     ending: Literal["txt", "json"]
 
 
-Control = Pick | Slider | Toggle | Button | Undo | Offer | Several | TextBox | Download
+Control = Pick | Slider | Toggle | Button | Undo | Offer | Remember | Several | TextBox | Download
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas

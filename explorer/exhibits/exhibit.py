@@ -7,7 +7,8 @@ A file `explorer/exhibits/SUBJECT/NAME.py` ends in `EXHIBIT = Exhibit(compute, s
   subject's `choices.py`, of `shared` or of `links.State`. The answer is a frozen dataclass of numpy
   arrays, without pictures or text. It is cached for all sessions by the values of the parameters.
   If it takes more than a moment, `compute` is a generator: it yields (done, total), which the app
-  shows with a Stop button, and returns the answer.
+  shows with a Stop button, and returns the answer. Or it has a parameter `progress`, and calls
+  `progress(done, total)`.
 - `show(answer, view)` yields blocks in page order; text is given by key.
 
 The app, a notebook, an exported page and a report for print render the same blocks
@@ -21,7 +22,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from explorer.engine import cache
-from explorer.engine.asking import Request, ask
+from explorer.engine.asking import PROGRESS, Request, ask
 from explorer.exhibits.block import Block
 from explorer.exhibits.needs import Need
 from explorer.exhibits.view import View
@@ -36,6 +37,7 @@ def _mask_edits(view: View) -> tuple[Edit, ...]:
 
 RUN: dict[str, tuple[Callable[[View], Hashable], Callable[[View], Any]]] = {
     "loaded": (lambda view: view.loaded.name, lambda view: view.loaded),
+    "run": (lambda view: view.run, lambda view: view.run),
     "trace": (lambda view: view.run, lambda view: view.trace),
     "before": (lambda view: view.run.plain, lambda view: view.before()),
     "unedited": (
@@ -49,9 +51,9 @@ RUN: dict[str, tuple[Callable[[View], Hashable], Callable[[View], Any]]] = {
 }
 """Inputs of `compute` besides choices, by parameter name: (cache key, value) functions of a view.
 
-In order: the open model; the run, the run without edits and padding, and the run without edits;
-the edits that apply to the run, and those among them that change masks; the text; the names of all
-models.
+In order: the open model; the arguments of the run; the run, the run without edits and padding, and
+the run without edits; the edits that apply to the run, and those among them that change masks; the
+text; the names of all models.
 """
 
 
@@ -81,7 +83,7 @@ class Exhibit(Generic[Answer]):
         """The request to the engine for this view; None if there is nothing to compute."""
         if self.compute is None:
             return None
-        names = inspect.signature(self.compute).parameters
+        names = [name for name in inspect.signature(self.compute).parameters if name != PROGRESS]
         chosen = self.chosen([name for name in names if name not in RUN], view)
         run = {name: RUN[name] for name in names if name in RUN}
         key = tuple(run[name][0](view) if name in run else chosen[name] for name in names)

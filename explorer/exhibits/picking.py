@@ -1,6 +1,6 @@
 """Controls shared by several exhibits, and charts below their titles."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from explorer.exhibits.block import Block, Box, Change, Chart, Figure, Note, Pick, Title, choose
@@ -57,6 +57,24 @@ def pick_number(
 ) -> Pick:
     """A menu of indices, shown from 1; the label's text is at `label`."""
     return Pick(key, view.t(label), options, now, lambda at: str(at + 1), change=change, menu=True)
+
+
+def pick_group(
+    view: View,
+    key: str,
+    groups: Mapping[str, Sequence[str]],
+    now: str,
+    change: Callable[[str], Change],
+) -> Pick:
+    """A group of items; another group opens its first item, with `change`. Texts are at `key` and
+    `KEYs.GROUP`.
+    """
+
+    def said(group: str) -> str:
+        return view.t(f"{key}s.{group}")
+
+    options = tuple(groups)
+    return Pick(key, view.t(key), options, now, said, change=lambda name: change(groups[name][0]))
 
 
 def pick_one(

@@ -1,6 +1,6 @@
 """Tokens, places, axes and changes of a view as text in the user's language."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,11 @@ def name_edit(view: View, edit: Edit) -> str:
         case CellEdit(_, _, query, key, is_open):
             state = "cell_open" if is_open else "cell_shut"
             return view.t(f"edits.{state}", query=query, key=key)
+
+
+def in_a_row(sentences: Iterable[str]) -> str:
+    """Join sentences; no space after Chinese full stops and colons."""
+    return " ".join(sentences).replace("。 ", "。").replace("： ", "：")
 
 
 def marked_words(words: Sequence[tuple[str, str]]) -> str:

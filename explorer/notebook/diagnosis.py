@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from explorer.analysis.certificate.certify import Finding
-from explorer.analysis.clinic import PITFALLS, Pitfall
+from explorer.analysis.clinic import BY_ID, Pitfall
 
 Cause = Literal[
     "rows", "outside_future", "inverted_causal", "diagonal_open", "first_item", "first_head",
@@ -17,7 +17,6 @@ Cause = Literal[
 """Texts are at `notebook.causes.*`; a cause that is the id of a common bug is illustrated by it."""
 
 _SHOWN_BY = {"ahead_unseen": "no_mask"}
-_BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
 _PADDING = {"pad_content", "padding_right", "padding_left", "padding_batch"}
 
 
@@ -41,7 +40,7 @@ class Evidence:
 
 def pitfall_of(cause: Cause) -> Pitfall | None:
     """The common bug that shows a cause in code; None if there is none."""
-    return _BY_ID.get(_SHOWN_BY.get(cause, cause))
+    return BY_ID.get(_SHOWN_BY.get(cause, cause))
 
 
 def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ...]:

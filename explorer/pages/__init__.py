@@ -8,6 +8,8 @@ from importlib import import_module
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.card.choices import CardChoices
 from explorer.exhibits.certificate.choices import CertificateChoices
+from explorer.exhibits.claims.choices import ClaimsChoices
+from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, Need
 from explorer.exhibits.positions.choices import PositionsChoices
@@ -17,8 +19,6 @@ from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.circuits.choices import CircuitsChoices
-from explorer.pages.claims.choices import ClaimsChoices
-from explorer.pages.clinic.choices import ClinicChoices
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices

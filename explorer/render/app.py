@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import streamlit as st
 
@@ -151,7 +151,9 @@ def _exports(sheet: Sheet) -> None:
     view, page = sheet.view, sheet.page
     title, file = share.page_title(view, page), share.file_name(view, page)
     every = [*_inside(sheet.drawn)]
-    said = [plain(each.words) for each in every if isinstance(each, b.Sentence)]
+    sentences = any(isinstance(each, b.Sentence) for each in every)
+    words = (each for each in every if _is_reading(each)) if sentences else ()
+    said = [plain(each.words) for each in words]
     if not said:
         tables = (each for each in every if isinstance(each, b.Table))
         said = [plain(": ".join(row)) for each in tables for row in each.rows]
@@ -174,6 +176,10 @@ def _exports(sheet: Sheet) -> None:
         st.caption(each.words)
         assert each.still is not None
         share.download(view, name, "svg", each.still, "image/svg+xml", key=f"{name}.take.svg")
+
+
+def _is_reading(block: b.Block) -> TypeGuard[b.Sentence | b.Title]:
+    return isinstance(block, b.Sentence) or (isinstance(block, b.Title) and block.large)
 
 
 def _inside(blocks: Iterable[b.Block]) -> Iterator[b.Block]:

@@ -291,6 +291,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.SentenceLine: lambda sheet, _: controls.sentence_line(sheet.view),
     b.Changes: lambda sheet, block: controls.edits_bar(sheet.view, block.key, reset=_reset),
     b.Offer: lambda sheet, block: controls.offer(sheet.view, block.lesson),
+    b.Remember: lambda _, block: _make(block.change),
     b.Pick: _pick,
     b.Slider: _slider,
     b.Toggle: _toggle,

@@ -117,11 +117,11 @@ def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
     matrices(panels, key=key, kept=kept, words=view.words("components.matrices"))
 
 
-def opening(view: View, page: str, **values: object) -> None:
+def opening(view: View, page: str) -> None:
     """The introduction of a page, with what to try there folded; left out in classroom mode."""
     if view.choices(ScreenChoices).beamer:
         return
-    lead = explained(view.t(f"{page}.lead", **values))
+    lead = explained(view.t(f"{page}.lead"))
     with st.container(key="opening", horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(lead, width="content")
         with st.popover(view.t("shell.opening"), type="tertiary", width="content"):

@@ -21,14 +21,12 @@ def fragment(function: Callable[P, None]) -> Callable[P, None]:
     return st.fragment(computing()(function))
 
 
-def draw_page(
-    view: View, name: str, below: Draw, more: Draw | None = None, **values: object
-) -> None:
-    """The page `name`: its introduction with `values` filled in, then what `below` draws.
+def draw_page(view: View, name: str, below: Draw, more: Draw | None = None) -> None:
+    """The page `name`: its introduction, then what `below` draws.
 
     `below` is drawn in a fragment with the latest choices; `more` draws the page's own exports.
     """
-    controls.opening(view, name, **values)
+    controls.opening(view, name)
     _below(view, name, below, more)
 
 

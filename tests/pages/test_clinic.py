@@ -3,7 +3,7 @@
 from shown import Open, everything, lines, reading, words_of
 
 from explorer.analysis.clinic import PITFALLS
-from explorer.pages.clinic.formulas import FORMULAS
+from explorer.exhibits.clinic.formulas import FORMULAS
 from explorer.text import t
 
 

@@ -21,7 +21,17 @@ from explorer.analysis.claims.counting import COUNTING
 from explorer.analysis.claims.depth import DEPTHS
 from explorer.analysis.claims.positions import POSITIONS
 
-__all__ = ["CLAIMS", "GROUPS", "VERDICTS", "Claim", "Curve", "Finding", "ResultRow", "Verdict"]
+__all__ = [
+    "BY_ID",
+    "CLAIMS",
+    "GROUPS",
+    "VERDICTS",
+    "Claim",
+    "Curve",
+    "Finding",
+    "ResultRow",
+    "Verdict",
+]
 
 CLAIMS: tuple[Claim, ...] = tuple(
     sorted(
@@ -30,3 +40,4 @@ CLAIMS: tuple[Claim, ...] = tuple(
     )
 )
 """Every claim, group by group, in the order of the page."""
+BY_ID = {claim.id: claim for claim in CLAIMS}

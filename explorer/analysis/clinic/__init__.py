@@ -14,7 +14,16 @@ from explorer.analysis.clinic.shapes import SHAPES
 from explorer.analysis.clinic.symptom import Symptom, symptom
 from explorer.analysis.clinic.training import TRAINING
 
-__all__ = ["PITFALLS", "Demonstration", "Figure", "Picture", "Pitfall", "Symptom", "symptom"]
+__all__ = [
+    "BY_ID",
+    "PITFALLS",
+    "Demonstration",
+    "Figure",
+    "Picture",
+    "Pitfall",
+    "Symptom",
+    "symptom",
+]
 
 PITFALLS: tuple[Pitfall, ...] = (
     *SENSES,
@@ -27,3 +36,4 @@ PITFALLS: tuple[Pitfall, ...] = (
     *PLAIN_TRAINING,
 )
 """Every bug, in the order of the page."""
+BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}

@@ -9,6 +9,7 @@ from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.numbers import fixed
@@ -16,7 +17,6 @@ from explorer.pages.alignment.choices import ROWS
 from explorer.pages.alignment.opened import Opened, open_head, pick_back
 from explorer.text import model_name
 from explorer.ui import controls
-from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
 

@@ -8,13 +8,13 @@ from explorer.analysis.alignment.aligned import Alignment, align
 from explorer.analysis.alignment.links import strongest, symmetrised
 from explorer.analysis.alignment.reading import Pair, read, read_back
 from explorer.analysis.alignment.words import UNSPACED
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.alignment.links import lines
 from explorer.figures.alignment.links import matrix as matrix_figure
 from explorer.numbers import percent
 from explorer.pages.alignment.opened import Opened, pick_aligner, read_pair
 from explorer.ui import controls
-from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
 
 MOST_LINES = 160

@@ -10,6 +10,7 @@ from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
 from explorer.engine import jobs
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
@@ -21,7 +22,6 @@ from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
 from explorer.pages.circuits.roles import place, tokens_heatmap
 from explorer.ui import controls, running
-from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 

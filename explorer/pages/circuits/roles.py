@@ -18,6 +18,7 @@ from explorer.analysis.circuits.behaviour import (
 from explorer.analysis.circuits.chance import COPIES, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
 from explorer.engine import jobs
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
@@ -28,7 +29,6 @@ from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.runs.generation import StepsDone
 from explorer.ui import controls, running, session
-from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 from explorer.ui.tables import table

@@ -8,6 +8,7 @@ import streamlit as st
 from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, VocabularyMap, vocabulary_map
 from explorer.engine import jobs
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.measured import measured
 from explorer.numbers import fixed, percent, percents
@@ -15,7 +16,6 @@ from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.circuits.roles import found_of, open_head, place
 from explorer.ui import controls, running, session
-from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 

@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer.analysis.machine.cost import Cost, cost
 from explorer.analysis.machine.parameters import KINDS
+from explorer.exhibits.claims.finding import finding_of, table_of, words_of
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
@@ -12,8 +13,8 @@ from explorer.numbers import byte_size, percent
 from explorer.pages.machine import cached
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
+from explorer.render.drawing import Sheet, draw
 from explorer.ui import controls, session
-from explorer.ui.findings import finding_of, finding_table, finding_words
 from explorer.ui.problem import show_refused
 from models.config import ModelConfig
 
@@ -172,5 +173,5 @@ def _tables(view: View) -> None:
         for claim in TABLES:
             found = finding_of(view.run, claim)
             st.markdown(f"**{view.t(f'claims.{claim}.claim')}**")
-            finding_table(view, found)
-            st.markdown(finding_words(view, claim, found))
+            draw(Sheet(view, "machine"), table_of(view, found))
+            st.markdown(words_of(view, claim, found))

@@ -6,6 +6,7 @@ from explorer.analysis.machine.cost import cost, ways
 from explorer.analysis.machine.parameters import count
 from explorer.analysis.machine.parts import shapes, towers
 from explorer.components import machine_view
+from explorer.exhibits.claims.finding import finding_of, table_of
 from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.machine.asides import asides
@@ -13,8 +14,8 @@ from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.counting import calculator
 from explorer.pages.machine.reach import gradients
+from explorer.render.drawing import Sheet, draw
 from explorer.ui import controls, session
-from explorer.ui.findings import finding_of, finding_table
 from explorer.ui.page import draw_page
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
@@ -136,7 +137,7 @@ def _measured(view: View) -> None:
 
     found = finding_of(view.run, "parallel", progress=show)
     place.empty()
-    finding_table(view, found)
+    draw(Sheet(view, "machine"), table_of(view, found))
     once, slow, quick = (row.values[2] for row in found.rows)
     values = {"slow": f"{slow / once:.0f}", "quick": f"{quick / once:.0f}"}
     controls.reading("passes", view.t("machine.passes_reading", **values))

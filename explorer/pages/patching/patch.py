@@ -23,6 +23,7 @@ from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patched import patched_run, written
 from explorer.analysis.patching.patches import patching, read_patched
 from explorer.engine import jobs
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.numbers import fixed, percent, signed
@@ -40,7 +41,6 @@ from explorer.pages.patching.shown import (
     stream_of,
 )
 from explorer.ui import controls, running, session
-from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
 
 JOB = "patching.map"

@@ -10,6 +10,7 @@ from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import patched_run
 from explorer.analysis.patching.paths import Into, Paths, arriving, path_map, receivers
 from explorer.engine import jobs
+from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.numbers import fixed
 from explorer.pages.patching import cached
@@ -25,7 +26,6 @@ from explorer.pages.patching.patch import (
 from explorer.pages.patching.second import two_runs
 from explorer.pages.patching.shown import cell_words, draw_map, head_words, run_tables, said
 from explorer.ui import controls, running, session
-from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 

@@ -75,8 +75,9 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
     showing = {
         "explorer/analysis/claims/attention.py",
         "explorer/notebook/diagnosis.py",
-        "explorer/pages/clinic/page.py",
-        "explorer/pages/clinic/cached.py",
+        "explorer/exhibits/clinic/choices.py",
+        "explorer/exhibits/clinic/pitfall.py",
+        "explorer/exhibits/clinic/planted.py",
         "explorer/analysis/workshop/planted.py",
         "explorer/pages/workshop/cached.py",
         "explorer/pages/workshop/judged.py",

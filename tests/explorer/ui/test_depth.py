@@ -15,7 +15,6 @@ from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
 from explorer.pages.cell import cached as cell
-from explorer.pages.clinic import cached as clinic
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.heads import cached as heads
 from explorer.runs.edits import MaskSwitch
@@ -44,7 +43,7 @@ def answered(name: str, state: State) -> object:
         lambda: cell.effect(RUN, "decoder.blocks.0.attn", (0, 1, 0), 1, None),
         lambda: answered("masks.batch", State(model=MODEL, text=TEXT, beside="I see.")),
         lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),
-        lambda: clinic.symptom(RUN, "inverted_causal"),
+        lambda: answered("clinic.planted", State(model=MODEL, text=TEXT)),
         lambda: answered("positions.length", State(model=MODEL, text=TEXT)),
         lambda: decoding.pass_of(decoding.generate(MODEL, TEXT, Greedy(), (), 8)),
     ],

@@ -1,0 +1,1 @@
+"""Exhibits of the Claims page: a guess first, then the experiment runs."""

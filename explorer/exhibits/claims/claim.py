@@ -1,0 +1,70 @@
+"""Claims: common statements about Transformers, and the user's guess."""
+
+import inspect
+from collections.abc import Callable, Iterator
+
+from explorer.analysis.claims import BY_ID, CLAIMS, GROUPS, Claim, Finding
+from explorer.exhibits import block as b
+from explorer.exhibits.claims.choices import GUESSES, ClaimsChoices
+from explorer.exhibits.claims.formulas import FORMULAS
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_group
+from explorer.exhibits.view import View
+
+
+def chosen(view: View) -> Claim:
+    """The open claim."""
+    return BY_ID.get(view.choices(ClaimsChoices).claim, CLAIMS[0])
+
+
+def _open(claim: str) -> b.Change:
+    return b.choose(claim=claim, guess="")
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The claim, and what the user thinks of it."""
+    claim = chosen(view)
+    groups: dict[str, list[str]] = {
+        name: [each.id for each in CLAIMS if each.group == name] for name in GROUPS
+    }
+    yield pick_group(view, "claims.group", groups, claim.group, _open)
+    group = groups[claim.group]
+    yield b.Pick(
+        "claims.claim",
+        view.t("claims.claim"),
+        range(len(group)),
+        group.index(claim.id),
+        lambda at: view.t(f"claims.{group[at]}.claim"),
+        change=lambda at: _open(group[at]),
+        menu=True,
+        quiet=True,
+    )
+    guess = b.Pick(
+        "claims.guess",
+        view.t("claims.guess"),
+        GUESSES,
+        view.choices(ClaimsChoices).guess or None,
+        lambda verdict: view.t(f"claims.verdicts.{verdict}"),
+        "guess",
+    )
+    waiting = () if guess.now else (b.Note(view.t("claims.waiting")),)
+    yield b.Hero((b.Title(view.t(f"claims.{claim.id}.claim"), large=True), guess, *waiting))
+    following = CLAIMS[(CLAIMS.index(claim) + 1) % len(CLAIMS)]
+    yield b.Button("claims.next", view.t("claims.next"), _open(following.id), "arrow_forward")
+    yield b.Formula((FORMULAS[claim.id],), view.t("claims.formula"))
+    yield b.Code((claim.test, *_filled_in(claim.test)))
+
+
+def _filled_in(test: Callable[..., Finding]) -> list[object]:
+    """The default arguments of an experiment that tests may replace: how a small model is trained,
+    how time is measured, what entries are sampled from.
+    """
+    defaults = [parameter.default for parameter in inspect.signature(test).parameters.values()]
+    return [
+        each
+        for each in defaults
+        if inspect.isfunction(each) and each.__module__.startswith(("explorer.", "models."))
+    ]
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,23 @@
+"""Choices on the Clinic page (Pitfalls)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from explorer.exhibits.choices import RefusedError, choice
+
+
+def read_case(text: str) -> str:
+    """Read the id of a pitfall."""
+    from explorer.analysis.clinic import BY_ID  # imported here to keep other pages fast
+
+    if text not in BY_ID:
+        raise RefusedError(text)
+    return text
+
+
+@dataclass(frozen=True)
+class ClinicChoices:
+    """`case` is the id of a pitfall; "" is the first one."""
+
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("clinic.pitfall", "clinic.planted")}
+    case: str = choice("", read_case)

@@ -1,0 +1,211 @@
+"""Pitfalls: common mistakes, run live, each next to the correct code."""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, get_args
+
+import numpy as np
+
+from explorer.analysis.clinic import BY_ID, PITFALLS, Demonstration, Figure, Picture, Pitfall
+from explorer.analysis.clinic.card import Group
+from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.clinic.choices import ClinicChoices
+from explorer.exhibits.clinic.formulas import FORMULAS
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_group
+from explorer.exhibits.view import View
+from explorer.figures.clinic import suspect
+from explorer.figures.paired import paired
+from explorer.figures.positions.encoding import table as position_table
+from explorer.numbers import digits
+from explorer.runs.trace import Trace
+
+
+def chosen(case: str) -> Pitfall:
+    """The open pitfall."""
+    return BY_ID[case] if case else PITFALLS[0]
+
+
+def compute(unedited: Trace, case: str) -> tuple[Demonstration, Trace]:
+    """The effect of the wrong lines; without the user's edits they are the only mistake."""
+    return chosen(case).demonstrate(unedited), unedited
+
+
+def show(answer: tuple[Demonstration, Trace], view: View) -> Iterator[b.Block]:
+    """Pictures of the wrong and the right result, the lines, and the numbers."""
+    pitfall, (shown, traced) = chosen(view.choices(ClinicChoices).case), answer
+    yield from _pick(view, pitfall)
+    yield b.Hero(
+        (
+            b.Title(view.t(pitfall.title_key), large=True),
+            b.Sentence("clinic", view.t(pitfall.symptom_key)),
+            *_pictures(view, shown, traced),
+        )
+    )
+    yield _lines(view, pitfall)
+    head = ("", view.t("clinic.wrong"), view.t("clinic.right"))
+    yield b.Table(
+        head, [(_label(view, each), said(each.wrong), said(each.right)) for each in shown.figures]
+    )
+    yield from _tried(view, pitfall, shown)
+    yield b.Columns(
+        (
+            [b.Prose(f"**{view.t('clinic.why_silent')}** {view.t(pitfall.silent_key)}")],
+            [b.Prose(f"**{view.t('clinic.instead')}** {view.t(pitfall.right_key)}")],
+        )
+    )
+    lines = zip(("wrong", "right"), FORMULAS[pitfall.id], strict=True)
+    yield b.Formula(
+        tuple(rf"\text{{{name}}}:\quad {line}" for name, line in lines),
+        view.t(f"clinic.formulas.{pitfall.group}"),
+    )
+    yield b.Code((pitfall.demonstrate, pitfall.wrong, pitfall.right))
+    yield b.Numbers(lambda: _numbers(view, shown))
+
+
+def _pick(view: View, pitfall: Pitfall) -> Iterator[b.Block]:
+    groups: dict[str, list[str]] = {name: [] for name in get_args(Group)}
+    for each in PITFALLS:
+        groups[each.group].append(each.id)
+    yield pick_group(view, "clinic.group", groups, pitfall.group, lambda case: b.choose(case=case))
+    cases = groups[pitfall.group]
+    yield b.Pick(
+        "clinic.case",
+        view.t("clinic.case"),
+        cases,
+        pitfall.id,
+        lambda case: view.t(BY_ID[case].title_key),
+        "case",
+        quiet=True,
+    )
+
+
+def _lines(view: View, pitfall: Pitfall) -> b.Columns:
+    """The wrong and the right lines: the functions that run for this page."""
+    wrong = b.Title(f":red[:material/close:] {view.t('clinic.wrong')}")
+    right = b.Title(f":material/check: {view.t('clinic.right')}")
+    return b.Columns(
+        (
+            (wrong, b.Verbatim(pitfall.wrong_source, "python")),
+            (right, b.Verbatim(pitfall.right_source, "python")),
+        )
+    )
+
+
+def _pictures(view: View, shown: Demonstration, traced: Trace) -> Iterator[b.Block]:
+    """Wrong and right side by side as matrices; a single row as pairs of bars."""
+    own = "clinic.own_fresh" if shown.fresh else "clinic.own"
+    yield b.Note(view.t(own if shown.own else "clinic.fixed"))
+    picture = shown.picture
+    if picture is None:
+        wrong = np.array([figure.wrong for figure in shown.figures])
+        right = np.array([figure.right for figure in shown.figures])
+        yield from _bars(view, [_label(view, each) for each in shown.figures], wrong, right)
+    elif picture.hidden is None and picture.right.dtype != np.bool_ and len(picture.right) == 1:
+        yield from _bars(view, shown.columns, picture.wrong[0], picture.right[0])
+    else:
+        axes = _axes(view, shown, traced, picture)
+        yield b.Columns([_matrix(view, name, picture, axes) for name in ("wrong", "right")])
+
+
+def _bars(
+    view: View, labels: Sequence[str], wrong: np.ndarray, right: np.ndarray
+) -> Iterator[b.Chart]:
+    numbers = np.concatenate([wrong, right])
+    if len(labels) == 0 or not (np.abs(numbers) < 1e5).all():
+        return  # limits of a type, or NaN: shown in the table only
+    names = (view.t("clinic.wrong"), view.t("clinic.right"))
+    draw = partial(paired, labels, wrong, right, names, title=view.t("clinic.value"))
+    yield b.Chart("clinic.bars", draw, view.t("clinic.alt"))
+
+
+def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> dict[str, Any]:
+    """The axis labels: the sentence's tokens if the picture has any, else numbers."""
+    n_row, n_column = picture.right.shape
+    if shown.site:
+        return {
+            "query_tokens": traced.query_tokens(shown.site)[-n_row:],
+            "key_tokens": traced.key_tokens(shown.site),
+            **saying.site_titles(view, traced.site(shown.site)),
+        }
+    square = n_row == len(shown.columns)  # column labels also apply to rows
+    return {
+        "query_tokens": shown.columns if square else [str(row + 1) for row in range(n_row)],
+        "key_tokens": shown.columns or [str(column + 1) for column in range(n_column)],
+        "query_title": view.t("figures.heatmap.query"),
+        "key_title": view.t("figures.heatmap.key"),
+    }
+
+
+def _matrix(view: View, name: str, picture: Picture, axes: dict[str, Any]) -> tuple[b.Block, ...]:
+    """One of the two matrices: a pattern, a mask, or a table of numbers."""
+    matrix = picture.wrong if name == "wrong" else picture.right
+    key, title = f"clinic.{name}", view.t(f"clinic.{name}")
+    if picture.head is not None:
+        title = view.t("clinic.in_head", which=title, head=picture.head + 1)
+    if matrix.dtype == np.bool_ and picture.hidden is None:
+        pack = partial(
+            pack_mask_matrix,
+            matrix,
+            (~matrix).astype(np.uint8),
+            title=title,
+            rules=[view.t("clinic.unseen")],
+            words=view.words("components.seen"),
+            **axes,
+        )
+        return b.Title(title), b.Canvas(key, "mask_matrix", lambda file: pack(file=file))
+    if picture.hidden is None:
+        draw = partial(position_table, matrix, words=view.words("figures.positions"))
+    else:
+        hidden, words = view.t("clinic.hidden"), view.words("figures.heatmap")
+        draw = partial(suspect, matrix, picture.hidden, hidden_word=hidden, words=words, **axes)
+    return b.Title(title), b.Chart(key, draw, title)
+
+
+def _label(view: View, figure: Figure) -> str:
+    return view.t(figure.label_key, of=figure.of)
+
+
+def _tried(view: View, pitfall: Pitfall, shown: Demonstration) -> Iterator[b.Block]:
+    """Which cases raise an error, and in which the bug is silent."""
+    if not shown.tried:
+        return
+    names = (f"clinic.tried.{pitfall.id}", "clinic.wrong", "clinic.right")
+    rows = [
+        (each.of, _outcome(view, each.wrong), _outcome(view, each.right)) for each in shown.tried
+    ]
+    yield b.Table([view.t(name) for name in names], rows, "lll")
+    loud = sum(bool(each.wrong) for each in shown.tried)
+    counts = {"loud": loud, "quiet": len(shown.tried) - loud}
+    yield b.Prose(view.t("clinic.tried_count", n=len(shown.tried), **counts))
+
+
+def _outcome(view: View, error: str) -> str:
+    return f"`{error}`" if error else view.t("clinic.runs")
+
+
+def said(value: float) -> str:
+    """A number of any size, or NaN, as text."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) < 1e-6:  # rounding
+        return "0"
+    if float(value).is_integer() and 0 < value < 1e6:  # a count
+        return f"{value:,.0f}"
+    return digits(value)
+
+
+def _numbers(view: View, shown: Demonstration) -> dict[str, list[object]]:
+    return {
+        view.t("clinic.value"): [_label(view, each) for each in shown.figures],
+        view.t("clinic.wrong"): [said(each.wrong) for each in shown.figures],
+        view.t("clinic.right"): [said(each.right) for each in shown.figures],
+    }
+
+
+EXHIBIT = Exhibit(compute, show)

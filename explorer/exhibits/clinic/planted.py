@@ -1,0 +1,125 @@
+"""The effect of a pitfall on the open model: the bug injected into every affected layer."""
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.clinic import Symptom, symptom
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.clinic.choices import ClinicChoices
+from explorer.exhibits.clinic.pitfall import chosen, said
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.figures.curves import lines
+from explorer.figures.frame import Figure
+from explorer.figures.paired import paired
+from explorer.library import LoadedModel
+from explorer.numbers import percent
+from explorer.runs.rerun import rows_of
+from explorer.runs.trace import Trace
+
+
+def compute(
+    loaded: LoadedModel, unedited: Trace, case: str, progress: Callable[[int, int], object]
+) -> Symptom | None:
+    """The output with and without the bug; None if it cannot be injected into this model.
+
+    Raises InputProblem.
+    """
+    pitfall = chosen(case)
+    if pitfall.plant is None or not pitfall.fits(loaded.model, rows_of(unedited)):
+        return None
+    return symptom(loaded, unedited, pitfall, progress)
+
+
+def show(found: Symptom | None, view: View) -> Iterator[b.Block]:
+    """The changed output and its loss, or why there is none."""
+    pitfall = chosen(view.choices(ClinicChoices).case)
+    yield b.Title(view.t("clinic.planted"))
+    if pitfall.plant is not None:
+        yield b.Code((pitfall.plant, symptom))
+    if found is None:
+        absent = f"clinic.absent.{pitfall.needs}"
+        yield b.Prose(view.t("clinic.not_planted" if pitfall.plant is None else absent))
+        return
+    if pitfall.left:
+        key = "clinic.read_left" if found.left else "clinic.no_room"
+        yield b.Prose(view.t(key, n=found.left))
+    if view.trace.predicts is None:
+        yield b.Prose(_moved(view, found))
+    elif not found.changed:
+        yield b.Prose(view.t("clinic.unchanged"))
+    else:
+        yield b.Columns(([*_written(view, found)], [_losses(view, found)]))
+        yield from _by_left(view, found)
+    if found.tokens:
+        yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _moved(view: View, found: Symptom) -> str:
+    """The effect of the bug on the output vectors of a model without logits."""
+    if math.isnan(found.moved):
+        return view.t("clinic.vectors_nan")
+    if not found.changed:
+        return view.t("clinic.vectors_same")
+    return view.t("clinic.vectors_moved", moved=percent(found.moved))
+
+
+def _written(view: View, found: Symptom) -> Iterator[b.Block]:
+    if view.trace.predicts == "next":
+        silent = np.isnan(found.logprobs_after).any()
+        key = "clinic.writes_nothing" if silent else "clinic.writes_end"
+        yield b.Note(view.t("clinic.writes"))
+        yield b.Prose(saying.marked_words(found.words) or view.t(key))
+    before, after = said(found.loss_before), said(found.loss_after)
+    yield b.Prose(view.t("clinic.loss", before=before, after=after))
+
+
+def _names(view: View) -> tuple[str, str]:
+    return view.t("clinic.healthy"), view.t("clinic.ill")
+
+
+def _losses(view: View, found: Symptom) -> b.Chart:
+    title = view.t("clinic.token_loss")
+    losses = -found.logprobs_before, -found.logprobs_after
+    draw = partial(
+        paired, found.tokens, *losses, _names(view), title=title, stream="tgt", height=220
+    )
+    return b.Chart("clinic.loss", draw, title)
+
+
+def _by_left(view: View, found: Symptom) -> Iterator[b.Chart]:
+    """The loss by the number of PADs on the left, for bugs about left padding."""
+    losses = np.array([[each.before, each.after] for each in found.by_left])
+    if not len(losses) or not np.isfinite(losses).all():
+        return
+
+    def draw(dark: bool) -> Figure:
+        figure = lines(
+            np.array([each.n for each in found.by_left]),
+            losses.T,
+            _names(view),
+            **view.axes("clinic.pads_left", "clinic.token_loss"),
+            height=240,
+            dark=dark,
+        )
+        for trace in figure["data"]:
+            trace["mode"] = "lines+markers"
+        return figure
+
+    yield b.Chart("clinic.left", draw, view.t("clinic.pads_left"))
+
+
+def _numbers(view: View, found: Symptom) -> dict[str, list[object]]:
+    healthy, ill = _names(view)
+    return {
+        view.t("components.token_strip.label"): list(found.tokens),
+        healthy: [said(float(each)) for each in found.logprobs_before],
+        ill: [said(float(each)) for each in found.logprobs_after],
+    }
+
+
+EXHIBIT = Exhibit(compute, show, working="clinic.working")
