@@ -17,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,10 +25,11 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config, file_util
-from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.caching.ttl_cache import TTLCache
+from streamlit.runtime.scriptrunner import RerunData
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.session_manager import SessionInfo
 from streamlit.starlette import App
 from streamlit.web.server import server_util
@@ -113,20 +115,21 @@ def hand_over_in_batches() -> None:
 
 
 def keep_the_page() -> None:
-    """Rerun a part of a page on the page that is open by the time its request arrives.
+    """Rerun a part of a page on the page that is open by then.
 
     A request names the page that the browser shows. While that is still busy, the server may have
     gone on to the next page; Streamlit would then return to the earlier one, run nothing of it but
     that part, and leave the page empty.
     """
-    usual = AppSession.request_rerun
+    usual = ScriptRunner._run_script
 
-    def request_rerun(self: AppSession, client_state: ClientState | None) -> None:
-        if client_state and client_state.fragment_id:
-            client_state.page_script_hash = self._client_state.page_script_hash
-        usual(self, client_state)
+    def run_script(self: ScriptRunner, rerun_data: RerunData) -> None:
+        if rerun_data.fragment_id_queue:
+            now = self._pages_manager.current_page_script_hash
+            rerun_data = replace(rerun_data, page_script_hash=now)
+        usual(self, rerun_data)
 
-    AppSession.request_rerun = request_rerun  # type: ignore[method-assign]
+    ScriptRunner._run_script = run_script  # type: ignore[method-assign]
 
 
 def load_libraries() -> None:

@@ -17,8 +17,8 @@ import pytest
 from browser.app import answers, free_port
 from starlette.types import Message, Receive, Scope, Send
 from streamlit import file_util
-from streamlit.proto.ClientState_pb2 import ClientState
-from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.scriptrunner import RerunData
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer import serving
@@ -119,18 +119,18 @@ def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once() -> None:
         thread.submit(asyncio.run, test()).result()
 
 
-@pytest.mark.parametrize("part", ["", "the part's id"])
+@pytest.mark.parametrize("parts", [[], ["the part's id"]])
 def test_a_late_request_of_a_part_stays_on_the_open_page(
-    part: str, monkeypatch: pytest.MonkeyPatch
+    parts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arrived: list[str] = []
-    usual = lambda self, state: arrived.append(state.page_script_hash)  # noqa: E731
-    monkeypatch.setattr(AppSession, "request_rerun", usual)
+    ran_on: list[str] = []
+    usual = lambda self, data: ran_on.append(data.page_script_hash)  # noqa: E731
+    monkeypatch.setattr(ScriptRunner, "_run_script", usual)
     serving.keep_the_page()
-    session = SimpleNamespace(_client_state=ClientState(page_script_hash="open"))
-    late = ClientState(page_script_hash="left", fragment_id=part)
-    AppSession.request_rerun(cast(AppSession, session), late)
-    assert arrived == ["open" if part else "left"]
+    pages = SimpleNamespace(current_page_script_hash="open")
+    runner = cast(ScriptRunner, SimpleNamespace(_pages_manager=pages))
+    ScriptRunner._run_script(runner, RerunData(page_script_hash="left", fragment_id_queue=parts))
+    assert ran_on == ["open" if parts else "left"]
 
 
 def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -> None:
