@@ -63,7 +63,7 @@ lint: .venv/development
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/oxlint --deny-warnings explorer/components
+	$(BIN)/oxlint --deny-warnings explorer/components explorer/live
 	$(BIN)/codespell
 	$(BIN)/python -m tests.wording
 

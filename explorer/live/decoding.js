@@ -33,20 +33,19 @@ export function randomOf(seed) {
 
 /** The tokens with the largest values, best first; of equal ones, the smaller token first. */
 export function largest(values, count) {
-  return Array.from(values, (value, token) => [value, token])
-    .sort((one, other) => other[0] - one[0] || one[1] - other[1]).slice(0, count).map(([, token]) => token);
+  const least = values.slice().sort().at(-count) ?? -Infinity;
+  const found = [];
+  values.forEach((value, token) => { if (value >= least) found.push(token); });
+  return found.sort((one, other) => values[other] - values[one] || one - other).slice(0, count);
 }
 
 /**
  * The steps of an output: the query whose logits are read, the log-probabilities, the token chosen
- * by `choose`, and what that pass recorded if it read the whole text. Later tokens reach earlier
- * ones without a causal mask, so nothing can be cached then.
+ * by `choose`, and what that pass recorded if it read the whole text, which it does without `cache`.
  */
-export function* decode(model, { src, tgt }, { masks = {}, most, choose = greedy }) {
+export function* decode(model, tgt, { masks = {}, most, memory = null, cache = null, choose = greedy }) {
   const { config, last } = model;
-  const memory = src ? model.run(model.stacks[0], src, { masks }) : null;
   const fills = config.predicts === "same";
-  const cache = last.causal && (masks.causal ?? true) ? { length: 0 } : null;
   const tokens = [...tgt];
   const gaps = fills ? tokens.flatMap((token, at) => (token === config.marks.mask ? [at] : [])) : null;
   for (let step = 0; step < (fills ? gaps.length : most); step += 1) {

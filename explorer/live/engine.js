@@ -158,6 +158,7 @@ export function modelOf(config, weights, blind = false) {
 
   function attention(path, x, { memory, bias, angles, open, cache, record }) {
     const n = x.length / width;
+    const held = cache && (cache[path] ??= {});
     const own = (y, name) => {
       const weight = at(`${path}.${name}.weight`);
       return weight ? norm(y, weight, null, "rmsnorm", eps) : y;
@@ -165,14 +166,14 @@ export function modelOf(config, weights, blind = false) {
     let q = own(map(x, `${path}.w_q`), "q_norm");
     if (angles) q = rotated(q, angles, d);
     if (blind) q.fill(0);
-    let [k, v] = [cache?.k, cache?.v];
+    let [k, v] = [held?.k, held?.v];
     if (!memory || !k) {
       let fresh = own(map(memory ?? x, `${path}.w_k`), "k_norm");
       if (angles) fresh = rotated(fresh, angles, d);
       const values = map(memory ?? x, `${path}.w_v`);
       [k, v] = k ? [joined(k, fresh), joined(v, values)] : [fresh, values];
-      if (cache) Object.assign(cache, { k, v });
     }
+    if (held) Object.assign(held, { k, v, q: held.q ? joined(held.q, q) : q });
     const nKeys = k.length / (config.n_kv_heads * d);
     const cells = open(n, nKeys);
     const { scores, pattern, z } = attend(config, { q, k, v, n, nKeys }, cells, bias);
@@ -206,11 +207,7 @@ export function modelOf(config, weights, blind = false) {
     const [n, total] = [tokens.length, past + tokens.length];
     const valid = masks.valid?.[stack.stream] ?? new Uint8Array(total).fill(1);
     const positions = positionsOf(valid, total);
-    const seen = (stream, count) => Uint8Array.from({ length: count }, (_, key) => (
-      ((masks.pads ?? true) === false || (masks.valid?.[stream]?.[key] ?? 1)) && !masks.hidden?.[stream]?.[key] ? 1 : 0));
-    const open = (rows, count) => openCells(rows, count, {
-      causal: stack.causal && (masks.causal ?? true), window: masks.window ?? null, keys: seen(stack.stream, count) });
-    const across = (rows, count) => openCells(rows, count, { causal: false, window: null, keys: seen("src", count) });
+    const { open, across } = rulesOf(stack, masks);
 
     const table = at(`${stack.path}embed.weight`);
     let x = new Float32Array(n * width);
@@ -220,21 +217,47 @@ export function modelOf(config, weights, blind = false) {
     if (added) x = plus(x, added);
     x = normed(x, `${stack.path}embed_norm`);
     if (record) record[stack.role] = { embedded, added };
+    if (cache) for (const [name, rows] of Object.entries({ embedded, added })) cache[name] = cache[name] ? joined(cache[name], rows) : rows;
     const angles = config.positions === "rotary" ? positions.slice(past).map((position) => anglesOf(config, position)) : null;
     const bias = biasOf(stack, positions, past);
 
     for (let layer = 0; layer < stack.layers; layer += 1) {
       const path = `${stack.path}blocks.${layer}`;
       const begun = x;
-      const held = cache && (cache[path] ??= { own: {}, cross: {} });
       x = residual(x, `${path}.attn_norm`, (h) => normed(
-        attention(`${path}.attn`, h, { bias, angles, open, cache: held?.own, record }), `${path}.attn_out_norm`));
-      if (memory) x = residual(x, `${path}.cross_attn_norm`, (h) => attention(`${path}.cross_attn`, h, { memory, open: across, cache: held?.cross, record }));
+        attention(`${path}.attn`, h, { bias, angles, open, cache, record }), `${path}.attn_out_norm`));
+      if (memory) x = residual(x, `${path}.cross_attn_norm`, (h) => attention(`${path}.cross_attn`, h, { memory, open: across, cache, record }));
       const forward = (h) => normed(feedForward(`${path}.ffn`, h), `${path}.ffn_out_norm`);
       x = config.parallel ? plus(x, forward(normed(begun, `${path}.ffn_norm`))) : residual(x, `${path}.ffn_norm`, forward);
     }
     if (cache) cache.length = total;
     return normed(x, `${stack.path}final_norm`);
+  }
+
+  /** What one pass over all cached tokens of a stack records: nothing but attention is computed again. */
+  function recall(stack, cache, { masks = {} } = {}) {
+    const { length: n, embedded, added } = cache;
+    const { open, across } = rulesOf(stack, masks);
+    const bias = biasOf(stack, positionsOf(masks.valid?.[stack.stream] ?? [], n), 0);
+    const record = { [stack.role]: { embedded, added } };
+    for (const [path, { q, k, v }] of Object.entries(cache).filter(([, held]) => held?.k)) {
+      const nKeys = k.length / (config.n_kv_heads * d);
+      const isCross = path.endsWith("cross_attn");
+      const cells = (isCross ? across : open)(n, nKeys);
+      record[path] = { q, k, v, ...attend(config, { q, k, v, n, nKeys }, cells, isCross ? null : bias), open: cells, n, nKeys };
+    }
+    return record;
+  }
+
+  /** The open cells of a stack's own attention and of its cross-attention, for rows and keys. */
+  function rulesOf(stack, masks) {
+    const seen = (stream, count) => Uint8Array.from({ length: count }, (_, key) => (
+      ((masks.pads ?? true) === false || (masks.valid?.[stream]?.[key] ?? 1)) && !masks.hidden?.[stream]?.[key] ? 1 : 0));
+    return {
+      open: (rows, count) => openCells(rows, count, {
+        causal: stack.causal && (masks.causal ?? true), window: masks.window ?? null, keys: seen(stack.stream, count) }),
+      across: (rows, count) => openCells(rows, count, { causal: false, window: null, keys: seen("src", count) }),
+    };
   }
 
   function addedAt(stack, positions) {
@@ -266,5 +289,5 @@ export function modelOf(config, weights, blind = false) {
     return config.logit_cap === null ? y : y.map((value) => capped(value, config.logit_cap));
   }
 
-  return { config, run, logits, withZeroQueries: () => modelOf(config, weights, true), stacks: config.stacks, last: config.stacks.at(-1) };
+  return { config, run, recall, logits, withZeroQueries: () => modelOf(config, weights, true), stacks: config.stacks, last: config.stacks.at(-1) };
 }

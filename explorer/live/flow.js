@@ -48,29 +48,33 @@ export function flowOf(model, tokenizer, text, { causal = true, window = null, p
   const begun = translates ? config.framed.tgt[0] : read;
   const room = Math.min(MOST, config.n_ctx) - begun.length;
   const most = Math.min(room + 1, MOST_NEW[translates ? "src" : config.predicts] ?? MOST);
-  const steps = [...decode(model, { src, tgt: begun }, { masks, most, choose })];
+  const record = {};
+  const memory = src ? model.run(stacks[0], src, { masks, record }) : null;
+  const cache = last.causal && causal ? { length: 0 } : null; // otherwise later tokens reach earlier ones
+  const steps = [...decode(model, begun, { masks, most, memory, cache, choose })];
   const written = steps.map(({ chosen }) => chosen);
 
   const fills = config.predicts === "same";
   const tgt = fills ? [...begun] : [...begun, ...written.slice(0, -1)];
   if (fills) steps.slice(0, -1).forEach(({ query, chosen }) => { tgt[query] = chosen; });
-  const record = {};
-  const memory = src ? model.run(stacks[0], src, { masks, record }) : null;
-  model.run(last, tgt, { masks, memory, record });
+  if (cache) Object.assign(record, model.recall(last, cache, { masks }));
+  else model.run(last, tgt, { masks, memory, record });
 
   const sequences = { src, tgt };
   const lanes = stacks.map((stack) => {
     const tokens = sequences[stack.stream];
     const { embedded, added } = record[stack.role];
+    const { turns, waves } = wavesOf(config, added, tokens.length);
     return {
       stream: stack.stream,
       tokens: labelsOf(tokenizer, tokens),
       special: tokens.map((token) => tokenizer.isSpecial(token)),
       given: stack === last ? begun.length : tokens.length,
       embedded: columns(embedded, config.d_model, Array.from({ length: Math.min(SHOWN_VALUES, config.d_model) }, (_, at) => at)),
-      ...wavesOf(config, added, tokens.length),
+      turns,
+      waves,
       blocks: Array.from({ length: stack.layers }, (_, layer) => sitesOf(stack, layer).map((site) => (
-        { ...site, heads: config.n_heads, seen: record[site.path], ...(stack === last ? rowsOf(site, steps, record[site.path], config.n_heads) : {}) }))),
+        Object.assign(site, { heads: config.n_heads, seen: record[site.path] }, stack === last && rowsOf(site, steps, record[site.path], config.n_heads))))),
     };
   });
   const before = translates ? [] : given;

@@ -30,7 +30,7 @@ export function labelsOf(tokenizer, ids) {
   const pieces = ids.map((id, at) => (special[at] ? new Uint8Array() : tokenizer.bytesOf(id)));
   const starts = [0];
   pieces.forEach((piece) => starts.push(starts.at(-1) + piece.length));
-  const [characters, ofByte] = charactersOf(Uint8Array.from(pieces.flatMap((piece) => [...piece])));
+  const [characters, ofByte] = charactersOf(Uint8Array.from(pieces.flatMap((piece) => Array.from(piece))));
   const parts = ids.map((_, at) => [...new Set(ofByte.slice(starts[at], starts[at + 1]))]);
   const owners = characters.map(() => []);
   parts.forEach((numbers, at) => numbers.forEach((number) => owners[number].push(at)));

@@ -37,18 +37,18 @@ export function maskTests(model, { src, tgt }, otherToken) {
     return [{ src: add(src), tgt: add(tgt) }, { valid: { ...(src ? { src: real(src) } : {}), tgt: real(tgt) } }];
   };
   const unmoved = (side, found) => apart(plain.out, rows(found.out, side === "left" ? PADS : 0, tgt.length + (side === "left" ? PADS : 0)));
-  /** The largest weight of the cells [query, key] that `asked` names, in some sites. */
+  /** The largest weight of the cells that `asked(key, query, nKeys)` names, in some sites. */
   const weight = (some, asked) => most(some.flatMap(([, { pattern, n, nKeys }]) => (
-    Array.from(pattern, (value, at) => (asked(Math.floor(at / nKeys) % n, at % nKeys, n, nKeys) ? value : 0)))));
+    Array.from(pattern, (value, at) => (asked(at % nKeys, Math.floor(at / nKeys) % n, nKeys) ? value : 0)))));
   const causal = last.causal;
 
   const tests = {
     future_leak: causal && (() => most(tgt.map((_, at) => (at === 0 ? 0
       : apart(rows(plain.out, 0, at), rows(pass({ src, tgt: changed(tgt, at) }, { memory: plain.memory }).out, 0, at)))))),
-    future_mass: causal && (() => weight(own(plain, last), (query, key) => key > query)),
+    future_mass: causal && (() => weight(own(plain, last), (key, query) => key > query)),
     pad_mass: () => {
       const found = pass(...padded("right"));
-      return most(stacks.map((stack) => weight(own(found, stack), (query, key, n, nKeys) => key >= nKeys - PADS)));
+      return most(stacks.map((stack) => weight(own(found, stack), (key, _, nKeys) => key >= nKeys - PADS)));
     },
     pad_content: () => {
       const [row, options] = padded("right");
@@ -57,7 +57,7 @@ export function maskTests(model, { src, tgt }, otherToken) {
     },
     padding_right: () => unmoved("right", pass(...padded("right"))),
     padding_left: () => unmoved("left", pass(...padded("left"))),
-    cross_mask: src && (() => weight(across(pass(...padded("right"))), (query, key, n, nKeys) => key >= nKeys - PADS)),
+    cross_mask: src && (() => weight(across(pass(...padded("right"))), (key, _, nKeys) => key >= nKeys - PADS)),
     row_sums: () => most(sites(plain).flatMap(([, { pattern, nKeys }]) => {
       const sums = new Float64Array(pattern.length / nKeys);
       pattern.forEach((value, at) => { sums[Math.floor(at / nKeys)] += value; });
@@ -66,13 +66,13 @@ export function maskTests(model, { src, tgt }, otherToken) {
     open_cells: () => {
       const found = pass({ src, tgt }, { change: (each) => each.withZeroQueries() });
       const shut = (some, visible) => weight(some.map(([path, site]) => [path, { ...site, pattern: site.pattern.map((value) => (value > 0 ? 0 : 1)) }]), visible);
-      return most([...stacks.map((stack) => shut(own(found, stack), (query, key) => !stack.causal || key <= query)), shut(across(found), () => true)]);
+      return most([...stacks.map((stack) => shut(own(found, stack), (key, query) => !stack.causal || key <= query)), shut(across(found), () => true)]);
     },
     cache: causal && (() => {
       const cache = { length: 0 };
       const steps = [tgt.slice(0, 1), tgt.slice(1, 3), ...tgt.slice(3).map((token) => [token])].filter((each) => each.length);
       const parts = steps.map((tokens) => model.run(last, tokens, { memory: plain.memory, cache }));
-      return apart(plain.out, parts.flatMap((each) => [...each]));
+      return apart(plain.out, parts.flatMap((each) => Array.from(each)));
     }),
     prefix: causal && (() => most(tgt.map((_, at) => apart(rows(plain.out, at, at + 1), rows(pass({ src, tgt: tgt.slice(0, at + 1) }, { memory: plain.memory }).out, at, at + 1))))),
     mixing: () => most(sites(plain).map(([, site]) => mixed(site, config))),

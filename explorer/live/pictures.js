@@ -74,7 +74,7 @@ function openedHead({ lanes }, [l, b, s, head], matrices) {
   const { n, nKeys, scores, pattern, open } = site.seen;
   const queries = lanes[l].tokens.slice(0, MOST_SIDE);
   const keys = lanes.find(({ stream }) => stream === site.keys).tokens.slice(0, MOST_SIDE);
-  const grid = (value) => queries.map((_, q) => keys.map((__, k) => value(q, k)));
+  const grid = (value) => queries.map((_, q) => Array.from(keys.keys(), (k) => value(q, k)));
   for (const name of ["q", "k", "v", "z"]) {
     const count = name === "q" || name === "z" ? n : nKeys;
     const shown = name === "q" || name === "z" ? queries.length : keys.length;
@@ -122,8 +122,9 @@ export function headsPayload(flow, role, { words, queryTitle, keyTitle }) {
     for (let head = 0; head < heads; head += 1) for (let at = 0; at < cell; at += 1) blocked[(layer * heads + head) * cell + at] = seen.open[at] ? 0 : 1;
   });
   const codes = weightBytes(weights, (at) => !blocked[at]);
-  const some = Array.from({ length: cell }, (_, at) => Array.from({ length: count }, (__, head) => codes[head * cell + at]).some((code) => code !== BLOCKED));
-  const open = some.some(Boolean) ? some : some.map(() => true);
+  const some = new Uint8Array(cell);
+  codes.forEach((code, at) => { if (code !== BLOCKED) some[at % cell] = 1; });
+  const open = some.includes(1) ? Array.from(some) : Array.from(some, () => 1);
   const bits = new Uint8Array(Math.ceil(cell / 8));
   open.forEach((is, at) => { if (is) bits[at >> 3] |= 1 << (at & 7); });
   const places = open.flatMap((is, at) => (is ? [at] : []));
@@ -165,7 +166,7 @@ export function headsPayload(flow, role, { words, queryTitle, keyTitle }) {
 
 /** The tokens common to two outputs, removed and added, as [token, status]. */
 export function diffOf(before, after) {
-  const length = Array.from({ length: before.length + 1 }, () => new Array(after.length + 1).fill(0));
+  const length = Array.from({ length: before.length + 1 }, () => new Uint16Array(after.length + 1));
   for (let i = before.length - 1; i >= 0; i -= 1) for (let j = after.length - 1; j >= 0; j -= 1) {
     length[i][j] = before[i] === after[j] ? length[i + 1][j + 1] + 1 : Math.max(length[i + 1][j], length[i][j + 1]);
   }

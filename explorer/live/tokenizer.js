@@ -9,6 +9,7 @@ const ALPHABET = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(printable(byte) ? byte : further++));
 })();
 const BYTE_OF = new Map(ALPHABET.map((character, byte) => [character, byte]));
+const bytesOfLetters = (piece) => Array.from(piece).flatMap((each) => (BYTE_OF.has(each) ? BYTE_OF.get(each) : Array.from(bytes(each))));
 
 /** GPT-2's words: contractions, letters, numbers, other characters, and blanks. */
 const GPT2 = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
@@ -66,10 +67,7 @@ const DECODERS = {
     const text = piece.replaceAll(replacement, " ");
     return at === 0 && prepend_scheme !== "never" ? text.replace(/^ /, "") : text;
   }),
-  ByteLevel: (_, pieces) => {
-    const found = pieces.flatMap((piece) => [...piece].flatMap((each) => (BYTE_OF.has(each) ? [BYTE_OF.get(each)] : [...bytes(each)])));
-    return [new TextDecoder().decode(new Uint8Array(found))];
-  },
+  ByteLevel: (_, pieces) => [new TextDecoder().decode(Uint8Array.from(pieces.flatMap(bytesOfLetters)))],
   ByteFallback: (_, pieces) => {
     const parts = [];
     pieces.forEach((piece) => {
@@ -131,7 +129,7 @@ export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges
     /** The tokens of a text without special ones; "[MASK]" is the token to fill in. */
     encode(text) {
       if (marks.mask === null) return plain(text);
-      return text.split("[MASK]").flatMap((part, at) => [...(at ? [marks.mask] : []), ...(part.trim() ? plain(part.trimEnd()) : [])]);
+      return text.split("[MASK]").flatMap((part, at) => (at ? [marks.mask] : []).concat(part.trim() ? plain(part.trimEnd()) : []));
     },
     decode: (tokens) => decoded(decoder, tokens.filter((id) => !isSpecial.has(id)).map((id) => pieces[id])).join("").trim(),
     /** The bytes of a token's text. */
@@ -139,7 +137,7 @@ export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges
       const byte = byte_fallback && /^<0x([0-9A-F]{2})>$/.exec(pieces[id]);
       if (byte) return new Uint8Array([parseInt(byte[1], 16)]);
       if (!byteLevel) return bytes(pieces[id].replaceAll("▁", " "));
-      return Uint8Array.from([...pieces[id]].flatMap((each) => (BYTE_OF.has(each) ? [BYTE_OF.get(each)] : [...bytes(each)])));
+      return Uint8Array.from(bytesOfLetters(pieces[id]));
     },
   };
 }
