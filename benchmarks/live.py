@@ -42,7 +42,8 @@ requestAnimationFrame(look);
 """
 """Checks in every frame whether the picture has content; the next frame shows it."""
 READY = """async () => {
-    while (!window.headlight?.model || !window.pictureSeen) await new Promise(requestAnimationFrame);
+    const isReady = () => window.headlight?.model && window.pictureSeen;
+    while (!isReady()) await new Promise(requestAnimationFrame);
     return [window.pictureSeen / 1000, performance.now() / 1000];
 }"""
 IN_PAGE = """text => {

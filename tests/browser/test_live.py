@@ -1,18 +1,24 @@
 """The page that needs no server: opened from disk, it computes what torch computes."""
 
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from foreign import NAMES, TEXTS, Golden
 from playwright.sync_api import Browser, Page, expect
 
 from explorer import text
 from explorer.analysis.start.flow import flow
-from explorer.library import open_model
-from explorer.live.site import MOST, write_live
+from explorer.components.modules import link
+from explorer.library import LoadedModel, open_model
+from explorer.live.site import FOLDER, MOST, write_live
+from explorer.live.weights import described, tensors_of
+from explorer.problems import InputProblem
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
+from models.foreign import open_folder
 from models.strategies import Greedy
 
 pytestmark = pytest.mark.browser
@@ -27,6 +33,64 @@ IN_PAGE = """text => {
     const sites = flow.lanes.flatMap(lane => lane.blocks.flat().map(site => site.seen));
     return [flow.said, sites.map(({ n, nKeys, pattern }) => [n, nKeys, [...pattern]])];
 }"""
+
+ENGINE = """([config, listed, data, tied, tgt, src]) => {
+    const buffer = Uint8Array.from(atob(data), each => each.charCodeAt(0)).buffer;
+    const [floats, weights] = [new Float32Array(buffer), {}];
+    let at = 0;
+    for (const [name, shape] of listed) {
+        const size = shape.reduce((product, side) => product * side, 1);
+        weights[name] = Object.assign(floats.slice(at, at + size), { inner: shape.at(-1) });
+        at += size;
+    }
+    for (const [name, same] of Object.entries(tied)) weights[name] = weights[same];
+    const model = $modules["engine.js"].modelOf(config, weights);
+    const [record, cache] = [{}, { length: 0 }];
+    const memory = src && model.run(model.stacks[0], src, { record });
+    const logits = [...model.logits(model.run(model.last, tgt, { memory, record }))];
+    const step = token => [...model.logits(model.run(model.last, [token], { memory, cache }))];
+    const steps = model.last.causal ? tgt.flatMap(step) : logits;
+    const again = model.last.causal ? { ...record, ...model.recall(model.last, cache) } : record;
+    const paths = Object.keys(record).filter(path => record[path].pattern);
+    const seen = from => paths.map(path => [`${path}.hook_pattern`, [...from[path].pattern]]);
+    return [[["hook_logits", logits], ...seen(record)], [["hook_logits", steps], ...seen(again)]];
+}"""
+NOT_RUN = {
+    *("albert", "electra", "electra-wide", "mixtral", "olmo2", "qwen3_moe", "smollm3"),
+    *("bart-headless", "bert-headless", "llama-headless", "marian-headless", "t5-encoder"),
+}
+"""Families with a part that the engine lacks, and models without a head."""
+
+
+@pytest.mark.sweep
+def test_families_of_other_libraries_compute_their_numbers_or_are_refused(
+    browser: Browser, tmp_path: Path
+) -> None:
+    page, refused, differences = browser.new_page(), set(), {}
+    page.add_script_tag(content=link(FOLDER, "page.js").replace("export default ", ""))
+    for name in NAMES:
+        golden, folder = Golden.load(name), tmp_path / name
+        opened = open_folder(golden.write(folder))
+        try:
+            config = described(
+                LoadedModel(name, opened.model, opened.tokenizer, opened.config, folder)
+            )
+        except InputProblem:
+            refused.add(name)
+            continue
+        held = tensors_of(opened.model, "float32")
+        data = b64encode(held.data).decode()
+        for text_ in TEXTS:
+            tgt, src = (golden.arrays[f"{text_}.{stream}"].tolist() for stream in ("tgt", "src"))
+            src = src if "src" in opened.model.reads else None
+            both = page.evaluate(ENGINE, [config, held.listed, data, held.tied, tgt, src])
+            for hook, values in both[0] + both[1]:
+                theirs = golden.arrays[f"{text_}/{hook}"]
+                off = np.abs(np.reshape(values, theirs.shape) - theirs).max() / np.abs(theirs).max()
+                differences[name] = max(differences.get(name, 0), float(off))
+    page.close()
+    assert max(differences.values()) < 1e-5, differences
+    assert refused == NOT_RUN
 
 
 @pytest.fixture
