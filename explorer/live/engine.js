@@ -207,7 +207,6 @@ export function modelOf(config, weights, blind = false) {
     const [n, total] = [tokens.length, past + tokens.length];
     const valid = masks.valid?.[stack.stream] ?? new Uint8Array(total).fill(1);
     const positions = positionsOf(valid, total);
-    const { open, across } = rulesOf(stack, masks);
 
     const table = at(`${stack.path}embed.weight`);
     let x = new Float32Array(n * width);
@@ -218,12 +217,14 @@ export function modelOf(config, weights, blind = false) {
     x = normed(x, `${stack.path}embed_norm`);
     if (record) record[stack.role] = { embedded, added };
     if (cache) for (const [name, rows] of Object.entries({ embedded, added })) cache[name] = cache[name] ? joined(cache[name], rows) : rows;
-    const angles = config.positions === "rotary" ? positions.slice(past).map((position) => anglesOf(config, position)) : null;
+    const turned = config.positions === "rotary" && [false, true].map((near) => positions.slice(past).map((position) => anglesOf(config, position, near)));
     const bias = biasOf(stack, positions, past);
 
     for (let layer = 0; layer < stack.layers; layer += 1) {
       const path = `${stack.path}blocks.${layer}`;
       const begun = x;
+      const { open, across } = rulesOf(stack, masks, layer);
+      const angles = turned && !config.still_layers.includes(layer) ? turned[Number(config.near_layers.includes(layer))] : null;
       x = residual(x, `${path}.attn_norm`, (h) => normed(
         attention(`${path}.attn`, h, { bias, angles, open, cache, record }), `${path}.attn_out_norm`));
       if (memory) x = residual(x, `${path}.cross_attn_norm`, (h) => attention(`${path}.cross_attn`, h, { memory, open: across, cache, record }));
@@ -237,25 +238,29 @@ export function modelOf(config, weights, blind = false) {
   /** What one pass over all cached tokens of a stack records: nothing but attention is computed again. */
   function recall(stack, cache, { masks = {} } = {}) {
     const { length: n, embedded, added } = cache;
-    const { open, across } = rulesOf(stack, masks);
     const bias = biasOf(stack, positionsOf(masks.valid?.[stack.stream] ?? [], n), 0);
     const record = { [stack.role]: { embedded, added } };
-    for (const [path, { q, k, v }] of Object.entries(cache).filter(([, held]) => held?.k)) {
-      const nKeys = k.length / (config.n_kv_heads * d);
-      const isCross = path.endsWith("cross_attn");
-      const cells = (isCross ? across : open)(n, nKeys);
-      record[path] = { q, k, v, ...attend(config, { q, k, v, n, nKeys }, cells, isCross ? null : bias), open: cells, n, nKeys };
+    for (let layer = 0; layer < stack.layers; layer += 1) {
+      const { open, across } = rulesOf(stack, masks, layer);
+      for (const name of stack.crosses ? ["attn", "cross_attn"] : ["attn"]) {
+        const path = `${stack.path}blocks.${layer}.${name}`;
+        const { q, k, v } = cache[path];
+        const nKeys = k.length / (config.n_kv_heads * d);
+        const cells = (name === "attn" ? open : across)(n, nKeys);
+        record[path] = { q, k, v, ...attend(config, { q, k, v, n, nKeys }, cells, name === "attn" ? bias : null), open: cells, n, nKeys };
+      }
     }
     return record;
   }
 
-  /** The open cells of a stack's own attention and of its cross-attention, for rows and keys. */
-  function rulesOf(stack, masks) {
+  /** The open cells of a layer's own attention and of its cross-attention, for rows and keys. */
+  function rulesOf(stack, masks, layer) {
+    const near = config.near_layers.includes(layer) ? config.window : null;
     const seen = (stream, count) => Uint8Array.from({ length: count }, (_, key) => (
       ((masks.pads ?? true) === false || (masks.valid?.[stream]?.[key] ?? 1)) && !masks.hidden?.[stream]?.[key] ? 1 : 0));
     return {
       open: (rows, count) => openCells(rows, count, {
-        causal: stack.causal && (masks.causal ?? true), window: masks.window ?? null, keys: seen(stack.stream, count) }),
+        causal: stack.causal && (masks.causal ?? true), window: masks.window ?? near, keys: seen(stack.stream, count) }),
       across: (rows, count) => openCells(rows, count, { causal: false, window: null, keys: seen("src", count) }),
     };
   }

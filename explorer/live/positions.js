@@ -17,8 +17,9 @@ export function sinusoidAt(position, width, base) {
 }
 
 /** RoPE's angle of each pair at a position. */
-export function anglesOf({ n_turned: n, rope_base: base, divisors }, position) {
-  return frequencies(n, base).map((each, pair) => position * each / (divisors?.[pair] ?? 1));
+export function anglesOf({ n_turned: n, rope_base: base, near_rope_base: near, divisors }, position, isNear = false) {
+  const own = isNear && near !== null;
+  return frequencies(n, own ? near : base).map((each, pair) => position * each / ((own ? null : divisors?.[pair]) ?? 1));
 }
 
 /** ALiBi's penalty per position of distance, for each head. */

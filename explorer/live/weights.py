@@ -56,6 +56,10 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
         "norm_placement": config.norm_placement,
         "positions": config.positions,
         "rope_base": config.rope_base,
+        "near_rope_base": config.near_rope_base,
+        "near_layers": config.near_layers or (),
+        "still_layers": config.still_layers or (),
+        "window": config.window,
         "n_turned": config.n_turned,
         "divisors": None if scaling is None else scaling.divisors,
         "ffn": config.ffn,
@@ -83,24 +87,14 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
-READ = frozenset(
-    (
-        *(
-            "family",
-            "vocab_size",
-            "d_model",
-            "n_layers",
-            "n_encoder_layers",
-            "n_heads",
-            "n_kv_heads",
-        ),
-        *("head_dim", "d_ff", "n_ctx", "norm", "norm_placement", "final_norm", "norm_eps"),
-        *("positions", "rope_base", "near_layers", "rope_scaling", "rotary_dim", "ffn", "dropout"),
-        *("attention_dropout", "bias", "qk_norm", "out_norms", "parallel", "score_divisor"),
-        *("score_cap", "logit_cap", "shared_layers", "embed_norm", "tie_embeddings"),
-        *("scale_embeddings", "lm_head", "head_net", "unembed_bias"),
-    )
-)
+READ = {
+    *("family", "vocab_size", "d_model", "n_layers", "n_encoder_layers", "n_heads", "n_kv_heads"),
+    *("head_dim", "d_ff", "n_ctx", "norm", "norm_placement", "final_norm", "norm_eps", "positions"),
+    *("rope_base", "near_layers", "near_rope_base", "window", "still_layers", "rope_scaling"),
+    *("rotary_dim", "ffn", "dropout", "attention_dropout", "bias", "qk_norm", "qk_norm_joint"),
+    *("out_norms", "parallel", "score_divisor", "score_cap", "logit_cap", "shared_layers"),
+    *("embed_norm", "tie_embeddings", "scale_embeddings", "lm_head", "head_net", "unembed_bias"),
+}
 """The fields that the engine honours. A model with any other field set is refused."""
 
 

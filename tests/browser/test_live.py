@@ -56,10 +56,11 @@ ENGINE = """([config, listed, data, tied, tgt, src]) => {
     return [[["hook_logits", logits], ...seen(record)], [["hook_logits", steps], ...seen(again)]];
 }"""
 NOT_RUN = {
-    *("albert", "electra", "electra-wide", "mixtral", "olmo2", "qwen3_moe", "smollm3"),
+    *("albert", "electra", "electra-wide", "mixtral", "qwen3_moe"),
+    *("llama-dynamic", "llama-longrope", "phi3"),
     *("bart-headless", "bert-headless", "llama-headless", "marian-headless", "t5-encoder"),
 }
-"""Families with a part that the engine lacks, and models without a head."""
+"""Narrow embeddings, experts, angles that depend on the length, and models without a head."""
 
 
 @pytest.mark.sweep
@@ -89,7 +90,8 @@ def test_families_of_other_libraries_compute_their_numbers_or_are_refused(
                 off = np.abs(np.reshape(values, theirs.shape) - theirs).max() / np.abs(theirs).max()
                 differences[name] = max(differences.get(name, 0), float(off))
     page.close()
-    assert max(differences.values()) < 1e-5, differences
+    # As in tests/models/foreign/test_same_numbers.py; torch itself is 2.3e-5 off in t5-gated.
+    assert max(differences.values()) < 1e-4, differences
     assert refused == NOT_RUN
 
 

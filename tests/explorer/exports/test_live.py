@@ -14,8 +14,6 @@ from explorer.problems import InputProblem
     [
         ("n_experts", {"n_experts": 2}),
         ("d_embed", {"d_embed": 8, "head_net": True}),
-        ("window", {"window": 4, "near_layers": (0,)}),
-        ("qk_norm_joint", {"qk_norm": True, "qk_norm_joint": True}),
     ],
 )
 def test_a_part_that_the_browser_cannot_compute_is_named(
