@@ -2,6 +2,7 @@
 # make test-newest: the tests, with the newest versions that the requirements admit.
 # make sweep: every claim, case, part and aside of every shipped model, minutes.
 # make walk: every page in every state, in a browser; its pictures go to FOLDER (walked unless said).
+# make site: the website, static files in FOLDER (out/site unless said).
 # make fuzz: random input for every way in, for SECONDS (60 unless said).
 # make parity: the numbers of models of other libraries, beside those of `transformers`.
 PYTHON ?= python3
@@ -13,7 +14,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest test-newest sweep bench fuzz walk parity lint chromium
+.PHONY: run test pytest test-newest sweep bench fuzz walk parity lint site chromium
 
 run: .venv/runtime
 	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
@@ -41,6 +42,9 @@ sweep: chromium
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks
+
+site: chromium
+	$(BIN)/python -m website $(or $(FOLDER),out/site)
 
 walk: chromium
 	$(BIN)/python -m tests.walk $(or $(FOLDER),walked)

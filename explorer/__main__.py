@@ -101,8 +101,10 @@ def _export_site(args: argparse.Namespace) -> int:
 def _export_live(args: argparse.Namespace) -> int:
     """Write a folder of static files in which the model runs in the browser."""
     from explorer.live.site import write_live  # no other command needs it
+    from explorer.live.weights import Precision
 
-    written = write_live(_opened(args), args.live, "float32" if args.float32 else "int8")
+    precision: Precision = "float32" if args.float32 else "int8"
+    written = write_live(_opened(args), args.live, precision, args.embed_from)
     print(
         f"{args.live / 'index.html'} ({written.n_bytes / 1e6:.1f} MB, {len(written.files)} files)"
     )
@@ -219,6 +221,8 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--sentences", type=Path, help="with --site: a .txt, one sentence a line")
     command.add_argument("--live", type=Path, help="folder for a page that runs the model itself")
     command.add_argument("--float32", action="store_true", help="with --live: do not round weights")
+    origins = "with --live: origins that may exchange messages with the page"
+    command.add_argument("--embed-from", nargs="+", default=(), metavar="ORIGIN", help=origins)
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify)

@@ -69,7 +69,9 @@ from models.training.home import asset
 
 ROOT = Path(__file__).resolve().parents[1]
 CODE = "\n".join(
-    path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer").rglob("*.py"))
+    path.read_text(encoding="utf-8")
+    for folder in ("explorer", "website")
+    for path in sorted((ROOT / folder).rglob("*.py"))
 )
 PAGES_CODE = "\n".join(
     path.read_text(encoding="utf-8")

@@ -34,6 +34,12 @@ export default function livePage(views, live) {
   };
   const page = { model: null, tokenizer: tokenizerOf(live.tokenizer), flow: null, plain: null, tests: [], took: 0 };
   const words = () => live.words[state.lang];
+  const isEmbedded = asked.has("embed");
+  /** Tells the page that embeds this one; docs/embedding.md lists the messages. */
+  const tell = (message) => {
+    if (window.parent === window) return;
+    for (const origin of live.origins.length ? live.origins : ["*"]) window.parent.postMessage({ headlight: 1, ...message }, origin);
+  };
   const nodes = {};
   const first = { text: live.sentence, ...unpack(bytesOf(live.first)) };
 
@@ -74,14 +80,14 @@ export default function livePage(views, live) {
       return;
     }
     page.took = performance.now() - began;
+    tell({ sentence: state.text, output: page.flow.said });
     draw();
   }
 
   function draw() {
     drawStart();
     if (!page.flow) return;
-    drawHeads();
-    drawControls();
+    if (!isEmbedded) { drawHeads(); drawControls(); }
     const { live: said } = words();
     nodes.status.textContent = fill(said.ready, { count: live.count, ms: Math.round(page.took) });
   }
@@ -169,8 +175,11 @@ export default function livePage(views, live) {
   /** What was clicked in the picture. */
   function act({ mask, door, head }) {
     if (mask !== undefined) { state.mask = mask; run(); return; }
-    if (head) Object.assign(state, { door: "head", opened: head });
-    else if (door !== undefined) state.door = door;
+    if (head) {
+      Object.assign(state, { door: "head", opened: head });
+      const [lane, block, site, at] = head;
+      tell({ selected: { attention: page.flow?.lanes[lane].blocks[block][site].role ?? null, layer: block + 1, head: at + 1 } });
+    } else if (door !== undefined) state.door = door;
     drawStart();
   }
 
@@ -221,8 +230,14 @@ export default function livePage(views, live) {
     nodes.tests.replaceChildren(el("summary"), el("ul"));
     const section = (title, ...inside) => { const node = el("section"); node.append(el("h2", "", title), ...inside); return node; };
     const about = el("p", "note", said.about);
-    document.getElementById("live").replaceChildren(top, nodes.input, examples, nodes.problem, nodes.startBox, section(said.see, nodes.see),
-      section(sites.all, nodes.roles, nodes.headsBox), nodes.tests, about);
+    const { origin, pathname } = new URL(window.location.href);
+    const line = `<iframe src="${origin}${pathname}?embed=1&amp;lang=${state.lang}" title="Headlight" style="width: 100%; height: 32rem; border: 0"></iframe>`;
+    const share = el("details", "share");
+    share.append(el("summary", "", said.share), el("p", "note", said.share_note), el("code", "", line));
+    const whole = document.getElementById("live");
+    if (isEmbedded) whole.replaceChildren(nodes.problem, nodes.startBox);
+    else whole.replaceChildren(top, nodes.input, examples, nodes.problem, nodes.startBox, section(said.see, nodes.see),
+      section(sites.all, nodes.roles, nodes.headsBox), nodes.tests, share, about);
     drawTests();
     draw();
     tellFailure();
@@ -286,6 +301,19 @@ export default function livePage(views, live) {
   nodes.input.addEventListener("input", () => {
     clearTimeout(nodes.waiting);
     nodes.waiting = setTimeout(() => { state.text = nodes.input.value; run(); }, 150);
+  });
+  if (isEmbedded) {
+    document.documentElement.classList.add("embedded");
+    new ResizeObserver(([{ target }]) => tell({ height: Math.ceil(target.getBoundingClientRect().height) + 16 })).observe(document.getElementById("live"));
+  }
+  window.addEventListener("message", ({ source, origin, data }) => {
+    if (source !== window.parent || source === window || data?.headlight !== 1) return;
+    if (live.origins.length && !live.origins.includes(origin)) return;
+    if (live.words[data.lang]) state.lang = data.lang;
+    if (["light", "dark"].includes(data.theme)) state.theme = data.theme;
+    if (typeof data.sentence === "string") state.text = nodes.input.value = data.sentence.slice(0, nodes.input.maxLength);
+    build();
+    if (typeof data.sentence === "string") run();
   });
   build();
   load();

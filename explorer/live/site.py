@@ -1,5 +1,7 @@
 """Write a folder of static files in which a model runs in the visitor's browser."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -43,12 +45,21 @@ class Written:
     n_bytes: int
 
 
-def write_live(loaded: LoadedModel, folder: Path, precision: weights.Precision = "int8") -> Written:
+def write_live(
+    loaded: LoadedModel,
+    folder: Path,
+    precision: weights.Precision = "int8",
+    origins: Sequence[str] = (),
+) -> Written:
     """Write the page of a model into `folder`, created if missing.
 
+    In a frame, it exchanges messages with pages of `origins` only; with any page if there are none.
     Raises InputProblem `live_unsupported` with what the browser's engine lacks, `live_too_large`;
-    OSError if a file cannot be written.
+    OSError if a file cannot be written; ValueError if an origin is none.
     """
+    for each in origins:
+        if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?", each):
+            raise ValueError(f"an origin is like https://example.org, not {each!r}")
     config, tokenizer = weights.described(loaded), tokens.described(loaded.tokenizer)
     tensors = weights.tensors_of(loaded.model, precision)
     parts = list(weights.scripts(tensors))
@@ -63,6 +74,7 @@ def write_live(loaded: LoadedModel, folder: Path, precision: weights.Precision =
         "tensors": tensors.listed,
         "tied": tensors.tied,
         "parts": len(parts),
+        "origins": list(origins),
         "sentence": examples[0],
         "examples": examples[:MOST_EXAMPLES],
         "first": weights.in_characters(_first(loaded, examples[0])),

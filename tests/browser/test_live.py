@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -34,6 +35,10 @@ IN_PAGE = """text => {
     return [flow.said, sites.map(({ n, nKeys, pattern }) => [n, nKeys, [...pattern]])];
 }"""
 
+READY = """async () => {
+    while (!window.headlight) await new Promise(requestAnimationFrame);
+}"""
+EMBEDDING = Path(__file__).parents[2] / "examples" / "embedding"
 ENGINE = """([config, listed, data, tied, tgt, src]) => {
     const buffer = Uint8Array.from(atob(data), each => each.charCodeAt(0)).buffer;
     const [floats, weights] = [new Float32Array(buffer), {}];
@@ -174,6 +179,39 @@ def test_the_translator_runs_in_the_browser(offline: Page, tmp_path: Path) -> No
         return document.documentElement.scrollWidth;
     }"""  # the page's policy forbids the polling of wait_for_function
     assert offline.evaluate(wide) <= 390
+
+
+def test_a_page_embeds_the_picture_and_talks_to_it(offline: Page, tmp_path: Path) -> None:
+    copytree(EMBEDDING, tmp_path, dirs_exist_ok=True)
+    write_live(open_model("reverse"), tmp_path / "live")
+    offline.goto((tmp_path / "messages.html").as_uri())
+    picture = offline.frame_locator("iframe")
+    expect(picture.locator("canvas.main")).to_be_visible()
+    expect(picture.locator(".sentence, .chips")).to_have_count(0)
+    offline.locator("#sentence").fill("a b c d")
+    output = offline.locator("#output")
+    expect(output).not_to_be_empty()  # its weights have arrived
+    offline.locator("#send").click()
+    expect(output).to_have_text("d c b a")
+    tall = offline.locator("iframe").evaluate("frame => frame.style.height")
+    assert tall not in ("", "32rem")
+
+    write_live(open_model("reverse"), tmp_path / "live", origins=("https://example.org",))
+    offline.goto((tmp_path / "messages.html").as_uri())
+    frame = offline.frames[1]
+    frame.evaluate(READY)
+    heard = "new Promise(done => window.addEventListener('message', done, { once: true }))"
+    frame.evaluate(f"() => {{ window.heard = {heard}; }}")
+    said = picture.locator(".said").inner_text()
+    offline.locator("#sentence").fill("a b c d")
+    offline.locator("#send").click()
+    frame.evaluate("() => window.heard.then(() => null)")
+    expect(picture.locator(".said")).to_have_text(said)
+    expect(output).to_be_empty()
+    offline.goto((tmp_path / "plain.html").as_uri())
+    expect(picture.locator("canvas.main")).to_be_visible()
+    with pytest.raises(ValueError, match="origin"):
+        write_live(open_model("reverse"), tmp_path / "live", origins=("example.org",))
 
 
 def test_a_missing_file_is_named(browser: Browser, tmp_path: Path) -> None:

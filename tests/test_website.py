@@ -1,0 +1,33 @@
+"""The website: every link leads to a file of it, and nothing in it comes from elsewhere."""
+
+import re
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from website import __main__ as website
+
+
+def test_every_address_of_the_website_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(website, "LIVE", ("reverse",))
+    website.write(tmp_path, website.LIVE)
+    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+    assert {"index.html", "zh.html"} <= {path.name for path in pages}
+    looked_at = 0
+    for path, html in pages.items():
+        assert "content-security-policy" in html
+        for address in re.findall(r'(?:href|src)="([^"]*)"', html):
+            to = urlsplit(unescape(address))
+            assert not to.scheme, (path, address)
+            assert not to.netloc, (path, address)
+            target = (path.parent / unquote(to.path)).resolve() if to.path else path
+            if target.parent.name != "pictures":  # which the app draws
+                assert target.is_file(), (path, address)
+            if to.fragment:
+                assert f'id="{unquote(to.fragment)}"' in target.read_text(encoding="utf-8")
+            looked_at += 1
+    assert looked_at > 100
