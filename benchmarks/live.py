@@ -26,6 +26,7 @@ from explorer.live.site import MOST, MOST_NEW, write_live
 from explorer.live.weights import Precision
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
+from models.pictures import patches_of, picture_of
 from models.strategies import Greedy
 from tests.browser.app import chromium
 
@@ -90,7 +91,9 @@ def first_picture(folder: Path) -> tuple[float, float]:
 def sentence(page: Page, loaded: LoadedModel, text: str) -> tuple[float, float, bool]:
     """Milliseconds of a sentence in the page, and whether it agrees with torch: the largest
     difference of a weight if the output is the same, and whether it is."""
-    took, said, sites = page.evaluate(IN_PAGE, text)
+    picture = loaded.config.picture
+    read = patches_of(picture_of(text, picture), picture).tolist() if picture else text
+    took, said, sites = page.evaluate(IN_PAGE, read)
     made = generate(loaded, text, Greedy(), MOST if "src" in loaded.model.reads else MOST_NEW)
     found = flow(loaded, trace(loaded, text), made)
     if said != found.steps[-1].text:

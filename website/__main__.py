@@ -26,7 +26,7 @@ from tests.browser.app import chromium, running_app
 from tests.walk import LOOKS, PATIENCE, SETTLED
 
 ROOT = Path(__file__).parents[1]
-LIVE = ("en-zh", "stories")
+LIVE = ("en-zh", "stories", "reader")
 """The models that run on the website; the first on its start page."""
 DOCS = {"en": ROOT / "docs", "zh": ROOT / "docs" / "zh"}
 SOURCES = [each for each in sorted(DOCS["en"].rglob("*.*")) if "decisions" not in each.parts]

@@ -209,8 +209,9 @@ export function modelOf(config, weights, blind = false) {
     const positions = positionsOf(valid, total);
 
     const table = at(`${stack.path}embed.weight`);
-    let x = new Float32Array(n * width);
-    tokens.forEach((token, row) => { for (let i = 0; i < width; i += 1) x[row * width + i] = table[token * width + i] * config.embed_scale; });
+    const patches = Array.isArray(tokens[0]);
+    let x = patches ? linear(Float32Array.from(tokens.flat(), (grey) => grey / 255), table, at(`${stack.path}embed.bias`)) : new Float32Array(n * width);
+    if (!patches) tokens.forEach((token, row) => { for (let i = 0; i < width; i += 1) x[row * width + i] = table[token * width + i] * config.embed_scale; });
     const embedded = x.slice();
     const added = addedAt(stack, positions.slice(past));
     if (added) x = plus(x, added);

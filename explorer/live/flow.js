@@ -1,6 +1,7 @@
 // One text on its way through the model, for the pictures: explorer/analysis/start/flow.py.
 
 import { decode, greedy, largest } from "./decoding.js";
+import { placesOf } from "./drawing.js";
 import { labelsOf } from "./labels.js";
 import { anglesOf, tellingPairs } from "./positions.js";
 
@@ -13,8 +14,9 @@ export class Unreadable extends Error {
   constructor(key, values = {}) { super(key); Object.assign(this, { key, values }); }
 }
 
-/** The ids of a text with the model's special tokens, in the first sequence that it reads. */
+/** The ids of a text with the model's special tokens, in the first sequence that it reads; of a picture, its patches. */
 export function givenTokens(model, tokenizer, text) {
+  if (Array.isArray(text)) return text;
   const cleaned = text.replace(/[\p{Cc}\ufeff\u202a-\u202e\u2066-\u2069]/gu, (each) => (/\s/.test(each) ? " " : "")).replace(/\s+/g, " ").trim();
   if (!cleaned) throw new Unreadable("empty");
   const [before, after] = model.config.framed[model.stacks[0].stream];
@@ -67,7 +69,7 @@ export function flowOf(model, tokenizer, text, { causal = true, window = null, p
     const { turns, waves } = wavesOf(config, added, tokens.length);
     return {
       stream: stack.stream,
-      tokens: labelsOf(tokenizer, tokens),
+      tokens: Array.isArray(tokens[0]) ? placesOf(config.picture) : labelsOf(tokenizer, tokens),
       special: tokens.map((token) => tokenizer.isSpecial(token)),
       given: stack === last ? begun.length : tokens.length,
       embedded: columns(embedded, config.d_model, Array.from({ length: Math.min(SHOWN_VALUES, config.d_model) }, (_, at) => at)),
@@ -81,7 +83,7 @@ export function flowOf(model, tokenizer, text, { causal = true, window = null, p
   const moments = steps.map((step, at) => momentOf(tokenizer, fills ? tgt[step.query - 1] ?? begun[0] : tgt[step.query], step,
     fills ? filled(tokenizer, given, steps.slice(0, at + 1), config.marks.mask) : tokenizer.decode([...before, ...written.slice(0, at + 1)])));
   return {
-    lanes, moments, tokens: written, left, given: labelsOf(tokenizer, given),
+    lanes, moments, tokens: written, left, given: lanes[0].tokens,
     words: written.filter((token) => !config.ends.includes(token)).map((_, at) => moments[at].tokens[moments[at].chosen]),
     prompt: translates || fills ? "" : tokenizer.decode(given),
     said: moments.at(-1)?.said ?? text,

@@ -31,8 +31,9 @@ export function maskTests(model, { src, tgt }, otherToken) {
   const own = (of, stack) => sites(of).filter(([path]) => path.startsWith(`${stack.path}blocks`) && !path.endsWith("cross_attn"));
   const across = (of) => sites(of).filter(([path]) => path.endsWith("cross_attn"));
 
+  const padding = (tokens) => Array.from({ length: PADS }, () => (Array.isArray(tokens[0]) ? tokens[0].map(() => 0) : pad));
   const padded = (side) => {
-    const add = (tokens) => (tokens ? (side === "left" ? [...Array(PADS).fill(pad), ...tokens] : [...tokens, ...Array(PADS).fill(pad)]) : null);
+    const add = (tokens) => (tokens ? (side === "left" ? [...padding(tokens), ...tokens] : [...tokens, ...padding(tokens)]) : null);
     const real = (tokens) => Uint8Array.from(add(tokens), (_, at) => (side === "left" ? at >= PADS : at < tokens.length) ? 1 : 0);
     return [{ src: add(src), tgt: add(tgt) }, { valid: { ...(src ? { src: real(src) } : {}), tgt: real(tgt) } }];
   };
@@ -52,7 +53,7 @@ export function maskTests(model, { src, tgt }, otherToken) {
     },
     pad_content: () => {
       const [row, options] = padded("right");
-      const written = (tokens) => tokens?.map((token, at) => (at >= tokens.length - PADS ? otherToken(pad) : token));
+      const written = (tokens) => tokens?.map((token, at) => (at >= tokens.length - PADS ? otherToken(token) : token));
       return unmoved("right", pass({ src: written(row.src), tgt: written(row.tgt) }, options));
     },
     padding_right: () => unmoved("right", pass(...padded("right"))),

@@ -1,6 +1,7 @@
 // The page: a sentence, the pictures of the app, what the model may see, and the next token.
 
 import { drawing, greedy, randomOf } from "./decoding.js";
+import { drawnWord, fontOf, patchesOf, placesOf } from "./drawing.js";
 import { modelOf } from "./engine.js";
 import { Unreadable, flowOf, givenTokens } from "./flow.js";
 import { bytesOf, tensorsOf } from "./loading.js";
@@ -30,7 +31,7 @@ export default function livePage(views, live) {
   const state = {
     lang: live.words[preferred] ? preferred : "en", theme: asked.get("theme"), text: asked.get("text") ?? live.sentence,
     mask: "trained", pads: 0, padsHidden: true, hidden: new Set(), draws: false, temperature: 0.8, seed: 1,
-    door: "", opened: null, role: live.config.stacks.at(-1).crosses ? "cross" : live.config.stacks.at(-1).role,
+    picture: null, door: "", opened: null, role: live.config.stacks.at(-1).crosses ? "cross" : live.config.stacks.at(-1).role,
   };
   const page = { model: null, tokenizer: tokenizerOf(live.tokenizer), flow: null, plain: null, tests: [], took: 0 };
   const words = () => live.words[state.lang];
@@ -41,6 +42,7 @@ export default function livePage(views, live) {
     for (const origin of live.origins.length ? live.origins : ["*"]) window.parent.postMessage({ headlight: 1, ...message }, origin);
   };
   const nodes = {};
+  const sizes = live.config.picture;
   const first = { text: live.sentence, ...unpack(bytesOf(live.first)) };
 
   /** Titles and words of the current language for the picture of the whole model. */
@@ -59,16 +61,41 @@ export default function livePage(views, live) {
 
   const isChanged = () => state.mask !== "trained" || state.pads > 0 || state.hidden.size > 0;
 
+  /** What the model reads: the text, or the patches of its picture. */
+  function given() {
+    if (!sizes) return state.text;
+    if (!state.text.trim() && !state.picture) throw new Unreadable("empty");
+    const stored = live.pictures[state.text];
+    state.picture ??= stored ? bytesOf(stored) : drawnWord(state.text, sizes);
+    return patchesOf(state.picture, sizes);
+  }
+
+  /** The picture that the model reads: a click hides a patch, or a pen draws. */
+  function drawPicture() {
+    const [height, width, high, wide] = sizes;
+    const head = { rows: height / high, columns: width / wide, high, wide, tokens: placesOf(sizes), hidden: [...state.hidden], words: words().picture };
+    const changed = (what, value) => {
+      if (what === "hidden") { if (!state.hidden.delete(value)) state.hidden.add(value); }
+      else state.picture = Uint8Array.from(atob(value), (each) => each.charCodeAt(0));
+      run();
+    };
+    views.picture({ parentElement: nodes.picture, data: pack(head, { grey: { bytes: state.picture, shape: [height, width] } }), setTriggerValue: changed });
+  }
+
+  /** Takes a sentence, or a word to be drawn. */
+  function take(text) { Object.assign(state, { text, picture: null }); run(); }
+
   /** Runs the model on the sentence; the sentence that worked last stays if this one cannot be read. */
   function run() {
     if (!page.model) return;
     const began = performance.now();
     try {
       const choose = () => (state.draws ? drawing(state.temperature, randomOf(state.seed)) : greedy);
-      const flow = (changes) => flowOf(page.model, page.tokenizer, state.text, { ...changes, choose: choose() });
-      const known = JSON.stringify([state.text, state.draws, state.temperature, state.seed]);
+      const read = given();
+      const flow = (changes) => flowOf(page.model, page.tokenizer, read, { ...changes, choose: choose() });
+      const known = JSON.stringify([read, state.draws, state.temperature, state.seed]);
       if (page.plain?.known !== known) {
-        const tokens = givenTokens(page.model, page.tokenizer, state.text).length;
+        const tokens = givenTokens(page.model, page.tokenizer, read).length;
         state.hidden = new Set([...state.hidden].filter((at) => at < tokens));
         page.plain = { known, flow: flow({}) };
       }
@@ -87,6 +114,7 @@ export default function livePage(views, live) {
   function draw() {
     drawStart();
     if (!page.flow) return;
+    if (sizes) drawPicture();
     if (!isEmbedded) { drawHeads(); drawControls(); }
     const { live: said } = words();
     nodes.status.textContent = fill(said.ready, { count: live.count, ms: Math.round(page.took) });
@@ -119,7 +147,7 @@ export default function livePage(views, live) {
     const group = el("div", "choice", "", { role: "radiogroup", "aria-label": label });
     group.append(el("span", "caption", label));
     for (const [value, text] of options) {
-      const line = el("label", value === chosen ? "on" : "");
+      const line = el("label");
       const input = el("input", "", "", { type: "radio", name });
       input.checked = value === chosen;
       input.dataset.at = name + value;
@@ -133,8 +161,8 @@ export default function livePage(views, live) {
   function drawControls() {
     const { live: said } = words();
     const focused = document.activeElement?.dataset.at;
-    const chips = el("div", "chips", "", { role: "group", "aria-label": said.hide });
-    page.flow.given.forEach((token, at) => {
+    const chips = sizes ? "" : el("div", "chips", "", { role: "group", "aria-label": said.hide });
+    if (!sizes) page.flow.given.forEach((token, at) => {
       const isHidden = state.hidden.has(at);
       const stream = page.flow.lanes.length > 1 ? "src" : "tgt";
       const chip = el("button", `chip ${stream}${isHidden ? " blocked" : ""}`, token, { type: "button", "aria-pressed": String(isHidden) });
@@ -143,10 +171,10 @@ export default function livePage(views, live) {
       chips.append(chip);
     });
     const counts = Array.from({ length: MOST_PADS + 1 }, (_, count) => [count, String(count)]);
-    const pads = live.config.marks.pad === null ? [] : [choice("pads", said.pads, counts, state.pads, (count) => { state.pads = count; run(); })];
+    const pads = live.config.marks.pad === null || sizes ? [] : [choice("pads", said.pads, counts, state.pads, (count) => { state.pads = count; run(); })];
     if (state.pads) pads.push(tick("padsHidden", said.pads_masked));
     const next = choice("draws", said.next, [[false, said.greedy], [true, said.draw]], state.draws, (draws) => { state.draws = draws; run(); });
-    const rows = [el("p", "caption", said.hide), chips, ...pads, next];
+    const rows = sizes ? [next] : [el("p", "caption", said.hide), chips, ...pads, next];
     if (state.draws) {
       const label = el("label", "slider");
       const slider = el("input", "", "", { type: "range", min: "0.2", max: "2", step: "0.1", value: String(state.temperature) });
@@ -186,11 +214,12 @@ export default function livePage(views, live) {
   /** Runs the mask tests one after the other, between which the page answers. */
   function test() {
     const { config } = page.model;
-    const given = givenTokens(page.model, page.tokenizer, live.sentence);
+    const tokens = givenTokens(page.model, page.tokenizer, sizes ? patchesOf(bytesOf(live.pictures[live.sentence]), sizes) : live.sentence);
     const translates = page.model.stacks.length > 1;
-    const other = (token) => (live.tokenizer.pieces.length + token - 1) % live.tokenizer.pieces.length;
-    const tgt = translates ? [...config.framed.tgt[0], ...given.slice(0, CHECKED)] : given.slice(0, TESTED);
-    const left = maskTests(page.model, { src: translates ? given.slice(0, TESTED) : null, tgt }, other);
+    const checked = sizes ? page.flow.tokens.slice(0, CHECKED) : tokens.slice(0, CHECKED);
+    const other = (token) => (Array.isArray(token) ? token.map((grey) => 255 - grey) : (live.tokenizer.pieces.length + token - 1) % live.tokenizer.pieces.length);
+    const tgt = translates ? [...config.framed.tgt[0], ...checked] : tokens.slice(0, TESTED);
+    const left = maskTests(page.model, { src: translates ? tokens.slice(0, TESTED) : null, tgt }, other);
     page.testCount = left.length;
     const next = () => {
       const [name, deviates] = left.shift();
@@ -224,9 +253,9 @@ export default function livePage(views, live) {
       document.documentElement.dataset.theme = state.theme;
       draw();
     }));
-    nodes.input.setAttribute("aria-label", said.sentence);
+    nodes.input.setAttribute("aria-label", sizes ? said.word : said.sentence);
     const examples = el("div", "examples", "", { role: "group", "aria-label": said.examples });
-    examples.append(...live.examples.map((sentence) => button(sentence, () => { nodes.input.value = sentence; state.text = sentence; run(); })));
+    examples.append(...live.examples.map((sentence) => button(sentence, () => { nodes.input.value = sentence; take(sentence); })));
     nodes.tests.replaceChildren(el("summary"), el("ul"));
     const section = (title, ...inside) => { const node = el("section"); node.append(el("h2", "", title), ...inside); return node; };
     const about = el("p", "note", said.about);
@@ -235,8 +264,8 @@ export default function livePage(views, live) {
     const share = el("details", "share");
     share.append(el("summary", "", said.share), el("p", "note", said.share_note), el("code", "", line));
     const whole = document.getElementById("live");
-    if (isEmbedded) whole.replaceChildren(nodes.problem, nodes.startBox);
-    else whole.replaceChildren(top, nodes.input, examples, nodes.problem, nodes.startBox, section(said.see, nodes.see),
+    if (isEmbedded) whole.replaceChildren(nodes.problem, nodes.pictureBox, nodes.startBox);
+    else whole.replaceChildren(top, nodes.input, examples, nodes.problem, nodes.pictureBox, nodes.startBox, section(said.see, nodes.see),
       section(sites.all, nodes.roles, nodes.headsBox), nodes.tests, share, about);
     drawTests();
     draw();
@@ -280,7 +309,8 @@ export default function livePage(views, live) {
     nodes.problem.textContent = fill(words().live[page.failed.key], page.failed.values);
   }
 
-  function begin(tensors) {
+  async function begin(tensors) {
+    if (sizes) await fontOf(bytesOf(live.font));
     page.model = modelOf(live.config, tensors);
     window.headlight = { model: page.model, tokenizer: page.tokenizer, flowOf, maskTests };
     run();
@@ -288,19 +318,19 @@ export default function livePage(views, live) {
   }
 
   for (const name of ["status", "problem", "see", "roles"]) nodes[name] = el("div", name);
-  for (const name of ["start", "heads"]) {
-    nodes[`${name}Box`] = el("div", name === "start" ? "in-start" : "in-heads_view");
+  for (const name of ["start", "heads", "picture"]) {
+    nodes[`${name}Box`] = el("div", name === "heads" ? "in-heads_view" : `in-${name}`);
     nodes[`${name}Box`].append(el("div", "hl"));
     nodes[name] = nodes[`${name}Box`];
   }
   nodes.status.setAttribute("role", "status");
   nodes.problem.setAttribute("role", "alert");
   nodes.tests = el("details", "tests");
-  nodes.input = el("input", "sentence", "", { type: "text", maxlength: "600", spellcheck: "false", autocomplete: "off" });
+  nodes.input = el("input", "sentence", "", { type: "text", maxlength: sizes ? "24" : "600", spellcheck: "false", autocomplete: "off" });
   nodes.input.value = state.text;
   nodes.input.addEventListener("input", () => {
     clearTimeout(nodes.waiting);
-    nodes.waiting = setTimeout(() => { state.text = nodes.input.value; run(); }, 150);
+    nodes.waiting = setTimeout(() => take(nodes.input.value), 150);
   });
   if (isEmbedded) {
     document.documentElement.classList.add("embedded");
@@ -311,9 +341,8 @@ export default function livePage(views, live) {
     if (live.origins.length && !live.origins.includes(origin)) return;
     if (live.words[data.lang]) state.lang = data.lang;
     if (["light", "dark"].includes(data.theme)) state.theme = data.theme;
-    if (typeof data.sentence === "string") state.text = nodes.input.value = data.sentence.slice(0, nodes.input.maxLength);
     build();
-    if (typeof data.sentence === "string") run();
+    if (typeof data.sentence === "string") take(nodes.input.value = data.sentence.slice(0, nodes.input.maxLength));
   });
   build();
   load();

@@ -17,11 +17,14 @@ from explorer.library import LoadedModel
 from explorer.live import tokens, weights
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
+from models.pictures import picture_of
+from models.pictures.faces import FACES, FONTS
+from models.pictures.patches import Picture
 from models.strategies import Greedy
 from models.training.home import data as data_folder
 
 FOLDER = data_folder("explorer.live")
-VIEWS = ("heads_view", "start")
+VIEWS: tuple[str, ...] = ("heads_view", "start")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
@@ -82,13 +85,17 @@ def write_live(
         "count": sum(each.numel() for each in loaded.model.parameters()),
         "words": {lang: _words(loaded, precision, lang) for lang in text.LANGUAGES},
     }
-    script = views_script(VIEWS) + link(FOLDER, "page.js").replace(
+    views = VIEWS
+    if config["picture"]:
+        live |= _pictures(config["picture"], examples[:MOST_EXAMPLES])
+        views = (*VIEWS, "picture")
+    script = views_script(views) + link(FOLDER, "page.js").replace(
         "export default", "const $live =", 1
     )
     style = (FOLDER / "page.css").read_text(encoding="utf-8").replace("FONT", FONT)
     files = {
         "index.html": _page(loaded),
-        "style.css": sheet_of(VIEWS) + style,
+        "style.css": sheet_of(views) + style,
         "model.js": weights.as_script("headlightLive", live),
         "headlight.js": script + "\n$live(views, window.headlightLive);\n",
         **{f"weights-{at}.js": part for at, part in enumerate(parts)},
@@ -124,6 +131,16 @@ def _page(loaded: LoadedModel) -> str:
 """
 
 
+def _pictures(picture: Picture, examples: Sequence[str]) -> dict[str, Any]:
+    """The examples as pictures, and the font that draws other words."""
+    font = FONTS / next(iter(FACES.values()))
+    drawn = {each: picture_of(each, picture).tobytes() for each in examples}
+    return {
+        "pictures": {each: weights.in_characters(grey) for each, grey in drawn.items()},
+        "font": weights.in_characters(font.read_bytes()),
+    }
+
+
 def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict[str, Any]:
     """The words of the page in one language."""
 
@@ -142,6 +159,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
         "live": {**said, "about": about, "ready": said["ready"].replace("{count}", count)},
         "start": family("components.start"),
         "heads": family("components.heads_view"),
+        "picture": family("components.picture"),
         "kinds": family("start.kinds"),
         "masks": family("start.masks"),
         "block": family("start")["block"],

@@ -6,6 +6,7 @@ from typing import Any
 
 from explorer.problems import InputProblem
 from models.foreign.tokens import ForeignTokenizer
+from models.pictures import PictureTokenizer
 from models.tokenizer import Tokenizer
 
 PARTS = {
@@ -21,7 +22,7 @@ _UNKNOWN_SYNTAX = re.compile(r"\(\?[a-zA-Z^-]|\(\?>|[?*+}]\+|\\[AzZGhHXR]|\[\[:|
 
 def described(tokenizer: Tokenizer) -> dict[str, Any]:
     """The tokenizer for `tokenizer.js`. Raises InputProblem `live_unsupported` with the part."""
-    if type(tokenizer) not in (Tokenizer, ForeignTokenizer):
+    if type(tokenizer) not in (Tokenizer, ForeignTokenizer, PictureTokenizer):
         raise _lacking(type(tokenizer).__name__)
     whole = json.loads(tokenizer._tokenizer.to_str())
     model = whole["model"]

@@ -46,6 +46,7 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
     scaling = config.rope_scaling
     return {
         "predicts": model.predicts,
+        "picture": config.picture,
         "n_ctx": config.n_ctx,
         "d_model": config.d_model,
         "d_head": config.d_head,
@@ -88,7 +89,16 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
 
 
 READ = {
-    *("family", "vocab_size", "d_model", "n_layers", "n_encoder_layers", "n_heads", "n_kv_heads"),
+    *(
+        "family",
+        "picture",
+        "vocab_size",
+        "d_model",
+        "n_layers",
+        "n_encoder_layers",
+        "n_heads",
+        "n_kv_heads",
+    ),
     *("head_dim", "d_ff", "n_ctx", "norm", "norm_placement", "final_norm", "norm_eps", "positions"),
     *("rope_base", "near_layers", "near_rope_base", "window", "still_layers", "rope_scaling"),
     *("rotary_dim", "ffn", "dropout", "attention_dropout", "bias", "qk_norm", "qk_norm_joint"),
