@@ -32,6 +32,7 @@ from explorer.analysis.patching.rankings import RANKINGS
 from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
+from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.figures.alignment.links import FOUND
@@ -44,7 +45,6 @@ from explorer.pages import MENU, PAGES
 from explorer.pages.alignment.choices import ROWS
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.cell.choices import ASIDES, STAGES
-from explorer.pages.circuits.choices import MADE_OF
 from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS

@@ -87,12 +87,14 @@ class Chart:
     """A Plotly figure: `draw(dark=…)` makes it, `alt` is its text alternative.
 
     `waits`: in a session's first run its place stays empty until the picture above it is drawn.
+    `clicks` are what a click on each of its points does.
     """
 
     name: str
     draw: Callable[..., Figure]
     alt: str
     waits: bool = False
+    clicks: Sequence[Change] = ()
 
 
 @dataclass(frozen=True, eq=False)

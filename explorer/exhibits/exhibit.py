@@ -16,8 +16,8 @@ The app, a notebook, an exported page and a report for print render the same blo
 """
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
@@ -64,7 +64,8 @@ class Exhibit(Generic[Answer]):
     `compute` None: there is nothing to compute, and `show` is called with None.
     `needs` is the capability that the open model must have.
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
-    is drawn before the blocks above it. `working` is the key of the text shown during a long
+    is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
+    follow from the user's choices. `working` is the key of the text shown during a long
     computation.
     """
 
@@ -72,6 +73,7 @@ class Exhibit(Generic[Answer]):
     show: Callable[[Answer, View], Iterator[Block]]
     needs: Need | None = None
     answers: tuple[str, ...] = ()
+    inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
     working: str = "shell.working"
 
     @property
@@ -84,8 +86,9 @@ class Exhibit(Generic[Answer]):
         if self.compute is None:
             return None
         names = [name for name in inspect.signature(self.compute).parameters if name != PROGRESS]
-        chosen = self.chosen([name for name in names if name not in RUN], view)
-        run = {name: RUN[name] for name in names if name in RUN}
+        chosen = {name: of(view) for name, of in self.inputs.items()}
+        chosen |= self.chosen([name for name in names if name not in (*RUN, *chosen)], view)
+        run = {name: RUN[name] for name in names if name in RUN and name not in chosen}
         key = tuple(run[name][0](view) if name in run else chosen[name] for name in names)
         return Request(
             self.compute, key, lambda: chosen | {name: of(view) for name, (_, of) in run.items()}

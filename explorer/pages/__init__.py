@@ -8,6 +8,7 @@ from importlib import import_module
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.card.choices import CardChoices
 from explorer.exhibits.certificate.choices import CertificateChoices
+from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.masks.choices import MasksChoices
@@ -18,7 +19,6 @@ from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices
-from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices

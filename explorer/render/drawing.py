@@ -110,6 +110,22 @@ def _document(sheet: Sheet, block: b.Document) -> None:
         st.caption(block.cut)
 
 
+def _chart(sheet: Sheet, block: b.Chart) -> None:
+    key, more = block.name, {}
+    if block.clicks:  # a new key forgets the selected point, so that the next click counts
+        key = f"{block.name}.{st.session_state.setdefault(f'{block.name}.turn', 0)}"
+        more = {"on_select": partial(_clicked, key, block), "selection_mode": "points"}
+    figure = block.draw(dark=sheet.view.dark)
+    controls.chart(figure, key, block.alt, below_picture=block.waits, **more)
+
+
+def _clicked(key: str, block: b.Chart) -> None:
+    point = controls.clicked_point(key, len(block.clicks))
+    if point is not None:
+        st.session_state[f"{block.name}.turn"] += 1
+        _make(block.clicks[point])
+
+
 def _canvas(sheet: Sheet, block: b.Canvas) -> None:
     told = {
         f"on_{event}_change": partial(_sent, block.name, event, change)
@@ -275,9 +291,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),
     b.Document: _document,
     b.Table: lambda _, block: table(block.head, block.rows, block.align),
-    b.Chart: lambda sheet, block: controls.chart(
-        block.draw(dark=sheet.view.dark), block.name, block.alt, below_picture=block.waits
-    ),
+    b.Chart: _chart,
     b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
     b.Canvas: _canvas,
     b.Formula: _kept,

@@ -7,8 +7,8 @@ import pytest
 from shown import Open, everything, link, reading
 
 from explorer import library
-from explorer.pages.circuits import roles
-from explorer.pages.circuits.choices import CircuitsChoices
+from explorer.exhibits.circuits import roles
+from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.text import t
 from models.foreign.finding import VARIABLE
 

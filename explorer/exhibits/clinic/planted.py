@@ -14,7 +14,6 @@ from explorer.exhibits.clinic.pitfall import chosen, said
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
-from explorer.figures.frame import Figure
 from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -96,20 +95,15 @@ def _by_left(view: View, found: Symptom) -> Iterator[b.Chart]:
     losses = np.array([[each.before, each.after] for each in found.by_left])
     if not len(losses) or not np.isfinite(losses).all():
         return
-
-    def draw(dark: bool) -> Figure:
-        figure = lines(
-            np.array([each.n for each in found.by_left]),
-            losses.T,
-            _names(view),
-            **view.axes("clinic.pads_left", "clinic.token_loss"),
-            height=240,
-            dark=dark,
-        )
-        for trace in figure["data"]:
-            trace["mode"] = "lines+markers"
-        return figure
-
+    draw = partial(
+        lines,
+        np.array([each.n for each in found.by_left]),
+        losses.T,
+        _names(view),
+        **view.axes("clinic.pads_left", "clinic.token_loss"),
+        height=240,
+        points=True,
+    )
     yield b.Chart("clinic.left", draw, view.t("clinic.pads_left"))
 
 

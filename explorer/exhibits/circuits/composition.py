@@ -1,7 +1,9 @@
 """Which heads read the output of earlier ones: composition scores compared with random matrices."""
 
+from collections.abc import Callable, Iterator
+from functools import partial
+
 import numpy as np
-import streamlit as st
 
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
 from explorer.analysis.circuits.composition import (
@@ -13,80 +15,67 @@ from explorer.analysis.circuits.composition import (
     composition,
     random_scores,
 )
+from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import head_weights
-from explorer.engine import jobs
+from explorer.exhibits import block as b
+from explorer.exhibits.circuits.choices import CircuitsChoices
+from explorer.exhibits.circuits.measured import place
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_one
 from explorer.exhibits.view import View
 from explorer.figures.circuits.composed import composed as composed_figure
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
-from explorer.pages.circuits import cached
-from explorer.pages.circuits.choices import CircuitsChoices
-from explorer.pages.circuits.roles import place
-from explorer.ui import controls, running
-from explorer.ui.parts import pick_one
-from explorer.ui.stage import hero
-from explorer.ui.tables import table
 
-JOB = "circuits.composition"
 FIRST = 8
 
 
-def reading_each_other(view: View) -> None:
-    """Draw this part of the page."""
-    model = view.loaded.name
-    done = running.awaited(
-        JOB,
-        model,
-        lambda tell: (cached.composition(model, progress=jobs.whole(tell)), True),
-        view.t("circuits.composition_working"),
-        view.lang,
-    )
-    if done is None:
-        return
-    found = done[0]
+def compute(loaded: LoadedModel, progress: Callable[[int, int], object]) -> Composition | None:
+    """Composition scores of all heads; None for a model with too many heads."""
+    if sum(site.n_heads for site in own_sites(loaded)) > MOST_HEADS:
+        return None
+    return composition(loaded, progress)
+
+
+def show(found: Composition | None, view: View) -> Iterator[b.Block]:
+    """The scores of all pairs in one way of composing, and the highest ones."""
     if found is None:
-        st.info(view.t("circuits.too_many_heads", limit=MOST_HEADS), icon=":material/info:")
+        yield b.Hint(view.t("circuits.too_many_heads", limit=MOST_HEADS), "info")
         return
     way = view.choices(CircuitsChoices).composed
     strongest = found.strongest(way)
     if strongest is None:
-        st.info(view.t("circuits.one_layer"), icon=":material/info:")
+        yield b.Hint(view.t("circuits.one_layer"), "info")
         return
-    with hero():
-        controls.reading("composition", _reading(view, found, way, strongest))
-    pick_one(
-        view,
-        "composed",
-        view.t("circuits.way"),
-        WAYS,
-        "circuits.way",
-        lambda each: view.t(f"circuits.ways.{each}"),
+    draw = partial(
+        composed_figure,
+        found.scores[way],
+        found.heads,
+        baseline=found.baseline,
+        words=view.words("figures.composed"),
     )
-    st.caption(view.t(f"circuits.way_{way}"))
-    with hero():
-        figure = composed_figure(
-            found.scores[way],
-            found.heads,
-            baseline=found.baseline,
-            dark=view.dark,
-            words=view.words("figures.composed"),
+    yield b.Hero(
+        (
+            b.Sentence("composition", _reading(view, found, way, strongest)),
+            b.Chart("circuits.composed", draw, view.t("circuits.composed_alt")),
         )
-        controls.chart(figure, "circuits.composed", alt=view.t("circuits.composed_alt"))
-    _first(view, found, way)
-    tested = [] if found.chance is None else [by_chance, shuffle]
+    )
+    yield pick_one(view, "circuits.way", WAYS, way, "composed", "circuits.ways.")
+    yield b.Note(view.t(f"circuits.way_{way}"))
+    yield _first(view, found, way)
     if view.loaded.config.norm_placement != "pre":
-        st.caption(view.t("circuits.norms_behind"))
-    controls.small_print(
-        view,
-        "circuits",
-        formula=(
+        yield b.Note(view.t("circuits.norms_behind"))
+    yield b.Formula(
+        (
             r"K: \frac{\|W_{QK}\,W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
             r"Q: \frac{\|W_{QK}^\top W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
             r"V: \frac{\|W_{OV}\,W_{OV}'\|}{\|W_{OV}\|\,\|W_{OV}'\|}",
         ),
-        code=(composition, composed, head_weights, random_scores, *tested),
-        numbers=lambda: _numbers(view, found),
-        explained="circuits.composition_formula",
+        view.t("circuits.composition_formula"),
     )
+    tested = [] if found.chance is None else [by_chance, shuffle]
+    yield b.Code((composition, composed, head_weights, random_scores, *tested))
+    yield b.Numbers(lambda: _numbers(view, found))
 
 
 def _reading(
@@ -119,14 +108,14 @@ def _ranked(found: Composition, way: Way) -> list[tuple[int, int]]:
     return pairs
 
 
-def _first(view: View, found: Composition, way: Way) -> None:
+def _first(view: View, found: Composition, way: Way) -> b.Table:
     rows = [
         [place(view, found.heads[later]), place(view, found.heads[earlier]), fixed(score, 3)]
         for later, earlier in _ranked(found, way)[:FIRST]
         for score in [float(found.scores[way][later, earlier])]
     ]
     head = [view.t(f"circuits.{name}") for name in ("later", "earlier", "composed_score")]
-    table(head, rows, "llr")
+    return b.Table(head, rows, "llr")
 
 
 def _numbers(view: View, found: Composition) -> dict[str, list[object]]:
@@ -138,3 +127,6 @@ def _numbers(view: View, found: Composition) -> dict[str, list[object]]:
     for way in WAYS:
         columns[view.t(f"circuits.ways.{way}")] = [f"{found.scores[way][at]:.4f}" for at in ranked]
     return columns
+
+
+EXHIBIT = Exhibit(compute, show, working="circuits.composition_working")

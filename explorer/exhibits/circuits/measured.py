@@ -1,18 +1,18 @@
-"""What the Circuits page computes, cached by `engine.caching`."""
+"""What several exhibits ask of a model's heads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from explorer.analysis.circuits import behaviour as behaving
 from explorer.analysis.circuits import by_hand as building
-from explorer.analysis.circuits import composition as composing
-from explorer.analysis.circuits import induction
-from explorer.analysis.circuits import vocabulary as mapping
 from explorer.analysis.circuits.chance import COPIES, Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, half_for, own_sites, random_twice, said, twice
 from explorer.engine import cache
 from explorer.engine.caching import cached
+from explorer.exhibits.view import View
+from explorer.figures.frame import Figure
+from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
 from explorer.runs.run import run
 
@@ -31,12 +31,9 @@ def opened(model: str) -> LoadedModel:
 
 
 @cached
-def behaviour(model: str, *, progress: Progress | None = None) -> behaving.Looked:
-    """The behaviour of every head on synthetic sequences; `progress` is called once, at the end."""
-    found = behaving.behaviour(opened(model))
-    if progress is not None:
-        progress(1, 1)
-    return found
+def behaviour(model: str) -> behaving.Looked:
+    """The behaviour of every head on synthetic sequences."""
+    return behaving.behaviour(opened(model))
 
 
 def work_of_chance(loaded: LoadedModel) -> int:
@@ -79,30 +76,35 @@ def pattern(model: str, text: str, layer: int, head: int) -> tuple[np.ndarray, n
     return weights, mask
 
 
-@cached
-def circuit(model: str, text: str | None, *, progress: Progress | None = None) -> induction.Circuit:
-    """The induction circuit on synthetic sequences, or on a repeated text. Raises InputProblem."""
-    if text is None:
-        drawn = chance(model, progress=progress)
-        return induction.circuit(opened(model), behaviour(model), chance=drawn, tell=progress)
-    found, given = on_text(model, text), said_twice(model, text)[0]
-    return induction.circuit(opened(model), found, given, tell=progress)
+def chosen_head(view: View) -> tuple[int, int] | None:
+    """Layer and head of the open head, if the link has one of self-attention."""
+    state = view.state
+    own = state.site in ("", view.own_role) or len(view.kinds) == 1
+    if own and state.layer is not None and state.head is not None and view.kind == view.own_role:
+        return view.layer, view.head
+    return None
 
 
-@cached
-def composition(model: str, *, progress: Progress | None = None) -> composing.Composition | None:
-    """Composition scores of all heads; None for a model with too many heads."""
-    loaded = opened(model)
-    if sum(site.n_heads for site in own_sites(loaded)) > composing.MOST_HEADS:
-        return None
-    return composing.composition(loaded, progress)
+def place(view: View, at: tuple[int, int]) -> str:
+    """The name of a head, in words."""
+    return view.t("circuits.place", layer=at[0] + 1, head=at[1] + 1)
 
 
-@cached
-def vocabulary(
-    model: str, layer: int, head: int, kind: mapping.Map, *, progress: Progress | None = None
-) -> mapping.VocabularyMap:
-    """A head's QK or OV circuit over the vocabulary. Raises ValueError for OV in a model without
-    logits."""
-    loaded = opened(model)
-    return mapping.vocabulary_map(loaded, own_sites(loaded)[layer], head, kind, progress)
+def tokens_heatmap(
+    view: View, pattern: np.ndarray, mask: np.ndarray, labels: Sequence[str], dark: bool
+) -> Figure:
+    """Attention within one sequence. The colour scale ends below the largest weight: the first
+    queries have all their attention on one or two keys.
+    """
+    stream = view.stream("tgt")
+    return attention(
+        pattern,
+        mask,
+        labels,
+        labels,
+        query_title=view.t("streams.query", stream=stream),
+        key_title=view.t("streams.key", stream=stream),
+        top=max(0.1, float(np.quantile(pattern[2:, 1:], 0.995))) if len(pattern) > 2 else 1.0,
+        dark=dark,
+        words=view.words("figures.heatmap"),
+    )

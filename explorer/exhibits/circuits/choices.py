@@ -6,7 +6,7 @@ from typing import ClassVar
 from explorer.analysis.circuits.behaviour import BEHAVIOURS, Behaviour
 from explorer.analysis.circuits.composition import WAYS, Way
 from explorer.analysis.circuits.vocabulary import MAPS, Map
-from explorer.exhibits.choices import choice, one_of
+from explorer.exhibits.choices import choice, one_of, unlinked
 
 MADE_UP, OWN, BY_HAND = MADE_OF = ("random", "text", "by-hand")
 
@@ -16,9 +16,16 @@ class CircuitsChoices:
     """`behaviour` is the ranking of heads (None: the behaviour that is clearest in this model),
     `made_of` the sequences of the induction circuit (random tokens, the open text repeated) or the
     hand-built model, `head_map` the map over the vocabulary, `composed` the kind of composition.
+    `by_chance` is the model that the user asked to compare with chance.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("roles", "circuit", "vocabulary", "composition")
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "roles": ("circuits.subject", "circuits.roles"),
+        "circuit": ("circuits.subject", "circuits.induction"),
+        "vocabulary": ("circuits.subject", "circuits.vocabulary"),
+        "composition": ("circuits.subject", "circuits.composition"),
+    }
+    by_chance: str = unlinked("")
     behaviour: Behaviour | None = choice(None, one_of(BEHAVIOURS))
     made_of: str = choice(MADE_UP, one_of(MADE_OF))
     head_map: Map = choice("ov", one_of(MAPS))

@@ -1,78 +1,76 @@
 """The induction circuit step by step: the copying head, the induction head, and ablations."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
-import streamlit as st
 
 from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
-from explorer.engine import jobs
+from explorer.exhibits import block as b
+from explorer.exhibits.circuits import measured
+from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
+from explorer.exhibits.circuits.measured import place, tokens_heatmap
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
-from explorer.library import LoadedModel
 from explorer.numbers import percent
-from explorer.pages.circuits import cached
-from explorer.pages.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
-from explorer.pages.circuits.roles import place, tokens_heatmap
-from explorer.ui import controls, running
-from explorer.ui.parts import pick_one
-from explorer.ui.stage import hero
-
-JOB = "circuits.induction"
 
 
-def step_by_step(view: View) -> None:
-    """Draw this part of the page."""
+def _model(view: View) -> str:
+    return NAME if view.choices(CircuitsChoices).made_of == BY_HAND else view.loaded.name
+
+
+def _own_text(view: View) -> str | None:
+    return view.text if view.choices(CircuitsChoices).made_of == OWN else None
+
+
+def compute(
+    model: str, own_text: str | None, progress: Callable[[int, int], object]
+) -> Circuit | None:
+    """The circuit on synthetic sequences, or on a repeated text; None if that is one token.
+
+    Raises InputProblem.
+    """
+    loaded = measured.opened(model)
+    if own_text is None:
+        chance = measured.chance(model, progress=progress)
+        return circuit(loaded, measured.behaviour(model), chance=chance, tell=progress)
+    given = measured.said_twice(model, own_text)[0]
+    if given.n < 2:
+        return None
+    return circuit(loaded, measured.on_text(model, own_text), given, tell=progress)
+
+
+def show(found: Circuit | None, view: View) -> Iterator[b.Block]:
+    """The patterns of both heads, and what is left of them without others."""
     made_of = view.choices(CircuitsChoices).made_of
-    pick_one(
-        view,
-        "made_of",
-        view.t("circuits.made_of"),
-        MADE_OF,
-        "circuits.made_of",
-        lambda each: view.t(f"circuits.made.{each}"),
-    )
-    model = NAME if made_of == BY_HAND else view.loaded.name
-    text = view.text if made_of == OWN else None
-    if text is not None and cached.said_twice(model, text)[0].n < 2:
-        st.info(view.t("circuits.one_token"), icon=":material/lightbulb:")
-        return
-    found = running.awaited(
-        JOB,
-        (model, text),
-        lambda tell: cached.circuit(model, text, progress=jobs.whole(tell)),
-        view.t("circuits.circuit_working"),
-        view.lang,
-    )
+    yield pick_one(view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.")
     if found is None:
+        yield b.Hint(view.t("circuits.one_token"))
         return
-    with hero():
-        controls.reading("circuit", _reading(view, found))
+    yield b.Hero((b.Sentence("circuit", _reading(view, found)), *_steps(view, found)))
     if made_of == BY_HAND:
-        st.caption(view.t("circuits.by_hand_note"))
-    with hero():
-        _steps(view, cached.opened(model), found)
+        yield b.Note(view.t("circuits.by_hand_note"))
     if found.counts:
-        _removed(view, found)
-        _alone(view, found)
-    controls.small_print(
-        view,
-        "circuits",
-        formula=(
+        yield from _removed(view, found)
+        yield from _alone(view, found)
+    yield b.Formula(
+        (
             r"z_{\text{first}}(j) \approx v(x_{j-1}), \qquad \text{pattern}_{\text{second}}(i, j) "
             r"\propto \exp\big(q(x_i)\cdot k(z_{\text{first}}(j))\big), \qquad x_{j-1} = x_i",
         ),
-        code=_code(made_of, found),
-        numbers=lambda: _numbers(view, found),
-        explained="circuits.circuit_formula",
+        view.t("circuits.circuit_formula"),
     )
+    yield b.Code(_code(made_of, found))
+    yield b.Numbers(lambda: _numbers(view, found))
 
 
 def _reading(view: View, found: Circuit) -> str:
@@ -117,7 +115,7 @@ def _reading(view: View, found: Circuit) -> str:
     return in_a_row([*said, view.t("circuits.verdict_alone")])
 
 
-def _steps(view: View, loaded: LoadedModel, found: Circuit) -> None:
+def _steps(view: View, found: Circuit) -> Iterator[b.Block]:
     """Patterns on one sequence: the first head, the second head, and the second with the first
     ablated."""
     places = places_of(found.given)
@@ -146,43 +144,35 @@ def _steps(view: View, loaded: LoadedModel, found: Circuit) -> None:
         )
         shown.insert(0, ("copies", copies, found.carried, back))
         shown.append(("fails", fails, found.after, onwards))
-    columns = st.columns(3, gap="medium")
-    for column, (name, title, pattern, rings) in zip(columns, shown, strict=False):
-        with column:
-            st.markdown(title)
-            _heatmap(view, loaded, found, name, pattern, rings)
+    columns: list[list[b.Block]] = [
+        [b.Prose(title), _heatmap(view, found, name, pattern, rings)]
+        for name, title, pattern, rings in shown
+    ]
+    yield b.Columns([*columns, *[[]] * (3 - len(shown))], gap="medium")
     if np.isfinite(found.wrote):
-        st.markdown(
-            view.t(
-                "circuits.step_writes",
-                second=second,
-                share=percent(found.wrote),
-                guess=percent(found.guess),
-            )
-        )
+        shares = {"share": percent(found.wrote), "guess": percent(found.guess)}
+        yield b.Prose(view.t("circuits.step_writes", second=second, **shares))
 
 
 def _heatmap(
-    view: View,
-    loaded: LoadedModel,
-    found: Circuit,
-    name: str,
-    pattern: np.ndarray,
-    rings: "partial[Figure]",
-) -> None:
-    labels = _labels(loaded, found)
-    figure = tokens_heatmap(view, pattern, pattern > 0, labels)
-    figure["layout"]["meta"] = {}  # three in a row: no room for labels along the top, where they
-    figure["layout"]["xaxis"]["showticklabels"] = False  # are those down the side
-    alt = view.t(f"circuits.alt_{name}")
-    controls.chart(rings(figure, dark=view.dark), f"circuits.{name}", alt=alt)
+    view: View, found: Circuit, name: str, pattern: np.ndarray, rings: "partial[Figure]"
+) -> b.Chart:
+    labels = _labels(view, found)
+
+    def draw(dark: bool) -> Figure:
+        figure = tokens_heatmap(view, pattern, pattern > 0, labels, dark)
+        figure["layout"]["meta"] = {}  # three in a row: no room for labels along the top, where
+        figure["layout"]["xaxis"]["showticklabels"] = False  # they are those down the side
+        return rings(figure, dark=dark)
+
+    return b.Chart(f"circuits.{name}", draw, view.t(f"circuits.alt_{name}"))
 
 
-def _labels(loaded: LoadedModel, found: Circuit) -> list[str]:
+def _labels(view: View, found: Circuit) -> list[str]:
     """The tokens of a single sequence; for several, position labels, with a prime in the second
     half."""
     given = found.given
-    tokens = loaded.str_tokens(given.tokens[0].tolist())
+    tokens = measured.opened(_model(view)).str_tokens(given.tokens[0].tolist())
     if len(given.tokens) == 1:
         return tokens
     for at in range(given.n):
@@ -191,7 +181,7 @@ def _labels(loaded: LoadedModel, found: Circuit) -> list[str]:
     return tokens
 
 
-def _removed(view: View, found: Circuit) -> None:
+def _removed(view: View, found: Circuit) -> Iterator[b.Block]:
     """The induction head's score by the number of ablated heads: previous-token heads, or
     others."""
     counts = np.array([0, *found.counts])
@@ -202,47 +192,45 @@ def _removed(view: View, found: Circuit) -> None:
             np.full(len(counts), found.even),
         ]
     )
-    figure = lines(
+    draw = partial(
+        lines,
         counts,
         100 * curves,
         [view.t(f"circuits.curve_{name}") for name in ("first", "others", "even")],
-        x_title=view.t("circuits.heads_off"),
-        y_title=view.t("circuits.percent_left"),
+        **view.axes("circuits.heads_off", "circuits.percent_left"),
         height=280,
-        dark=view.dark,
+        points=True,
     )
-    for trace in figure["data"]:
-        trace["mode"] = "lines+markers"
-    st.markdown(f"**{view.t('circuits.removed_title')}**")
-    controls.chart(figure, "circuits.removed", alt=view.t("circuits.removed_title"))
+    title = view.t("circuits.removed_title")
+    yield from titled(view, "circuits.removed", draw, title)
 
 
-def _alone(view: View, found: Circuit) -> None:
+def _alone(view: View, found: Circuit) -> Iterator[b.Block]:
     """The loss of the induction head's score for each single ablated head."""
-    st.markdown(f"**{view.t('circuits.alone_title')}**")
     layers = int(np.flatnonzero(np.isfinite(found.alone).any(1)).max()) + 1
     lost = np.nan_to_num(np.maximum(found.intact - found.alone[:layers], 0))
-    figure = scores(
-        [lost],
-        [view.t("circuits.alone_name", second=place(view, found.second))],
-        top=max(0.01, round(found.intact, 2)),
-        selected=(0, *found.order[0]),
-        dark=view.dark,
-        words=view.words("figures.alignment") | {"score": view.t("circuits.lost")},
-    )
-    figure["layout"]["clickmode"] = "none"
-    controls.chart(figure, "circuits.alone", alt=view.t("circuits.alone_title"))
+
+    def draw(dark: bool) -> Figure:
+        figure = scores(
+            [lost],
+            [view.t("circuits.alone_name", second=place(view, found.second))],
+            top=max(0.01, round(found.intact, 2)),
+            selected=(0, *found.order[0]),
+            dark=dark,
+            words=view.words("figures.alignment") | {"score": view.t("circuits.lost")},
+        )
+        figure["layout"]["clickmode"] = "none"
+        return figure
+
+    yield from titled(view, "circuits.alone", draw, view.t("circuits.alone_title"))
     worst = np.unravel_index(lost.argmax(), lost.shape)
     at = int(worst[0]), int(worst[1])
     if found.stands_out and at != found.order[0] and lost[at] > lost[found.order[0]]:
-        st.caption(
-            view.t(
-                "circuits.other_worst",
-                worst=place(view, at),
-                left=percent(float(found.alone[at])),
-                share=percent(float(found.previous[at])),
-            )
-        )
+        shares = {
+            "left": percent(float(found.alone[at])),
+            "share": percent(float(found.previous[at])),
+        }
+        yield b.Note(view.t("circuits.other_worst", worst=place(view, at), **shares))
 
 
 def _code(made_of: str, found: Circuit) -> list[object]:
@@ -262,3 +250,11 @@ def _numbers(view: View, found: Circuit) -> dict[str, list[object]]:
         view.t("circuits.left"): [f"{found.alone[at]:.3f}" for at in places],
         view.t("circuits.change"): [f"{found.lost[at]:+.3f}" for at in places],
     }
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"model": _model, "own_text": _own_text},
+    working="circuits.circuit_working",
+)

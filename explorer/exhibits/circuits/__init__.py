@@ -1,0 +1,1 @@
+"""Exhibits of the Circuits page: what heads do, and how they work together."""

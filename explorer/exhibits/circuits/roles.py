@@ -1,0 +1,207 @@
+"""Behaviours: every head on repeated random sequences, and the open head on the text."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.circuits.behaviour import (
+    BEHAVIOURS,
+    Behaviour,
+    Looked,
+    behaviour,
+    looked,
+    places_of,
+    successors,
+)
+from explorer.analysis.circuits.chance import COPIES, RATE, Chance, by_chance, shuffle
+from explorer.analysis.circuits.rows import random_twice, series_of, twice
+from explorer.exhibits import block as b
+from explorer.exhibits.circuits import measured
+from explorer.exhibits.circuits.choices import CircuitsChoices
+from explorer.exhibits.circuits.measured import chosen_head, place, tokens_heatmap
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.view import View
+from explorer.figures.alignment.scores import scores
+from explorer.figures.circuits.rings import ringed
+from explorer.figures.frame import Figure
+from explorer.library import LoadedModel
+from explorer.numbers import fixed, percent
+
+AT_ONCE = 3e11
+"""Most tokens times parameters for which `chance` runs without a click: three times the cost for a
+translator of 7.6 million parameters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """The behaviour of every head on synthetic sequences, `own` on the text; chance, if tested."""
+
+    found: Looked
+    own: Looked
+    chance: Chance | None
+
+
+def _asked(view: View) -> bool:
+    """Whether to compare with chance: if that is quick, done already, or what the user wants."""
+    model = view.loaded.name
+    known = measured.chance.is_kept(model) or view.choices(CircuitsChoices).by_chance == model
+    return known or measured.work_of_chance(view.loaded) <= AT_ONCE
+
+
+def compute(
+    loaded: LoadedModel, text: str, asked: bool, progress: Callable[[int, int], object]
+) -> Roles:
+    """Raises InputProblem."""
+    chance = measured.chance(loaded.name, progress=progress) if asked else None
+    return Roles(measured.behaviour(loaded.name), measured.on_text(loaded.name, text), chance)
+
+
+def show(roles: Roles, view: View) -> Iterator[b.Block]:
+    """The ranking of all heads by one behaviour, and the open head's pattern."""
+    found, chance = roles.found, roles.chance
+    names = [name for name in BEHAVIOURS if name in found.scores]
+    chosen = view.choices(CircuitsChoices).behaviour
+    name = chosen if chosen in names else found.clearest(chance)
+    at = chosen_head(view) or found.best(name)
+    pictures = b.Columns((_map(view, found, name, at), [*_pattern(view, name, at)]))
+    yield b.Hero((b.Sentence("circuits", _reading(view, roles, name, at)), pictures))
+    if chance is None:
+        test = b.choose(by_chance=view.loaded.name)
+        yield b.Button("circuits.test", view.t("circuits.test"), test)
+    yield pick_one(view, "circuits.behaviour", names, name, said="circuits.behaviours.")
+    yield b.Note(view.t(f"circuits.what_{name}"))
+    if name == "induction" and not np.isnan(found.copied):
+        halves = {"first": fixed(found.first_half), "second": fixed(found.second_half)}
+        yield b.Note(view.t("circuits.copied", copied=percent(found.copied), **halves))
+    yield _best_of_all(view, found, chance, names)
+    notes = [view.t("circuits.measured_on", rows=found.n_rows, n=found.n)]
+    if chance is not None:
+        notes.append(view.t("circuits.chance_note", copies=COPIES, rate=percent(RATE)))
+    yield b.Note(" ".join(notes))
+    if "successor" not in found.scores:
+        yield b.Note(view.t(f"circuits.{_no_successors(view)}"))
+    yield b.Formula(
+        (
+            r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
+            r"j(i) = i - 1, \qquad i - n, \qquad i - n + 1, \qquad 0",
+        ),
+        view.t("circuits.formula"),
+    )
+    yield b.Code(_code(found, chance))
+    yield b.Numbers(lambda: _numbers(view, found, names))
+
+
+def _no_successors(view: View) -> str:
+    """Why `successors` measured nothing."""
+    config = view.loaded.config
+    return "no_output" if not config.lm_head else "head_net" if config.head_net else "no_series"
+
+
+def _reading(view: View, roles: Roles, name: Behaviour, at: tuple[int, int]) -> str:
+    """The reading: the best head compared with chance, and the open head on the open text."""
+    found, own, chance = roles.found, roles.own, roles.chance
+    best, kind = found.best(name), "next" if name == "successor" else "best"
+    said = [
+        view.t(
+            f"circuits.{kind}_{found.strength(name, chance)}",
+            name=view.t(f"circuits.names.{name}"),
+            place=place(view, best),
+            score=percent(float(found.scores[name][best])),
+            even=percent(found.even[name]),
+            chance="" if chance is None else percent(chance.most(name)),
+        )
+    ]
+    if name != "successor" and own.n > 1:
+        said.append(
+            view.t(
+                "circuits.on_text",
+                place=place(view, at),
+                score=percent(float(own.scores[name][at])),
+                even=percent(own.even[name]),
+            )
+        )
+    return in_a_row(said)
+
+
+def _map(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) -> list[b.Block]:
+    title = view.t("circuits.map_title", name=view.t(f"circuits.behaviours.{name}"))
+    values = found.scores[name]
+    baseline = "guessing" if name == "successor" else "even"
+    draw = partial(
+        scores,
+        [values],
+        [view.t(f"circuits.{baseline}", even=percent(found.even[name]))],
+        top=round(max(float(values.max()), found.even[name], 0.05), 2),
+        selected=(0, *at),
+        words=view.words("figures.alignment") | {"score": view.t("circuits.score")},
+    )
+    clicks = [
+        b.choose(elsewhere=True, site=view.own_role, layer=layer, head=head)
+        for layer, head in np.ndindex(*values.shape)
+    ]
+    return [b.Note(title), b.Chart("circuits.map", draw, title, clicks=clicks)]
+
+
+def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> Iterator[b.Block]:
+    """The open head on the repeated open text, with the cells that define the behaviour."""
+    loaded = view.loaded
+    given, cut = measured.said_twice(loaded.name, view.text)
+    pattern, mask = measured.pattern(loaded.name, view.text, *at)
+    labels = loaded.str_tokens(given.tokens[0].tolist())
+
+    def draw(dark: bool) -> Figure:
+        figure = tokens_heatmap(view, pattern, mask, labels, dark)
+        if name == "successor":
+            return figure
+        return ringed(figure, *places_of(given)[name], dark=dark)
+
+    yield b.Note(view.t("circuits.pattern_title", place=place(view, at)))
+    yield b.Chart("circuits.pattern", draw, view.t("circuits.pattern_alt"))
+    if cut:
+        yield b.Note(view.t("circuits.cut", count=given.n))
+
+
+def _best_of_all(
+    view: View, found: Looked, chance: Chance | None, names: list[Behaviour]
+) -> b.Table:
+    """The best head of each behaviour, in the model and in copies with shuffled weights."""
+    rows = []
+    for name in names:
+        best = found.best(name)
+        rows.append(
+            [
+                view.t(f"circuits.behaviours.{name}"),
+                place(view, best),
+                percent(float(found.scores[name][best])),
+                percent(found.even[name]),
+                "–" if chance is None else percent(chance.most(name)),
+            ]
+        )
+    columns = ("what", "best", "score", "even", "chance")
+    return b.Table([view.t(f"circuits.columns.{name}") for name in columns], rows, "llrrr")
+
+
+def _code(found: Looked, chance: Chance | None) -> list[object]:
+    further = [successors, series_of] if "successor" in found.scores else []
+    further += [by_chance, shuffle] if chance is not None else []
+    return [behaviour, random_twice, twice, looked, places_of, *further]
+
+
+def _numbers(view: View, found: Looked, names: list[Behaviour]) -> dict[str, list[object]]:
+    n_layers, n_heads = found.scores["previous"].shape
+    places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
+    columns: dict[str, list[object]] = {
+        view.t("place.layer"): [layer + 1 for layer, _ in places],
+        view.t("place.head"): [head + 1 for _, head in places],
+    }
+    for name in names:
+        title = view.t(f"circuits.behaviours.{name}")
+        columns[title] = [f"{found.scores[name][at]:.3f}" for at in places]
+    return columns
+
+
+EXHIBIT = Exhibit(compute, show, inputs={"asked": _asked}, working="circuits.working")

@@ -1,0 +1,119 @@
+"""The open head's QK and OV circuits over the vocabulary: the largest cells."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.circuits.rows import ordinary, own_sites
+from explorer.analysis.circuits.vocabulary import MAPS, Map, VocabularyMap, vocabulary_map
+from explorer.exhibits import block as b
+from explorer.exhibits.circuits.choices import CircuitsChoices
+from explorer.exhibits.circuits.measured import behaviour, chosen_head, place
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import in_a_row, quoted
+from explorer.exhibits.view import View
+from explorer.figures.measured import measured
+from explorer.library import LoadedModel
+from explorer.numbers import fixed, percent, percents
+
+DRAWN = 20
+Head = tuple[int, int]
+
+
+def _kinds(view: View) -> tuple[Map, ...]:
+    return MAPS if view.loaded.config.lm_head else ("qk",)
+
+
+def _kind(view: View) -> Map:
+    asked, kinds = view.choices(CircuitsChoices).head_map, _kinds(view)
+    return asked if asked in kinds else kinds[0]
+
+
+def compute(
+    loaded: LoadedModel, at: Head | None, kind: Map, progress: Callable[[int, int], object]
+) -> tuple[Head, VocabularyMap]:
+    """A head of self-attention, by default the best induction head, and its map."""
+    layer, head = at or behaviour(loaded.name).best("induction")
+    found = vocabulary_map(loaded, own_sites(loaded)[layer], head, kind, progress)
+    return (layer, head), found
+
+
+def show(answer: tuple[Head, VocabularyMap], view: View) -> Iterator[b.Block]:
+    """The largest cells of the map."""
+    at, found = answer
+    yield b.Hero((b.Sentence("vocabulary", _reading(view, found, at)), _bars(view, found)))
+    name = "circuits.head_map"
+    kinds = pick_one(view, name, _kinds(view), found.kind, said="circuits.maps.")
+    yield b.Row((kinds, _pick_head(view, at)))
+    yield b.Note(view.t(f"circuits.{found.kind}_note", tokens=f"{found.n_tokens:,}"))
+    if found.left_out:
+        yield b.Note(view.t("circuits.left_out", count=found.left_out))
+    lines = {
+        "qk": r"\mathrm{QK} = E\,W_Q\,W_K^\top E^\top / \sqrt{d_\mathrm{head}}",
+        "ov": r"\mathrm{OV} = E\,W_V\,W_O\,U^\top",
+    }
+    yield b.Formula((lines[found.kind],), view.t("circuits.map_formula"))
+    yield b.Code((vocabulary_map, ordinary))
+    yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _pick_head(view: View, at: Head) -> b.Pick:
+    """A head of self-attention."""
+    sites = own_sites(view.loaded)
+    heads = [(site.layer, head) for site in sites for head in range(site.n_heads)]
+
+    def opened(at: Head) -> b.Change:
+        return b.choose(elsewhere=True, site=view.own_role, layer=at[0], head=at[1])
+
+    label, said = view.t("place.head"), partial(place, view)
+    return b.Pick("circuits.head", label, heads, at, said, change=opened, menu=True, width=200)
+
+
+def _labels(view: View, found: VocabularyMap, count: int) -> list[tuple[str, str]]:
+    shown = view.loaded.str_tokens
+    return [(shown([row])[0], shown([column])[0]) for row, column, _ in found.pairs[:count]]
+
+
+def _reading(view: View, found: VocabularyMap, at: tuple[int, int]) -> str:
+    row, column = _labels(view, found, 1)[0]
+    said = [
+        view.t(
+            f"circuits.{found.kind}_reading",
+            place=place(view, at),
+            row=quoted(view, row),
+            column=quoted(view, column),
+            value=fixed(found.pairs[0][2], 1),
+            own=percent(found.own),
+            guess=str(percents(np.array([found.guess]))[0]),
+        )
+    ]
+    if not np.isnan(found.copying):
+        said.append(view.t("circuits.copying", value=fixed(found.copying)))
+    return in_a_row(said)
+
+
+def _bars(view: View, found: VocabularyMap) -> b.Chart:
+    labels = _labels(view, found, DRAWN)
+    draw = partial(
+        measured,
+        [f"{row} → {column}" for row, column in labels],
+        np.array([value for *_, value in found.pairs[:DRAWN]]),
+        title=view.t(f"circuits.{found.kind}_value"),
+    )
+    return b.Chart("circuits.pairs", draw, view.t("circuits.pairs_alt"))
+
+
+def _numbers(view: View, found: VocabularyMap) -> dict[str, list[object]]:
+    labels = _labels(view, found, len(found.pairs))
+    return {
+        view.t(f"circuits.{found.kind}_row"): [row for row, _ in labels],
+        view.t(f"circuits.{found.kind}_column"): [column for _, column in labels],
+        view.t(f"circuits.{found.kind}_value"): [f"{value:.2f}" for *_, value in found.pairs],
+    }
+
+
+EXHIBIT = Exhibit(
+    compute, show, inputs={"at": chosen_head, "kind": _kind}, working="circuits.map_working"
+)
