@@ -104,6 +104,8 @@ MODERN: Small = {
     },
     **dict.fromkeys(("bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"), 3),
 }
+ROBERTA: Small = {**BERT, "pad_token_id": 1, "type_vocab_size": 1}
+LABELS: Small = {"id2label": {0: "bad", 1: "so-so", 2: "good"}}
 WINDOW: Small = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
 CAPS: Small = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
 KINDS: Small = {"layer_types": ["sliding_attention", "full_attention"]}
@@ -248,14 +250,26 @@ MODELS: dict[str, tuple[str, Small]] = {
     "mt5": ("MT5ForConditionalGeneration", {**T5, **GATED}),
     "bert": ("BertForMaskedLM", BERT),
     "bert-headless": ("BertModel", BERT),
-    "roberta": ("RobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
-    "xlm-roberta": ("XLMRobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
-    "camembert": ("CamembertForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "roberta": ("RobertaForMaskedLM", ROBERTA),
+    "xlm-roberta": ("XLMRobertaForMaskedLM", ROBERTA),
+    "camembert": ("CamembertForMaskedLM", ROBERTA),
     "electra": ("ElectraForMaskedLM", {**BERT, "embedding_size": 16}),
     "electra-wide": ("ElectraForPreTraining", {**BERT, "embedding_size": 24}),
     "albert": ("AlbertForMaskedLM", {**BERT, "embedding_size": 16, "hidden_act": "gelu_new"}),
     "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
     "modernbert": ("ModernBertForMaskedLM", MODERN),
+    "labels/bert": ("BertForSequenceClassification", {**BERT, **LABELS}),
+    "labels/bert-tokens": ("BertForTokenClassification", {**BERT, **LABELS}),
+    "labels/roberta": ("RobertaForSequenceClassification", {**ROBERTA, **LABELS}),
+    "labels/electra": ("ElectraForSequenceClassification", {**BERT, **LABELS}),
+    "labels/albert": ("AlbertForSequenceClassification", {**BERT, "embedding_size": 16}),
+    "labels/distilbert": ("DistilBertForSequenceClassification", {**DISTILBERT, **LABELS}),
+    "labels/modernbert": ("ModernBertForSequenceClassification", {**MODERN, **LABELS}),
+    "labels/modernbert-mean": (
+        "ModernBertForSequenceClassification",
+        {**MODERN, **LABELS, "classifier_pooling": "mean"},
+    ),
+    "labels/modernbert-tokens": ("ModernBertForTokenClassification", {**MODERN, **LABELS}),
 }
 
 EXTRA = {"mt5": {"lm_head.weight": (61, 24)}}

@@ -124,7 +124,9 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
             handle.remove()
         for layer, x in enumerate(out.hidden_states[1:] if more else ()):
             arrays[f"{text}/blocks.{layer}.hook_resid_post"] = x[0].numpy()
-        if "logits" in out and out.logits.ndim == 3:  # ELECTRA's discriminator has one per token
+        if "Classification" in type(model).__name__:
+            arrays[f"{text}/labels"] = out.logits[0].numpy()
+        elif "logits" in out and out.logits.ndim == 3:  # ELECTRA's discriminator has one per token
             arrays[f"{text}/hook_logits"] = out.logits[0].numpy()
         patterns = {"": "attentions"}
         if model.config.is_encoder_decoder:
@@ -208,15 +210,20 @@ def writes_the_same(model: Model, ids: dict[str, torch.Tensor], expected: list[i
 
 def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]) -> Small:
     """The largest difference of each kind, relative to its largest value."""
-    model = open_folder(folder).model
-    worst = {"logits": 0.0 if model.predicts else math.nan, "stream": 0.0, "pattern": 0.0}
+    opened = open_folder(folder)
+    model, labels = opened.model, opened.classifier
+    reads = model.predicts or labels
+    worst = {"logits": 0.0 if reads else math.nan, "stream": 0.0, "pattern": 0.0}
     for text in TEXTS:
         src = ids[f"{text}.src"] if "src" in model.reads else None
         names = [key.partition("/")[2] for key in theirs if key.startswith(f"{text}/")]
-        ours = run(model, Rows(ids[f"{text}.tgt"], None, src), names)
+        rows = Rows(ids[f"{text}.tgt"], None, src)
+        ours = run(model, rows, names)
+        if labels is not None:
+            ours["labels"] = labels(model.last_stack.run(rows), rows.valid("tgt"))
         for name in names:
             expected = theirs[f"{text}/{name}"]
-            kind = next((k for k in worst if k in name), "stream")
+            kind = next((k for k in worst if k in name.replace("labels", "logits")), "stream")
             worst[kind] = max(worst[kind], off(ours[name][0].numpy(), expected))
     return worst | padded_and_cached(model, ids, theirs)
 
@@ -333,6 +340,8 @@ def write(
     described = np.frombuffer(json.dumps(said).encode(), dtype=np.uint8)
     inputs = {key: tokens[0].numpy() for key, tokens in ids.items()}
     arrays = {key: array.astype(np.float32) for key, array in theirs.items()}
+    if name.startswith("labels/"):  # what comes before the head is compared without it
+        arrays = {key: array for key, array in arrays.items() if key.endswith("/labels")}
     np.savez_compressed(GOLDEN / f"{name}.npz", described=described, **inputs, **arrays)
 
 

@@ -18,6 +18,7 @@ from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
+from models.foreign.classes import Classifier
 from models.foreign.generation import Asked
 from models.foreign.json_files import read_object
 from models.foreign.languages import Codes, frames, languages_of, split_languages
@@ -77,6 +78,7 @@ class LoadedModel:
     was_stored: Stored | None = None  # used if the folder is gone
     not_shown: tuple[str, ...] = ()  # stored tensors that have no effect here: other heads
     asked: Asked = field(default_factory=Asked)  # how it is run in other libraries
+    classifier: Classifier | None = None  # its classification head
 
     @property
     def stored(self) -> Stored:
@@ -267,4 +269,5 @@ def open_model(
         folder=checkpoint.folder,
         not_shown=checkpoint.not_shown,
         asked=checkpoint.asked or Asked(),
+        classifier=checkpoint.classifier,
     )

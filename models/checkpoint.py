@@ -43,6 +43,7 @@ class Checkpoint:
     folder: Path
     not_shown: tuple[str, ...] = ()
     asked: Any = None  # its generation settings: `models.foreign.generation.Asked`
+    classifier: Any = None  # its classification head: `models.foreign.classes.Classifier`
 
 
 def load_checkpoint(folder: Path, weights: str = WEIGHTS) -> Checkpoint:

@@ -11,7 +11,9 @@ from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.view import View
 from explorer.figures.theme import isolated
 from explorer.library import LoadedModel
+from explorer.numbers import fixed, percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, KeyHidden, MaskSize, MaskSwitch
+from explorer.runs.labelled import Labelled, labelled
 from models.hooks import AttentionSite
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -113,3 +115,39 @@ def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> st
         characters = " ".join(map(escape, some[:20]))
         said += [view.t(key, token=token, characters=characters)] if some else []
     return " · ".join(said)
+
+
+MOST_LABELS = 12
+
+
+def labels_said(view: View) -> list[str]:
+    """What a classification head says of the text, now and without the user's changes, as Markdown;
+    empty for a model without one."""
+    found = labelled(view.loaded, view.trace)
+    if found is None:
+        return []
+    key = "place.labels_tokens" if found.head.pool == "each" else "place.labels"
+    said = [view.t(key, labels=_labels(view, found))]
+    if view.edits and (before := labelled(view.loaded, view.before())) is not None:
+        said.append(view.t("place.labels_before", labels=_labels(view, before)))
+    return said
+
+
+def _labels(view: View, found: Labelled) -> str:
+    """The most probable labels of a text; of tokens, those that differ from the most frequent."""
+    names, rows = [escape(each) for each in found.head.labels], found.chances
+    number = fixed if found.head.gives == "value" else percent
+    if found.head.pool != "each":
+        order = np.argsort(-rows[0], kind="stable")[:MOST_LABELS]
+        said = [f"{names[at]} {number(float(rows[0, at]))}" for at in order]
+        return " · ".join([f"**{said[0]}**", *said[1:]])
+    best, real = rows.argmax(1), np.flatnonzero(view.trace.tgt_valid)
+    usual = int(np.bincount(best[real]).argmax())
+    others = [at for at in real if best[at] != usual]
+    said = [
+        f"{quoted_at(view, view.trace.tgt_str_tokens, int(at))} **{names[best[at]]}** "
+        f"{number(float(rows[at, best[at]]))}"
+        for at in others[:MOST_LABELS]
+    ]
+    said += ["…"] if len(others) > MOST_LABELS else []
+    return " · ".join([*said, view.t("place.labels_usual", label=names[usual])])

@@ -19,6 +19,7 @@ from explorer.components.standalone import Chart, Text, file_of, record
 from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.saying import axis_title as axis_title
 from explorer.exhibits.saying import blocker_words as blocker_words
+from explorer.exhibits.saying import labels_said as labels_said
 from explorer.exhibits.saying import marked_words as marked_words
 from explorer.exhibits.saying import name_edit as name_edit
 from explorer.exhibits.saying import place_titles as place_titles
@@ -203,6 +204,8 @@ def sentence_line(view: View, key: str = "sentence") -> None:
             st.markdown(
                 view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
             )
+        for said in labels_said(view):
+            st.markdown(said)
         if silent:
             st.caption(_why_silent(view))
         if not view.trace.finished:

@@ -26,6 +26,7 @@ from models.checkpoint import (
 )
 from models.config import ModelConfig
 from models.foreign.adapters import require_no_adapter
+from models.foreign.classes import Classifier, head_of, tensors_of
 from models.foreign.families import DISENTANGLED, FAMILIES, Family
 from models.foreign.finding import unreadable
 from models.foreign.generation import asked_in
@@ -153,7 +154,7 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
 def _plan(family: Family, keys: Keys, named: Mapping[str, str], config: str, weights: str) -> Plan:
     """The plan of a config. Raises CheckpointError, also if it leaves stored tensors unused."""
     try:
-        plan = family.plan(keys)
+        plan = replace(family.plan(keys), labels=head_of(keys))
     except CheckpointError:  # raised while comparing tensors
         raise
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
@@ -220,6 +221,7 @@ def look(folder: Path) -> Look:
     plan, named, stored = _planned(folder, values, compare=False)
     _require_tokenizer(folder)
     shaped(plan.config, plan.rows, stored, partial(_real_name, named))
+    _of_labels(plan, named, stored)
     used = [named[each] for each in {each for row in plan.rows for each in row.theirs}]
     for name in used:
         stored.require_floats(name)
@@ -280,7 +282,20 @@ def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoi
         pair = usual_pair(codes, tokenizer.around(), values)
         model.framed = frames(codes, tokenizer.around(), plan.starts_with, *pair)
     asked = asked_in(folder, values, plan.config.vocab_size)
-    return Checkpoint(model, tokenizer, plan.config, folder, _not_shown(named), asked)
+    of_labels = _of_labels(plan, named, stored)
+    classifier = None
+    if plan.labels is not None:
+        tensors = {name: stored.read(each) for name, each in of_labels.items()}
+        classifier = Classifier(plan.labels, tensors, plan.config.norm_eps)
+    unseen = tuple(each for each in _not_shown(named) if each not in of_labels.values())
+    return Checkpoint(model, tokenizer, plan.config, folder, unseen, asked, classifier)
+
+
+def _of_labels(plan: Plan, named: Mapping[str, str], stored: Safetensors) -> dict[str, str]:
+    """The stored names of the classification head, by its own names; empty without one."""
+    if plan.labels is None:
+        return {}
+    return tensors_of(plan.labels, plan.config.d_model, stored, partial(_real_name, named))
 
 
 def _family(values: Mapping[str, Any]) -> Family:

@@ -51,6 +51,7 @@ class Plan:
     rows: tuple[Row, ...]
     ignored: tuple[str, ...] = ()
     starts_with: int | None = None
+    labels: Any = None  # how labels are read off: `models.foreign.classes.Head`
 
 
 class Keys:

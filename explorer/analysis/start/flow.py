@@ -13,6 +13,7 @@ from explorer.runs.activations import survey
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
 from explorer.runs.inputs import rows_of, str_tokens, target_row
+from explorer.runs.labelled import Labelled, labelled
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, StackSite
 from models.positions import frequencies, stretched
@@ -137,7 +138,10 @@ def flow(
         )
         for stack in traced.stacks
     )
-    steps = _read_out(starts["tgt"]) if made is None else _written(loaded, made, starts["tgt"])
+    if made is None:
+        steps = _labels(labelled(loaded, traced), starts["tgt"]) or _read_out(starts["tgt"])
+    else:
+        steps = _written(loaded, made, starts["tgt"])
     n_given = sizes["tgt"]
     if made is not None and loaded.model.predicts == "next":
         n_given -= len(made.steps) - 1
@@ -275,6 +279,22 @@ def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tu
                 text=text_after(loaded, made, at),
             )
         )
+    return tuple(steps)
+
+
+def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[Step, ...]:
+    """The labels of a classification head: at the first token, or at each thread's first token.
+
+    Empty for a mean over all tokens, and for values that are not probabilities.
+    """
+    if found is None or found.head.gives == "value" or found.head.pool == "mean":
+        return ()
+    names, steps = found.head.labels, []
+    for thread, start in enumerate(starts[: len(found.chances)]):
+        chances = found.chances[start]
+        best = np.argsort(-chances, kind="stable")[:MOST_CANDIDATES]
+        shown = tuple(names[at] for at in best), tuple(float(chances[at]) for at in best)
+        steps.append(Step(start, thread, *shown))
     return tuple(steps)
 
 

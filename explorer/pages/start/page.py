@@ -93,6 +93,8 @@ def _drawn(view: View) -> None:
     except _WaitingError:
         return
     found = show(view, made, before)
+    for said in controls.labels_said(view):
+        st.markdown(said)
     if not view.choices(ScreenChoices).beamer:
         st.caption(f"{view.t('start.lead')} {view.t('start.try')}")
         new_here()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from foreign import NAMES, TEXTS, Golden
+from foreign import GOLDEN, NAMES, TEXTS, Golden
 from safetensors.torch import load_file, save_file
 
 from explorer.runs.run import run
@@ -111,6 +111,23 @@ def test_a_cache_changes_nothing(golden: Golden, model: Model, steps: tuple[int,
             done += n
     assert done == len(tgt)
     _close(torch.cat(logits, 1)[0].numpy(), _expected(golden, "first")["hook_logits"], "logits")
+
+
+@pytest.mark.parametrize("name", [path.stem for path in (GOLDEN / "labels").glob("*.npz")])
+def test_a_classification_head_gives_their_labels(name: str, tmp_path: Path) -> None:
+    """Both texts in one batch, padded: the labels of each, or of each of its tokens."""
+    golden = Golden.load(f"labels/{name}")
+    opened = open_folder(golden.write(tmp_path / "tiny"))
+    rows = _rows(golden, opened.model, 2, 1)
+    read = opened.classifier
+    logits = read(opened.model.last_stack.run(rows), rows.valid("tgt"))
+    for row, text in enumerate(TEXTS):
+        theirs, n = _expected(golden, text)["labels"], len(_ids(golden, text)[0])
+        _close((logits[row, 2 : 2 + n] if theirs.ndim == 2 else logits[row]).numpy(), theirs, name)
+    named = ("LABEL_0", "LABEL_1") if name == "albert" else ("bad", "so-so", "good")
+    assert read.head.labels == named
+    assert read.chances(logits).sum(-1).numpy() == pytest.approx(1, abs=1e-5)
+    assert not [each for each in opened.not_shown if "classifier" in each]
 
 
 def test_made_fast_it_is_the_same(golden: Golden, tmp_path: Path) -> None:

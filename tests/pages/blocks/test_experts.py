@@ -51,7 +51,7 @@ def test_the_page_shows_the_router_and_what_an_expert_does(
     asked = {"model": "my-experts", "text": "We went to the park.", "part": "experts"}
     at = open_page("blocks", **asked)
     assert not at.exception
-    assert "Each token goes to 3" in everything(at)
+    assert "Each token goes to 3 experts" in everything(at)
     drawn = figure(at)["data"][0]
     sent = drawn["z"]
     weights = np.frombuffer(base64.b64decode(sent["bdata"]), sent["dtype"]).reshape(-1, 6)

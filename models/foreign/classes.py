@@ -1,0 +1,138 @@
+"""Classification heads of other libraries: labels of a whole text, or of each of its tokens."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from models.checkpoint import CheckpointError
+from models.feedforward import ACTIVATIONS
+from models.foreign.plan import Keys
+from models.foreign.weights import Safetensors
+
+_KINDS = re.compile("For(Sequence|Token)Classification")
+NETS = {**ACTIVATIONS, "tanh": torch.tanh}
+
+
+class Parts(NamedTuple):
+    """The stored names of a head: a linear map, its activation, a norm, and the output."""
+
+    out: str = "classifier"
+    dense: str = ""
+    activation: str = "tanh"
+    norm: str = ""
+
+
+_ROBERTA = Parts("classifier.out_proj", "classifier.dense")
+OF_TEXTS = {
+    "bert": Parts(dense="pooler.dense"),
+    "albert": Parts(dense="pooler"),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "camembert": _ROBERTA,
+    "electra": _ROBERTA._replace(activation="gelu"),
+    "distilbert": Parts(dense="pre_classifier", activation="relu"),
+    "modernbert": Parts(dense="head.dense", activation="gelu", norm="head.norm"),
+}
+"""Heads that label a whole text; those that label tokens have only the output, except ModernBERT's.
+"""
+
+
+@dataclass(frozen=True)
+class Head:
+    """A head as the config describes it.
+
+    `pool`: it reads the first token, the mean of all, or each. Of labels that exclude each other,
+    "one" is right; of others "several" may be; a regression gives a "value".
+    """
+
+    parts: Parts
+    labels: tuple[str, ...]
+    pool: Literal["first", "mean", "each"] = "first"
+    gives: Literal["one", "several", "value"] = "one"
+
+
+def head_of(keys: Keys) -> Head | None:
+    """The head of a config that names a class with one; None without."""
+    kind, said = keys.values.get("model_type"), keys.values.get("architectures")
+    found = _KINDS.search(str(said))
+    if kind not in OF_TEXTS or found is None:
+        return None
+    named = keys.object("id2label")
+    count = len(named) or keys.size("num_labels", 2)
+    labels = tuple(str(named.get(str(at), f"LABEL_{at}")) for at in range(count))
+    if found[1] == "Token":
+        parts = OF_TEXTS[kind] if kind == "modernbert" else Parts()
+        return Head(parts, labels, "each")
+    pool: Literal["first", "mean"] = "first"
+    if kind == "modernbert":
+        keys.only("classifier_pooling", "cls", "mean")
+        pool = "mean" if keys.values.get("classifier_pooling") == "mean" else "first"
+    problem = keys.values.get("problem_type")
+    several = problem == "multi_label_classification" or count == 1
+    gives: Literal["one", "several"] = "several" if several else "one"
+    return Head(OF_TEXTS[kind], labels, pool, "value" if problem == "regression" else gives)
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A classification head with its tensors, in float32 on the CPU."""
+
+    head: Head
+    tensors: Mapping[str, Tensor]
+    eps: float  # of the norm
+
+    def __call__(
+        self, x: Float[Tensor, "batch pos d_model"], valid: Bool[Tensor, "batch pos"]
+    ) -> Float[Tensor, "batch *pos label"]:
+        """The logits of a row, or of each token, from the model's output after its final norm."""
+        parts, rows = self.head.parts, torch.arange(len(x))
+        if self.head.pool == "first":
+            x = x[rows, valid.long().argmax(1)]
+        elif self.head.pool == "mean":
+            x = (x * valid[..., None]).sum(1) / valid.sum(1, keepdim=True)
+        if parts.dense:
+            x = NETS[parts.activation](nn.functional.linear(x, *self._of(parts.dense)))
+        if parts.norm:
+            weight, bias = self._of(parts.norm)
+            x = nn.functional.layer_norm(x, weight.shape, weight, bias, self.eps)
+        return nn.functional.linear(x, *self._of(parts.out))
+
+    def chances(self, logits: Float[Tensor, "*rest label"]) -> Float[Tensor, "*rest label"]:
+        """The labels' probabilities; a regression's values as they are."""
+        if self.head.gives == "one":
+            return logits.softmax(-1)
+        return logits.sigmoid() if self.head.gives == "several" else logits
+
+    def _of(self, part: str) -> tuple[Tensor, Tensor | None]:
+        return self.tensors[f"{part}.weight"], self.tensors.get(f"{part}.bias")
+
+
+def tensors_of(
+    head: Head, d_model: int, stored: Safetensors, real_name: Callable[[str], str]
+) -> dict[str, str]:
+    """The stored name of each tensor of a head.
+
+    Raises CheckpointError if a tensor is missing or does not fit the labels.
+    """
+    parts, found = head.parts, dict[str, str]()
+    asked: dict[str, tuple[int, ...]] = {
+        parts.out: (len(head.labels), d_model),
+        parts.dense: (d_model,) * 2,
+    }
+    asked[parts.norm] = (d_model,)
+    for part, leaf in ((part, leaf) for part in asked if part for leaf in ("weight", "bias")):
+        name = real_name(f"{part}.{leaf}")
+        if name in stored.shapes:
+            found[f"{part}.{leaf}"] = name
+        elif leaf == "weight":
+            raise CheckpointError("lacks", file=stored.name, tensor=name)
+        shape = asked[part] if leaf == "weight" else asked[part][:1]
+        if (had := stored.shapes.get(name, shape)) != shape:
+            said = {"tensors": name, "shapes": str(had), "name": "id2label", "asked": str(shape)}
+            raise CheckpointError("shape_of", file=stored.name, **said)
+    return found
