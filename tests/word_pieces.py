@@ -196,6 +196,7 @@ PIECES = {
     *(f"positions.{name}" for name in ("base", "width", "length", "dimension", "wavelength")),
     *(f"sums.{name}" for name in ("way", "width", "parameters", "more")),
     *(f"positions.learned_{state}" for state in ("none", "trace", "close")),
+    *(f"positions.learned_{whose}" for whose in ("computed", "own", "lead")),
     *(f"positions.model_{kind}" for kind in POSITIONS),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),
     *(f"decoding.{name}_note" for name in ("greedy", "beam", "sample", "refilling")),

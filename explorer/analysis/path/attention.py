@@ -142,7 +142,7 @@ class Undivided:
 
 
 def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
-    """The row whose largest weight grows most if q . k is not divided."""
+    """The row in which the key of largest weight gains most if q . k is not divided."""
     divisor = loaded.config.divisor
     if loaded.config.score_cap is not None:
         return Missing("capped")
@@ -159,7 +159,8 @@ def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
         weights = weights_of(trace, row)
         if allowed_of(trace, row).sum() < 3 or not 0.2 < weights.max() < 0.7:
             return np.nan
-        return float(with_factor(row, divisor).max() - weights.max())
+        top = int(weights.argmax())  # a bias may let another key win undivided
+        return float(with_factor(row, divisor)[top] - weights[top])
 
     found = best_row(trace, main_role(trace), worth)
     if found is None or worth(found) < 0.1:

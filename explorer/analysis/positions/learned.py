@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Float
 
-from explorer.analysis.positions.encoding import dot_by_distance, model_table, table
+from explorer.analysis.positions.encoding import dot_by_distance, gram, model_table, table
 from explorer.library import LoadedModel, split_step
 from explorer.seeding import seeded
 from models.rows import Stream
@@ -44,6 +44,12 @@ class Learned:
     def added(self) -> Float[np.ndarray, "pos d_model"] | None:
         """What training added to each vector; None if the initial vectors are unknown."""
         return None if self.before is None else self.vectors - self.before
+
+    @property
+    def computed(self) -> bool:
+        """Whether the vectors are the sines, up to the order of their dimensions (Marian)."""
+        own, sines = gram(self.vectors), gram(self.sines)
+        return own.shape == sines.shape and np.allclose(own, sines, atol=1e-3 * sines.max())
 
     @property
     def n_trained(self) -> int:

@@ -45,7 +45,7 @@ def show(answer: tuple[LoadedModel, Learned] | None, view: View) -> Iterator[b.B
     loaded, found = answer
     own, limit = loaded.name == view.loaded.name, loaded.config.n_ctx
     name = model_name(loaded.name, lang=view.lang)
-    key = "positions.learned_own" if own else "positions.learned_lead"
+    key = f"positions.learned_{'computed' if found.computed else 'own' if own else 'lead'}"
     yield b.Prose(view.t(key, name=name, limit=limit))
     yield from pick_stream(view, "positions.stream.learned", loaded.model.reads)
     yield b.Sentence("learned", _neighbours(view, found))
@@ -113,13 +113,15 @@ def _moved(view: View, found: Learned) -> tuple[b.Block, ...]:
 
 
 def _neighbours(view: View, found: Learned) -> str:
-    """Whether training made neighbours similar, by their mean cosine."""
+    """Whether neighbours are more similar than all pairs are, by their mean cosine."""
     n = max(2, found.n_trained)
-    sines, own = (float(alike_by_distance(each[:n])[1]) for each in (found.sines, found.vectors))
+    sines, alike = (alike_by_distance(each[:n]) for each in (found.sines, found.vectors))
+    own, far = alike[1], np.average(alike[1:], weights=np.arange(n - 1, 0, -1))
     chance = by_chance(n, found.vectors.shape[1])
-    state = "close" if own > CLOSE else "trace" if own > chance else "none"
-    values = {"sines": fixed(sines), "own": fixed(own), "chance": fixed(chance)}
-    return view.t(f"positions.learned_{state}", **values)
+    state = "none" if own - far <= chance else "close" if own > CLOSE else "trace"
+    values = {"sines": sines[1], "own": own, "far": far, "chance": chance}
+    numbers = {name: fixed(float(value)) for name, value in values.items()}
+    return view.t(f"positions.learned_{state}", **numbers)
 
 
 def _reach(view: View, found: Learned) -> str:

@@ -93,11 +93,12 @@ def _ratio(view: View, found: Ratio) -> Asked | None:
 
 
 def _scale(view: View, found: Undivided) -> Asked | None:
-    now, without = float(found.divided.max()), float(found.undivided.max())
+    top = int(found.divided.argmax())
+    now, without = float(found.divided[top]), float(found.undivided[top])
     asks = question(
         "scale",
         percent(without),
-        [percent(now), percent(float(found.twice.max())), percent(1 / int(found.allowed.sum()))],
+        [percent(now), percent(float(found.twice[top])), percent(1 / int(found.allowed.sum()))],
     )
     if asks is None:
         return None
@@ -125,7 +126,7 @@ def _scale(view: View, found: Undivided) -> Asked | None:
         "divisor": view.divisor,
         "now": percent(now),
         "without": percent(without),
-        "key": pictures.keys_of(view, found.row)[int(found.divided.argmax())],
+        "key": pictures.keys_of(view, found.row)[top],
     }
     place = pictures.place_of(found.row) | {"aside": "scaling"}
     return Asked(asks, values, picture, place, "told_biased" if found.biased else "told")

@@ -7,6 +7,7 @@ from shown import Open, everything, figure, link, reading
 
 from explorer import library
 from explorer.text import t
+from models.foreign.finding import VARIABLE
 
 
 def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
@@ -149,12 +150,24 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open
     at = open_page("positions", part="learned")
     assert "the 64 vectors of **Twin trained with learned positional encoding**" in everything(at)
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
-    assert "Neighbouring positions have a cosine similarity of **0.95**" in everything(at)
+    assert "and **0.95** among the sines. Neighbours are no closer than chance" in everything(at)
     sines, before = (figure(at, place)["data"][0]["z"] for place in (0, 1))
     at.segmented_control(key="positions.stream.learned").set_value("tgt").run()
     assert at.query_params["stream"] == "tgt"
     assert figure(at, 0)["data"][0]["z"] == sines
     assert figure(at, 1)["data"][0]["z"] != before
+
+
+@pytest.mark.parametrize(("model", "said"), [("bert", False), ("marian", True)])
+def test_neighbours_are_close_where_they_are_closer_than_all_pairs(
+    open_page: Open, own: Path, monkeypatch: pytest.MonkeyPatch, model: str, said: bool
+) -> None:
+    """BERT's vectors are all alike; Marian's, stored as weights, are sines that nothing learned."""
+    monkeypatch.setenv(VARIABLE, str(own))
+    words = everything(open_page("positions", part="learned", model=f"my-{model}"))
+    assert ("They were not learned" in words) == said
+    assert ("So neighbours are close together" in words) == said
+    assert ("Neighbours are no closer than chance" in words) != said
 
 
 def test_how_far_training_came_is_measured(open_page: Open) -> None:
