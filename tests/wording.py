@@ -73,8 +73,9 @@ def avoided(lang: str, where: str, text: str) -> Iterator[str]:
 
 def documents() -> list[Path]:
     """The documents of this repository that a person wrote."""
-    written = [ROOT / name for name in (*MOST_LINES, "CONTRIBUTING.md", "BENCHMARKS.md")]
-    return [*written, *ROOT.glob("docs/**/*.md")]
+    names = (*MOST_LINES, "CONTRIBUTING.md", "SECURITY.md", "BENCHMARKS.md")
+    cards = ROOT.glob("assets/checkpoints/*/CARD*.md")
+    return [*(ROOT / name for name in names), *ROOT.glob("docs/**/*.md"), *cards]
 
 
 def findings() -> Iterator[str]:
@@ -85,12 +86,14 @@ def findings() -> Iterator[str]:
         most = MOST_DOC_LINES if name.startswith("docs/") else MOST_LINES.get(name, 10_000)
         yield from too_long(name, text, most)
         yield from banned(name, text)
+        is_chinese = name.startswith("docs/zh/") or name.endswith((".zh.md", ".zh-CN.md"))
+        yield from avoided("zh" if is_chinese else "en", name, text)
     yield from releases((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
-    for page in PAGES:
-        if lead := words("en").get(f"{page.name}.lead"):
-            yield from long_lead(f"{page.name}.lead", lead)
+    leads = {f"{kind}{page.name}.lead" for page in PAGES for kind in ("", "filling.", "silent.")}
     for key, text in words("en").items():
         yield from banned(key, text)
+        if key in leads:
+            yield from long_lead(key, text)
     for lang in ("en", "zh"):
         for key, text in words(lang).items():
             yield from avoided(lang, key, text)
