@@ -113,7 +113,7 @@ class ModelConfig:
     parallel: bool = False  # attention and FFN read the same input; both are added (GPT-NeoX)
     score_divisor: float | None = None  # divisor of q . k; None: sqrt(d_head)
     score_cap: float | None = None  # scores x become cap tanh(x / cap)
-    logit_cap: float | None = None  # the same for logits
+    logit_cap: float | None = None  # a cap on logits, as on scores
     shared_layers: bool = False  # all blocks of a stack have the same weights (ALBERT)
     embed_norm: bool = False  # a norm on the embeddings, before the first block
     first_norm: bool = True  # False: no norm at the first block's attention (ModernBERT)

@@ -240,7 +240,7 @@ def _autograd(
     grad_z: Tensor,
     scaling: Scaled,
 ) -> dict[Gradient, Tensor]:
-    """The same five gradients, computed by torch."""
+    """The five gradients of `HeadBackward`, computed by torch's autograd."""
     with torch.inference_mode(False), torch.enable_grad():
         q, k, v = (each.clone().requires_grad_() for each in (q, k, v))
         scores = scaling(q, k) + bias.clone()

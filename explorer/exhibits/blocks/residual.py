@@ -142,7 +142,7 @@ def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
 
 
 def _without_sum(view: View, whole: Flow, cut: Flow, depth: int) -> Iterator[b.Block]:
-    """The same pre-norm models with x + f(norm(x)) replaced by f(norm(x))."""
+    """Pre-norm models with x + f(norm(x)) compared with the same models with f(norm(x)) alone."""
     yield b.Title(view.t("blocks.without_sum"), large=True)
     yield b.Prose(view.t("blocks.without_sum_lead"))
     gradients = np.stack([_geometric(flow.gradient) for flow in (whole, cut)])
