@@ -4,6 +4,7 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from urllib.parse import urlencode, urlsplit
 
 import segno
@@ -12,6 +13,7 @@ import streamlit as st
 from explorer.components.standalone import Text, Title, page, recorded
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View
+from explorer.guard import embedding
 from explorer.text import model_name, t
 from explorer.ui import session
 
@@ -92,6 +94,11 @@ def show_link(state: State, key: str = "take.qr") -> None:
             here = here._replace(netloc=f"{outside}:{here.port}" if here.port else outside)
     address = f"{here.geturl()}?{urlencode(session.links().write(state))}"
     st.code(address, language=None, wrap_lines=True)
+    if embedding():
+        st.caption(t("take.embed", lang=state.lang))
+        style = 'title="Headlight" style="width: 100%; height: 40rem; border: 0"'
+        line = f'<iframe src="{escape(address)}&amp;embed=true" {style}></iframe>'
+        st.code(line, language=None, wrap_lines=True)
     if st.toggle(t("take.qr", lang=state.lang), key=key):
         _qr_code(address, state.lang)
 

@@ -27,6 +27,13 @@ def test_back_leaves_a_page_of_the_menu_in_one_press(visitor: Visitor) -> None:
     assert urlsplit(visitor.page.url).path == "/"
 
 
+def test_an_embedded_view_has_no_frame(visitor: Visitor) -> None:
+    visitor.open("heads", lang="en", embed="true")
+    expect(visitor.page.locator(".hl canvas").first).to_be_visible()
+    for name in ("[data-testid=stSidebar]", "h1", ".st-key-views", ".st-key-share-heads"):
+        expect(visitor.page.locator(name)).to_be_hidden()
+
+
 def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> None:
     visitor.page.set_viewport_size({"width": 1280, "height": 720})
     visitor.open("heads", lang="en", beamer="1", theme="dark")

@@ -19,6 +19,7 @@ from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
 from explorer.exhibits.escape import escape, plain
 from explorer.figures.theme import show
+from explorer.guard import EMBEDDING
 from explorer.library import Stored, open_model
 from explorer.numbers import percent
 from explorer.pages.heads import takeaway
@@ -233,7 +234,9 @@ def test_the_code_of_a_model_of_ones_own_has_its_folder(
     assert folder_of(own) == Path("own"), "others need not know the paths of a server"
 
 
-def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page: Open) -> None:
+def test_the_link_and_the_code_of_the_view_can_be_taken_away(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     params = {"site": "encoder", "layer": "2", "head": "3", "pins": "1.1", "text": "I like <you>."}
     at = open_page("heads", **params)
     link, said, code = (each.value for each in at.code)
@@ -247,6 +250,10 @@ def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page: Open) ->
     assert "rollout(traced, 'encoder')" in rolled.code[2].value
     assert len(open_page("heads", instead="mean-1").code) == 2
     assert not open_page("heads", instead="none").exception
+    monkeypatch.setenv(EMBEDDING, "https://example.org")
+    line = open_page("heads", **params).code[1].value
+    assert "&amp;embed=true" in line
+    assert "<you>" not in line
 
 
 def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
