@@ -15,6 +15,7 @@ from streamlit.util import calc_hash
 
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.cell.initial import INITS
+from explorer.analysis.clinic import BY_ID
 from explorer.analysis.positions.changes import Change
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
@@ -111,7 +112,7 @@ states = st.builds(
     init=st.sampled_from(INITS),
     gamma=st.tuples(*[st.integers(0, 300)] * 6),
     tested=st.booleans(),
-    case=st.text(max_size=8),
+    case=st.sampled_from(["", *BY_ID]),
     fork=st.lists(st.integers(0, 9999), max_size=5).map(tuple),
     limit=st.integers(0, MOST_NEW),
     beam=beam,
@@ -301,7 +302,7 @@ OLD = (
     "circuits?part=composition&behaviour=duplicate&made_of=by-hand&head_map=qk&composed=q",
     "atlas?part=search&across=alignment&up=entropy&like=cell&painted=1-2&found=2&shortest=4",
     "certificate?tested=1",
-    "clinic?case=double_shift",
+    "clinic?case=inverted_causal",
     "training?part=opened&seeds=2&room=abc&shown=2&moment=20",
     "workshop?part=sheets&task=softmax&solved=causal&solver=Ann",
     "claims?claim=mha_count&guess=true&guessed=10",

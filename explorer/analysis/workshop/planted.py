@@ -95,7 +95,6 @@ def written(
         right=masked_softmax,
         demonstrate=lambda traced: Demonstration(()),
         plant=mask.plant,
-        cached=True,
     )
     found = symptom(loaded, traced, pitfall, tell)
     mask.check()

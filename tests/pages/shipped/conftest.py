@@ -9,9 +9,8 @@ from designs import SHELF, Visit
 from shown import Open
 
 from explorer import library
-from explorer.analysis.claims import CLAIMS, Claim, Finding, cost, positions, training
+from explorer.analysis.claims import BY_ID, CLAIMS, Claim, Finding, cost, positions, training
 from explorer.engine.caching import Store, budget
-from explorer.ui import findings
 
 FOUND: dict[str, Finding] = {}
 """What was found by claims that train models of their own, by the claim's id."""
@@ -42,7 +41,8 @@ def broken_frames(
 ) -> Callable[[list[Visit], str], list[str]]:
     """broken_frames(visits, model): the errors that this model meets on them."""
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
-    monkeypatch.setattr(findings, "CLAIMS", tuple(map(_once, CLAIMS)))
+    for claim in CLAIMS:
+        monkeypatch.setitem(BY_ID, claim.id, _once(claim))
     monkeypatch.setattr(cost, "N_TOKENS", 4)
     monkeypatch.setattr(cost, "TRIES", 1)
     monkeypatch.setattr(positions, "STEPS", 1)
