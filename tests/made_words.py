@@ -32,6 +32,7 @@ from explorer.analysis.patching.rankings import RANKINGS
 from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
+from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
@@ -42,7 +43,6 @@ from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
-from explorer.pages.alignment.choices import ROWS
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.heads.choices import MEASURES

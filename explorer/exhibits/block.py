@@ -60,10 +60,11 @@ class Note:
 
 @dataclass(frozen=True)
 class Hint:
-    """A highlighted hint; `icon` is the name of a Material icon."""
+    """A highlighted hint, or a warning; `icon` is the name of a Material icon."""
 
     words: str
     icon: str = "lightbulb"
+    warns: bool = False
 
 
 @dataclass(frozen=True)
@@ -339,10 +340,31 @@ class Download:
     key: str
     label: str
     make: Callable[[], str]
-    ending: Literal["txt", "json"]
+    ending: Literal["txt", "json", "csv"]
 
 
-Control = Pick | Slider | Toggle | Button | Undo | Offer | Remember | Several | TextBox | Download
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """A box for one file of at most a megabyte; `change` gets its name and bytes, or None."""
+
+    key: str
+    label: str
+    change: Callable[[tuple[str, bytes] | None], Change]
+
+
+Control = (
+    Pick
+    | Slider
+    | Toggle
+    | Button
+    | Undo
+    | Offer
+    | Remember
+    | Several
+    | TextBox
+    | Download
+    | Upload
+)
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas

@@ -24,3 +24,5 @@ EXPERTS = Need("experts", lambda loaded: loaded.config.n_experts > 1)
 """A mixture of experts in every block."""
 OUTPUT = Need("output", lambda loaded: loaded.model.predicts is not None)
 """An LM head."""
+TRANSLATES = Need("translation", lambda loaded: CROSS.met(loaded) and OUTPUT.met(loaded))
+"""A text in, another text out."""

@@ -12,9 +12,12 @@ from explorer.exhibits.view import View
 from explorer.figures.theme import isolated
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
+from explorer.problems import InputProblem, Value
 from explorer.runs.edits import CellEdit, Edit, HeadOff, KeyHidden, MaskSize, MaskSwitch
 from explorer.runs.labelled import Labelled, labelled
+from explorer.text import refusal, shorten, t
 from models.hooks import AttentionSite
+from models.refusals import Refusal
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -151,3 +154,18 @@ def _labels(view: View, found: Labelled) -> str:
     ]
     said += ["…"] if len(others) > MOST_LABELS else []
     return " · ".join([*said, view.t("place.labels_usual", label=names[usual])])
+
+
+def message(problem: InputProblem, lang: str) -> str:
+    """The text of an input problem, as Markdown; user input in it is escaped."""
+    values = {name: _shown(value, lang) for name, value in problem.values.items()}
+    if problem.key == "bad_number":
+        # The names of settings have words of their own.
+        values["name"] = t(f"settings.{problem.values['name']}", lang=lang)
+    return t(f"problems.{problem.key}", lang=lang, **values)
+
+
+def _shown(value: Value, lang: str) -> str:
+    if isinstance(value, Refusal):
+        return escape(refusal(value, lang=lang))
+    return escape(shorten(value, 120)) if isinstance(value, str) else f"{value:,}"

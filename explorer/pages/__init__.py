@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 
+from explorer.exhibits.alignment.choices import AlignmentChoices
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.card.choices import CardChoices
 from explorer.exhibits.certificate.choices import CertificateChoices
@@ -15,7 +16,6 @@ from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, Need
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.view import View
-from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices

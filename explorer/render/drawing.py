@@ -99,6 +99,11 @@ def _title(sheet: Sheet, block: b.Title) -> None:
         st.markdown(f"**{block.words}**")
 
 
+def _hint(sheet: Sheet, block: b.Hint) -> None:
+    box = st.warning if block.warns else st.info
+    box(block.words, icon=f":material/{block.icon}:")
+
+
 def _document(sheet: Sheet, block: b.Document) -> None:
     with st.container(border=True, key=block.key):
         before, rest = sections(block.markdown, below=2)
@@ -237,6 +242,14 @@ def _download(sheet: Sheet, block: b.Download) -> None:
     st.download_button(block.label, make, name, key=block.key, on_click="ignore", icon=icon)
 
 
+def _upload(sheet: Sheet, block: b.Upload) -> None:
+    def read(file: Any) -> b.Change:
+        return block.change(None if file is None else (file.name, file.getvalue()))
+
+    change = partial(_changed, block.key, read)
+    st.file_uploader(block.label, key=block.key, max_upload_size=1, on_change=change)
+
+
 def _several(sheet: Sheet, block: b.Several) -> None:
     st.session_state[block.key] = list(block.now)
     st.multiselect(
@@ -286,7 +299,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Title: _title,
     b.Prose: lambda _, block: st.markdown(controls.explained(block.words), help=block.help),
     b.Note: _words(lambda words: st.caption(controls.explained(words))),
-    b.Hint: lambda _, block: st.info(block.words, icon=f":material/{block.icon}:"),
+    b.Hint: _hint,
     b.Sentence: lambda _, block: controls.reading(block.name, block.words),
     b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),
     b.Document: _document,
@@ -314,4 +327,5 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Several: _several,
     b.TextBox: _text_box,
     b.Download: _download,
+    b.Upload: _upload,
 }

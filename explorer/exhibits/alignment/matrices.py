@@ -1,55 +1,55 @@
 """How well each cross-attention matrix aligns, at each of its two rows."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-import streamlit as st
 
 from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
+from explorer.exhibits import block as b
+from explorer.exhibits.alignment import opened
+from explorer.exhibits.alignment.choices import ROWS
+from explorer.exhibits.alignment.opened import Opened, Progress
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row
 from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
+from explorer.library import LoadedModel
 from explorer.numbers import fixed
-from explorer.pages.alignment.choices import ROWS
-from explorer.pages.alignment.opened import Opened, open_head, pick_back
 from explorer.text import model_name
-from explorer.ui import controls
-from explorer.ui.stage import hero
-from explorer.ui.tables import table
 
 FIRST = 6
 """Number of listed heads."""
 
 
-def which_matrix(choice: Opened) -> None:
-    """Draw this part of the page."""
-    view, found = choice.view, choice.study
-    with hero():
-        controls.reading("matrices", _reading(choice))
-        _map(choice)
-    with st.container(width=230):
-        pick_back(view, choice.back)
+def compute(loaded: LoadedModel, back: str | None, progress: Progress) -> Study:
+    """Raises InputProblem."""
+    return opened.study(loaded.name, back, progress=progress)
+
+
+def show(found: Study, view: View) -> Iterator[b.Block]:
+    """The map of all matrices, the best ones, and what each method finds."""
+    choice = Opened(view, found)
+    note = b.Note(view.t("alignment.map_note"))
+    yield b.Hero((b.Sentence("matrices", _reading(choice)), _map(choice), note))
+    yield opened.pick_back(view)
     notes = [view.t(f"alignment.basis_{found.basis}", **_of(choice))]
     held = {name: fixed(value) for name, value in found.held.items()}
     key = "alignment.held_alone" if found.mean is None else "alignment.held_out"
     notes.append(view.t(key, **held, held=found.n_held))
-    st.caption(in_a_row(notes))
-    st.markdown(f"**{view.t('alignment.first_heads')}**")
-    _first(choice)
+    yield b.Note(in_a_row(notes))
+    yield b.Title(view.t("alignment.first_heads"))
+    yield _first(choice)
     if found.checked is not None:
-        st.markdown(f"**{view.t('alignment.methods_title')}**")
-        _methods(view, found)
-    controls.small_print(
-        view,
-        "alignment",
-        formula=_formula(found),
-        code=_code(found),
-        numbers=lambda: _numbers(view, found),
-        explained=f"alignment.matrices_formula_{found.basis}",
-    )
+        yield b.Title(view.t("alignment.methods_title"))
+        yield from _methods(view, found)
+    yield b.Formula(_formula(found), view.t(f"alignment.matrices_formula_{found.basis}"))
+    yield b.Code(_code(found))
+    yield b.Numbers(lambda: _numbers(view, found))
 
 
 def _of(choice: Opened) -> dict[str, object]:
@@ -95,45 +95,27 @@ def _reading(choice: Opened) -> str:
     return in_a_row(said)
 
 
-def _map(choice: Opened) -> None:
+def _map(choice: Opened) -> b.Chart:
     view, found = choice.view, choice.study
     layers = sorted({layer for layer, _ in found.heads})
-    maps = [each.reshape(len(layers), -1) for each in found.scores]
     shift, head = choice.place
-    layer, number = found.heads[head]
-    figure = scores(
-        maps,
+    score = view.t(f"alignment.score_{found.basis}")
+    draw = partial(
+        scores,
+        [each.reshape(len(layers), -1) for each in found.scores],
         [view.t(f"alignment.rows.{row}") for row in ROWS],
-        selected=(shift, layer, number),
-        dark=view.dark,
-        words={
-            **view.words("figures.alignment"),
-            "score": view.t(f"alignment.score_{found.basis}"),
-        },
+        selected=(shift, *found.heads[head]),
+        words={**view.words("figures.alignment"), "score": score},
     )
-    turn = st.session_state.setdefault("alignment.turn", 0)
-    key = f"alignment.map.{turn}"
-    controls.chart(
-        figure,
-        key,
-        alt=view.t("alignment.map_alt"),
-        on_select=partial(_open, key, found),
-        selection_mode="points",
-    )
-    st.caption(view.t("alignment.map_note"))
+    clicks = [
+        opened.open_head(found, head, word_row=row, part="words")
+        for row in ROWS
+        for head in range(len(found.heads))
+    ]
+    return b.Chart("alignment.map", draw, view.t("alignment.map_alt"), clicks=clicks)
 
 
-def _open(key: str, found: Study) -> None:
-    """Open the clicked head."""
-    point = controls.clicked_point(key, found.scores.size)
-    if point is None:
-        return
-    st.session_state["alignment.turn"] += 1
-    shift, head = divmod(point, len(found.heads))
-    open_head(found, head, word_row=ROWS[shift], part="words")
-
-
-def _first(choice: Opened) -> None:
+def _first(choice: Opened) -> b.Table:
     """The best heads, with their error rates on known links."""
     view, found = choice.view, choice.study
     checked = found.checked
@@ -155,10 +137,10 @@ def _first(choice: Opened) -> None:
             fixed(float(found.scores[shift, at])),
         ]
         rows.append(row if checked is None else [*row, fixed(float(checked.errors[shift, at]))])
-    table(head, rows, "rllrr"[: len(head)])
+    return b.Table(head, rows, "rllrr"[: len(head)])
 
 
-def _methods(view: View, found: Study) -> None:
+def _methods(view: View, found: Study) -> Iterator[b.Block]:
     """Precision, recall and error rate of both aligners with every method, on known links."""
     checked = found.checked
     assert checked is not None
@@ -181,9 +163,9 @@ def _methods(view: View, found: Study) -> None:
     diagonal = checked.diagonal
     own = [fixed(diagonal.precision), fixed(diagonal.recall), fixed(diagonal.error)]
     rows.append([view.t("alignment.diagonal"), *own * len(names)])
-    table(head, rows)
+    yield b.Table(head, rows)
     counts = {"pairs": checked.n_pairs, "links": checked.n_links}
-    st.caption(view.t(f"alignment.known_{checked.source}", **counts))
+    yield b.Note(view.t(f"alignment.known_{checked.source}", **counts))
 
 
 def _formula(found: Study) -> tuple[str, ...]:
@@ -221,3 +203,8 @@ def _numbers(view: View, found: Study) -> dict[str, list[object]]:
     if found.checked is not None:
         columns[view.t("alignment.error")] = [f"{found.checked.errors[at]:.3f}" for at in ranked]
     return columns
+
+
+EXHIBIT = Exhibit(
+    compute, show, TRANSLATES, inputs={"back": opened.back_of}, working="alignment.working"
+)

@@ -1,56 +1,86 @@
 """The sentence and its translation with lines between their words, and their matrix."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
-import streamlit as st
 
 from explorer.analysis.alignment.agreement import Aligner, links_of, matrix
 from explorer.analysis.alignment.aligned import Alignment, align
 from explorer.analysis.alignment.links import strongest, symmetrised
-from explorer.analysis.alignment.reading import Pair, read, read_back
+from explorer.analysis.alignment.reading import Pair, Reading, read, read_back
+from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
-from explorer.exhibits.saying import in_a_row
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits.alignment import opened
+from explorer.exhibits.alignment.choices import AlignmentChoices
+from explorer.exhibits.alignment.opened import Opened, Progress
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import TRANSLATES
+from explorer.exhibits.saying import in_a_row, quoted
 from explorer.exhibits.view import View
 from explorer.figures.alignment.links import lines
 from explorer.figures.alignment.links import matrix as matrix_figure
+from explorer.library import LoadedModel
 from explorer.numbers import percent
-from explorer.pages.alignment.opened import Opened, pick_aligner, read_pair
-from explorer.ui import controls
-from explorer.ui.stage import hero
+from explorer.runs.trace import Trace
 
 MOST_LINES = 160
 """Most words (of the longer text) for which lines are drawn; the matrix has no limit."""
 
 
-def pair_of(view: View) -> Pair | None:
-    """The sentence and its translation by the unedited model; None if the output has no words."""
-    traced = view.before()
-    return (traced.text, traced.output) if traced.output.strip() else None
+@dataclass(frozen=True, eq=False)
+class Words:
+    """The ranking of heads, and the pair as both models read it; None if the output is empty."""
+
+    study: Study
+    readings: tuple[Reading, Reading | None] | None
 
 
-def aligned_words(choice: Opened) -> None:
-    """Draw this part of the page."""
-    view = choice.view
-    pair = pair_of(view)
-    controls.sentence_line(view)
-    if pair is None:
-        st.info(view.t("alignment.nothing"), icon=":material/lightbulb:")
+def compute(loaded: LoadedModel, before: Trace, back: str | None, progress: Progress) -> Words:
+    """The sentence and its translation by the unedited model. Raises InputProblem."""
+    study = opened.study(loaded.name, back, progress=progress)
+    if not before.output.strip():
+        return Words(study, None)
+    pair = (before.text, before.output)
+    return Words(study, readings(loaded.name, back, pair, progress=progress))
+
+
+@cached
+def readings(
+    model: str, back: str | None, pair: Pair, *, progress: Progress | None = None
+) -> tuple[Reading, Reading | None]:
+    """One pair, read in both directions; `progress` is called for each. Raises InputProblem."""
+    tell = progress or (lambda done, total: None)
+    n = 1 if back is None else 2
+    found = read(cache.open_model(model), [pair], lambda done, total: tell(1, n))
+    if back is None:
+        return found[0], None
+    other = read_back(cache.open_model(back), found, lambda done, total: tell(2, n))
+    return found[0], other[0]
+
+
+def show(words: Words, view: View) -> Iterator[b.Block]:
+    """The links, and what found them; on the part for files until there is one."""
+    if view.chosen("part") == "file" and view.choices(AlignmentChoices).rows_file is not None:
         return
-    readings = read_pair(choice, pair)
-    if readings is None:
+    choice = Opened(view, words.study)
+    yield b.SentenceLine()
+    if words.readings is None:
+        yield b.Hint(view.t("alignment.nothing"))
         return
-    found = choice.align(readings)
-    with hero():
-        controls.reading("alignment", _reading(choice, found))
-        _pictures(view, found)
-    pick_aligner(choice)
-    st.caption(in_a_row(_notes(choice, found)))
-    controls.small_print(
-        view,
-        "alignment",
-        formula=_formula(choice),
-        code=_code(choice),
-        numbers=lambda: _numbers(view, found),
-    )
+    found = choice.align(words.readings)
+    yield b.Hero((b.Sentence("alignment", _reading(choice, found)), _pictures(view, found)))
+    yield from opened.pick_aligner(choice)
+    yield b.Note(in_a_row(_notes(choice, found)))
+    moses = b.Verbatim(found.moses)
+    yield b.Fold(view.t("alignment.take"), (moses, opened.downloads([found], "alignment")))
+    yield b.Formula(_formula(choice), view.t("alignment.formula"))
+    yield b.Code(_code(choice))
+    yield b.Numbers(lambda: _numbers(view, found))
 
 
 def found_by(found: Alignment) -> np.ndarray:
@@ -62,36 +92,20 @@ def found_by(found: Alignment) -> np.ndarray:
     return np.array(names, dtype=object).reshape(found.links.shape)
 
 
-def _pictures(view: View, found: Alignment) -> None:
-    words, by = view.words("figures.alignment"), found_by(found)
-    titles = (view.stream("src"), view.stream("tgt"))
-    left, right = st.columns([2, 3], gap="large")
-    if max(len(found.src), len(found.tgt)) <= MOST_LINES:
-        with left:
-            figure = lines(
-                found.src,
-                found.tgt,
-                found.links,
-                by,
-                found.weights,
-                titles=titles,
-                dark=view.dark,
-                words=words,
-            )
-            controls.chart(figure, "alignment.lines", alt=view.t("alignment.lines_alt"))
-    with right:
-        figure = matrix_figure(
-            found.src,
-            found.tgt,
-            found.weights,
-            found.links,
-            by,
-            titles=titles,
-            dark=view.dark,
-            words=words,
-            heatmap_words=view.words("figures.heatmap"),
-        )
-        controls.chart(figure, "alignment.matrix", alt=view.t("alignment.matrix_alt"))
+def _pictures(view: View, found: Alignment) -> b.Columns:
+    by, titles = found_by(found), (view.stream("src"), view.stream("tgt"))
+    words, ends = view.words("figures.alignment"), (found.src, found.tgt)
+    linked = partial(lines, *ends, found.links, by, found.weights, titles=titles, words=words)
+    weighted = partial(
+        matrix_figure,
+        *(*ends, found.weights, found.links, by),
+        titles=titles,
+        words=words,
+        heatmap_words=view.words("figures.heatmap"),
+    )
+    left = [b.Chart("alignment.lines", linked, view.t("alignment.lines_alt"))]
+    right = b.Chart("alignment.matrix", weighted, view.t("alignment.matrix_alt"))
+    return b.Columns((left if max(map(len, ends)) <= MOST_LINES else [], [right]), (2, 3))
 
 
 def _reading(choice: Opened, found: Alignment) -> str:
@@ -117,8 +131,8 @@ def _reading(choice: Opened, found: Alignment) -> str:
             view.t(
                 "alignment.reading_moved",
                 crossings=found.crossings,
-                source=controls.quoted(view, found.src[src]),
-                target=controls.quoted(view, found.tgt[tgt]),
+                source=quoted(view, found.src[src]),
+                target=quoted(view, found.tgt[tgt]),
                 src=src + 1,
                 n_src=len(found.src),
                 tgt=tgt + 1,
@@ -210,3 +224,8 @@ def _numbers(view: View, found: Alignment) -> dict[str, list[object]]:
     if back is not None:
         columns[view.t("alignment.reverse")] = [f"{back[tgt, src]:.3f}" for src, tgt in places]
     return columns
+
+
+EXHIBIT = Exhibit(
+    compute, show, TRANSLATES, inputs={"back": opened.back_of}, working="alignment.working"
+)

@@ -1,0 +1,1 @@
+"""Exhibits of the Alignment page: word alignment from cross-attention."""

@@ -1,0 +1,183 @@
+"""What all exhibits of the page share: the reverse model, the ranking of heads, the aligner."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer import library
+from explorer.analysis.alignment import study as studying
+from explorer.analysis.alignment.agreement import Aligner, one_head
+from explorer.analysis.alignment.aligned import Alignment, align
+from explorer.analysis.alignment.links import METHODS
+from explorer.analysis.alignment.reading import Reading
+from explorer.analysis.alignment.study import Study, other_direction
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits.alignment.choices import NO_MODEL, READS, ROWS, AlignmentChoices
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.view import View, examples_of
+from explorer.exports.alignments import to_csv, to_json, to_moses
+from explorer.text import model_name
+
+Progress = Callable[[int, int], object]
+
+
+@cached
+def translators(shelf: tuple[str, ...]) -> tuple[str, ...]:
+    """The models of the shelf that have a source sequence."""
+    return library.translators(shelf, library.CHECKPOINTS)
+
+
+def back_of(view: View) -> str | None:
+    """The reverse model: the chosen one, or the one suggested by the name."""
+    asked = view.choices(AlignmentChoices).back
+    options = translators(cache.models())
+    if asked == NO_MODEL:
+        return None
+    return asked if asked in options else other_direction(view.loaded.name, options)
+
+
+def sentences(model: str) -> tuple[str, ...]:
+    """The example sentences of a model, in order."""
+    return tuple(each for group in examples_of(model).values() for each in group)
+
+
+@cached
+def study(model: str, back: str | None, *, progress: Progress | None = None) -> Study:
+    """The ranking of all heads, and the chosen aligner. Raises InputProblem; ValueError as in
+    `analysis`."""
+    own = sentences(model)
+    other = () if back is None else sentences(back)
+    return studying.study(
+        cache.open_model(model),
+        None if back is None else cache.open_model(back),
+        own,
+        () if other == own else other,
+        progress,
+    )
+
+
+def open_place(view: View) -> tuple[int, int]:
+    """Layer and head of the open head."""
+    return view.layer, view.head
+
+
+def chosen(
+    study: Study, asked: str, row: str, at: tuple[int, int]
+) -> tuple[str, tuple[int, int], Aligner]:
+    """The source of links, shift and number of its head, and its weights for both directions.
+
+    A manually opened head applies to one direction; the other one keeps its chosen aligner.
+    """
+    found = study.aligner(asked if asked != "head" else "")
+    if asked == "head":
+        place = ROWS.index(row), study.heads.index(at) if at in study.heads else 0
+        return asked, place, replace(found, forward=one_head(study.scores.shape, *place))
+    shift, head = divmod(int(study.best.forward.argmax()), len(study.heads))
+    return "mean" if found is study.mean else "best", (shift, head), found
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """A view with the results for all heads."""
+
+    view: View
+    study: Study
+
+    @property
+    def back(self) -> str | None:
+        """The reverse model."""
+        return back_of(self.view)
+
+    @property
+    def name(self) -> str:
+        """The source of links: `mean`, `best` or `head`."""
+        return self._chosen[0]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Shift and number of the current head: the open one, or the best."""
+        return self._chosen[1]
+
+    @property
+    def _chosen(self) -> tuple[str, tuple[int, int], Aligner]:
+        asked = self.view.choices(AlignmentChoices)
+        return chosen(self.study, asked.aligner, asked.word_row, open_place(self.view))
+
+    def align(self, readings: tuple[Reading, Reading | None]) -> Alignment:
+        """The links of a pair, with the chosen aligner and method."""
+        return align(*readings, self._chosen[2], self.view.choices(AlignmentChoices).symmetrise)
+
+    def words_of(self, shift: int, head: int) -> str:
+        """A head and its row in words."""
+        layer, number = self.study.heads[head]
+        return self.view.t(f"alignment.at_{ROWS[shift]}", layer=layer + 1, head=number + 1)
+
+
+def pick_back(view: View) -> b.Pick:
+    """The reverse model, or none."""
+
+    def said(name: str) -> str:
+        if name == NO_MODEL:
+            return view.t("alignment.no_back")
+        return model_name(name, lang=view.lang)
+
+    key, now = "alignment.back", back_of(view) or NO_MODEL
+    options, help = (NO_MODEL, *translators(cache.models())), view.t("alignment.back_help")
+    return b.Pick(key, view.t(key), options, now, said, "back", menu=True, width=230, help=help)
+
+
+def pick_aligner(choice: Opened) -> tuple[b.Row, ...]:
+    """The aligner and the symmetrization."""
+    view, heads = choice.view, choice.study.heads
+    names = ("mean", "best", "head") if choice.study.mean is not None else ("best", "head")
+    said = "alignment.aligners."
+    picks = [pick_one(view, "alignment.aligner", names, choice.name, said=said)]
+    if choice.back is not None:
+        key, now = "alignment.symmetrise", view.choices(AlignmentChoices).symmetrise
+        picks.append(
+            b.Pick(
+                *(key, view.t(key), METHODS, now),
+                lambda method: view.t(f"alignment.methods.{method}"),
+                "symmetrise",
+                menu=True,
+                width=230,
+                help=view.t("alignment.symmetrise_help"),
+            )
+        )
+    row = b.Row((*picks, pick_back(view)))
+    if choice.name != "head":
+        return (row,)
+
+    def place(head: int) -> str:
+        layer, number = heads[head]
+        return view.t("alignment.place", layer=layer + 1, head=number + 1)
+
+    head = b.Pick(
+        *("alignment.head", view.t("alignment.head"), range(len(heads)), choice.place[1], place),
+        change=lambda head: open_head(choice.study, head),
+        menu=True,
+        width=200,
+    )
+    row_now = view.choices(AlignmentChoices).word_row or READS
+    rows = pick_one(view, "alignment.row", ROWS, row_now, "word_row", "alignment.rows.")
+    return (row, b.Row((head, rows)))
+
+
+def open_head(study: Study, head: int, **more: str) -> b.Change:
+    """Open one cross-attention matrix."""
+    layer, number = study.heads[head]
+    place: dict[str, Any] = {"site": "cross", "layer": layer, "head": number}
+    return b.choose(elsewhere=True, aligner="head", **place, **more)
+
+
+def downloads(found: Sequence[Alignment], key: str) -> b.Row:
+    """A download button for each file format."""
+    return b.Row(
+        (
+            b.Download(f"{key}.take.txt", "Moses", lambda: to_moses(found), "txt"),
+            b.Download(f"{key}.take.json", "JSON", lambda: to_json(found), "json"),
+            b.Download(f"{key}.take.csv", "CSV", lambda: f"\ufeff{to_csv(found)}", "csv"),
+        )
+    )
