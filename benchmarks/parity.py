@@ -50,6 +50,7 @@ from foreign import (
 
 DOCS = (Path("docs/own-models.md"), Path("docs/zh/own-models.md"))
 WRITTEN = 8  # tokens
+SECOND = 7  # where the second text of a pair begins
 LENGTHS = {"first": (14, 13), "second": (12, 12)}  # of tgt, of src
 
 
@@ -70,11 +71,14 @@ def built(name: str, folder: Path) -> torch.nn.Module:
 def texts(name: str) -> dict[str, torch.Tensor]:
     """The ids of two texts, and of their sources."""
     random = np.random.Generator(np.random.PCG64(7))
-    return {
+    ids = {
         f"{text}.{stream}": torch.tensor(random.integers(4, VOCABULARY, (1, length)))
         for text, lengths in LENGTHS.items()
         for stream, length in zip(("tgt", "src"), lengths, strict=True)
     }
+    for text in TEXTS if name.endswith("-pair") else ():
+        ids[f"{text}.tgt"][0, [SECOND - 1, -1]] = 3  # the separator
+    return ids
 
 
 def layers(model: Any) -> dict[str, list[torch.nn.Module]]:
@@ -117,6 +121,8 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
         given = {"input_ids": tgt}
         if model.config.is_encoder_decoder:
             given = {"input_ids": src, "decoder_input_ids": tgt}
+        if int(tgt[0, SECOND - 1]) == int(tgt[0, -1]) == 3:
+            given["token_type_ids"] = (torch.arange(tgt.shape[1]) >= SECOND).long()[None]
         with torch.no_grad():
             more = {} if layers(model) else {"output_hidden_states": True}  # ALBERT has one block
             out = model(**given, output_attentions=True, use_cache=False, **more)

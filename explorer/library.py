@@ -133,6 +133,11 @@ class LoadedModel:
         return self.model.predicts == "same" and self.marks.mask is not None
 
     @property
+    def reads_pairs(self) -> bool:
+        """Whether it reads two texts as a pair, with PAIR between them."""
+        return isinstance(self.tokenizer, ForeignTokenizer) and self.tokenizer.between is not None
+
+    @property
     def prompt(self) -> Prompt | None:
         """What its own template adds around a question, if it is a chat model of a known form."""
         return self.tokenizer.prompt if isinstance(self.tokenizer, ForeignTokenizer) else None

@@ -86,6 +86,9 @@ class ModelConfig:
     head_dim: int | None = None  # features per head; None: d_model / n_heads
     d_ff: int = 1024
     n_ctx: int = 256  # maximum number of tokens per sequence
+    n_types: int = (
+        1  # vectors added to an encoder's learned positions: that of the second text (BERT)
+    )
     picture: Layers | None = None  # height and width of a source in pixels, and of its patches
     norm: NormKind = "layernorm"
     norm_placement: NormPlacement = "post"

@@ -201,7 +201,10 @@ class Sinusoidal(Positions):
 
 
 class Learned(Positions):
-    """One learned vector per position, up to `n_ctx`."""
+    """One learned vector per position, up to `n_ctx`.
+
+    An encoder with `n_types` adds `types` [type, width] by the number of the text (`Stack`).
+    """
 
     acts = "adds"
     bounded = True
@@ -210,9 +213,12 @@ class Learned(Positions):
         super().__init__(config, causal)
         drawn = torch.randn(config.n_ctx, config.width)
         self.weight = nn.Parameter(drawn / math.sqrt(config.width))
+        if config.n_types > 1 and not config.is_causal:
+            self.types = nn.Parameter(torch.zeros(config.n_types, config.width))
 
     def initialise(self, std: float) -> None:
-        nn.init.normal_(self.weight, std=std)
+        for table in self.parameters():
+            nn.init.normal_(table, std=std)
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
         """Raises ValueError for a position beyond n_ctx."""

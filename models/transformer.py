@@ -25,7 +25,7 @@ from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask, window_mask
 from models.norms import NORMS
 from models.pictures.patches import Patches
-from models.positions import NOWHERE, Placement, positions_of
+from models.positions import NOWHERE, At, Placement, positions_of
 from models.rows import Rows, Stream, Tokens, Valid
 
 
@@ -34,6 +34,7 @@ class Stack(nn.Module):
 
     announce: ClassVar[Callable[..., None]] = staticmethod(lambda: None)
     """Called when a pass begins; set from outside to yield to other sessions first."""
+    marks: Marks  # of a stack that is the whole model
 
     def __init__(
         self,
@@ -123,11 +124,21 @@ class Stack(nn.Module):
         positions = self.hook_positions(positions_of(valid, tokens, past))  # [batch, past + pos]
         new = positions[:, past:]
         x = self.hook_embed(self.embed(tokens) * self.embed_scale)
-        added = self.positions.added(new)
+        added = self.added(tokens, new)
         if added is not None:
             x = x + self.hook_pos_embed(added.to(x.dtype))
         x = self.dropout(self.embed_map(self.embed_norm(x)))
         return x, self.positions.place(new, positions)
+
+    def added(self, tokens: Tokens, positions: At) -> Float[Tensor, "batch pos width"] | None:
+        """What is added to the embeddings: positions, and the type of the second text's tokens,
+        which begins after the first end token. None if positions are not added."""
+        added = self.positions.added(positions)
+        types = getattr(self.positions, "types", None)
+        if types is not None and self.marks.end is not None:
+            ended = tokens.eq(self.marks.end).long()
+            added = added + types[(ended.cumsum(1) - ended).clamp(max=len(types) - 1)]
+        return added
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:

@@ -96,9 +96,11 @@ class Golden:
         """
         folder.mkdir(parents=True, exist_ok=True)
         kind = KINDS.get(self.name, "byte_level") if kind == "own" else kind
+        kind = "pair" if kind == "none" and self.name.endswith("-pair") else kind
         tokenizer = TOKENIZERS[kind]()
-        vocab = vocab if kind == "none" else tokenizer.get_vocab_size()
-        config = {k: vocab if k.endswith("vocab_size") else v for k, v in self.config.items()}
+        vocab = vocab if kind in ("none", "pair") else tokenizer.get_vocab_size()
+        sized = [k for k in self.config if k.endswith("vocab_size") and k != "type_vocab_size"]
+        config = self.config | dict.fromkeys(sized, vocab)
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         save_file(self.tensors(vocab), folder / "model.safetensors")
         tokenizer.save(str(folder / "tokenizer.json"))
@@ -216,8 +218,16 @@ def none() -> Tokenizer:
     return Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
 
 
+def pair() -> Tokenizer:
+    """The same with a template for pairs."""
+    tokenizer = none()
+    tokenizer.post_processor = processors.BertProcessing(("word 3", 3), ("word 2", 2))
+    return tokenizer
+
+
 TOKENIZERS = {
     "none": none,
+    "pair": pair,
     "byte_level": byte_level,
     "metaspace": metaspace,
     "word_pieces": word_pieces,

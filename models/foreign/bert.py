@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import as_is, first_row_added, in_turn, without_first
+from models.foreign.folds import as_is, first_row_added, in_turn, less_first_row, without_first
 from models.foreign.outputs import Output
 from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
 
@@ -25,7 +25,7 @@ IGNORED = (
 
 
 def bert(keys: Keys) -> Plan:
-    """BERT and MiniLM. Texts have one segment: the first token type is added to the positions."""
+    """BERT and MiniLM. The first token type is added to the positions."""
     keys.only("is_decoder", False)
     keys.only("position_embedding_type", "absolute")
     head = _head(
@@ -35,7 +35,7 @@ def bert(keys: Keys) -> Plan:
         "cls.predictions.decoder",
         "cls.predictions.bias",
     )
-    config = _config(keys, head)
+    config = _config(keys, head, n_types=keys.size("type_vocab_size", 2))
     rows = (*_embedded(config, first=0), *_encoder(config), *head.rows)
     return Plan(config, rows, (*IGNORED, *head.ignored))
 
@@ -62,7 +62,8 @@ def electra(keys: Keys) -> Plan:
     head = _head(keys, *names, "generator_lm_head.bias")
     width = keys.size("embedding_size", 128)
     mapped = width != keys.size("hidden_size", 256)
-    config = _config(keys, head, d_embed=width if mapped else None)
+    types = keys.size("type_vocab_size", 2)
+    config = _config(keys, head, d_embed=width if mapped else None, n_types=types)
     if config.lm_head:
         keys.only("hidden_act", "gelu")  # its head always uses this activation
     rows = [*_embedded(config, first=0), *_encoder(config), *head.rows]
@@ -79,7 +80,8 @@ def albert(keys: Keys) -> Plan:
     names = ("predictions.dense", "predictions.LayerNorm", "predictions.decoder")
     head = _head(keys, *names, "predictions.bias")
     width = keys.size("embedding_size", 128)
-    config = _config(keys, head, "gelu_new", d_embed=width, shared_layers=True)
+    more: dict[str, Any] = {"shared_layers": True, "n_types": keys.size("type_vocab_size", 2)}
+    config = _config(keys, head, "gelu_new", d_embed=width, **more)
     rows = [*_embedded(config, first=0), *both("embed_map", "encoder.embedding_hidden_mapping_in")]
     ours, theirs = "blocks.0", "encoder.albert_layer_groups.0.albert_layers.0"
     for name, stored in zip("qkvo", ("query", "key", "value", "dense"), strict=True):
@@ -172,7 +174,9 @@ def _config(
 def _embedded(config: ModelConfig, first: int) -> list[Row]:
     fold = in_turn(first_row_added, without_first(first)) if first else first_row_added
     tables = ("embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight")
+    typed = [Row("positions.types", tables[1:], less_first_row)] if config.n_types > 1 else []
     return [
+        *typed,
         weight("embed", "embeddings.word_embeddings", as_is),
         Row("positions.weight", tables, fold),
         *both("embed_norm", "embeddings.LayerNorm"),

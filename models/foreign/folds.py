@@ -107,8 +107,13 @@ def times(factor: float) -> Fold:
 
 
 def first_row_added(tensor: Tensor, other: Tensor) -> Tensor:
-    """Add row 0 of another table to every row: BERT's token type for single-segment texts."""
+    """Add row 0 of another table to every row: BERT's token type of the first text."""
     return tensor + other[0]
+
+
+def less_first_row(tensor: Tensor) -> Tensor:
+    """A table minus its row 0: what BERT's further token types add to that of the first text."""
+    return tensor - tensor[0]
 
 
 def without_first(n: int) -> Fold:

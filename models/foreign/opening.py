@@ -433,6 +433,8 @@ def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
     """
     if model.reads[0] == "src":
         model.framed = {"src": tokenizer.around()}
+    if not model.config.is_causal:
+        tokenizer.between = tokenizer.pair(model.config.n_types)
     model.marks = tokenizer.marks
     before, behind = (bool(each) for each in tokenizer.around())
     given = model.reads[0]

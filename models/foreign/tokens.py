@@ -27,6 +27,9 @@ ANY, ANY_ID = "text", 2**32 - 1
 ANY_TEXT = tokenizers.Tokenizer(tokenizers.models.WordLevel({ANY: ANY_ID}, unk_token=ANY))
 """Encodes any text as one token outside every vocabulary, to probe a post-processor."""
 
+PAIR = "[SEP]"
+"""Typed between two texts, it makes them a pair in every encoder that reads pairs."""
+
 NUMBERED = "headlight.numbered"
 """Error handler (`errors` of `bytes.decode`) that writes invalid bytes as <E4>."""
 
@@ -75,6 +78,8 @@ class ForeignTokenizer(Tokenizer):
             self.marks = replace(self.marks, unknown=_unknown(tokenizer, parts["model"]))
         added = tokenizer.get_added_tokens_decoder().items() if self._byte_level else ()
         self._as_written = {token: each.content for token, each in added}
+        self.between: tuple[int, ...] | None = None
+        """The special tokens between two texts, typed as PAIR; None: it reads only single texts."""
         self.beyond: Mapping[int, str] = {}
         """Tokens beyond the model's vocabulary; a text that contains one is refused."""
 
@@ -114,6 +119,31 @@ class ForeignTokenizer(Tokenizer):
         at = whole.index(ANY_ID)
         return tuple(whole[:at]), tuple(whole[at + 1 :])
 
+    def pair(self, n_types: int) -> tuple[int, ...] | None:
+        """The special tokens that the post-processor puts between two texts.
+
+        None if it treats pairs unlike a model with `n_types` token types, whose second text begins
+        after the first end token.
+        """
+        (before, behind), processor = self.around(), self._tokenizer.post_processor
+        if processor is None or not behind:
+            return None
+        with refusing("around_fails"):
+            made = processor.process(ANY_TEXT.encode(ANY), ANY_TEXT.encode(ANY))
+        first, second = (at for at, token in enumerate(made.ids) if token == ANY_ID)
+        whole = (*before, ANY_ID, *(between := made.ids[first + 1 : second]), ANY_ID, *behind)
+        types = [min(made.ids[:at].count(behind[0]), n_types - 1) for at in range(len(whole))]
+        fits = tuple(made.ids) == whole and between and (n_types == 1 or made.type_ids == types)
+        return tuple(between) if fits else None
+
+    def encode(self, text: str) -> list[int]:
+        """As in `Tokenizer`; PAIR between two texts makes them a pair, if the model reads pairs."""
+        texts = [each for each in map(str.strip, text.split(PAIR, 1)) if each]
+        if self.between is None or PAIR not in text or len(texts) < 2:
+            return super().encode(text if self.between is None else " ".join(texts))
+        first, second = map(super().encode, texts)
+        return [*first, *self.between, *second]
+
     def _cut(self, text: str) -> list[Piece]:
         """As in `Tokenizer`; a text in the model's chat template is tokenized as a prompt.
 
@@ -152,7 +182,8 @@ class ForeignTokenizer(Tokenizer):
         unknown word. They are read as the unknown token, or dropped.
         """
         found: dict[str, None] = {}
-        for part in self._between_masks(text):
+        said = text if self.between is None else text.replace(PAIR, " ", 1)
+        for part in self._between_masks(said):
             found |= dict.fromkeys(self._lacked(part))
         if self._is_prompt(text):
             found.pop(LINE_END, None)

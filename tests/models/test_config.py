@@ -101,6 +101,7 @@ EVERYTHING_CHANGED = {
     "n_kv_heads": 2,
     "d_ff": 50,
     "n_ctx": 40,
+    "n_types": 2,
     "norm": "rmsnorm",
     "norm_placement": "pre",
     "final_norm": True,

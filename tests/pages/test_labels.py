@@ -1,7 +1,8 @@
-"""What a classification head says stands under the sentence, and at the end of Start's picture."""
+"""What a classification head says of a text or of a pair of texts, on the pages."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from foreign import Golden
 from shown import Open, everything
@@ -41,3 +42,29 @@ def test_the_labels_are_shown_with_their_probabilities(
     else:
         assert f"“we” **{label}** {100 * best:.0f} %" in said.partition("Without")[2]
     assert changed.chances != steps[0].chances
+
+
+def test_a_second_sentence_in_the_sidebar_makes_a_pair(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = open_model(Golden.load("labels/bert").write(tmp_path / "bert", "own"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    at = open_page("heads", model="bert", text=TEXT)
+    alone = everything(at)
+    at.sidebar.text_area("sidebar.second").set_value("I love you.").run()
+    assert not at.exception
+    assert at.sidebar.text_area("sidebar.text").value == TEXT
+    pair = trace(loaded, f"{TEXT} [SEP] I love you.")
+    types = loaded.model.get_parameter("positions.types").numpy()
+    added, table = (
+        pair.activations["hook_pos_embed"],
+        loaded.model.get_parameter("positions.weight"),
+    )
+    second = pair.tgt_str_tokens.index("[SEP]") + 1
+    typed = added - table[: len(added)].numpy()
+    assert np.abs(typed[:second]).max() == 0
+    assert typed[second:] == pytest.approx(types[[1] * (len(added) - second)], abs=1e-6)
+    said = next(each for each in everything(at).splitlines() if "classifier" in each)
+    assert said not in alone
+    at.sidebar.text_area("sidebar.second").set_value("").run()
+    assert everything(at) == alone

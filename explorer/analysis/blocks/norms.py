@@ -70,7 +70,7 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
     with torch.inference_mode():
         device = next(stack.parameters()).device
         x = outside(stack.embed(ids.to(device))) * stack.embed_scale
-        added = stack.positions.added(positions_of(valid, ids))
+        added = stack.added(ids.to(device), positions_of(valid, ids).to(device))
         x = x if added is None else x + outside(added)
     shown = tuple(tuple(loaded.str_tokens(as_tokens(row))) for row in ids.tolist())
     return Batch(x.double().numpy(), valid.numpy(), shown)

@@ -23,6 +23,7 @@ from explorer.ui.problem import show_problem
 from explorer.ui.sidebar.languages import pick_languages
 from explorer.ui.uploads import models
 from models.foreign.prompts import LINE_END
+from models.foreign.tokens import PAIR
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 _END = -1  # no snapshot: the fully trained model
@@ -109,15 +110,39 @@ def new_text(sentence: str, target: str | None = None) -> None:
 
 
 def _sentence(model: str) -> None:
-    st.session_state["sidebar.text"] = shown_text()
+    first, second = _pair(model)
+    st.session_state["sidebar.text"] = first
     st.text_area(
-        _t("sidebar.sentence"),
+        _t("sidebar.sentence" if second is None else "sidebar.first"),
         key="sidebar.text",
         height=110,
         placeholder=_t("sidebar.sentence_hint"),
         help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=_room(model)),
-        on_change=lambda: new_text(st.session_state["sidebar.text"]),
+        on_change=lambda: new_text(_joined(st.session_state["sidebar.text"], second)),
     )
+    if second is not None:
+        st.session_state["sidebar.second"] = second
+        st.text_area(
+            _t("sidebar.second"),
+            key="sidebar.second",
+            height=80,
+            placeholder=_t("sidebar.second_hint"),
+            help=_t("sidebar.second_help", pair=PAIR),
+            on_change=lambda: new_text(_joined(first, st.session_state["sidebar.second"])),
+        )
+
+
+def _pair(model: str) -> tuple[str, str | None]:
+    """The current sentence, split for a model that reads pairs; None: it reads single texts."""
+    with suppress(InputProblem):  # the page shows the error
+        if cache.open_model(model).reads_pairs:
+            first, _, second = shown_text().partition(PAIR)
+            return first.strip(), second.strip()
+    return shown_text(), None
+
+
+def _joined(first: str, second: str | None) -> str:
+    return f"{first.strip()} {PAIR} {second.strip()}" if second and second.strip() else first
 
 
 def _prompt(model: str) -> None:

@@ -241,6 +241,29 @@ def test_an_unknown_token_of_an_unusual_name_is_known_from_the_tokenizer_itself(
     assert ForeignTokenizer(raw).unknown("aé") == ["é"]
 
 
+def test_two_texts_are_read_as_the_library_reads_a_pair() -> None:
+    """With one special token between them or two; a template with other types is not used."""
+    one, other = "I like you", "She reads a book."
+    templates = {"[CLS] [SEP] [SEP]:1": 2, "[CLS] [SEP] [SEP] [SEP]": 1, "[CLS] [SEP] [SEP]": 0}
+    for template, n_types in templates.items():
+        raw, (cls, *middle, sep) = word_pieces(), template.split()
+        raw.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]",
+            pair=" ".join((cls, "$A", *middle, "$B:1", sep)) if n_types else "$A [SEP] $B",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+        )
+        tokenizer = ForeignTokenizer(raw)
+        before, behind = tokenizer.around()
+        tokenizer.between = tokenizer.pair(n_types or 1)
+        assert (tokenizer.between is None) == (not n_types)
+        read = (*before, *tokenizer.encode(f"{one} [SEP] {other}"), *behind)
+        assert ("[" in tokenizer.unknown(f"{one} [SEP] {other}")) == (not n_types)
+        assert (list(read) == raw.encode(one, other).ids) == bool(n_types)
+        if n_types == 1:  # its types are not those of a model with two
+            assert tokenizer.pair(2) is None
+    assert ForeignTokenizer(byte_level()).pair(1) is None
+
+
 def test_the_post_processor_is_asked_and_no_text() -> None:
     """A vocabulary without the letter of a probe, as of a model that reads genes."""
     vocabulary = {each: i for i, each in enumerate(["[CLS]", "[SEP]", *"ACGT"])}
