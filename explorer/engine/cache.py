@@ -19,8 +19,9 @@ from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
-from explorer.runs.generation import translate_all
+from explorer.runs.generation import translate, translate_all
 from explorer.runs.inputs import given_tokens
+from explorer.runs.interventions import rules_in_force
 from explorer.runs.rerun import read_again
 from models.foreign.languages import split_languages
 from models.hooks import Role
@@ -71,28 +72,35 @@ def open_model(name: str) -> LoadedModel:
 @cached
 def trace(run: Run) -> tracing.Trace:
     """One run with all its activations. Raises InputProblem."""
-    loaded, read, plain = open_model(run.model), partial(_read, run), None
+    loaded, read, made = open_model(run.model), partial(_read, run), None
     if loaded.config.reads_source and not (run.target or "").strip():
-        plain = translation(run.model, run.text)
-    return tracing.trace(loaded, run.text, run.target, run.edits, run.pads, read, plain)
+        # Padding changes a translation only under edits.
+        made = translation(run.model, run.text, run.edits, run.pads if run.edits else 0)
+    return tracing.trace(loaded, run.text, run.target, run.edits, run.pads, read, made)
 
 
 @cached
-def translation(model: str, text: str) -> tuple[tuple[int, ...], bool]:
-    """The greedy translation as tokens, and whether it ended, without edits. Raises InputProblem.
+def translation(
+    model: str, text: str, edits: tuple[Edit, ...] = (), pads: int = 0
+) -> tuple[tuple[int, ...], bool]:
+    """The greedy translation as tokens, and whether it ended. Raises InputProblem.
 
-    The waiting sessions' new sentences are translated in one batch.
+    The waiting sessions' new sentences are translated in one batch; under edits, only if their
+    lengths are equal. With a causal mask a draft is faster than a batch.
     """
     loaded = open_model(model)
     given = given_tokens(loaded, text)
 
     def translated(sources: list[tuple[int, ...]]) -> list[tuple[list[int], bool]]:
-        return translate_all(loaded, sources)
+        return translate_all(loaded, sources, edits)
 
-    if len(given) > SHORT or loaded.marks.pad is None:
+    if pads or (edits and rules_in_force(edits)["causal"]):
+        tokens, finished = translate(loaded, given, edits, pads, translation(model, text)[0])
+    elif len(given) > SHORT or loaded.marks.pad is None:
         ((tokens, finished),) = translated([given])
     else:
-        tokens, finished = TOGETHER.ask(model, given, translated)
+        group = model, edits, len(given) if edits else None
+        tokens, finished = TOGETHER.ask(group, given, translated)
     return tuple(tokens), finished
 
 

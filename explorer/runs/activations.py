@@ -6,7 +6,7 @@ since recomputing a part of it would take longer than storing it. Values do not 
 what is stored: attention is computed cell by cell if its cells are stored or requested.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -19,10 +19,9 @@ from torch import Tensor
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
-from explorer.runs.run import run
-from models.fast.memory import FastRecord
+from explorer.runs.run import EnoughError, Until, run
 from models.foreign.placing import inside
-from models.hooks import LOGITS, Edits, StackSite, visiting
+from models.hooks import LOGITS, StackSite, visiting
 from models.rows import Rows
 from models.transformer import Stack
 
@@ -162,24 +161,6 @@ def sizes(loaded: LoadedModel, rows: Rows) -> tuple[int, int]:
     return 4 * cells, 4 * (12 * config.d_model * streams + config.vocab_size * shape["tgt"])
 
 
-class _EnoughError(Exception):
-    """Everything that was requested has been recorded."""
-
-
-class _Until(FastRecord):
-    """A record that ends the pass with `_EnoughError` as soon as it has all `names`."""
-
-    def __init__(self, names: Set[str], wants: Callable[[str], bool], edits: Edits) -> None:
-        super().__init__(wants, edits)
-        self._names = names
-
-    def __call__(self, name: str, tensor: Tensor) -> Tensor:
-        tensor = super().__call__(name, tensor)
-        if self._names <= self.activations.keys():
-            raise _EnoughError
-        return tensor
-
-
 def read_part(
     loaded: LoadedModel,
     rows: Rows,
@@ -205,8 +186,8 @@ def read_part(
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     # Requesting a mask makes attention run cell by cell, as in the run itself.
     masks = {site.hook("mask") for site in loaded.sites}
-    record = _Until(names, lambda name: name in names or name in masks, changes)
-    with torch.inference_mode(), suppress(_EnoughError):
+    record = Until(names, lambda name: name in names or name in masks, changes)
+    with torch.inference_mode(), suppress(EnoughError):
         if part.layer is None:
             with visiting(record):
                 loaded.model.logits_of(output(stacks[-1]))

@@ -119,19 +119,21 @@ def translate(
 
 
 def translate_all(
-    loaded: LoadedModel, sources: Sequence[Sequence[int]]
+    loaded: LoadedModel, sources: Sequence[Sequence[int]], edits: Sequence[Edit] = ()
 ) -> list[tuple[list[int], bool]]:
-    """Several sources in one batch, without edits; each result as from `translate`.
+    """Several sources in one batch; each result as from `translate`.
 
-    A step reads all weights once, however many sources there are.
+    Under edits, the sources must have equal lengths. A step reads all weights once, however many
+    sources there are.
     """
     if loaded.model.predicts is None:
         return [_unmarked(loaded, given) for given in sources]
     tokens, valid = padded(sources, loaded.marks.pad)
     limits = [_longest(loaded, given) for given in sources]
     found = []
-    steps = _decoding(loaded, tokens, valid, Greedy(), max(limits), (), ())
-    for output, limit_ in zip(best(steps), limits, strict=True):
+    with visiting(edit_functions(loaded.sites, edits)):
+        outputs = best(_decoding(loaded, tokens, valid, Greedy(), max(limits), (), edits))
+    for output, limit_ in zip(outputs, limits, strict=True):
         kept = [token for token in output.tokens[:limit_] if not loaded.marks.ends(token)]
         found.append((kept, output.finished and len(output.tokens) <= limit_))
     return found

@@ -126,7 +126,7 @@ def trace(
     edits: Sequence[Edit] = (),
     pads: int = 0,
     read: Read | None = None,
-    plain: tuple[Sequence[int], bool] | None = None,
+    made: tuple[Sequence[int], bool] | None = None,
 ) -> Trace:
     """Run `text` through the model once.
 
@@ -138,7 +138,7 @@ def trace(
     `pads` padding tokens follow the source and the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
     name something that this run lacks are returned in `ignored_edits`. `read` as in
-    `activations.survey`. `plain`: the result of `generation.translate` without edits, if known.
+    `activations.survey`. `made`: the result of `generation.translate`, if known.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
     """
@@ -149,10 +149,8 @@ def trace(
         checked_number("pads", pads, 0, MAX_PADS)
         tokens = target_tokens(loaded, target or "")
         if not tokens:
-            if plain is None or edits:
-                tokens, finished = translate(loaded, given, edits, pads, plain[0] if plain else ())
-            else:
-                tokens, finished = list(plain[0]), plain[1]
+            made = made or translate(loaded, given, edits, pads)
+            tokens, finished = list(made[0]), made[1]
         rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
         output = "" if loaded.model.predicts is None else loaded.tokenizer.decode(tokens)
     else:

@@ -4,6 +4,7 @@ A page that computes in its own run cannot respond to clicks until it is done: S
 one fragment's run before the next.
 """
 
+import math
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
@@ -19,6 +20,8 @@ from explorer.text import t
 Result = TypeVar("Result")
 PATIENCE = 1.0
 """Seconds that a page waits before it shows a button to stop."""
+MANY = 4
+"""Computations that take about as long as PATIENCE together: a page's script takes 0.1 to 0.3 s."""
 
 
 def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Result]:
@@ -32,15 +35,23 @@ def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Re
     return running
 
 
-def finished(running: Job[Result], name: str, working: str, stop: str, lang: str) -> bool:
+def finished(
+    running: Job[Result],
+    name: str,
+    working: str,
+    stop: str,
+    lang: str,
+    most_ahead: float = math.inf,
+) -> bool:
     """Whether the job is over; if not, show a progress bar and a stop button.
 
-    `working` is the bar's text, `stop` the button's label. The page reruns once the job is over.
+    `working` is the bar's text, `stop` the button's label. The page reruns once the job is over. It
+    does not wait for a job that more than `most_ahead` computations precede.
     """
     place = st.empty()
     with waiting():  # one wait for all polls: getting the turn back may take a whole step
         for _ in range(10):
-            if running.wait(PATIENCE / 10):
+            if running.wait(PATIENCE / 10) or running.ahead > most_ahead:
                 break
             place.progress(min(1.0, running.done / max(1, running.total)), working)
     place.empty()
@@ -55,10 +66,11 @@ def awaited(
 ) -> Result | None:
     """The result of `work`, run as a job of this name; None while it runs or if it was stopped.
 
+    For what is below a page's main picture: while many sessions wait for theirs, it comes later.
     Shows the state of the job, with a button to stop or restart it. Reraises its exceptions.
     """
     running = job(name, key, work)
-    if not finished(running, name, working, t("running.stop", lang=lang), lang):
+    if not finished(running, name, working, t("running.stop", lang=lang), lang, MANY):
         return None
     try:
         return running.result()

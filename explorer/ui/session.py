@@ -51,7 +51,9 @@ def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=
     if _STATE not in st.session_state:
         _load(params, lang=_preferred_language())
         return True
-    if params and params != st.session_state.get(_WRITTEN) and not moved:
+    if moved:  # stays so if this run is interrupted before it writes the address
+        st.session_state[_WRITTEN] = params
+    elif params and params != st.session_state.get(_WRITTEN):
         _load(params, lang=state().lang)
     return False
 

@@ -329,3 +329,23 @@ def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(
         assert not at.exception, link
         assert [title.value for title in at.title] == [t(f"{shown}.title", lang="zh")], link
         assert {name: at.query_params[name] for name in asked} == asked, link
+
+
+def _interrupted() -> None:
+    import streamlit as st
+
+    from explorer.shell import LINKS
+    from explorer.ui import session
+
+    session.start(LINKS)
+    st.text_input(
+        "words", on_change=lambda: session.change(text=st.session_state["words"]), key="words"
+    )
+    st.text(session.state().text)  # and no address is written
+
+
+def test_a_change_survives_runs_that_are_interrupted_before_they_write_the_link() -> None:
+    at = AppTest.from_function(_interrupted, default_timeout=60)
+    at.query_params["text"] = ""
+    at.run().text_input(key="words").input("I like dogs.").run()
+    assert at.run().text[0].value == "I like dogs."

@@ -8,10 +8,10 @@ Positions break that, and so does a causal mask, under which a token sees as man
 import random
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Literal, TypeVar
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from explorer.analysis.positions.changes import REMOVE, position_functions
@@ -129,6 +129,8 @@ def _states(
     names: list[str],
     setting: Setting,
 ) -> Float[np.ndarray, "layer pos d_model"]:
+    if order is None and setting == "as_is":
+        return np.stack([traced.activations[name].astype(np.float64) for name in names])
     rows = rows_of(traced)
     if order is not None:
         rows = replace(rows, **{stream: rows.tokens(stream)[:, list(order)]})
@@ -151,25 +153,24 @@ def writing(
     loaded: LoadedModel,
     given: Sequence[int],
     functions: Edits,
-    order: Sequence[int] | None = None,
+    orders: Sequence[Sequence[int]] = (),
     before: int = 0,
     of: int = 1,
     use_cache: bool = False,
-) -> Writing[str]:
-    """The model's greedy output for the `given` tokens, in another `order`, under edits.
+) -> Writing[list[str]]:
+    """The model's greedy output under edits for the `given` tokens, and for each order of them.
 
     A text is continued by at most `CONTINUED` tokens. "" if there is nothing to generate.
-    Yields the tokens generated and their maximum; this is one of `of` texts, after `before` others.
-    `use_cache`: only if `functions` change nothing in the decoder; otherwise every step recomputes
-    the sequence.
+    Yields the tokens generated and their maximum; this is one of `of` batches, after `before`
+    others. `use_cache`: only if `functions` change nothing in the decoder; otherwise every step
+    recomputes the sequence.
     """
     tokens = as_tensor([list(given)])
-    if order is not None:
-        tokens = tokens[:, list(order)]
+    tokens = torch.cat([tokens, *(tokens[:, list(order)] for order in orders)])
     usual = 2 * len(given) + 20 if loaded.config.reads_source else CONTINUED
     longest = min(room_after(loaded, tokens), usual)
     if longest < 1 or loaded.model.predicts is None:
-        return ""
+        return [""] * len(tokens)
     steps, seen = decode(loaded.model, tokens, Greedy(), longest, use_cache=use_cache), []
     while True:
         with visiting(functions):
@@ -178,8 +179,7 @@ def writing(
             break
         seen.append(step)
         yield before * longest + len(seen), of * longest
-    (output,) = best(seen)
-    return loaded.tokenizer.decode(output.tokens)
+    return [loaded.tokenizer.decode(output.tokens) for output in best(seen)]
 
 
 def written(loaded: LoadedModel, given: Sequence[int], functions: Edits) -> str:
@@ -189,7 +189,7 @@ def written(loaded: LoadedModel, given: Sequence[int], functions: Edits) -> str:
         try:
             next(steps)
         except StopIteration as end:
-            return str(end.value)
+            return str(end.value[0])
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ class FourTexts:
 def four_texts(
     loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()
 ) -> Writing[FourTexts]:
-    """Generate four times. Yields the tokens generated and their maximum.
+    """Generate four texts, two at a time. Yields the tokens generated and their maximum.
 
     Raises InputProblem as `trace`.
     """
@@ -213,7 +213,7 @@ def four_texts(
     order = shuffled_order(loaded.str_tokens(given), len(given), stream, seed)
     kept = edit_functions(loaded.sites, edits)
     bare = kept.then(Edits(position_functions(loaded, stream, REMOVE)))
-    texts, cached = [], stream == "src" and not edits
-    for before, (functions, places) in enumerate(product((kept, bare), (None, order))):
-        texts.append((yield from writing(loaded, given, functions, places, before, 4, cached)))
-    return FourTexts(*texts)
+    cached = stream == "src" and not edits
+    with_positions = yield from writing(loaded, given, kept, [order], 0, 2, cached)
+    without = yield from writing(loaded, given, bare, [order], 1, 2, cached)
+    return FourTexts(*with_positions, *without)

@@ -18,12 +18,14 @@ from explorer.exhibits.block import (
 )
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.masks.forced import forced
 from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.generation import translate
+from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import rules_in_force
+from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import trace
 from models.hooks import Role
 
@@ -51,13 +53,21 @@ def twins(
 
     Raises InputProblem as `trace`.
     """
-    words = words or trace(right, text).output
-    return _twin(right, text, words, ()), _twin(cheat, text, words, NO_CAUSAL)
+    writes = _writes(right, text, ())
+    words = words or writes
+    return (
+        Twin(right.name, _loss(right, text, words, ()), writes),
+        Twin(cheat.name, _loss(cheat, text, words, NO_CAUSAL), _writes(cheat, text, NO_CAUSAL)),
+    )
 
 
-def _twin(loaded: LoadedModel, text: str, words: str, masks: Sequence[Edit]) -> Twin:
-    read = forced(loaded, trace(loaded, text, words), masks)
-    return Twin(loaded.name, read.loss_after, trace(loaded, text, edits=masks).output)
+def _writes(loaded: LoadedModel, text: str, masks: Sequence[Edit]) -> str:
+    return loaded.tokenizer.decode(translate(loaded, given_tokens(loaded, text), masks)[0])
+
+
+def _loss(loaded: LoadedModel, text: str, words: str, masks: Sequence[Edit]) -> float:
+    read = trace(loaded, text, words, masks)
+    return -float(token_logprobs(read.logits, written_tokens(read)).mean())
 
 
 def compute(

@@ -89,3 +89,6 @@ def test_a_model_without_probabilities_is_refused(
 def test_sentences_in_one_batch_are_translated_as_each_alone(translator: LoadedModel) -> None:
     sources = [given_tokens(translator, text) for text in (TEXT, "Dogs.", "I like the old house.")]
     assert translate_all(translator, sources) == [translate(translator, each) for each in sources]
+    alike, edits = [*sources[:1], sources[0][1::-1] + sources[0][2:]], EDITS["future"]
+    alone = [translate(translator, each, edits) for each in alike]
+    assert translate_all(translator, alike, edits) == alone != translate_all(translator, alike)
