@@ -155,6 +155,19 @@ BART: Small = {
     if key not in ("static_position_embeddings", "activation_function")
 }
 
+VIT: Small = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 28,
+    "image_size": 16,
+    "patch_size": 4,
+}
+DINO: Small = {key: each for key, each in VIT.items() if key != "intermediate_size"}
+DINO = {**DINO, "mlp_ratio": 2, "image_size": 20}
+SQUARE: Small = {"size": {"height": 16, "width": 16}}
+CUT: Small = {"size": {"shortest_edge": 18}, "crop_size": {"height": 16, "width": 16}}
+
 MODELS: dict[str, tuple[str, Small]] = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
@@ -272,7 +285,32 @@ MODELS: dict[str, tuple[str, Small]] = {
         {**MODERN, **LABELS, "classifier_pooling": "mean"},
     ),
     "labels/modernbert-tokens": ("ModernBertForTokenClassification", {**MODERN, **LABELS}),
+    "vit": ("ViTModel", {**VIT, "image_size": [12, 20], "qkv_bias": False}),
+    "deit": ("DeiTModel", VIT),
+    "dinov2": ("Dinov2Model", DINO),
+    "dinov2_with_registers": ("Dinov2WithRegistersModel", {**DINO, "num_register_tokens": 3}),
+    "clip_vision_model": ("CLIPVisionModel", VIT),
+    "siglip_vision_model": ("SiglipVisionModel", VIT),
+    "labels/vit": ("ViTForImageClassification", {**VIT, **LABELS}),
+    "labels/deit": ("DeiTForImageClassification", {**VIT, **LABELS}),
+    "labels/dinov2": ("Dinov2ForImageClassification", {**DINO, **LABELS}),
+    "labels/dinov2_with_registers": (
+        "Dinov2WithRegistersForImageClassification",
+        {**DINO, **LABELS, "num_register_tokens": 3},
+    ),
 }
+PROCESSORS: dict[str, tuple[str, Small]] = {
+    "vit": ("ViTImageProcessor", {"size": {"height": 12, "width": 20}}),
+    "deit": ("DeiTImageProcessor", {**CUT, "size": {"height": 19, "width": 19}}),
+    "dinov2": ("BitImageProcessor", CUT),
+    "dinov2_with_registers": ("BitImageProcessor", {**CUT, "image_std": [0.2, 0.3, 0.4]}),
+    "clip_vision_model": ("CLIPImageProcessor", CUT),
+    "siglip_vision_model": ("SiglipImageProcessor", {**SQUARE, "resample": 2}),
+}
+PROCESSORS["labels/vit"] = ("ViTImageProcessor", SQUARE)
+for labelled in ("deit", "dinov2", "dinov2_with_registers"):
+    PROCESSORS[f"labels/{labelled}"] = PROCESSORS[labelled]
+"""What prepares the pictures of a model that reads pictures."""
 
 EXTRA = {"mt5": {"lm_head.weight": (61, 24)}}
 """Tensors that some published files contain and newly saved models do not."""

@@ -22,13 +22,17 @@ from typing import Any
 import numpy as np
 import torch
 import transformers as hf
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from benchmarks.foreign_models import EXTRA, MODELS, Small
+from benchmarks.foreign_models import EXTRA, MODELS, PROCESSORS, Small
 from explorer.runs.run import run
 from models.cache import KVCache
 from models.decoding import best, decode
 from models.foreign import FAMILIES, open_folder
+from models.foreign.vision import PROCESSOR
+from models.pictures import PictureTokenizer, keep
+from models.pictures.patches import as_tensor
 from models.rows import Rows
 from models.strategies import Greedy
 from models.transformer import Model
@@ -40,6 +44,8 @@ from foreign import (
     COPIES,
     CORPUS,
     GOLDEN,
+    ODD,
+    PREPARED,
     TEXTS,
     TO_CUT,
     VOCABULARY,
@@ -58,14 +64,39 @@ def built(name: str, folder: Path) -> torch.nn.Module:
     """The model of `transformers`, saved to `folder` and read from there."""
     kind, sizes = MODELS[name]
     cls = getattr(hf, kind)
-    config = cls.config_class(**{"vocab_size": VOCABULARY, "pad_token_id": 0, **sizes})
+    usual = {} if name in PROCESSORS else {"vocab_size": VOCABULARY, "pad_token_id": 0}
+    config = cls.config_class(**{**usual, **sizes})
     cls(config).save_pretrained(folder)
+    if name in PROCESSORS:
+        processor(name).save_pretrained(folder)
     path = folder / "model.safetensors"
     shapes = {key: tuple(tensor.shape) for key, tensor in load_file(path).items()}
     shapes |= EXTRA.get(name, {})
     stored = {key: weights(key, shape) for key, shape in shapes.items()}
     save_file(stored, path, metadata={"format": "pt"})
     return cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+
+
+def processor(name: str) -> Any:
+    """What prepares pictures for a model, from `transformers`."""
+    kind, settings = PROCESSORS[name]
+    return getattr(hf, f"{kind}Pil")(**settings)
+
+
+def pictures(name: str, folder: Path) -> dict[str, torch.Tensor]:
+    """Two pictures as tokens of our model, and as `transformers` normalises them (`.pixels`)."""
+    loaded = open_folder(folder)
+    tokenizer, found = loaded.tokenizer, {}
+    assert isinstance(tokenizer, PictureTokenizer)
+    for text, color in zip(TEXTS, "RGB", strict=False):
+        random = np.random.Generator(np.random.PCG64(ord(color)))
+        levels = random.integers(0, 256, (*tokenizer.picture[:2], 3)).astype(np.uint8)
+        plain = {"do_resize": False, "do_center_crop": False, "return_tensors": "pt"}
+        found[f"{text}.pixels"] = processor(name)(Image.fromarray(levels), **plain).pixel_values
+        tokens = loaded.model.with_marks("tgt", tokenizer.encode(keep(levels)))
+        found[f"{text}.tgt"] = as_tensor([tokens])
+        found[f"{text}.src"] = torch.zeros(1, 12, dtype=torch.long)  # not read
+    return found
 
 
 def texts(name: str) -> dict[str, torch.Tensor]:
@@ -118,14 +149,16 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
             for layer, block in enumerate(blocks):
                 path = ".".join(filter(None, (stack, f"blocks.{layer}.hook_resid_post")))
                 handles.append(block.register_forward_hook(keep(f"{text}/{path}")))
-        given = {"input_ids": tgt}
+        pixels = ids.get(f"{text}.pixels")
+        given = {"input_ids": tgt} if pixels is None else {"pixel_values": pixels}
         if model.config.is_encoder_decoder:
             given = {"input_ids": src, "decoder_input_ids": tgt}
         if int(tgt[0, SECOND - 1]) == int(tgt[0, -1]) == 3:
             given["token_type_ids"] = (torch.arange(tgt.shape[1]) >= SECOND).long()[None]
         with torch.no_grad():
             more = {} if layers(model) else {"output_hidden_states": True}  # ALBERT has one block
-            out = model(**given, output_attentions=True, use_cache=False, **more)
+            cached = {"use_cache": False} if pixels is None else {}
+            out = model(**given, output_attentions=True, **cached, **more)
         for handle in handles:
             handle.remove()
         for layer, x in enumerate(out.hidden_states[1:] if more else ()):
@@ -250,12 +283,13 @@ def main() -> int:
     if args.write and not args.names:
         write_pieces()
         write_copies()
+        write_pictures()
     failed = False
     for name in args.names or MODELS:
         with tempfile.TemporaryDirectory() as made:
             folder = Path(made)
             model = built(name, folder)
-            ids = texts(name)
+            ids = pictures(name, folder) if name in PROCESSORS else texts(name)
             theirs = computed(model, ids)
             if args.write:
                 write(name, folder, ids, theirs)
@@ -314,6 +348,20 @@ def write_copies() -> None:
     np.savez_compressed(COPIED, **logits)
 
 
+def write_pictures() -> None:
+    """Pictures of odd sizes and every mode, as the processors of `transformers` prepare them."""
+    made = {"settings": np.frombuffer(json.dumps(PROCESSORS).encode(), np.uint8)}
+    for at, (mode, size) in enumerate(ODD):
+        random = np.random.Generator(np.random.PCG64(at))
+        levels = random.integers(0, 256, (*size, 4), dtype=np.uint8)
+        image = Image.fromarray(levels).convert(mode)
+        made[f"{at}/given"] = np.asarray(image.convert("RGBA"))
+        for name in PROCESSORS:
+            pixels = processor(name)(image, do_convert_rgb=True).pixel_values[0]
+            made[f"{at}/{name}"] = np.asarray(pixels, np.float32)
+    np.savez_compressed(PREPARED, **made)
+
+
 def write_pieces() -> None:
     """Two small SentencePiece models, and how `sentencepiece` itself cuts texts with them."""
     import sentencepiece
@@ -343,8 +391,12 @@ def write(
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     stored = load_file(folder / "model.safetensors")
     said = {"config": config, "shapes": {key: list(t.shape) for key, t in stored.items()}}
+    if name in PROCESSORS:
+        said["processor"] = json.loads((folder / PROCESSOR).read_text(encoding="utf-8"))
     described = np.frombuffer(json.dumps(said).encode(), dtype=np.uint8)
-    inputs = {key: tokens[0].numpy() for key, tokens in ids.items()}
+    inputs = {key: t[0].numpy() for key, t in ids.items() if not key.endswith(".pixels")}
+    if name in PROCESSORS:
+        inputs = {key: tokens.astype(np.int16) for key, tokens in inputs.items()}
     arrays = {key: array.astype(np.float32) for key, array in theirs.items()}
     if name.startswith("labels/"):  # what comes before the head is compared without it
         arrays = {key: array for key, array in arrays.items() if key.endswith("/labels")}

@@ -118,7 +118,7 @@ def certify(args: argparse.Namespace) -> int:
     loaded = _opened(args)
     sentence = args.text
     if sentence is None:
-        sentence = next(iter(text.examples(loaded.name, masked=loaded.fills_in).values()))[0]
+        sentence = next(iter(text.examples(loaded.name, like=loaded.like).values()))[0]
     asked = parse_edits(args.edits)
     traced = trace(loaded, sentence, args.target, asked) if asked else None
     edits = tuple(edit for edit in (traced.edits if traced else ()) if about_masks(edit))
@@ -153,7 +153,7 @@ def show_head_roles(args: argparse.Namespace) -> int:
     """Print the heads with known roles (previous token, end token, alignment, …), as JSON."""
     loaded = _opened(args)
     sentences = [
-        s for group in text.examples(loaded.name, masked=loaded.fills_in).values() for s in group
+        s for group in text.examples(loaded.name, like=loaded.like).values() for s in group
     ]
     traces = [trace(loaded, sentence) for sentence in sentences]
     found = list(head_roles(traces))

@@ -127,7 +127,7 @@ def _back(loaded: LoadedModel, asked: str | None) -> LoadedModel | None:
 
 
 def _sentences(loaded: LoadedModel) -> tuple[str, ...]:
-    groups = text.examples(loaded.name, masked=loaded.fills_in).values()
+    groups = text.examples(loaded.name, like=loaded.like).values()
     return tuple(sentence for group in groups for sentence in group)
 
 

@@ -138,6 +138,11 @@ class LoadedModel:
         return isinstance(self.tokenizer, ForeignTokenizer) and self.tokenizer.between is not None
 
     @property
+    def like(self) -> str:
+        """A shipped model with which it shares example texts; "": one of the same name or none."""
+        return "masked-en" if self.fills_in else "reader" if self.config.picture else ""
+
+    @property
     def prompt(self) -> Prompt | None:
         """What its own template adds around a question, if it is a chat model of a known form."""
         return self.tokenizer.prompt if isinstance(self.tokenizer, ForeignTokenizer) else None
@@ -155,7 +160,9 @@ class LoadedModel:
     def str_tokens(self, ids: Sequence[int]) -> list[str]:
         """The label of each token: see `explorer.labels`."""
         if isinstance(self.tokenizer, PictureTokenizer) and ids and isinstance(ids[0], Patch):
-            names = [*places(self.tokenizer.picture), *[SpecialToken("<pad>")] * len(ids)]
+            marks = map(SpecialToken, self.tokenizer.names)
+            pads = [SpecialToken("<pad>")] * len(ids)
+            names = [*marks, *places(self.tokenizer.picture), *pads]
             return names[: len(ids)]
         return str_tokens(self.tokenizer, ids)
 

@@ -207,17 +207,17 @@ def exchanges() -> dict[str, tuple[tuple[str, ...], ...]]:
 
 
 @cache
-def examples(model: str, *, masked: bool = False) -> dict[str, tuple[str, ...]]:
+def examples(model: str, *, like: str = "") -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 
     They come from `assets/sentences/<model>.toml`, else from the file of the model's source
-    language or family (the part of its name before the first "-"), else from `en.toml`, or
-    `masked-en.toml` if the model fills in what is `masked`. A training snapshot ("reverse@40") uses
+    language or family (the part of its name before the first "-"), else from `en.toml`; or from
+    those of the model `like`. A training snapshot ("reverse@40") uses
     the sentences of its model. The text of a group is at `sentences.<group>`. The first sentence is
     shown on a first visit.
     """
     name = model.partition("@")[0]
-    others = ("masked-en",) if masked else (name.split("-")[0], "en")
+    others = (like,) if like else (name.split("-")[0], "en")
     for stem in (name, *others):
         path = asset("sentences", f"{Path(stem).name}.toml")
         if os.path.isfile(path):  # `Path.is_file` raises if a name is too long

@@ -14,7 +14,7 @@ import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -22,9 +22,8 @@ from explorer.library import LoadedModel, open_model
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.sandbox.apart import Apart, Away
 from explorer.sandbox.tokenizing import read_apart
-from models.pictures import written
-from models.pictures.patches import Picture
-from models.tokenizer import reading_by
+from models.pictures import PictureTokenizer, as_text
+from models.tokenizer import Tokenizer, reading_by
 
 VARIABLE = "HEADLIGHT_UPLOADS"
 """The environment variable that allows uploads: 1. Off by default."""
@@ -90,11 +89,13 @@ def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
         raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
 
 
-def open_picture(name: str, file: BinaryIO, picture: Picture, away: Away = nullcontext) -> str:
-    """An uploaded PNG or JPEG as the text that stands for it (`models.pictures.written`).
+def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = nullcontext) -> str:
+    """An uploaded PNG or JPEG as the text that stands for it, for a `PictureTokenizer`.
 
     Raises InputProblem `picture_…`.
     """
+    assert isinstance(tokenizer, PictureTokenizer)
+    picture, processing = tokenizer.picture, tokenizer.processing
     if (size := file.seek(0, os.SEEK_END)) > MOST_PICTURE:
         raise InputProblem("picture_bytes", name=name, limit=MOST_PICTURE, size=size)
     file.seek(0)
@@ -102,14 +103,17 @@ def open_picture(name: str, file: BinaryIO, picture: Picture, away: Away = nullc
     with tempfile.NamedTemporaryFile(prefix="headlight-") as held:
         shutil.copyfileobj(file, held)
         held.flush()
-        asked = {"file": held.name, "height": picture[0], "width": picture[1]}
+        asked: dict[str, Any] = {"file": held.name, "height": picture[0], "width": picture[1]}
+        if processing is not None:
+            names = ("size", "crop", "resample")
+            asked["processing"] = {name: getattr(processing, name) for name in names}
         try:
             reply = reader.ask(json.dumps(asked).encode(), PATIENCE, away)
         finally:
             reader.end()
     said = {"key": "picture_heavy"} if reply is None else json.loads(reply)
-    if "grey" not in said:
+    if "levels" not in said:
         key, values = said.pop("key"), {"name": name, **said}
         raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
-    grey = np.frombuffer(base64.b64decode(said["grey"]), np.uint8)
-    return written(grey.reshape(picture[:2]))
+    levels = np.frombuffer(base64.b64decode(said["levels"]), np.uint8)
+    return as_text(levels.reshape(*picture[:2], 3), picture)

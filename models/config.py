@@ -89,7 +89,8 @@ class ModelConfig:
     n_types: int = (
         1  # vectors added to an encoder's learned positions: that of the second text (BERT)
     )
-    picture: Layers | None = None  # height and width of a source in pixels, and of its patches
+    picture: Layers | None = None  # height and width in pixels, of patches; channels, if several
+    n_marks: int | None = None  # learned tokens before the patches: class token, registers
     norm: NormKind = "layernorm"
     norm_placement: NormPlacement = "post"
     final_norm: bool = False

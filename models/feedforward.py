@@ -14,12 +14,15 @@ from torch import Tensor, nn
 
 from models.hooks import HookPoint
 
-FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
+FeedForwardKind = Literal[
+    "relu", "gelu", "gelu_tanh", "gelu_quick", "silu", "swiglu", "geglu", "geglu_tanh"
+]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "gelu": nn.functional.gelu,  # x * Phi(x), with the error function
     "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),  # error at most 4.8e-4
+    "gelu_quick": lambda x: x * torch.sigmoid(1.702 * x),  # CLIP's GELU, error at most 0.021
     "silu": nn.functional.silu,
 }
 

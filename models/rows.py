@@ -24,7 +24,7 @@ class Rows:
     and `tgt_valid` covers the cached tokens followed by the new ones.
     """
 
-    tgt: Int[Tensor, "batch tgt"]
+    tgt: Int[Tensor, "batch tgt *tgt_pixels"]
     tgt_valid: Bool[Tensor, "batch past_and_tgt"] | None = None
     src: Int[Tensor, "batch src *pixels"] | None = None
     src_valid: Bool[Tensor, "batch src"] | None = None

@@ -343,7 +343,9 @@ class OneStack(Stack, Model):
     reads = ("tgt",)
 
     def __init__(self, config: ModelConfig) -> None:
-        embed = nn.Embedding(config.vocab_size, config.width)
+        embed: nn.Embedding | Patches = nn.Embedding(config.vocab_size, config.width)
+        if config.picture:
+            embed = Patches(config.picture, config.width, config.n_marks or 0)
         super().__init__(config, Block, config.n_layers, embed, config.is_causal)
         self.complete(config)
 

@@ -39,6 +39,9 @@ COPIES = (
 """Of a golden model: a tensor that its file may also have, and the one that it usually copies."""
 COPIED = GOLDEN.parent / "copies.npz"
 """The logits of the first text where such a tensor differs (`own_numbers`)."""
+PREPARED = GOLDEN.parent / "prepared.npz"
+"""Pictures of `ODD` modes and sizes, prepared by the processors of `transformers`."""
+ODD = (("RGB", (7, 31)), ("RGBA", (33, 9)), ("L", (21, 22)), ("RGB", (16, 16)), ("RGB", (3, 1)))
 NAMES = tuple(sorted(path.stem for path in GOLDEN.glob("*.npz")))
 
 
@@ -72,6 +75,7 @@ class Golden:
     config: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
     arrays: dict[str, np.ndarray]
+    processor: dict[str, Any] | None = None
 
     @classmethod
     def load(cls, name: str) -> "Golden":
@@ -79,7 +83,7 @@ class Golden:
             arrays = dict(file)
         said = json.loads(bytes(arrays.pop("described")).decode())
         shapes = {key: tuple(shape) for key, shape in said["shapes"].items()}
-        return cls(name, said["config"], shapes, arrays)
+        return cls(name, said["config"], shapes, arrays, said.get("processor"))
 
     def tensors(self, vocab: int = VOCABULARY) -> dict[str, torch.Tensor]:
         """The stored tensors; `vocab` is another size of the vocabulary, for a tokenizer."""
@@ -103,6 +107,9 @@ class Golden:
         config = self.config | dict.fromkeys(sized, vocab)
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         save_file(self.tensors(vocab), folder / "model.safetensors")
+        if self.processor:
+            (folder / "preprocessor_config.json").write_text(json.dumps(self.processor))
+            return folder
         tokenizer.save(str(folder / "tokenizer.json"))
         named = json.dumps(MARKS.get(kind or "", {}))
         (folder / "tokenizer_config.json").write_text(named, encoding="utf-8")

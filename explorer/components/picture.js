@@ -3,25 +3,23 @@ import { choice, el, rebuild, redraws } from "./dom.js";
 import { css, followTheme, rgb } from "./palette.js";
 import { unpack } from "./payload.js";
 
-const FINE = 8; // pixels of the drawing per pixel that the model reads
-const PEN = 2.4 * FINE;
-
 /** The picture that a model reads, in patches: a click hides a patch, or a pen writes on it. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
   const { words, rows, columns } = head;
   const [height, width] = [rows * head.high, columns * head.wide];
+  const fine = Math.max(1, Math.round(768 / width)); // pixels of the drawing per pixel that is read
   const theme = followTheme(root);
   const mode = root.mode ?? "hide";
 
-  const sheet = el("canvas"); // the ink, white where there is paper, as fine as a pen needs
-  [sheet.width, sheet.height] = [width * FINE, height * FINE];
+  const sheet = el("canvas"); // the picture, as fine as a pen needs
+  [sheet.width, sheet.height] = [width * fine, height * fine];
   const pen = sheet.getContext("2d", { willReadFrequently: true });
   const small = el("canvas");
   [small.width, small.height] = [width, height];
   const image = small.getContext("2d").createImageData(width, height);
-  arrays.grey.forEach((ink, at) => image.data.set([255 - ink, 255 - ink, 255 - ink, 255], 4 * at));
+  for (let at = 0; at < width * height; at += 1) image.data.set([...arrays.levels.subarray(3 * at, 3 * at + 3), 255], 4 * at);
   small.getContext("2d").putImageData(image, 0, 0);
   pen.imageSmoothingEnabled = false; // raw pixels, as the model gets them
   pen.drawImage(small, 0, 0, sheet.width, sheet.height);
@@ -33,7 +31,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const patches = el("div", "patches");
   patches.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
   for (let row = 0; row < rows; row += 1) for (let column = 0; column < columns; column += 1) {
-    const index = column * rows + row; // column by column, as the model reads them
+    const index = head.order.indexOf(row * columns + column);
     const button = el("button");
     button.type = "button";
     button.dataset.at = "patch" + index;
@@ -72,7 +70,10 @@ export default function ({ parentElement, data, setTriggerValue }) {
     context.drawImage(sheet, 0, 0, side, height * scale);
     const [x, y] = [head.wide * scale, head.high * scale];
     context.fillStyle = hatching(context, theme.get("blocked"), theme.get("hatch"));
-    head.hidden.forEach((index) => context.fillRect(Math.floor(index / rows) * x, (index % rows) * y, x, y));
+    head.hidden.forEach((index) => {
+      const cell = head.order[index];
+      context.fillRect((cell % columns) * x, Math.floor(cell / columns) * y, x, y);
+    });
     context.strokeStyle = css(rgb(theme.get("accent")), 0.25);
     context.lineWidth = 1;
     context.beginPath();
@@ -82,14 +83,14 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }
 
   let from = null;
-  const at = ({ offsetX, offsetY }) => [offsetX / scale * FINE, offsetY / scale * FINE];
+  const at = ({ offsetX, offsetY }) => [offsetX / scale * fine, offsetY / scale * fine];
   canvas.onpointerdown = (event) => { canvas.setPointerCapture(event.pointerId); from = at(event); stroke(from); };
   canvas.onpointermove = (event) => { if (from) stroke(at(event)); };
   canvas.onpointercancel = () => { from = null; };
   canvas.onpointerup = () => { if (from) { from = null; setTriggerValue("drawn", read()); } };
 
   function stroke(to) {
-    Object.assign(pen, { lineWidth: PEN, lineCap: "round", strokeStyle: "#000" });
+    Object.assign(pen, { lineWidth: height / 10 * fine, lineCap: "round", strokeStyle: "#000" });
     pen.beginPath();
     pen.moveTo(...from);
     pen.lineTo(to[0] + 0.01, to[1]);
@@ -98,14 +99,15 @@ export default function ({ parentElement, data, setTriggerValue }) {
     draw(root.clientWidth);
   }
 
-  /** The drawing as the model reads it: the mean ink of each pixel, as base64. */
+  /** The drawing as the model reads it: the mean red, green and blue of each pixel, as base64. */
   function read() {
-    const { data: fine } = pen.getImageData(0, 0, sheet.width, sheet.height);
-    const sums = new Float32Array(width * height);
+    const { data: drawn } = pen.getImageData(0, 0, sheet.width, sheet.height);
+    const sums = new Float32Array(3 * width * height);
     for (let y = 0; y < sheet.height; y += 1) for (let x = 0; x < sheet.width; x += 1) {
-      sums[Math.floor(y / FINE) * width + Math.floor(x / FINE)] += 255 - fine[4 * (y * sheet.width + x)];
+      const to = 3 * (Math.floor(y / fine) * width + Math.floor(x / fine));
+      for (let channel = 0; channel < 3; channel += 1) sums[to + channel] += drawn[4 * (y * sheet.width + x) + channel];
     }
-    return btoa(String.fromCharCode(...Uint8Array.from(sums, (sum) => Math.round(sum / FINE ** 2))));
+    return btoa(Array.from(sums, (sum) => String.fromCharCode(Math.round(sum / fine ** 2))).join(""));
   }
 
   become(mode);

@@ -19,42 +19,44 @@ Sizes = tuple[int, ...]
 
 
 def picture(
-    grey: NDArray[np.uint8],
+    levels: NDArray[np.uint8],
     sizes: Sizes,
     *,
     tokens: Sequence[str],
+    order: Sequence[int],
     hidden: Sequence[int],
     key: str,
     on_drawn: Callable[[], None],
     on_hidden: Callable[[], None],
     words: Words,
 ) -> None:
-    """Show a picture, uint8 [height, width], 255 where the ink is, with some patches hidden.
+    """Show a picture, uint8 [height, width, 3], with some patches hidden.
 
-    `tokens` are the labels of its patches, in the model's order. `on_drawn` is called after a
+    `tokens` are the labels of its patches, in the model's order, and `order` their cells, counted
+    row by row. `on_drawn` is called after a
     stroke (`sent_drawing`), `on_hidden` after a click on a patch (`sent_patch`).
     """
-    data = pack_picture(grey, sizes, tokens=tokens, hidden=hidden, words=words)
+    data = pack_picture(levels, sizes, tokens=tokens, order=order, hidden=hidden, words=words)
     view("picture")(key=key, data=data, on_drawn_change=on_drawn, on_hidden_change=on_hidden)
 
 
 def sent_drawing(key: str, sizes: Sizes) -> NDArray[np.uint8] | None:
-    """The picture just drawn, uint8 [height, width]; None if there is none of this size."""
+    """The picture just drawn, uint8 [height, width, 3]; None if there is none of this size."""
     return drawing_of(sent(key, "drawn"), sizes)
 
 
 def drawing_of(given: Any, sizes: Sizes) -> NDArray[np.uint8] | None:
     """Validate a drawing sent by the browser."""
     height, width = sizes[:2]
-    if not isinstance(given, str) or len(given) > 2 * height * width:
+    if not isinstance(given, str) or len(given) > 5 * height * width:
         return None
     try:
         data = base64.b64decode(given, validate=True)
     except (binascii.Error, ValueError):
         return None
-    if len(data) != height * width:
+    if len(data) != 3 * height * width:
         return None
-    return np.frombuffer(data, np.uint8).reshape(height, width)
+    return np.frombuffer(data, np.uint8).reshape(height, width, 3)
 
 
 def sent_patch(key: str, n_patches: int) -> int | None:
@@ -63,26 +65,28 @@ def sent_patch(key: str, n_patches: int) -> int | None:
 
 
 def pack_picture(
-    grey: NDArray[np.uint8],
+    levels: NDArray[np.uint8],
     sizes: Sizes,
     *,
     tokens: Sequence[str],
+    order: Sequence[int],
     hidden: Sequence[int],
     words: Words,
 ) -> bytes:
     """Pack the payload of `picture`. Raises ValueError if the sizes disagree."""
-    height, width, high, wide = sizes
+    height, width, high, wide = sizes[:4]
     rows, columns = height // high, width // wide
     check_length("tokens", len(tokens), rows * columns, "patches")
-    if grey.shape != (height, width):
-        raise ValueError(f"grey has shape {grey.shape}, expected {(height, width)}")
+    if levels.shape != (height, width, 3):
+        raise ValueError(f"levels has shape {levels.shape}, expected {(height, width, 3)}")
     head = {
         "rows": rows,
         "columns": columns,
         "high": high,
         "wide": wide,
         "tokens": [show(token) for token in tokens],
+        "order": list(order),
         "hidden": list(hidden),
         "words": check_words(WORDS, words),
     }
-    return pack(head, grey=grey)
+    return pack(head, levels=levels)

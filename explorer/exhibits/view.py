@@ -248,7 +248,7 @@ def examples_of(model: str) -> dict[str, tuple[str, ...]]:
 @cached
 def _readable(model: str) -> dict[str, tuple[str, ...]]:
     loaded = cache.open_model(model)
-    examples = text.examples(model, masked=loaded.fills_in)
+    examples = text.examples(model, like=loaded.like)
     fitting = {
         what: tuple(sentence for sentence in sentences if _fits(loaded, sentence))
         for what, sentences in examples.items()

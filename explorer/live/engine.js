@@ -75,6 +75,7 @@ function erf(x) {
 const ACTIVATIONS = {
   relu: (x) => Math.max(x, 0),
   gelu: (x) => x / 2 * (1 + erf(x * Math.SQRT1_2)),
+  gelu_quick: (x) => x / (1 + Math.exp(-1.702 * x)),
   gelu_tanh: (x) => x / 2 * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
   silu: (x) => x / (1 + Math.exp(-x)),
 };

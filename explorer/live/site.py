@@ -67,9 +67,7 @@ def write_live(
     tensors = weights.tensors_of(loaded.model, precision)
     parts = list(weights.scripts(tensors))
     examples = [
-        each
-        for group in text.examples(loaded.name, masked=loaded.fills_in).values()
-        for each in group
+        each for group in text.examples(loaded.name, like=loaded.like).values() for each in group
     ]
     live = {
         "config": config,

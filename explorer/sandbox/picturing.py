@@ -29,8 +29,11 @@ FILLED = 0.7
 """Share of the height that the writing fills; the words trained on have this size."""
 
 
-def grey_of(file: Path, height: int, width: int) -> np.ndarray:
-    """The writing in a picture file, centred, uint8 [height, width], 255 where the ink is.
+def levels_of(
+    file: Path, height: int, width: int, processing: dict[str, Any] | None = None
+) -> np.ndarray:
+    """The picture in a file, uint8 [height, width, 3]: `prepared` by the arguments `processing`, or
+    without these its writing alone, black on white and centred.
 
     Raises RefusedError `picture_…`.
     """
@@ -39,6 +42,8 @@ def grey_of(file: Path, height: int, width: int) -> np.ndarray:
         with Image.open(file, formats=[*FORMATS, "GIF", "BMP", "WEBP", "TIFF"]) as image:
             _check(image)
             image.load()
+            if processing is not None:
+                return prepared(ImageOps.exif_transpose(image), **processing)
             grey = _grey(image)
     except RefusedError:
         raise
@@ -46,7 +51,7 @@ def grey_of(file: Path, height: int, width: int) -> np.ndarray:
         raise RefusedError("picture_kind", found="?") from error
     except Exception as error:  # each decoder has its own errors
         raise RefusedError("picture_damaged") from error
-    return fitted(grey, height, width)
+    return np.repeat(255 - fitted(grey, height, width)[..., None], 3, -1)
 
 
 def _check(image: Any) -> None:
@@ -78,6 +83,40 @@ def _grey(image: Any) -> np.ndarray:
     return np.asarray(255 * ink / ink.max())
 
 
+def prepared(image: Any, size: Any, crop: Any, resample: int) -> np.ndarray:
+    """An image as `transformers` prepares it, uint8 [height, width, 3]; transparency is white.
+
+    It is resized to `size` (an int: its shorter side), then `crop` is cut from its middle.
+    """
+    if "A" in image.getbands() or image.info.get("transparency") is not None:
+        image = image.convert("RGBA")
+        paper = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        image = Image.alpha_composite(paper, image)
+    image = image.convert("RGB")
+    if isinstance(size, int):
+        short, long = sorted(image.size)
+        longer = int(size * long / short)
+        if longer * size > MOST_PIXELS:
+            raise RefusedError("picture_heavy")
+        wide = image.width > image.height
+        image = image.resize((longer, size) if wide else (size, longer), resample)
+    elif size is not None:
+        image = image.resize(size[::-1], resample)
+    return np.asarray(image) if crop is None else cropped(np.asarray(image), *crop)
+
+
+def cropped(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """The middle of an array [height, width, channel]; a smaller one is padded with zeros."""
+    had = np.array(image.shape[:2])
+    asked = np.array([height, width])
+    grown = np.maximum(had, asked)
+    before = -((had - grown) // 2)  # half of the padding, rounded up
+    page = np.zeros((*grown, image.shape[2]), image.dtype)
+    page[before[0] : before[0] + had[0], before[1] : before[1] + had[1]] = image
+    top, left = (had - asked) // 2 + before
+    return page[top : top + height, left : left + width]
+
+
 def fitted(ink: np.ndarray, height: int, width: int) -> np.ndarray:
     """The part of a picture with ink, as large as fits into [height, width], in the middle."""
     rows, columns = (np.flatnonzero((ink >= INK).any(axis)) for axis in (1, 0))
@@ -90,10 +129,11 @@ def fitted(ink: np.ndarray, height: int, width: int) -> np.ndarray:
     return np.asarray(page)
 
 
-def answered(file: str, height: int, width: int) -> dict[str, str | int]:
-    """The grey levels of a picture file as base64, or the key and values of a refusal."""
+def answered(file: str, *asked: Any, **more: Any) -> dict[str, str | int]:
+    """The levels of a picture file (`levels_of`) as base64, or the key and values of a refusal."""
     try:
-        return {"grey": base64.b64encode(grey_of(Path(file), height, width).tobytes()).decode()}
+        levels = levels_of(Path(file), *asked, **more)
+        return {"levels": base64.b64encode(levels.tobytes()).decode()}
     except RefusedError as refused:
         return {"key": refused.key, **refused.values}
 

@@ -14,9 +14,10 @@ from explorer.ui import session
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text
 from explorer.uploads import MOST_PICTURE, open_picture
-from models.pictures import ADDRESS, picture_of, written
+from models.pictures import ADDRESS, as_text, order_of, shown_picture
 from models.pictures.faces import FACES, split_face
 from models.pictures.patches import Picture
+from models.rows import Stream
 
 
 def pick_source(view: View, key: str) -> None:
@@ -27,41 +28,52 @@ def pick_source(view: View, key: str) -> None:
     sizes = view.loaded.config.picture
     if sizes is None:
         return
-    hidden = [edit.key for edit in view.trace.edits if isinstance(edit, KeyHidden)]
+    stream, marks = _stream(view), len(view.loaded.model.with_marks(_stream(view), ()))
+    order = order_of(sizes)
+    hidden = [
+        edit.key - marks
+        for edit in view.trace.edits
+        if isinstance(edit, KeyHidden) and edit.stream == stream and edit.key >= marks
+    ]
     left, right = st.columns([3, 2], gap="medium", vertical_alignment="center")
     with left:
         picture(
-            picture_of(view.text, sizes),
+            shown_picture(view.text, sizes),
             sizes,
-            tokens=view.trace.src_str_tokens,
+            tokens=view.trace.str_tokens(stream)[marks : marks + len(order)],
+            order=order,
             hidden=hidden,
             key=f"{key}.drawn",
             on_drawn=partial(_draw, f"{key}.drawn", sizes),
-            on_hidden=partial(_hide, f"{key}.drawn", len(view.trace.src_tokens)),
+            on_hidden=partial(_hide, f"{key}.drawn", len(order), stream, marks),
             words=view.words("components.picture"),
         )
     with right:
         with st.container(horizontal=True, vertical_alignment="bottom", key=f"{key}.source"):
             _word(view, key)
             if os.name == "posix":  # elsewhere no process can be limited
-                _upload(view, key, sizes)
+                _upload(view, key)
         st.caption(view.t("source.hint"))
         if (problem := st.session_state.pop(f"{key}.refused", None)) is not None:
             show_problem(problem, view.lang)
 
 
+def _stream(view: View) -> Stream:
+    return view.loaded.model.reads[0]
+
+
 def _draw(key: str, sizes: Picture) -> None:
     drawn = sent_drawing(key, sizes)
     if drawn is not None:
-        new_text(written(drawn))
+        new_text(as_text(drawn, sizes))
 
 
-def _hide(key: str, n_patches: int) -> None:
-    """Hide the clicked patch, or show it again."""
+def _hide(key: str, n_patches: int, stream: Stream, marks: int) -> None:
+    """Hide the clicked patch, or show it again; `marks` tokens precede the patches."""
     patch = sent_patch(key, n_patches)
     if patch is None:
         return
-    edit, edits = KeyHidden("src", patch), session.state().edits
+    edit, edits = KeyHidden(stream, marks + patch), session.state().edits
     kept = tuple(each for each in edits if each != edit)
     session.change(edits=kept if edit in edits else (*edits, edit), step=None)
 
@@ -90,7 +102,7 @@ def _word(view: View, key: str) -> None:
         )
 
 
-def _upload(view: View, key: str, sizes: Picture) -> None:
+def _upload(view: View, key: str) -> None:
     name = f"{key}.upload"
 
     def take() -> None:
@@ -98,7 +110,7 @@ def _upload(view: View, key: str, sizes: Picture) -> None:
         if given is None:
             return
         try:
-            new_text(open_picture(given.name, given, sizes, waiting))
+            new_text(open_picture(given.name, given, view.loaded.tokenizer, waiting))
         except InputProblem as problem:
             st.session_state[f"{key}.refused"] = problem
 

@@ -14,7 +14,7 @@ from models.feedforward import ACTIVATIONS
 from models.foreign.plan import Keys
 from models.foreign.weights import Safetensors
 
-_KINDS = re.compile("For(Sequence|Token)Classification")
+_KINDS = re.compile(r"For(Sequence|Token|Image)Classification\b")
 NETS = {**ACTIVATIONS, "tanh": torch.tanh}
 
 
@@ -37,8 +37,9 @@ OF_TEXTS = {
     "electra": _ROBERTA._replace(activation="gelu"),
     "distilbert": Parts(dense="pre_classifier", activation="relu"),
     "modernbert": Parts(dense="head.dense", activation="gelu", norm="head.norm"),
+    **dict.fromkeys(("vit", "deit", "dinov2", "dinov2_with_registers"), Parts()),
 }
-"""Heads that label a whole text; those that label tokens have only the output, except ModernBERT's.
+"""Heads that label a whole text or picture; those that label tokens have only the output, except ModernBERT's.
 """
 
 
@@ -46,14 +47,16 @@ OF_TEXTS = {
 class Head:
     """A head as the config describes it.
 
-    `pool`: it reads the first token, the mean of all, or each. Of labels that exclude each other,
+    `pool`: it reads the first token, the mean of all, or each; or the first and the mean of those
+    from index `patches` on, side by side. Of labels that exclude each other,
     "one" is right; of others "several" may be; a regression gives a "value".
     """
 
     parts: Parts
     labels: tuple[str, ...]
-    pool: Literal["first", "mean", "each"] = "first"
+    pool: Literal["first", "mean", "each", "both"] = "first"
     gives: Literal["one", "several", "value"] = "one"
+    patches: int = 0
 
 
 def head_of(keys: Keys) -> Head | None:
@@ -68,14 +71,17 @@ def head_of(keys: Keys) -> Head | None:
     if found[1] == "Token":
         parts = OF_TEXTS[kind] if kind == "modernbert" else Parts()
         return Head(parts, labels, "each")
-    pool: Literal["first", "mean"] = "first"
+    pool: Literal["first", "mean", "both"] = "both" if str(kind).startswith("dinov2") else "first"
+    patches = 1 + (keys.size("num_register_tokens", 4) if kind == "dinov2_with_registers" else 0)
     if kind == "modernbert":
         keys.only("classifier_pooling", "cls", "mean")
         pool = "mean" if keys.values.get("classifier_pooling") == "mean" else "first"
     problem = keys.values.get("problem_type")
     several = problem == "multi_label_classification" or count == 1
     gives: Literal["one", "several"] = "several" if several else "one"
-    return Head(OF_TEXTS[kind], labels, pool, "value" if problem == "regression" else gives)
+    return Head(
+        OF_TEXTS[kind], labels, pool, "value" if problem == "regression" else gives, patches
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +99,10 @@ class Classifier:
         parts, rows = self.head.parts, torch.arange(len(x))
         if self.head.pool == "first":
             x = x[rows, valid.long().argmax(1)]
+        elif self.head.pool == "both":
+            seen = valid[:, self.head.patches :, None]
+            mean = (x[:, self.head.patches :] * seen).sum(1) / seen.sum(1)
+            x = torch.cat((x[rows, valid.long().argmax(1)], mean), -1)
         elif self.head.pool == "mean":
             x = (x * valid[..., None]).sum(1) / valid.sum(1, keepdim=True)
         if parts.dense:
@@ -121,7 +131,7 @@ def tensors_of(
     """
     parts, found = head.parts, dict[str, str]()
     asked: dict[str, tuple[int, ...]] = {
-        parts.out: (len(head.labels), d_model),
+        parts.out: (len(head.labels), d_model * (2 if head.pool == "both" else 1)),
         parts.dense: (d_model,) * 2,
     }
     asked[parts.norm] = (d_model,)

@@ -24,6 +24,7 @@ from models.foreign.plan import Keys, Plan
 from models.foreign.t5 import mt5, t5
 from models.foreign.translators import bart, m2m, marian, mbart, pegasus
 from models.foreign.variants import cohere, granite, olmo, olmo2, phi, phi3, stablelm, starcoder2
+from models.foreign.vision import clip, deit, dinov2, dinov2_with_registers, siglip, vit
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,16 @@ FAMILIES: dict[str, Family] = {
     "albert": Family("ALBERT", albert, ("albert.",)),
     "distilbert": Family("DistilBERT", distilbert, ("distilbert.",)),
     "modernbert": Family("ModernBERT", modernbert),
+    "vit": Family("ViT", vit, ("vit.",)),
+    "deit": Family("DeiT", deit, ("deit.",)),
+    "dinov2": Family("DINOv2", dinov2, ("dinov2.",)),
+    "dinov2_with_registers": Family(
+        "DINOv2 with registers", dinov2_with_registers, ("dinov2_with_registers.",)
+    ),
+    "clip": Family("CLIP (pictures)", clip, ("vision_model.",)),
+    "clip_vision_model": Family("CLIP (pictures)", clip, ("vision_model.",)),
+    "siglip": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
+    "siglip_vision_model": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
 }
 DISENTANGLED = ("deberta", "deberta-v2")
 """Families whose scores compare words with relative positions, in sums that this library lacks."""

@@ -40,6 +40,7 @@ from models.foreign.prompts import prompt_of
 from models.foreign.rotation import TABLES, same_angles
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
+from models.foreign.vision import VisionTokenizer, prepared
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
 from models.marks import Marks
 from models.refusals import Refusal
@@ -219,14 +220,15 @@ def look(folder: Path) -> Look:
         config, stored = _own_config(folder), Safetensors(folder)
         return Look.at(config.family, config, stored, stored.shapes)
     plan, named, stored = _planned(folder, values, compare=False)
-    _require_tokenizer(folder)
+    if not plan.pictures:
+        _require_tokenizer(folder)
     shaped(plan.config, plan.rows, stored, partial(_real_name, named))
     _of_labels(plan, named, stored)
     used = [named[each] for each in {each for row in plan.rows for each in row.theirs}]
     for name in used:
         stored.require_floats(name)
     seen = Look.at(str(values["model_type"]), plan.config, stored, used)
-    if (folder / TOKENIZER).is_file():
+    if (folder / TOKENIZER).is_file() and not plan.pictures:
         largest, ordinary = largest_in(folder / TOKENIZER)
         if ordinary >= (size := plan.config.vocab_size):
             why = Refusal("other_tokenizer", largest=largest, size=size)
@@ -264,7 +266,7 @@ def _planned(
             return shapes[0] == shapes[1]
         return torch.equal(*(stored.read(each) for each in names))
 
-    keys = Keys(values, named, alike)
+    keys = Keys({**values, **prepared(folder)}, named, alike)
     plan = _plan(family, keys, named, CONFIG, stored.name)
     for name in filter(re.compile("|".join(TABLES)).fullmatch, named if compare else ()):
         if not same_angles(stored.read(named[name]), plan.config):
@@ -274,9 +276,12 @@ def _planned(
 
 def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoint:
     plan, named, stored = _planned(folder, values)
-    tokenizer = _tokenizer(folder, values, plan)
+    pictured = plan.pictures is not None
+    tokenizer = VisionTokenizer.of(plan) if pictured else _tokenizer(folder, values, plan)
     model = fill(plan.config, plan.rows, stored, partial(_real_name, named), placing)
     give_marks(model, tokenizer)
+    if isinstance(tokenizer, VisionTokenizer):
+        model.framed = {"tgt": (tokenizer.framing, ())}
     codes = languages_of(tokenizer) if values.get("model_type") in OF_MANY else {}
     if len(codes) > 1 and plan.starts_with is not None:
         pair = usual_pair(codes, tokenizer.around(), values)

@@ -12,6 +12,7 @@ from typing import Any
 
 from models.config import LARGEST, MOST, ModelConfig
 from models.foreign.folds import Fold, as_is
+from models.pictures.processing import Processing
 from models.refusals import Refusal
 
 _WITH_HEAD = re.compile("CausalLM|LMHead|MaskedLM|ConditionalGeneration|MTModel")
@@ -22,6 +23,7 @@ ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "quick_gelu": "gelu_quick",
     "silu": "silu",
     "swish": "silu",
 }
@@ -44,7 +46,8 @@ class Plan:
     `ignored` are regular expressions, matching whole names, for stored tensors that do not affect
     the results. Only three kinds may be ignored: tables that `transformers` recomputes from the
     config, heads of other tasks, and copies that `Keys.differs` has compared.
-    `starts_with` is the start token of a translator's decoder.
+    `starts_with` is the start token of a translator's decoder; `pictures` is how a picture is
+    prepared, and the names of the learned tokens before its patches.
     """
 
     config: ModelConfig
@@ -52,6 +55,7 @@ class Plan:
     ignored: tuple[str, ...] = ()
     starts_with: int | None = None
     labels: Any = None  # how labels are read off: `models.foreign.classes.Head`
+    pictures: tuple[Processing, tuple[str, ...]] | None = None
 
 
 class Keys:

@@ -7,17 +7,23 @@ with the name of a typeface ("hello @serif"), or the picture itself ("picture:â€
 
 import base64
 import binascii
+import math
 import zlib
+from collections import OrderedDict
+from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 
 from models.pictures.faces import drawn_word, split_face
 from models.pictures.patches import Patch, Picture
+from models.pictures.processing import Processing
 from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 
 ADDRESS = "picture:"
+KEPT = "picture:kept-"
+"""What comes before the name of a picture that is too large for a link (`keep`)."""
 LEVELS = 16
 """Grey levels of a picture written as text, to keep links short."""
 
@@ -26,8 +32,13 @@ def patches_of(grey: np.ndarray, picture: Picture) -> np.ndarray:
     """The patches of pictures, [..., height, width] -> [..., patch, pixel].
 
     Column by column, each from top to bottom, so that the patches are in the order of reading.
+    Those of colours, [..., height, width, channel], go row by row, each patch channel by channel.
     """
-    height, width, high, wide = picture
+    height, width, high, wide = picture[:4]
+    if len(picture) == 5:
+        cut = grey.reshape(*grey.shape[:-3], height // high, high, width // wide, wide, -1)
+        cut = np.moveaxis(cut, (-3, -1), (-4, -3))  # [..., row, column, channel, high, wide]
+        return cut.reshape(*grey.shape[:-3], -1, math.prod(picture[2:]))
     cut = grey.reshape(*grey.shape[:-2], height // high, high, width // wide, wide)
     cut = np.moveaxis(cut, -2, -4)  # [..., column, row, high, wide]
     return cut.reshape(*grey.shape[:-2], -1, high * wide)
@@ -35,14 +46,21 @@ def patches_of(grey: np.ndarray, picture: Picture) -> np.ndarray:
 
 def grid_of(picture: Picture) -> tuple[int, int]:
     """The numbers of rows and columns of patches."""
-    height, width, high, wide = picture
+    height, width, high, wide = picture[:4]
     return height // high, width // wide
+
+
+def order_of(picture: Picture) -> list[int]:
+    """The cell of each patch, row * columns + column, in the model's order."""
+    rows, columns = grid_of(picture)
+    cells = np.arange(rows * columns).reshape(rows, columns)
+    return (cells if len(picture) == 5 else cells.T).ravel().tolist()
 
 
 def places(picture: Picture) -> list[str]:
     """The label of each patch: its row and column, counted from 1."""
-    rows, columns = grid_of(picture)
-    return [f"{row + 1},{column + 1}" for column in range(columns) for row in range(rows)]
+    columns = grid_of(picture)[1]
+    return [f"{cell // columns + 1},{cell % columns + 1}" for cell in order_of(picture)]
 
 
 def written(grey: np.ndarray) -> str:
@@ -69,13 +87,51 @@ def read_written(text: str, picture: Picture) -> np.ndarray:
 
 
 def picture_of(text: str, picture: Picture) -> np.ndarray:
-    """The picture that a text stands for, uint8 [height, width], 255 where the ink is.
+    """The picture that a text stands for, uint8 [height, width], 255 where the ink is; of colours
+    [height, width, 3].
 
     Raises Refusal `no_picture`, `no_face` or `long_word`.
     """
+    if text.startswith(KEPT):
+        return kept_picture(text, picture)
     if text.startswith(ADDRESS):
         return read_written(text, picture)
-    return drawn_word(text, picture[0], picture[1])[0]
+    grey = drawn_word(text, picture[0], picture[1])[0]
+    return np.repeat(255 - grey[..., None], picture[4], -1) if len(picture) == 5 else grey
+
+
+_kept: OrderedDict[str, np.ndarray] = OrderedDict()
+MOST_KEPT = 200
+"""Coloured pictures held at a time, each 150 KB at 224 x 224; the oldest is dropped."""
+
+
+def keep(levels: np.ndarray) -> str:
+    """The text that stands for a picture of colours, uint8 [height, width, 3], in this process."""
+    name = KEPT + blake2b(levels.tobytes(), digest_size=8).hexdigest()
+    _kept[name] = levels
+    _kept.move_to_end(name)
+    while len(_kept) > MOST_KEPT:
+        _kept.popitem(last=False)
+    return name
+
+
+def kept_picture(text: str, picture: Picture) -> np.ndarray:
+    """The inverse of `keep`. Raises Refusal `picture_gone`, also for one of another size."""
+    found = _kept.get(text)
+    if found is None or found.shape != (*picture[:2], *picture[4:]):
+        raise Refusal("picture_gone")
+    return found
+
+
+def shown_picture(text: str, picture: Picture) -> np.ndarray:
+    """`picture_of` as colours, uint8 [height, width, 3], black on white if it is grey."""
+    levels = picture_of(text, picture)
+    return levels if levels.ndim == 3 else np.repeat(255 - levels[..., None], 3, -1)
+
+
+def as_text(levels: np.ndarray, picture: Picture) -> str:
+    """The text of a picture as it is shown: the inverse of `shown_picture`."""
+    return keep(levels) if len(picture) == 5 else written(255 - levels[..., 0])
 
 
 def letter_patches(text: str, picture: Picture) -> np.ndarray:
@@ -91,11 +147,28 @@ def letter_patches(text: str, picture: Picture) -> np.ndarray:
 
 
 class PictureTokenizer(Tokenizer):
-    """Cuts a picture into patches; the output is text, in the vocabulary of `tokenizer`."""
+    """Cuts a picture into patches; the output is text, in the vocabulary of `tokenizer`.
+
+    `names` are those of the learned tokens before the patches, `processing` what is done to a
+    picture first (None: its writing is cut out).
+    """
+
+    names: tuple[str, ...] = ()
+    processing: Processing | None = None
 
     def __init__(self, tokenizer: Tokenizer, picture: Picture) -> None:
         super().__init__(tokenizer._tokenizer, tokenizer.marks)
         self.picture = picture
+
+    def is_special(self, token: int) -> bool:
+        pixels = getattr(token, "pixels", None)
+        return super().is_special(token) if pixels is None else pixels[0] < 0
+
+    @property
+    def framing(self) -> tuple[Patch, ...]:
+        """The learned tokens before the patches."""
+        n_pixels = math.prod(self.picture[2:])
+        return tuple(Patch([-1 - mark] * n_pixels) for mark in range(len(self.names)))
 
     def encode(self, text: str) -> list[int]:
         """The patches of the picture that `text` stands for. Raises Refusal as `picture_of`."""
@@ -107,7 +180,11 @@ class PictureTokenizer(Tokenizer):
 
     def unknown(self, text: str) -> list[str]:
         """The characters of a word that the model cannot write; none of a picture."""
-        return [] if text.startswith(ADDRESS) else super().unknown(split_face(text)[0])
+        return (
+            []
+            if text.startswith(ADDRESS) or self.processing
+            else super().unknown(split_face(text)[0])
+        )
 
 
 def read_pictures(path: Path, picture: Picture) -> list[tuple[np.ndarray, str]]:

@@ -213,7 +213,7 @@ def test_examples_are_sentences_and_come_for_any_model() -> None:
 
 def test_a_model_that_fills_in_gets_examples_with_gaps() -> None:
     for model in ("masked-en", "my-bert", "en-bert"):
-        sentences = [each for group in examples(model, masked=True).values() for each in group]
+        sentences = [each for group in examples(model, like="masked-en").values() for each in group]
         assert all("[MASK]" in sentence for sentence in sentences)
     assert examples("en-bert") == examples("en-zh")
 

@@ -116,6 +116,7 @@ EVERYTHING_CHANGED = {
     "dropout": 0.25,
     "attention_dropout": 0.125,
     "picture": [4, 6, 2, 3],
+    "n_marks": 2,
     "bias": False,
     "tie_embeddings": False,
     "scale_embeddings": False,

@@ -13,6 +13,7 @@ D_MODEL, D_FF = 6, 10
 BY_HAND = {
     "relu": lambda x: x.clamp(min=0),
     "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+    "gelu_quick": lambda x: x / (1 + torch.exp(-1.702 * x)),
     "gelu_tanh": lambda x: (
         0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     ),

@@ -13,6 +13,7 @@ from explorer import library
 from explorer.exhibits.links import State
 from explorer.runs.edits import KeyHidden, parse_edits
 from explorer.ui import session, source
+from models.pictures import picture_of
 from models.pictures.faces import drawn_word
 
 SHELF = library.CHECKPOINTS
@@ -46,19 +47,19 @@ def test_a_drawing_and_a_click_change_what_is_read(monkeypatch: pytest.MonkeyPat
     changed: dict[str, Any] = {}
     monkeypatch.setattr(session, "change", lambda **fields: changed.update(fields))
     ink = drawn_word("Lane", 24, 96)[0]
-    message = base64.b64encode(ink.tobytes()).decode()
+    message = base64.b64encode(np.repeat(255 - ink[..., None], 3, -1)).decode()
     monkeypatch.setattr(st, "session_state", {"k": {"drawn": message, "hidden": 31.0}})
     source._draw("k", SIZES)
-    again = source.picture_of(changed["text"], SIZES).astype(int)
+    again = picture_of(changed["text"], SIZES).astype(int)
     assert np.abs(again - ink).max() <= 9
     before = parse_edits("causal-off")
     for given, found in ((before, (*before, KeyHidden("src", 31))), ((KeyHidden("src", 31),), ())):
         monkeypatch.setattr(session, "state", partial(State, edits=given))
-        source._hide("k", 32)
+        source._hide("k", 32, "src", 0)
         assert changed["edits"] == found
-    for bad in ("", "A" * 10_000, "é", message[:-4], 3, None):
+    for bad in ("", "A" * 100_000, "é", message[:-4], 3, None):
         monkeypatch.setattr(st, "session_state", {"k": {"drawn": bad, "hidden": bad}})
         changed.clear()
         source._draw("k", SIZES)
-        source._hide("k", 32)
+        source._hide("k", 32, "src", 0)
         assert set(changed) == ({"edits", "step"} if bad == 3 else set())

@@ -106,11 +106,14 @@ class Probe:
         tokens = changed.tokens(stream)
         for row, places in enumerate(cells, start=1):
             for place in places:
-                tokens[row, place] = self._another(int(tokens[row, place]))
+                tokens[row, place] = self._another(tokens[row, place])
         return changed
 
-    def _another(self, token: int) -> int:
-        """A different token, if possible not padding, start or end."""
+    def _another(self, given: Tensor) -> Tensor | int:
+        """A different token, if possible not padding, start or end; of a patch the negative."""
+        if given.ndim:
+            return 255 - given.clamp(min=0)
+        token = int(given)
         n, marks = self.config.vocab_size, self.model.marks
         others = ((token + step) % n for step in range(1, n))
         structural = {marks.pad, marks.start, marks.end}

@@ -91,10 +91,9 @@ def self_check(
     The model is not changed, and others may use it at the same time. `step` is called before each
     property.
     """
-    ids = _tokens(loaded)
     model = loaded.model
-    src = model.with_marks("src", ids) if "src" in model.reads else ()
-    tgt = model.with_marks("tgt", ids)
+    src = model.with_marks("src", _tokens(loaded)) if "src" in model.reads else ()
+    tgt = model.with_marks("tgt", _tokens(loaded, output=bool(src)))
 
     def edited(rows: Rows) -> Edits:
         return edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
@@ -110,12 +109,13 @@ def self_check(
     return SelfCheck(len(findings), tuple(each.name for each in findings if not each.passed))
 
 
-def _tokens(loaded: LoadedModel) -> list[int]:
+def _tokens(loaded: LoadedModel, output: bool = False) -> list[int]:
     """The first tokens of the model's own example; if it has none, the first ordinary tokens."""
-    sentence = next(iter(examples(loaded.name).values()))[0]
+    like = loaded.like if loaded.config.picture else ""
+    sentence = next(iter(examples(loaded.name, like=like).values()))[0]
     found = [
         token
-        for token in loaded.tokenizer.encoded(sentence)
+        for token in loaded.tokenizer.encoded(sentence, output)
         if not loaded.tokenizer.is_special(token)
     ]
     every = (token for token in range(loaded.config.vocab_size) if token not in loaded.marks)

@@ -369,7 +369,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("norm", "both", _written(ddof=1, eps=1e-6, outside=True), fits=_is_layernorm),
     Option("norm", "tiny", _written(eps=1e-12), fits=_is_layernorm),
     Option("norm", "rms", _norms(_rms), fits=_is_layernorm),
-    *(_activation(name) for name in ("relu", "gelu", "gelu_tanh", "silu")),
+    *(_activation(name) for name in ACTIVATIONS),
     Option("embedding", "scaled", _embedded(True), lambda config: config.scale_embeddings),
     Option("embedding", "plain", _embedded(False), lambda config: not config.scale_embeddings),
     *(

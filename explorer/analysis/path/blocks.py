@@ -92,7 +92,7 @@ class Company:
 
 def company(loaded: LoadedModel, trace: Trace) -> Company | Missing:
     """This sentence alone and in a batch with two examples, under each norm."""
-    first = next(iter(text.examples(loaded.name, masked=loaded.fills_in).values()))
+    first = next(iter(text.examples(loaded.name, like=loaded.like).values()))
     others = tuple(sentence for sentence in first if sentence != trace.text)[:2]
     try:
         shares, _ = moved_by_others(loaded, [trace.text, *others])

@@ -75,6 +75,7 @@ def _formula(kind: FeedForwardKind, biased: Container[str]) -> str:
         "relu": r"\mathrm{ReLU}",
         "gelu": r"\mathrm{GELU}",
         "gelu_tanh": r"\mathrm{GELU}_{\tanh}",
+        "gelu_quick": r"\mathrm{GELU}_{\sigma}",
         "silu": r"\mathrm{SiLU}",
         "swiglu": r"\mathrm{SiLU}",
         "geglu": r"\mathrm{GELU}",

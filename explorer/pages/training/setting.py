@@ -35,6 +35,7 @@ NAMES = {
     "relu": "ReLU",
     "gelu": "GELU",
     "gelu_tanh": "GELU (tanh)",
+    "gelu_quick": "GELU (σ)",
     "silu": "SiLU",
     "swiglu": "SwiGLU",
     "geglu": "GEGLU",

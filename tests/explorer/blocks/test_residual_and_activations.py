@@ -138,7 +138,7 @@ def test_activations_by_hand() -> None:
     assert slopes["gelu"][0] == pytest.approx(0.0, abs=1e-6)
     assert (slopes["gelu"][1], slopes["silu"][1]) == pytest.approx((0.5, 0.5))
     differences = curves(np.linspace(-5, 5, 4001), "difference")
-    assert set(differences) == {"relu", "gelu_tanh", "silu"}
+    assert set(differences) == {"relu", "gelu_tanh", "gelu_quick", "silu"}
     assert np.abs(differences["gelu_tanh"]).max() == pytest.approx(4.73e-4, rel=0.01)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from foreign import Golden
 from PIL import Image
 
 from explorer.library import open_model
@@ -17,6 +18,7 @@ from explorer.sandbox.picturing import answered
 from explorer.text import LANGUAGES
 from explorer.ui.problem import message
 from explorer.uploads import open_picture
+from models.pictures import picture_of
 from models.pictures.faces import drawn_word
 
 SIZES = (24, 96, 12, 6)
@@ -91,14 +93,28 @@ def test_a_bad_picture_is_refused_in_words(name: str, tmp_path: Path) -> None:
 
 def test_a_scan_is_read_in_any_polarity_and_size() -> None:
     loaded = open_model("reader")
+    tokenizer = loaded.tokenizer
     ink = drawn_word("Brown @serif", 96, 384)[0]
     scan = np.pad(255 - ink, 60, constant_values=255)
     for grey, form in ((scan, "PNG"), (255 - scan, "JPEG")):
         image = Image.fromarray(grey).convert("RGB")
         assert (
-            trace(loaded, open_picture("a", io.BytesIO(saved(image, form)), SIZES)).output
+            trace(loaded, open_picture("a", io.BytesIO(saved(image, form)), tokenizer)).output
             == "Brown"
         )
+
+
+def test_a_photograph_is_prepared_as_its_model_wants_it(tmp_path: Path) -> None:
+    """In colours, resized and cut, and the same each time; too long a strip is refused."""
+    loaded = open_model(Golden.load("dinov2").write(tmp_path / "dinov2"))
+    levels = np.random.Generator(np.random.PCG64(3)).integers(0, 256, (18, 40, 3), dtype=np.uint8)
+    file = io.BytesIO(saved(Image.fromarray(levels)))
+    text = open_picture("a", file, loaded.tokenizer)
+    assert (picture_of(text, loaded.config.picture) == levels[1:17, 12:28]).all()
+    strip = saved(Image.new("RGB", (400_000, 8)))
+    with pytest.raises(InputProblem) as caught:
+        open_picture("a", io.BytesIO(strip), loaded.tokenizer)
+    assert caught.value.key == "picture_heavy"
 
 
 def test_a_file_is_refused_by_its_size_before_any_process_starts(
@@ -107,5 +123,5 @@ def test_a_file_is_refused_by_its_size_before_any_process_starts(
     monkeypatch.setattr("explorer.uploads.MOST_PICTURE", 10)
     monkeypatch.setattr("explorer.uploads.Apart", None)
     with pytest.raises(InputProblem) as caught:
-        open_picture("a.png", io.BytesIO(bytes(11)), SIZES)
+        open_picture("a.png", io.BytesIO(bytes(11)), open_model("reader").tokenizer)
     assert caught.value.key == "picture_bytes"
