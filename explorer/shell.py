@@ -16,6 +16,7 @@ from explorer.components.frame import Menu
 from explorer.engine import cache
 from explorer.engine.turns import computing
 from explorer.exhibits.links import Links, State
+from explorer.exhibits.needs import WORDS
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
@@ -232,4 +233,7 @@ def show(page: Page) -> None:
     hints(view)
     if not page.follows_edits and view.edits:
         st.caption(t("shell.unedited", lang=lang))
+    if page.needs is WORDS and not WORDS.met(view.loaded):  # others show what there is
+        st.info(t("needs.words", lang=lang), icon=":material/info:")
+        return
     page.render(view)

@@ -26,3 +26,5 @@ OUTPUT = Need("output", lambda loaded: loaded.model.predicts is not None)
 """An LM head."""
 TRANSLATES = Need("translation", lambda loaded: CROSS.met(loaded) and OUTPUT.met(loaded))
 """A text in, another text out."""
+WORDS = Need("words", lambda loaded: loaded.config.picture is None or len(loaded.model.reads) > 1)
+"""A vocabulary: the sequence of the logits consists of tokens of a text, not of patches."""

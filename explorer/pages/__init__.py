@@ -13,7 +13,7 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.masks.choices import MasksChoices
-from explorer.exhibits.needs import CROSS, OUTPUT, Need
+from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.view import View
 from explorer.pages.atlas.choices import AtlasChoices
@@ -72,8 +72,8 @@ LESSONS: tuple[Page, ...] = (
     Page("training", TrainingChoices, follows_edits=False),
     Page("causes", CausesChoices),
     Page("patching", PatchingChoices, needs=OUTPUT),
-    Page("circuits", CircuitsChoices, follows_edits=False),
-    Page("atlas", AtlasChoices, follows_edits=False),
+    Page("circuits", CircuitsChoices, follows_edits=False, needs=WORDS),
+    Page("atlas", AtlasChoices, follows_edits=False, needs=WORDS),
     Page("path", PathChoices, follows_edits=False),
     Page("workshop", WorkshopChoices, follows_edits=False),
     Page("claims", ClaimsChoices, follows_edits=False),

@@ -51,7 +51,7 @@ def read_again(loaded: LoadedModel, traced: Trace, part: Part) -> dict[str, np.n
 
 def rows_of(traced: Trace) -> Rows:
     """The Trace's rows as a batch of one."""
-    tgt, tgt_valid = torch.tensor([traced.tgt_tokens]), torch.tensor(traced.tgt_valid)[None]
+    tgt, tgt_valid = as_tensor([traced.tgt_tokens]), torch.tensor(traced.tgt_valid)[None]
     if not traced.src_tokens:
         return Rows(tgt, tgt_valid)
     src, src_valid = as_tensor([traced.src_tokens]), torch.tensor(traced.src_valid)[None]

@@ -39,7 +39,8 @@ OF_TEXTS = {
     "modernbert": Parts(dense="head.dense", activation="gelu", norm="head.norm"),
     **dict.fromkeys(("vit", "deit", "dinov2", "dinov2_with_registers"), Parts()),
 }
-"""Heads that label a whole text or picture; those that label tokens have only the output, except ModernBERT's.
+"""Heads that label a whole text or picture; those that label tokens have only the output, except
+ModernBERT's.
 """
 
 
@@ -47,8 +48,8 @@ OF_TEXTS = {
 class Head:
     """A head as the config describes it.
 
-    `pool`: it reads the first token, the mean of all, or each; or the first and the mean of those
-    from index `patches` on, side by side. Of labels that exclude each other,
+    `pool`: it reads the first token, the mean of all, or each; or the first and the mean of all
+    but `patches` ones, side by side. Of labels that exclude each other,
     "one" is right; of others "several" may be; a regression gives a "value".
     """
 
@@ -100,8 +101,8 @@ class Classifier:
         if self.head.pool == "first":
             x = x[rows, valid.long().argmax(1)]
         elif self.head.pool == "both":
-            seen = valid[:, self.head.patches :, None]
-            mean = (x[:, self.head.patches :] * seen).sum(1) / seen.sum(1)
+            seen = (valid & (valid.long().cumsum(1) > self.head.patches))[..., None]
+            mean = (x * seen).sum(1) / seen.sum(1)
             x = torch.cat((x[rows, valid.long().argmax(1)], mean), -1)
         elif self.head.pool == "mean":
             x = (x * valid[..., None]).sum(1) / valid.sum(1, keepdim=True)
