@@ -292,13 +292,12 @@ MODELS: dict[str, tuple[str, Small]] = {
     "clip_vision_model": ("CLIPVisionModel", VIT),
     "siglip_vision_model": ("SiglipVisionModel", VIT),
     "labels/vit": ("ViTForImageClassification", {**VIT, **LABELS}),
-    "labels/deit": ("DeiTForImageClassification", {**VIT, **LABELS}),
-    "labels/dinov2": ("Dinov2ForImageClassification", {**DINO, **LABELS}),
     "labels/dinov2_with_registers": (
         "Dinov2WithRegistersForImageClassification",
         {**DINO, **LABELS, "num_register_tokens": 3},
     ),
 }
+# What prepares the pictures of a model that reads pictures.
 PROCESSORS: dict[str, tuple[str, Small]] = {
     "vit": ("ViTImageProcessor", {"size": {"height": 12, "width": 20}}),
     "deit": ("DeiTImageProcessor", {**CUT, "size": {"height": 19, "width": 19}}),
@@ -308,9 +307,8 @@ PROCESSORS: dict[str, tuple[str, Small]] = {
     "siglip_vision_model": ("SiglipImageProcessor", {**SQUARE, "resample": 2}),
 }
 PROCESSORS["labels/vit"] = ("ViTImageProcessor", SQUARE)
-for labelled in ("deit", "dinov2", "dinov2_with_registers"):
-    PROCESSORS[f"labels/{labelled}"] = PROCESSORS[labelled]
-"""What prepares the pictures of a model that reads pictures."""
+PROCESSORS["labels/dinov2_with_registers"] = PROCESSORS["dinov2_with_registers"]
+
 
 EXTRA = {"mt5": {"lm_head.weight": (61, 24)}}
 """Tensors that some published files contain and newly saved models do not."""
