@@ -153,7 +153,7 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
         given = {"input_ids": tgt} if pixels is None else {"pixel_values": pixels}
         if model.config.is_encoder_decoder:
             given = {"input_ids": src, "decoder_input_ids": tgt}
-        if int(tgt[0, SECOND - 1]) == int(tgt[0, -1]) == 3:
+        if pixels is None and int(tgt[0, SECOND - 1]) == int(tgt[0, -1]) == 3:
             given["token_type_ids"] = (torch.arange(tgt.shape[1]) >= SECOND).long()[None]
         with torch.no_grad():
             more = {} if layers(model) else {"output_hidden_states": True}  # ALBERT has one block
