@@ -99,6 +99,7 @@ function oneEntryAPage() {
   const { history, location } = window;
   if (history.headlight) return;
   history.headlight = true;
+  window.addEventListener("beforeprint", toPaper);
   const push = history.pushState.bind(history);
   history.pushState = (state, title, url) => {
     const next = new URL(url ?? location.href, location.href);
@@ -108,6 +109,16 @@ function oneEntryAPage() {
   };
 }
 
+/** Tells page.css how wide the content is: on paper it is as wide as on the screen, but smaller. */
+function toPaper() {
+  const main = document.querySelector("[data-testid=stMainBlockContainer]");
+  const wide = [main.firstElementChild, ...main.querySelectorAll("[class*=st-key-wide-]")];
+  const width = Math.max(...wide.map((each) => each.scrollWidth));
+  main.style.setProperty("--hl-width", width);
+  main.toggleAttribute("data-hl-columns", window.innerWidth > 640); // as Streamlit's style sheet has it
+  main.toggleAttribute("data-hl-dark", isDark());
+}
+
 /**
  * Light or dark, as the link asks: Streamlit reads the visitor's choice from this key when the page
  * is loaded, so a page in the other one is loaded again, once.
@@ -115,12 +126,14 @@ function oneEntryAPage() {
 function wear(theme) {
   const key = `stActiveTheme-${window.location.pathname}-v2`;
   const wanted = JSON.stringify(theme === "dark" ? "Dark" : "Light");
-  const root = document.documentElement;
-  const ground = getComputedStyle(document.querySelector("[data-testid=stApp]") ?? root).backgroundColor;
-  const [r, g, b] = ground.match(/[\d.]+/g).map(Number);
-  const isDark = 0.3 * r + 0.59 * g + 0.11 * b < 128;
-  if (isDark === (theme === "dark")) return;
+  if (isDark() === (theme === "dark")) return;
   if (window.localStorage.getItem(key) === wanted) return; // already requested without effect
   window.localStorage.setItem(key, wanted);
   window.location.reload();
+}
+
+function isDark() {
+  const app = document.querySelector("[data-testid=stApp]") ?? document.documentElement;
+  const [r, g, b] = getComputedStyle(app).backgroundColor.match(/[\d.]+/g).map(Number);
+  return 0.3 * r + 0.59 * g + 0.11 * b < 128;
 }

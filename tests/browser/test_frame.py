@@ -1,6 +1,7 @@
 """The frame round the pages in real Chromium: headings, tabs, the back button."""
 
-from urllib.parse import urlsplit
+import re
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from playwright.sync_api import expect
@@ -92,3 +93,51 @@ def test_the_play_button_stays_visible_under_the_pointer(visitor: Visitor) -> No
         " getComputedStyle(node).backgroundColor]"
     )
     assert sign != ground
+
+
+ON_PAPER = """() => {
+    const main = document.querySelector('[data-testid=stMainBlockContainer]');
+    const pictures = [...main.querySelectorAll(
+        '.stPlotlyChart, [data-testid=stBidiComponentIsolated], [class*=st-key-reading], h1')]
+        .map(each => each.getBoundingClientRect()).filter(box => box.width && box.height);
+    const seen = [...document.querySelectorAll('[data-testid=stSidebar], [data-testid=stHeader],'
+        + ' .stButton, .stSelectbox, [class*=st-key-share]')]
+        .filter(each => each.checkVisibility());
+    return { count: pictures.length, left: Math.min(...pictures.map(box => box.left)),
+        right: Math.max(...pictures.map(box => box.right)), seen: seen.length };
+}"""
+SHEET = 703
+"""CSS pixels between the margins of 12 mm of A4."""
+
+
+@pytest.mark.parametrize(
+    ("place", "width", "sheets"),
+    [
+        ("positions?part=table", 1440, 2),
+        pytest.param("heads?", 390, 4, marks=pytest.mark.sweep),
+        pytest.param("masks?theme=dark", 1024, 3, marks=pytest.mark.sweep),
+        pytest.param("decoding?", 1920, 2, marks=pytest.mark.sweep),
+        pytest.param("path?part=printed", 1440, 5, marks=pytest.mark.sweep),
+    ],
+)
+def test_a_page_is_printed_whole_and_without_its_controls(
+    visitor: Visitor, place: str, width: int, sheets: int
+) -> None:
+    page = visitor.page
+    page.set_viewport_size({"width": width, "height": 900})
+    name, _, query = place.partition("?")
+    visitor.open(name, lang="en", text="I love you.", **dict(parse_qsl(query)))
+    page.locator("[data-testid=stMain] :is(.js-plotly-plot .main-svg, .hl canvas)").first.wait_for()
+    visitor.settle()
+    printed = page.pdf(
+        format="A4", margin=dict.fromkeys(("left", "right", "top", "bottom"), "12mm")
+    )
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= sheets
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": SHEET, "height": 1000})
+    found = page.evaluate(ON_PAPER)
+    page.emulate_media(media="screen")
+    assert found["count"] > 1
+    assert found["seen"] == 0
+    assert found["left"] >= -1
+    assert found["right"] <= SHEET + 1
