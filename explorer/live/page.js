@@ -73,13 +73,17 @@ export default function livePage(views, live) {
   /** The picture that the model reads: a click hides a patch, or a pen draws. */
   function drawPicture() {
     const [height, width, high, wide] = sizes;
-    const head = { rows: height / high, columns: width / wide, high, wide, tokens: placesOf(sizes), hidden: [...state.hidden], words: words().picture };
+    const [rows, columns] = [height / high, width / wide];
+    const order = Array.from({ length: rows * columns }, (_, at) => (at % rows) * columns + Math.floor(at / rows)); // column by column
+    const head = { rows, columns, high, wide, tokens: placesOf(sizes), order, hidden: [...state.hidden], words: words().picture };
+    const levels = { bytes: Uint8Array.from({ length: 3 * height * width }, (_, at) => 255 - state.picture[Math.floor(at / 3)]), shape: [height, width, 3] };
     const changed = (what, value) => {
+      const drawn = what === "drawn" ? atob(value) : "";
       if (what === "hidden") { if (!state.hidden.delete(value)) state.hidden.add(value); }
-      else state.picture = Uint8Array.from(atob(value), (each) => each.charCodeAt(0));
+      else state.picture = Uint8Array.from({ length: height * width }, (_, at) => 255 - drawn.charCodeAt(3 * at));
       run();
     };
-    views.picture({ parentElement: nodes.picture, data: pack(head, { grey: { bytes: state.picture, shape: [height, width] } }), setTriggerValue: changed });
+    views.picture({ parentElement: nodes.picture, data: pack(head, { levels }), setTriggerValue: changed });
   }
 
   /** Takes a sentence, or a word to be drawn. */

@@ -65,20 +65,27 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
         "special": [token for token, each in added.items() if each.special],
         "added": list(added),
         "parts": {**kinds, "model": model},
-        "around": around(library),
+        "around": [around(library, texts) for texts in (1, 2)],
         "normalizes": library.normalizer is not None,
     }
 
 
-def around(library: tokenizers.Tokenizer) -> dict[str, Any]:
-    """The post-processor's output for ANY, a token outside any vocabulary; its error if it fails.
+def around(library: tokenizers.Tokenizer, texts: int = 1) -> dict[str, Any]:
+    """The post-processor's output for ANY, a token outside any vocabulary, once or as a pair of
+    `texts`; its error if it fails.
 
-    Both None if there is no post-processor.
+    Empty if there is no post-processor.
     """
     if library.post_processor is None:
         return {}
     text = tokenizers.Tokenizer(tokenizers.models.WordLevel({"text": ANY}, unk_token="text"))
-    return _said(lambda: {"ids": library.post_processor.process(text.encode("text")).ids})
+    given = [text.encode("text") for _ in range(texts)]
+
+    def processed() -> dict[str, Any]:
+        made = library.post_processor.process(*given)
+        return {"ids": made.ids, "type_ids": made.type_ids}
+
+    return _said(processed)
 
 
 def answered(library: tokenizers.Tokenizer, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,11 +33,12 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Encoding:
-    """A tokenized text: token ids, token names, and their offsets in the text."""
+    """A tokenized text: token ids, names, their offsets in the text, and the number of the text."""
 
     ids: list[int]
     tokens: list[str]
     offsets: list[tuple[int, int]]
+    type_ids: Sequence[int] = ()
 
 
 class _Processes:
@@ -138,15 +139,16 @@ class _Normalizer:
 
 @dataclass(frozen=True)
 class _PostProcessor:
-    """What the tokenizer adds around a text, determined once."""
+    """What the tokenizer adds around a text and around a pair, determined once."""
 
-    said: Mapping[str, Any]
+    said: Sequence[Mapping[str, Any]]
 
-    def process(self, text: tokenizers.Encoding) -> Encoding:
-        if "error" in self.said:
-            raise ValueError(self.said["error"])
-        ids = [text.ids[0] if each == ANY else each for each in self.said["ids"]]
-        return Encoding(ids, [], [])
+    def process(self, text: tokenizers.Encoding, second: object = None) -> Encoding:
+        said = self.said[second is not None]
+        if "error" in said:
+            raise ValueError(said["error"])
+        ids = [text.ids[0] if each == ANY else each for each in said["ids"]]
+        return Encoding(ids, [], [], said["type_ids"])
 
 
 class LibraryApart:
@@ -164,7 +166,7 @@ class LibraryApart:
         }
         self._parts = json.dumps(said["parts"])
         self.normalizer = _Normalizer(self._served) if said["normalizes"] else None
-        self.post_processor = _PostProcessor(said["around"]) if said["around"] else None
+        self.post_processor = _PostProcessor(said["around"]) if said["around"][0] else None
         self.encode_special_tokens = False
         try:
             self.encode("a")  # refuse a tokenizer that is too slow now

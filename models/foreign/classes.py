@@ -144,6 +144,12 @@ def tensors_of(
             raise CheckpointError("lacks", file=stored.name, tensor=name)
         shape = asked[part] if leaf == "weight" else asked[part][:1]
         if (had := stored.shapes.get(name, shape)) != shape:
-            said = {"tensors": name, "shapes": str(had), "name": "id2label", "asked": str(shape)}
-            raise CheckpointError("shape_of", file=stored.name, **said)
+            raise CheckpointError(
+                "shape_of",
+                file=stored.name,
+                tensors=name,
+                shapes=str(had),
+                name="id2label",
+                asked=str(shape),
+            )
     return found

@@ -116,4 +116,4 @@ def test_three_tasks_take_three_clicks_from_start(visitor: Visitor) -> None:
     click(word("menu.decoding"))
     offered = page.locator(".st-key-lessons-beam button")
     offered.click()
-    visitor.shows("Beam search parts at token")
+    visitor.shows("Beam search diverges at token")

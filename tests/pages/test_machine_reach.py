@@ -30,7 +30,7 @@ def test_the_gradient_is_drawn_by_distance(open_page: Open, lang: str, model: st
 @pytest.mark.parametrize(
     ("factor", "attention", "said"),
     [
-        (0.3, 1.0, "vanishes along the path: 11 tokens back"),
+        (0.3, 1.0, "vanishes along the path. At the first token, 11 tokens back"),
         (0.8, 1.0, "less than in attention (1.00) in every seed"),
         (1.1, 1.0, "do not distinguish the two"),
         (0.3, 0.3, "do not distinguish the two"),
