@@ -10,6 +10,7 @@ successor  given the value of Monday, the head's output ranks Tuesday highest am
            is one token
 """
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -17,17 +18,18 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.analysis.circuits.chance import Chance
+from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import (
     Twice,
     own_sites,
     random_twice,
     series_of,
 )
-from explorer.analysis.circuits.weights import head_weights, unembedding
+from explorer.analysis.circuits.weights import unembedding, weight_of
 from explorer.library import LoadedModel
 from explorer.runs.run import run
-from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits
+from models.fast.memory import FastRecord
+from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits, visiting
 from models.rows import Rows
 
 Behaviour = Literal["induction", "previous", "duplicate", "first", "successor"]
@@ -86,24 +88,53 @@ def strength(
     return "clear" if score >= max(CLEAR, TIMES * even) else "slight"
 
 
-def behaviour(loaded: LoadedModel, edits: Edits = NO_EDITS) -> Looked:
+def behaviour(loaded: LoadedModel) -> Looked:
     """Test every head on repeated random tokens and on series. Raises ValueError as `rows`."""
-    found = looked(loaded, random_twice(loaded), edits)
+    found = looked(loaded, random_twice(loaded))
     own = successors(loaded, found.sites)
     if own is not None:
         found.scores["successor"], found.even["successor"] = own
     return found
 
 
+def best_by_chance(loaded: LoadedModel, tell: Callable[[int, int], object] | None = None) -> Chance:
+    """The best head of each type in copies with shuffled weights, as `by_chance`."""
+    given = random_twice(loaded)
+
+    def measure(copy: LoadedModel) -> dict[Behaviour, Heads]:
+        own = successors(copy, own_sites(copy))
+        return attention_scores(copy, given) | ({} if own is None else {"successor": own[0]})
+
+    return by_chance(loaded, measure, tell)
+
+
+def attention_scores(loaded: LoadedModel, given: Twice) -> dict[Behaviour, Heads]:
+    """The attention scores alone, of a model on the CPU: without logits, a third of a pass."""
+    model, record = loaded.model, FastRecord(_hooks(loaded).__contains__)
+    with torch.inference_mode(), visiting(record):
+        model.last_stack.run(given.rows, model.memory_of(given.rows))
+    patterns = _patterns(loaded, record.activations)
+    return {name: _mean(patterns, *at) for name, at in places_of(given).items()}
+
+
+def _hooks(loaded: LoadedModel) -> set[str]:
+    return {site.hook("pattern") for site in own_sites(loaded)}
+
+
+def _patterns(
+    loaded: LoadedModel, kept: Mapping[str, torch.Tensor]
+) -> Float[np.ndarray, "layer row head query key"]:
+    return np.stack([kept[site.hook("pattern")].numpy() for site in own_sites(loaded)])
+
+
 def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> Looked:
     """The attention scores on these rows; without successors, which use other rows."""
-    sites = own_sites(loaded)
-    kept = run(loaded.model, given.rows, {*(s.hook("pattern") for s in sites), LOGITS}, edits)
-    patterns = np.stack([kept[site.hook("pattern")].numpy() for site in sites])
+    kept = run(loaded.model, given.rows, {*_hooks(loaded), LOGITS}, edits)
+    patterns = _patterns(loaded, kept)
     first, second, copied = _written(loaded, given, kept[LOGITS])
     places = places_of(given)
     return Looked(
-        sites=sites,
+        sites=own_sites(loaded),
         scores={name: _mean(patterns, *at) for name, at in places.items()},
         even={name: _even(patterns, at[0]) for name, at in places.items()},
         n=given.n,
@@ -167,16 +198,17 @@ def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[H
     series = series_of(loaded)
     if not series or not loaded.config.lm_head or loaded.config.head_net:
         return None
-    out = unembedding(loaded)
-    heads = [[head_weights(loaded, s, head).o for head in range(s.n_heads)] for s in sites]
+    outputs = [weight_of(loaded, f"{site.name}.w_o") for site in sites]
     hits = np.zeros((len(sites), sites[0].n_heads))
-    asked, guessed = 0, 0.0
+    asked, guessed, done = 0, 0.0, 0
+    everything = _values(loaded, sites, [token for members in series for token in members])
+    group = sites[0].n_heads // everything[0].shape[1]
     for members in series:
-        values = _values(loaded, sites, members)
-        group = sites[0].n_heads // values[0].shape[1]
-        read = out[list(members)]  # [member, d_model]
+        values = [each[done : done + len(members)] for each in everything]
+        done += len(members)
+        read = unembedding(loaded, members)  # [member, d_model]
         for layer, value in enumerate(values):
-            for head, o in enumerate(heads[layer]):
+            for head, o in enumerate(np.split(outputs[layer], sites[0].n_heads, 1)):
                 written = value[:, head // group] @ o.T @ read.T  # [attended, member]
                 hits[layer, head] += (written[:-1].argmax(1) == np.arange(1, len(members))).sum()
         asked += len(members) - 1
@@ -185,7 +217,7 @@ def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[H
 
 
 def _values(
-    loaded: LoadedModel, sites: tuple[AttentionSite, ...], members: tuple[int, ...]
+    loaded: LoadedModel, sites: tuple[AttentionSite, ...], members: Sequence[int]
 ) -> list[Float[np.ndarray, "member kv_head d_head"]]:
     """The values of each member as the only word of its row, by layer."""
     rows = [loaded.model.with_marks("tgt", [token]) for token in members]

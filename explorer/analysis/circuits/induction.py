@@ -20,7 +20,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.circuits.behaviour import Looked, looked, places_of, strength
+from explorer.analysis.circuits.behaviour import (
+    Looked,
+    attention_scores,
+    looked,
+    places_of,
+    strength,
+)
 from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, own_sites, random_twice
 from explorer.analysis.circuits.weights import head_weights, unembedding
@@ -141,7 +147,7 @@ def circuit(
     """
     given = rows = random_twice(loaded) if given is None else given
     if chance is None:
-        chance = by_chance(loaded, lambda copy: looked(copy, rows).scores, tell)
+        chance = by_chance(loaded, lambda copy: attention_scores(copy, rows), tell)
     intact = looked(loaded, given)
     second, previous = found.best("induction"), intact.scores["previous"]
     n_heads = previous.shape[1]

@@ -6,6 +6,7 @@ W_O W_V. Of a norm before the sublayer, the linear part is folded in: LayerNorm'
 weights. Its scale, which differs from token to token, changes no order and is left out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,12 +39,12 @@ def head_weights(loaded: LoadedModel, site: AttentionSite, head: int) -> HeadWei
     group, d = head // (config.n_heads // config.kv_heads), config.d_head
     own, shared = slice(head * d, (head + 1) * d), slice(group * d, (group + 1) * d)
     fold = _reading_norm(loaded, site)
-    q, k, v = (_weight(loaded, f"{site.name}.w_{name}") for name in "qkv")
+    q, k, v = (weight_of(loaded, f"{site.name}.w_{name}") for name in "qkv")
     return HeadWeights(
         q=fold(q[own]),
         k=fold(k[shared]),
         v=fold(v[shared]),
-        o=_weight(loaded, f"{site.name}.w_o")[:, own],
+        o=weight_of(loaded, f"{site.name}.w_o")[:, own],
     )
 
 
@@ -69,8 +70,10 @@ def _reading_norm(loaded: LoadedModel, site: AttentionSite) -> _Fold:
     return _Fold(loaded.part(f"{site.block}.attn_norm"))
 
 
-def unembedding(loaded: LoadedModel) -> Float[np.ndarray, "vocab d_model"]:
-    """The unembedding, with the final norm folded in.
+def unembedding(
+    loaded: LoadedModel, tokens: Sequence[int] | None = None
+) -> Float[np.ndarray, "token d_model"]:
+    """The unembedding, with the final norm folded in; of some tokens only, or of the vocabulary.
 
     Raises ValueError for a model without logits.
     """
@@ -78,10 +81,11 @@ def unembedding(loaded: LoadedModel) -> Float[np.ndarray, "vocab d_model"]:
         raise ValueError(f"{loaded.name} has no LM head")
     stack = loaded.model.stacks()[-1]
     fold = _Fold(loaded.part(stack.path("final_norm")))
-    return fold(_weight(loaded, "unembed"))
+    return fold(weight_of(loaded, "unembed", tokens))
 
 
-def _weight(loaded: LoadedModel, path: str) -> Matrix:
-    weight = loaded.part(path).get_parameter("weight")
-    found: Matrix = weight.detach().double().numpy()
+def weight_of(loaded: LoadedModel, path: str, rows: Sequence[int] | None = None) -> Matrix:
+    """A module's weight in float64; some of its rows only, or all."""
+    weight = loaded.part(path).get_parameter("weight").detach()
+    found: Matrix = (weight if rows is None else weight[list(rows)]).double().numpy()
     return found

@@ -6,7 +6,7 @@ import numpy as np
 
 from explorer.analysis.circuits import behaviour as behaving
 from explorer.analysis.circuits import by_hand as building
-from explorer.analysis.circuits.chance import COPIES, Chance, by_chance
+from explorer.analysis.circuits.chance import COPIES, Chance
 from explorer.analysis.circuits.rows import Twice, half_for, own_sites, random_twice, said, twice
 from explorer.engine import cache
 from explorer.engine.caching import cached
@@ -47,7 +47,7 @@ def work_of_chance(loaded: LoadedModel) -> int:
 def chance(model: str, *, progress: Progress | None = None) -> Chance:
     """The best head's score by chance on synthetic sequences; `progress` counts the shuffled
     copies."""
-    return by_chance(opened(model), lambda copy: behaving.behaviour(copy).scores, progress)
+    return behaving.best_by_chance(opened(model), progress)
 
 
 @cached

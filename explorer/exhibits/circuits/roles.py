@@ -11,6 +11,7 @@ from explorer.analysis.circuits.behaviour import (
     Behaviour,
     Looked,
     behaviour,
+    best_by_chance,
     looked,
     places_of,
     successors,
@@ -187,7 +188,7 @@ def _best_of_all(
 
 def _code(found: Looked, chance: Chance | None) -> list[object]:
     further = [successors, series_of] if "successor" in found.scores else []
-    further += [by_chance, shuffle] if chance is not None else []
+    further += [best_by_chance, by_chance, shuffle] if chance is not None else []
     return [behaviour, random_twice, twice, looked, places_of, *further]
 
 

@@ -12,6 +12,7 @@ import torch
 from explorer.analysis.circuits.behaviour import (
     Looked,
     behaviour,
+    best_by_chance,
     looked,
     places_of,
     strength,
@@ -55,7 +56,7 @@ def test_each_behaviour_is_found_at_the_head_that_has_it(built: LoadedModel, fou
     assert found.best("induction") == SECOND
     assert found.scores["previous"][FIRST] > 0.95
     assert found.scores["induction"][SECOND] > 0.95
-    drawn = by_chance(built, lambda copy: behaviour(copy).scores)
+    drawn = best_by_chance(built)
     assert found.strength("induction", drawn) == found.strength("previous", drawn) == "clear"
     for name in ("duplicate", "first", "successor"):
         assert found.strength(name, drawn) == "none"
@@ -322,7 +323,7 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(
         model.marks = loaded.model.marks
         other = replace(loaded, model=model)
         found = behaviour(other)
-        chance = by_chance(other, lambda copy: behaviour(copy).scores)
+        chance = best_by_chance(other)
         alarms.update(name for name in found.scores if found.strength(name, chance) != "none")
         alarms["depends"] += circuit(other, found, chance=chance).depends
         drawn = composition(other)
