@@ -19,12 +19,14 @@ from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
-from explorer.runs.generation import translate, translate_all
+from explorer.runs.generation import Generation, StepsDone, translate, translate_all
+from explorer.runs.generation import generate as generating
 from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.rerun import read_again
 from models.foreign.languages import split_languages
 from models.hooks import Role
+from models.strategies import Strategy
 
 SHORT = 64
 """The most tokens of a sentence that joins a batch: padding to a long one would cost more."""
@@ -122,3 +124,24 @@ def measures(
     `progress(done, total)` is called once per layer. Raises InputProblem.
     """
     return measure_maps(trace(run), kind, progress=progress)
+
+
+@cached(worth=lambda made: not made.stopped)
+def generate(
+    model: str,
+    text: str,
+    strategy: Strategy,
+    edits: tuple[Edit, ...],
+    limit: int,
+    forced: tuple[int, ...] = (),
+    ruled: bool = True,
+    *,
+    progress: StepsDone | None = None,
+) -> Generation:
+    """Decode one sentence; a stopped decoding is not cached. Raises InputProblem.
+
+    `ruled`: with the rules of the model's own generation_config.json.
+    """
+    loaded = open_model(model)
+    rules = loaded.asked.rules if ruled else None
+    return generating(loaded, text, strategy, limit, edits, forced, progress, rules)

@@ -190,11 +190,12 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Blocks one below the other, of a fixed width in pixels or `framed`."""
+    """Blocks one below the other, of a fixed width in pixels or `framed`; `key` is for a style."""
 
     blocks: Sequence["Block"]
     width: int | None = None
     framed: bool = False
+    key: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,6 +264,7 @@ class Pick:
     field: str = ""
     change: Callable[[Any], Change] | None = None
     menu: bool = False
+    open: bool = False
     width: int | None = None
     help: str | None = None
     quiet: bool = False

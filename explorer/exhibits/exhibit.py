@@ -61,7 +61,8 @@ text; the names of all models.
 class Exhibit(Generic[Answer]):
     """One question and its picture.
 
-    `compute` None: there is nothing to compute, and `show` is called with None.
+    `compute` None: there is nothing to compute, and `show` is called with None. A `@cached`
+    function, whose inputs are hashable, shares its cache with its other callers.
     `needs` is the capability that the open model must have.
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
     is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
@@ -86,12 +87,14 @@ class Exhibit(Generic[Answer]):
         if self.compute is None:
             return None
         names = [name for name in inspect.signature(self.compute).parameters if name != PROGRESS]
-        chosen = {name: of(view) for name, of in self.inputs.items()}
+        chosen = {name: of(view) for name, of in self.inputs.items() if name in names}
         chosen |= self.chosen([name for name in names if name not in (*RUN, *chosen)], view)
         run = {name: RUN[name] for name in names if name in RUN and name not in chosen}
         key = tuple(run[name][0](view) if name in run else chosen[name] for name in names)
         return Request(
-            self.compute, key, lambda: chosen | {name: of(view) for name, (_, of) in run.items()}
+            inspect.unwrap(self.compute),
+            key,
+            lambda: chosen | {name: of(view) for name, (_, of) in run.items()},
         )
 
     def answer(self, view: View) -> Answer:
@@ -112,6 +115,12 @@ def choices_of(subject: str) -> Any:
     """
     module = import_module(f"explorer.exhibits.{subject}.choices")
     return next(value for value in vars(module).values() if hasattr(value, "parts"))
+
+
+def placed(view: View, subject: str) -> View:
+    """The view with what a subject opens where the user has chosen nothing."""
+    opens: Callable[[View], View] | None = getattr(choices_of(subject), "opens", None)
+    return view if opens is None else opens(view)
 
 
 def exhibit_of(name: str) -> Exhibit[Any]:

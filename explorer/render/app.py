@@ -10,7 +10,7 @@ from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
-from explorer.exhibits.exhibit import Exhibit, exhibit_of
+from explorer.exhibits.exhibit import Exhibit, exhibit_of, placed
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
@@ -39,7 +39,7 @@ def draw_page(view: View, page: str, parts: Parts, groups: Parts | None = None) 
 def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
     """The fragment that is redrawn after a change on the page, with the current choices."""
     visit_due()
-    sheet = Sheet(latest(view), page)
+    sheet = Sheet(placed(latest(view), page), page)
     place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
     with recorded(share.file_name(sheet.view, page)), stage():
         _part(sheet, parts, groups)
@@ -62,9 +62,9 @@ def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
     # Draw first an exhibit whose inputs have just changed: it may be below the screen.
     first = [drawn[each] for each in exhibits if each.answers and _is_new(sheet, each)]
     painting.in_order([*drawn.values()], first=first[0] if first else None)
-    for each in exhibits:
-        if each.needs is not None and not each.needs.met(view.loaded):
-            st.caption(view.t(f"needs.{each.needs.name}"))
+    needs = (each.needs for each in exhibits if each.needs is not None)
+    for name in dict.fromkeys(need.name for need in needs if not need.met(view.loaded)):
+        st.caption(view.t(f"needs.{name}"))
     _small_print(sheet)
 
 

@@ -161,7 +161,7 @@ def _columns(sheet: Sheet, block: b.Columns) -> None:
 
 
 def _box(sheet: Sheet, block: b.Box) -> None:
-    with st.container(width=block.width or "stretch", border=block.framed):
+    with st.container(width=block.width or "stretch", border=block.framed, key=block.key):
         draw(sheet, block.blocks)
 
 
@@ -188,7 +188,7 @@ def _pick(sheet: Sheet, block: b.Pick) -> None:
     }
     with nullcontext() if block.width is None else st.container(width=block.width):
         if block.menu:
-            st.selectbox(block.label, block.options, **common)
+            st.selectbox(block.label, block.options, accept_new_options=block.open, **common)
         else:
             st.segmented_control(block.label, block.options, required=True, **common)
 

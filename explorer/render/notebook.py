@@ -11,7 +11,7 @@ import numpy as np
 from explorer.components.standalone import Block as Drawn
 from explorer.engine import cache
 from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import choices_of, exhibit_of
+from explorer.exhibits.exhibit import choices_of, exhibit_of, placed
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import View, build
@@ -103,8 +103,8 @@ def exhibit(
     written as in links. Raises InputProblem if the text or model cannot be used, and ValueError for
     an unknown choice or a value that it does not allow.
     """
-    view = build(_state(address, loaded, text, lang, chosen), dark=False)
     subject, _, one = address.partition(".")
+    view = placed(build(_state(address, loaded, text, lang, chosen), dark=False), subject)
     if one:
         names: tuple[str, ...] = (address,)
     else:

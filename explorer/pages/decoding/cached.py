@@ -4,34 +4,14 @@ from collections.abc import Callable
 
 from explorer.analysis.decoding import caching, labels, one_pass, speculation, tree
 from explorer.engine import cache
+from explorer.engine.cache import generate as generate
 from explorer.engine.caching import cached
 from explorer.runs import generation
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
 from explorer.runs.inputs import given_tokens
 from explorer.runs.speculative import first_layers
-from models.strategies import Beam, Greedy, Sample, Strategy
-
-
-@cached(worth=lambda made: not made.stopped)
-def generate(
-    model: str,
-    text: str,
-    strategy: Strategy,
-    edits: tuple[Edit, ...],
-    limit: int,
-    forced: tuple[int, ...] = (),
-    ruled: bool = True,
-    *,
-    progress: generation.StepsDone | None = None,
-) -> Generation:
-    """Decode one sentence; a stopped decoding is not cached. Raises InputProblem.
-
-    `ruled`: with the rules of the model's own generation_config.json.
-    """
-    loaded = cache.open_model(model)
-    rules = loaded.asked.rules if ruled else None
-    return generation.generate(loaded, text, strategy, limit, edits, forced, progress, rules)
+from models.strategies import Beam, Greedy, Sample
 
 
 @cached

@@ -11,8 +11,7 @@ from shown import Open, everything, figure, link, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.pages.causes import waiting
-from explorer.pages.causes.words import token_of
+from explorer.exhibits.causes.words import token_of
 from explorer.text import t
 from models.foreign.placing import DTYPE_VARIABLE
 
@@ -121,7 +120,8 @@ def test_a_model_that_says_no_words_says_why_there_all_the_same(open_page: Open)
     assert "The score is" in reading(at, "The score is")
     for part in ("writes", "lens"):
         at = open_page("causes", model="headless", part=part)
-        assert [each.value for each in at.info] == [t("causes.no_logits", lang="en")]
+        assert t("needs.output", lang="en") in everything(at)
+        assert not at.get("plotly_chart")
 
 
 def test_masked_words_are_asked_about_first_and_filmed(open_page: Open) -> None:
@@ -134,16 +134,6 @@ def test_masked_words_are_asked_about_first_and_filmed(open_page: Open) -> None:
     at = open_page("causes", model="reader", part="lens", filmed="1", text="She reads.")
     assert not at.exception
     assert at.error or at.warning
-
-
-@pytest.mark.parametrize("part", ["why", "writes", "lens"])
-def test_a_run_that_is_not_whole_is_computed_beside_the_page(
-    open_page: Open, part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(waiting, "is_whole", lambda view: False)
-    at = open_page("causes", part=part)
-    assert not at.exception
-    assert at.get("plotly_chart")
 
 
 def test_a_model_of_one_text_is_opened_where_something_was_written(open_page: Open) -> None:

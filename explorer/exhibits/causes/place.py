@@ -1,11 +1,15 @@
-"""The default selection: a head whose input earlier heads have changed, and an informative
-query."""
+"""The head, the query and the detail of a page: what is open by default, and controls."""
 
 from dataclasses import replace
 
+from explorer.analysis.causes.writers import Detail
 from explorer.engine import cache
+from explorer.exhibits import block as b
+from explorer.exhibits.picking import pick_one, pick_token
 from explorer.exhibits.view import View
 from models.hooks import AttentionSite
+
+DETAILS = ("sublayers", "singles")
 
 
 def telling(view: View) -> View:
@@ -37,3 +41,30 @@ def _later(view: View) -> tuple[AttentionSite, int]:
     information = cache.measures(view.run, view.kind)["information"][1:]
     at, head = divmod(int(information.argmax()), view.site.n_heads)
     return sites[at], head
+
+
+def site_name(view: View) -> str:
+    """The name of the open site."""
+    return view.site.name
+
+
+def detail_of(view: View) -> Detail:
+    """Whole sublayers, or single heads."""
+    return "heads" if view.one_of("picture", DETAILS) == "singles" else "sublayers"
+
+
+def pick_detail(view: View) -> b.Pick:
+    """The choice between both."""
+    now = view.one_of("picture", DETAILS)
+    return pick_one(view, "causes.by", DETAILS, now, "picture")
+
+
+def pick_row(view: View) -> b.Pick:
+    """The control for the query."""
+    tokens = view.trace.query_tokens(view.site.name)
+
+    def change(row: int) -> b.Change:
+        return b.choose(row=row, key=None, beside_key=None)
+
+    key = "causes.query"
+    return pick_token(view, key, key, tokens, view.row, change=change, width=150)

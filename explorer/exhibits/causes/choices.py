@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.exhibits.choices import as_digit, choice, one_of, switch, whole
+from explorer.exhibits.choices import as_digit, choice, one_of, switch, unlinked, whole
+from explorer.exhibits.view import View
 
 
 @dataclass(frozen=True)
@@ -11,10 +12,14 @@ class CausesChoices:
     """`beside_key` is the key that the cell is compared with (None: none). `side` and `taken` name
     the ablated writer: into the query, the key, or a logit. `word` and `rival` are the ids of the
     two compared words (None: the predicted one, and the runner-up); `alone`: the logit without
-    comparison. `filmed`: the lens over the steps of decoding.
+    comparison. `filmed`: the lens over the steps of decoding. `typed` is a word that is no token.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("why", "writes", "lens")
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "why": ("causes.subject", "causes.why", "causes.removed"),
+        "writes": ("causes.subject", "causes.writes", "causes.silenced", "causes.one_head"),
+        "lens": ("causes.subject", "causes.colours", "causes.lens"),
+    }
     pictures: ClassVar[tuple[str, ...]] = ("sublayers", "singles", "chance", "ranked", "distance")
     beside_key: int | None = choice(None, whole(0, 999), of_site=True)
     side: str = choice("query", one_of(("query", "key")))
@@ -23,3 +28,11 @@ class CausesChoices:
     rival: int | None = choice(None, whole(0, 9_999_999))
     alone: bool = choice(False, switch, as_digit)
     filmed: bool = choice(False, switch, as_digit)
+    typed: str = unlinked("")
+
+    @staticmethod
+    def opens(view: View) -> View:
+        """Another head and query, if the user has chosen none."""
+        from explorer.exhibits.causes.place import telling  # imported here to keep startup fast
+
+        return telling(view)

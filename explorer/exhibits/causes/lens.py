@@ -1,0 +1,235 @@
+"""The logit lens: predictions after each sublayer, over the text or over decoding steps."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.causes.lens import Depth, Lens, depths_of, film, lens
+from explorer.analysis.causes.writers import points
+from explorer.engine import cache
+from explorer.exhibits import block as b
+from explorer.exhibits.causes.choices import CausesChoices
+from explorer.exhibits.causes.colours import COLOURS
+from explorer.exhibits.causes.words import position_of, token_name
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.picking import titled
+from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.view import View
+from explorer.figures.causes.depths import depths
+from explorer.figures.curves import lines
+from explorer.figures.frame import Figure
+from explorer.library import LoadedModel
+from explorer.numbers import digits, fixed, percent
+from explorer.runs.edits import Edit
+from explorer.runs.trace import Trace
+from models.strategies import Greedy
+
+N_FILM = 24
+"""Tokens generated for the lens over decoding steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A lens, with the tokens of its positions or steps; `place` is the open one."""
+
+    found: Lens
+    columns: tuple[str, ...]
+    place: int = 0
+
+
+def compute(
+    loaded: LoadedModel,
+    trace: Trace,
+    text: str,
+    edits: tuple[Edit, ...],
+    filmed: bool,
+    progress: Callable[[int, int], object],
+) -> Seen:
+    """The lens at every position of the text, or at every step of greedy decoding.
+
+    Raises InputProblem if there is nothing to decode.
+    """
+    if not filmed:
+        n_real = int(trace.tgt_valid.sum())
+        return Seen(lens(loaded, trace, progress), trace.tgt_str_tokens[:n_real])
+
+    def told(done: int, total: int) -> bool:
+        progress(done, total)
+        return True
+
+    made = cache.generate(loaded.name, text, Greedy(), edits, N_FILM, progress=told)
+    columns = tuple(step.chosen_str for step in made.steps)
+    return Seen(film(loaded, made, progress), columns)
+
+
+def show(seen: Seen, view: View) -> Iterator[b.Block]:
+    """The grid of predictions, one position in detail, and all depths."""
+    filmed, found = view.choices(CausesChoices).filmed, seen.found
+    place = min(view.step, len(seen.columns) - 1) if filmed else position_of(view)[0]
+    here = replace(seen, place=place)
+    yield from _pick_place(view, here)
+    yield b.Hero((b.Sentence("lens", _reading(view, here)), _grid(view, here)))
+    yield b.Prose(_misleads(view, found))
+    if view.trace.src_tokens:
+        yield b.Note(view.t("causes.lens_source"))
+    yield from _one_place(view, here)
+    yield from _by_depth(view, found)
+    yield b.Formula(
+        (
+            r"p_d = \mathrm{softmax}\big(W_U\,\mathrm{Norm}(x_d)\big)",
+            r"\mathrm{KL}(p \,\Vert\, p_d) = \sum_w p_w \ln \frac{p_w}{p_{d,w}}",
+        ),
+        view.t("causes.lens_formula"),
+    )
+    yield b.Code((film if filmed else lens, points, depths_of))
+    yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _pick_place(view: View, here: Seen) -> Iterator[b.Control]:
+    columns = here.columns
+    if view.choices(CausesChoices).filmed:
+        if len(columns) > 1:
+            yield b.Slider(
+                *("causes.step", view.t("causes.step"), 1, len(columns), here.place + 1),
+                change=lambda step: b.choose(step=step - 1),
+            )
+        return
+
+    def said(place: int) -> str:
+        return f"{place} {columns[place]}"
+
+    key, field, places = "causes.place", position_of(view)[1], range(len(columns))
+    yield b.Pick(key, view.t(key), places, here.place, said, field, menu=True, width=220)
+
+
+def depth_name(view: View, depth: Depth) -> str:
+    """The short name of a depth, for the axis."""
+    layer = 0 if depth.layer is None else depth.layer + 1
+    what = "self" if depth.what == "attn" else depth.what
+    return view.t(f"causes.depths.{what}", layer=layer)
+
+
+def _grid(view: View, here: Seen) -> b.Chart:
+    found, kind = here.found, view.one_of("picture", COLOURS)
+    first = found.tokens[..., 0].tolist()
+    said = [[token_name(view.loaded, token) for token in row] for row in first]
+    values = {
+        "chance": found.probs[..., 0].astype(np.float64),
+        "ranked": found.ranks.astype(np.float64),
+        "distance": found.kl,
+    }[kind]
+    filmed = view.choices(CausesChoices).filmed
+    draw = partial(
+        depths,
+        said,
+        values,
+        [depth_name(view, depth) for depth in found.depths],
+        here.columns,
+        kind=kind,
+        title=view.t(f"causes.colour_{kind}"),
+        column_title=view.t("causes.steps" if filmed else "causes.read_at"),
+        selected=here.place,
+        doubtful=found.misleads,
+        n_shown=here.place + 1 if filmed else len(here.columns),
+        words=view.words("figures.causes"),
+    )
+    return b.Chart("causes.lens", draw, view.t("causes.lens_alt"))
+
+
+def _reading(view: View, here: Seen) -> str:
+    found, place = here.found, here.place
+    answer = quoted(view, token_name(view.loaded, int(found.answer[place])))
+    settled = found.settled(place)
+    filmed = view.choices(CausesChoices).filmed
+    kind = "film" if filmed else "lens"
+    token = quoted_at(view, here.columns, place)
+    return view.t(
+        f"causes.read_{kind}_first" if settled == 0 else f"causes.read_{kind}",
+        **({"step": place + 1} if filmed else {"token": token}),
+        answer=answer,
+        chance=percent(float(found.shares[-1, place])),
+        depth=depth_name(view, found.depths[settled]),
+        rank=f"{int(found.ranks[0, place]):,}",
+    )
+
+
+def _misleads(view: View, found: Lens) -> str:
+    """The depths at which the lens misleads, with numbers."""
+    misleads = found.misleads
+    numbers = {
+        "count": len(misleads),
+        "all": len(found.depths) - 1,
+        "blind": fixed(float(found.blind.mean()), 1),
+        "first": fixed(float(found.kl[0].mean()), 1),
+    }
+    if not misleads:
+        return view.t("causes.misleads_not", **numbers)
+    last = depth_name(view, found.depths[misleads[-1]])
+    return view.t("causes.misleads", last=last, **numbers)
+
+
+def _one_place(view: View, here: Seen) -> Iterator[b.Block]:
+    """The five most probable words at each depth, at one position."""
+    found, place = here.found, here.place
+    token = quoted_at(view, here.columns, place)
+    yield b.Title(view.t("causes.place_title", token=token))
+    rows = []
+    for at, depth in enumerate(found.depths):
+        said = zip(found.tokens[at, place].tolist(), found.probs[at, place].tolist(), strict=True)
+        words = " ".join(
+            f"{quoted(view, token_name(view.loaded, token))}\u00a0{percent(chance)}"
+            for token, chance in said
+        ).replace("|", "\\|")
+        rank = f"{int(found.ranks[at, place]):,}"
+        rows.append((depth_name(view, depth), words, rank, digits(float(found.kl[at, place]))))
+    head = [view.t(f"causes.{name}") for name in ("depth", "said", "rank_of", "kl")]
+    yield b.Box((b.Table(head, rows, "llrr"),), key="causes-said")
+
+
+def _by_depth(view: View, found: Lens) -> Iterator[b.Block]:
+    """The distance of the lens from the answer at each depth, compared with the uniform
+    baseline."""
+    places = np.arange(len(found.depths))
+    blind = np.full(len(places), float(found.blind.mean()))
+    names = [depth_name(view, depth) for depth in found.depths]
+
+    def draw(dark: bool) -> Figure:
+        figure = lines(
+            places,
+            np.stack([found.kl.mean(1), blind]),
+            [view.t("causes.kl_lens"), view.t("causes.kl_blind")],
+            **view.axes("causes.depth", "causes.kl"),
+            height=280,
+            dark=dark,
+        )
+        every = max(1, len(names) // 14)
+        ticks = {"tickvals": places[::every].tolist(), "ticktext": names[::every]}
+        figure["layout"]["xaxis"] |= ticks
+        return figure
+
+    yield from titled(view, "causes.by_depth", draw, note="note")
+    sizes = found.sizes.mean(1)
+    words = view.t(
+        "causes.scale",
+        first=digits(float(sizes[0])),
+        last=digits(float(sizes[-1])),
+        agree=int(found.agree[len(found.depths) // 2]),
+        count=found.ranks.shape[1],
+        depth=depth_name(view, found.depths[len(found.depths) // 2]),
+    )
+    yield b.Prose(words)
+
+
+def _numbers(view: View, found: Lens) -> dict[str, list[object]]:
+    return {
+        view.t("causes.depth"): [depth_name(view, depth) for depth in found.depths],
+        view.t("causes.kl"): np.round(found.kl.mean(1), 4).tolist(),
+        view.t("causes.first_at"): found.agree.tolist(),
+        view.t("causes.size"): np.round(found.sizes.mean(1), 4).tolist(),
+    }
+
+
+EXHIBIT = Exhibit(compute, show, OUTPUT, working="causes.film_working")

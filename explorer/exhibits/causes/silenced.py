@@ -1,0 +1,55 @@
+"""The experiment: remove a writer where the word is predicted."""
+
+from collections.abc import Iterator
+
+from explorer.analysis.causes.writers import Detail, Told
+from explorer.analysis.causes.writes import Silenced, silence
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits.causes.names import writer_name
+from explorer.exhibits.causes.writes import LOGIT, to_remove, writes
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.view import View
+from explorer.numbers import fixed, signed
+
+
+@cached
+def silenced(
+    run: Run,
+    position: int,
+    words: tuple[int, int],
+    detail: Detail,
+    compared: bool,
+    taken: int | None,
+    *,
+    progress: Told | None = None,
+) -> Silenced | None:
+    """Ablate a writer; None without a second word. Raises as `writes`."""
+    if not compared:
+        return None
+    found = writes(run, position, words, detail, progress=progress)
+    writer = to_remove(found, words[1], taken)[1]
+    return silence(cache.open_model(run.model), cache.trace(run), found, writer)
+
+
+def show(out: Silenced | None, view: View) -> Iterator[b.Block]:
+    """The difference of the logits before and after."""
+    if out is None:
+        return
+    words = view.t(
+        "causes.read_silenced",
+        writer=writer_name(view, out.writer),
+        before=fixed(out.before),
+        predicted=fixed(out.predicted),
+        held=fixed(out.held),
+        left=signed(out.held - out.predicted),
+        free=fixed(out.free),
+        later=signed(out.free - out.held),
+    )
+    yield b.Sentence("silenced", words)
+
+
+EXHIBIT = Exhibit(silenced, show, OUTPUT, inputs=LOGIT, working="causes.working")

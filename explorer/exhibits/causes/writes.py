@@ -1,0 +1,193 @@
+"""Logit decomposition: the next word's logit as a sum, and one head's part of it by key."""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.causes import writes as written
+from explorer.analysis.causes.ranking import largest
+from explorer.analysis.causes.writers import Detail, Told, output, writers_at
+from explorer.analysis.causes.writes import Writes, silence
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits.causes.choices import CausesChoices
+from explorer.exhibits.causes.names import (
+    group_names,
+    in_half_precision,
+    whether_it_adds_up,
+    writer_name,
+)
+from explorer.exhibits.causes.place import detail_of, pick_detail
+from explorer.exhibits.causes.words import (
+    notes,
+    pick_position,
+    pick_words,
+    position_of,
+    token_name,
+    two_words,
+    words_of,
+)
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.view import View
+from explorer.figures.causes.terms import ranking
+from explorer.numbers import compact, percent, signed
+
+MOST = 18
+"""Most bars in the ranking; the smallest terms share the last one."""
+
+
+@cached
+def writes(
+    run: Run,
+    position: int,
+    words: tuple[int, int],
+    detail: Detail,
+    *,
+    progress: Told | None = None,
+) -> Writes:
+    """The logits of two words as sums. Raises InputProblem; IndexError if out of range."""
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return written.writes(loaded, traced, position, *words, detail, progress)
+
+
+def show(found: Writes, view: View) -> Iterator[b.Block]:
+    """The terms of the logit, or of the difference, and the choice of one to remove."""
+    rival = words_of(view)[1]
+    yield b.Row((pick_position(view), *pick_words(view), pick_detail(view)))
+    yield from notes(view)
+    values = values_of(found, rival)
+    reading = b.Sentence("writes", _reading(view, found, values, rival))
+    yield b.Hero((reading, _drawn(view, found, values, rival)))
+    config = view.loaded.config
+    noted = {"logit_cap": config.logit_cap is not None, "gate": config.head_net}
+    for name, here in {**noted, "precision": in_half_precision(view)}.items():
+        if here:
+            yield b.Note(view.t(f"causes.note_{name}"))
+    if rival is None:
+        yield b.Note(view.t("causes.check_two"))
+    else:
+        yield b.Title(view.t("causes.check"), large=True)
+        yield _pick_writer(view, found)
+    yield b.Formula(
+        (
+            r"\ell_w = \sum_a x_a \cdot U_w + b_w, \qquad "
+            r"\ell_w - \ell_v = \ln \frac{p_w}{p_v}",
+            r"x_{h} = \sum_j a_{ij}\, v_j W_O^{h}",
+        ),
+        view.t("causes.writes_formula"),
+    )
+    yield b.Code((written.writes, output, writers_at, *([] if rival is None else [silence])))
+    yield b.Numbers(lambda: _numbers(view, found))
+
+
+def values_of(found: Writes, rival: int | None) -> np.ndarray:
+    """The terms: of the word's logit, or of its difference from the rival's."""
+    return found.shares if rival is None else found.differences
+
+
+def to_remove(found: Writes, rival: int | None, taken: int | None) -> tuple[list[int], int]:
+    """The writers but the biases, the largest first, and the chosen one, by default the first."""
+    ranked = np.argsort(-np.abs(values_of(found, rival)), kind="stable").tolist()
+    order: list[int] = [at for at in ranked if found.writers[at].kind != "bias"]
+    return order, taken if taken is not None and taken in order else order[0]
+
+
+def _pick_writer(view: View, found: Writes) -> b.Pick:
+    rival = words_of(view)[1]
+    values = values_of(found, rival)
+    order, writer = to_remove(found, rival, view.choices(CausesChoices).taken)
+
+    def said(at: int) -> str:
+        return f"{writer_name(view, found.writers[at])} ({signed(float(values[at]))})"
+
+    label = view.t("causes.take")
+    return b.Pick("causes.taken", label, order, writer, said, "taken", menu=True, width=260)
+
+
+def _drawn(view: View, found: Writes, values: np.ndarray, rival: int | None) -> b.Chart:
+    """The terms of the logit, or of the difference, as a ranking."""
+    groups = largest(found.writers, values, MOST)
+    extra = [(view.t("causes.rest"), _between(found.rests, rival))]
+    if view.loaded.config.logit_cap is not None:
+        extra.insert(0, (view.t("causes.cap"), _between(found.caps, rival)))
+    free = np.array(
+        [found.lost[g.members[0]] if g.writer and rival is not None else np.nan for g in groups]
+        + [np.nan] * len(extra)
+    )
+    loaded = view.loaded
+    title = view.t(
+        "causes.logit_of" if rival is None else "causes.logit_between",
+        word=token_name(loaded, found.word),
+        other=token_name(loaded, found.other),
+    )
+    draw = partial(
+        ranking,
+        [*group_names(view, groups), *(name for name, _ in extra)],
+        np.array([*(group.of(values) for group in groups), *(value for _, value in extra)]),
+        free=free if rival is not None else None,
+        title=title,
+        words=view.words("figures.causes"),
+    )
+    return b.Chart("causes.shares", draw, title)
+
+
+def _between(two: tuple[float, float], rival: int | None) -> float:
+    """The first number, or its difference from the second."""
+    return two[0] if rival is None else two[0] - two[1]
+
+
+def _reading(view: View, found: Writes, values: np.ndarray, rival: int | None) -> str:
+    trace, loaded = view.trace, view.loaded
+    most, least = int(values.argmax()), int(values.argmin())
+    words = {
+        "before": quoted_at(view, trace.tgt_str_tokens, found.position),
+        "word": quoted(view, token_name(loaded, found.word)),
+        "chance": percent(found.probabilities[0]),
+        "total": signed(_between(found.logits, rival)),
+        "most": writer_name(view, found.writers[most]),
+        "up": signed(float(values[most])),
+        "least": writer_name(view, found.writers[least]),
+        "down": signed(float(values[least])),
+        "sum": whether_it_adds_up(view, _between(found.rests, rival), values),
+    }
+    if rival is None:
+        return view.t("causes.read_logit", **words)
+    difference = found.logits[0] - found.logits[1]
+    return view.t(
+        "causes.read_more" if difference >= 0 else "causes.read_less",
+        other=quoted(view, token_name(loaded, found.other)),
+        other_chance=percent(found.probabilities[1]),
+        times=_times(math.exp(min(abs(difference), 300))),
+        **words,
+    )
+
+
+def _times(ratio: float) -> str:
+    """Format a probability ratio: 1.8, 310."""
+    return f"{ratio:.1f}" if ratio < 9.95 else compact(float(f"{ratio:.2g}"))
+
+
+def _numbers(view: View, found: Writes) -> dict[str, list[object]]:
+    loaded = view.loaded
+    return {
+        "": [writer_name(view, writer) for writer in found.writers],
+        token_name(loaded, found.word): np.round(found.shares, 5).tolist(),
+        f"{token_name(loaded, found.other)} ": np.round(found.other_shares, 5).tolist(),
+        view.t("causes.difference"): np.round(found.differences, 5).tolist(),
+    }
+
+
+LOGIT = {
+    "position": lambda view: position_of(view)[0],
+    "words": two_words,
+    "detail": detail_of,
+    "compared": lambda view: words_of(view)[1] is not None,
+}
+"""The inputs of `writes`, and whether two words are compared."""
+EXHIBIT = Exhibit(writes, show, OUTPUT, inputs=LOGIT, working="causes.working")
