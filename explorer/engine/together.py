@@ -49,7 +49,8 @@ class Together:
                 mine.over.wait()
         elif len(batch) > 1:
             try:
-                with suppress(Exception):  # the item that failed raises again below
+                # The item that failed raises again below.
+                with suppress(Exception), self._turns.shared(len(batch)):
                     answers = work([each.item for each in batch])
                     for each, answer in zip(batch, answers, strict=True):
                         each.answer = [answer]

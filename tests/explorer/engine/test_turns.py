@@ -355,6 +355,21 @@ def test_who_steps_back_lets_everybody_who_waits_go_once() -> None:
     assert order == ["a", "b", "me", "me", "c"]
 
 
+def test_who_computes_for_others_pays_for_its_own_part(clock: Clock) -> None:
+    turns, order = Turns(), []
+    with turns.turn():
+        threads = queue(turns, "a", order)
+        with turns.shared(4):
+            clock.now += 2 * SHORT
+        turns.rest()
+        assert order == []
+        clock.now += SHORT
+        turns.rest()
+        assert order == ["a"]
+    for thread in threads:
+        thread.join(PATIENCE)
+
+
 def test_waiting_requests_of_a_group_are_answered_by_one_call() -> None:
     turns, calls, answers = Turns(), [], {}
     together = Together(turns)
