@@ -13,7 +13,17 @@ BROKEN = """() => {
 }"""
 
 
-@pytest.mark.parametrize("place", ["", "masks", "positions", "decoding", "workshop"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "",
+        "workshop",
+        *(
+            pytest.param(each, marks=pytest.mark.sweep)
+            for each in ("masks", "positions", "decoding")
+        ),
+    ],
+)
 def test_no_page_breaks_the_policy(visitor: Visitor, place: str) -> None:
     visitor.page.add_init_script(f"({BROKEN})()")
     visitor.open(place)

@@ -29,7 +29,13 @@ def _threads_of_its_own():
     ablation.pool.cache_clear()
 
 
-@pytest.mark.parametrize("model", ["en-zh", "writer", "reader", "headless"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "en-zh",
+        *(pytest.param(each, marks=pytest.mark.sweep) for each in ("writer", "reader", "headless")),
+    ],
+)
 @pytest.mark.parametrize("page", [page.name for page in PAGES])
 def test_a_page_says_the_same(open_page, monkeypatch, page, model):
     with gpu(), pytest.MonkeyPatch.context() as patch:

@@ -24,6 +24,7 @@ CASES: list[tuple[str, int, dict[str, Any], list[int], float]] = json.loads(
     (GOLDEN / "elsewhere.json").read_text("utf-8")
 )
 NAMES = sorted({name for name, *_ in CASES})
+CORE = ("gpt2", "marian")
 SOURCES = [[4, 9, 33, 12, 8, 1], [50, 21, 7, 7, 19, 40, 1]]  # of benchmarks/elsewhere.py
 LIMIT = 12
 BEAM = ("num_beams", "length_penalty", "early_stopping")
@@ -48,7 +49,10 @@ def rules_of(settings: dict[str, Any], folder: Path) -> Rules:
 
 
 @pytest.mark.parametrize("kind", ["beams", "rules"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=() if each in CORE else pytest.mark.sweep) for each in NAMES],
+)
 def test_the_answers_of_transformers(
     opened: dict[str, Model], name: str, kind: str, tmp_path: Path
 ) -> None:

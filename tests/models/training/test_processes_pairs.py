@@ -15,6 +15,7 @@ symbols = 8
 """
 
 
+@pytest.mark.sweep
 def test_two_processes_have_the_loss_curve_of_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
