@@ -96,13 +96,6 @@ def byte_size(n_bytes: float) -> str:
     return f"{n_bytes} B"
 
 
-def millions(count: int) -> str:
-    """A count as 42 M or 1.3 G, and as 0.4 M if whole millions would hide it."""
-    if count >= 1e9:
-        return f"{count / 1e9:.1f} G"
-    return f"{count / 1e6:.0f} M" if count >= 1e7 else f"{count / 1e6:.2g} M"
-
-
 def root(value: float) -> str:
     """A number as the root of an integer if it is one: "√64", "√18"; 1 stays "1"."""
     square = round(value**2)

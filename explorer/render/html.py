@@ -88,8 +88,20 @@ def _numbers(block: b.Numbers, to: Reader) -> Iterator[standalone.Block]:
 
 def _formula(block: b.Formula, to: Reader) -> Iterator[standalone.Block]:
     lines = "\n".join(to.view.formula(line) for line in block.lines)
-    inside = f"<pre>{escape(lines)}</pre><p>{escape(plain(block.explained))}</p>"
+    inside = f"<pre>{escape(lines)}</pre>{legend(block.explained)}"
     yield _folded(to.view.t("more.formula"), inside)
+
+
+def legend(words: str) -> str:
+    """The legend of a formula as HTML: a list of its symbols, and paragraphs."""
+    return "".join(_legend_part(each) for each in plain(words).split("\n\n"))
+
+
+def _legend_part(words: str) -> str:
+    if not words.startswith("- "):
+        return f"<p>{escape(words)}</p>"
+    items = "".join(f"<li>{escape(line[2:])}</li>" for line in words.split("\n"))
+    return f"<ul>{items}</ul>"
 
 
 def _folded(label: str, inside: str) -> standalone.Markup:

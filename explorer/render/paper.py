@@ -6,7 +6,6 @@ from html import escape
 from explorer.components import standalone
 from explorer.components.standalone import Markup
 from explorer.exhibits import block as b
-from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View
 from explorer.exports.picture import matrix_svg
 from explorer.render import html
@@ -63,7 +62,7 @@ def _numbers(block: b.Numbers, to: Reader) -> Iterator[Markup]:
 
 def _formula(block: b.Formula, to: Reader) -> Iterator[Markup]:
     lines = "\n".join(to.view.formula(line) for line in block.lines)
-    yield Markup(f"<pre>{escape(lines)}</pre><p>{escape(plain(block.explained))}</p>")
+    yield Markup(f"<pre>{escape(lines)}</pre>{html.legend(block.explained)}")
 
 
 DRAWN: html.Drawn = {

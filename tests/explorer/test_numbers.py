@@ -10,7 +10,6 @@ from explorer.numbers import (
     compact,
     digits,
     fixed,
-    millions,
     number,
     percent,
     percents,
@@ -59,8 +58,6 @@ from explorer.numbers import (
         (byte_size(42_000_000), "42.0 MB"),
         (byte_size(7_500), "7.5 kB"),
         (byte_size(12), "12 B"),
-        (millions(42_000_000), "42 M"),
-        (millions(1_300_000_000), "1.3 G"),
     ],
 )
 def test_a_number_reads_as_it_should(shown: str, text: str) -> None:

@@ -18,9 +18,10 @@ from explorer.engine import jobs
 from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
-from explorer.numbers import millions, number
+from explorer.numbers import number
 from explorer.pages.decoding import cached
 from explorer.runs.generation import Generation
+from explorer.text import LARGE_UNITS, in_units
 from explorer.ui import controls, running, session
 from models.cache import KVCache, LayerCache
 
@@ -125,8 +126,8 @@ def _spared(view: View, generation: Generation, found: Cached) -> None:
         view.t(
             "caching.adds",
             count=own,
-            cached=millions(with_cache),
-            uncached=millions(without),
+            cached=in_units(with_cache, lang=view.lang),
+            uncached=in_units(without, lang=view.lang),
             times=f"{without / with_cache:.1f}",
         )
     )
@@ -136,7 +137,7 @@ def _spared(view: View, generation: Generation, found: Cached) -> None:
         st.caption(view.t("caching.adds_title"))
         figure = lines(
             np.arange(1, 257),
-            np.array(adds, float).T / 1e9,
+            np.array(adds, float).T / LARGE_UNITS[view.lang][0],
             names,
             x_title=view.t("caching.length"),
             y_title=view.t("caching.billions"),

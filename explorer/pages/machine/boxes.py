@@ -6,6 +6,7 @@ from explorer.analysis.machine.parts import Station, Tower
 from explorer.components import Box, Column
 from explorer.exhibits.view import View
 from explorer.pages.machine.choices import MachineChoices
+from explorer.text import in_units
 from explorer.ui import session
 
 OPENS = {
@@ -39,9 +40,9 @@ def _column(view: View, tower: Tower) -> Column:
     if whole + 1 < end:
         layers.append(_folded(view, tower, whole + 1, end))
     after = ((view.t("machine.after"), boxes(tower.after)),) if tower.after else ()
-    millions = f"{tower.parameters / 1e6:.2f}"
+    parameters = in_units(tower.parameters, lang=view.lang)
     return Column(
-        view.t(f"machine.{tower.role}", millions=millions),
+        view.t(f"machine.{tower.role}", parameters=parameters),
         tower.stream,
         ((view.t("machine.before"), boxes(tower.before)), *layers, *after),
     )
