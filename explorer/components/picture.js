@@ -62,7 +62,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
   let scale = 1;
   function draw(wide) {
-    const side = Math.min(wide, 576);
+    const side = Math.min(wide, 576, 300 * width / height);
     scale = side / width;
     const context = fit(canvas, side, height * scale);
     frame.style.width = side + "px";

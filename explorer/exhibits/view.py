@@ -182,8 +182,9 @@ class View:
         return next(stack.role for stack in self.trace.stacks if stack.stream == "tgt")
 
     def stream(self, stream: str) -> str:
-        """The name of a sequence: source or target, or the text of a model without an encoder."""
-        return self.t(f"streams.{stream if self.trace.src_tokens else 'text'}")
+        """The name of a sequence: source or target, or what a model without an encoder reads."""
+        own = "picture" if self.loaded.config.picture else "text"
+        return self.t(f"streams.{stream if self.trace.src_tokens else own}")
 
     def axes(self, x: str, y: str) -> dict[str, Any]:
         """The titles of a figure's axes, from the texts at these keys."""

@@ -17,6 +17,7 @@ from explorer.components import Panel, inside, matrices
 from explorer.components.pulse import is_due, pulse
 from explorer.components.standalone import Chart, Text, file_of, record
 from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import axis_title as axis_title
 from explorer.exhibits.saying import blocker_words as blocker_words
 from explorer.exhibits.saying import labels_said as labels_said
@@ -186,8 +187,11 @@ def reading(page: str, words: str) -> None:
             st.markdown(explained(*rest))
 
 
-def sentence_line(view: View, key: str = "sentence") -> None:
-    """The input and the output, in the colours of the two streams."""
+def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> None:
+    """The input and the output, in the colours of the two streams.
+
+    With `mapped`, a picture that the model reads is shown with its patches numbered.
+    """
     drawn = view.trace.text.startswith(ADDRESS)
     source = view.t("source.own") if drawn else escape(view.trace.text)
     output = escape(view.trace.output)
@@ -204,6 +208,8 @@ def sentence_line(view: View, key: str = "sentence") -> None:
             st.markdown(
                 view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
             )
+        if mapped and (drawn_map := patch_map(view)):
+            st.html(drawn_map)
         for said in labels_said(view):
             st.markdown(said)
         if silent:

@@ -53,7 +53,7 @@ def pick_source(view: View, key: str) -> None:
             _word(view, key)
             if os.name == "posix":  # elsewhere no process can be limited
                 _upload(view, key)
-        st.caption(view.t("source.hint"))
+        st.caption(view.t("source.hint_any" if view.loaded.foreign else "source.hint"))
         if (problem := st.session_state.pop(f"{key}.refused", None)) is not None:
             show_problem(problem, view.lang)
 

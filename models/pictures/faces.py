@@ -40,10 +40,10 @@ def split_face(text: str) -> tuple[str, str]:
 
 
 @cache
-def _font(face: str) -> Any:
+def _font(face: str, size: int) -> Any:
     from PIL import ImageFont
 
-    return ImageFont.truetype(str(FONTS / FACES[face]), 44)
+    return ImageFont.truetype(str(FONTS / FACES[face]), size)
 
 
 def drawn_word(text: str, height: int, width: int) -> tuple[np.ndarray, list[Box]]:
@@ -56,7 +56,7 @@ def drawn_word(text: str, height: int, width: int) -> tuple[np.ndarray, list[Box
     word, face = split_face(text)
     if len(word) > LONGEST:
         raise Refusal("long_word", count=len(word), limit=LONGEST)
-    font = _font(face)
+    font = _font(face, max(44, height))
     _, top, _, bottom = font.getbbox("Hgjpl")
     long = max(1.0, font.getlength(word))
     down = 0.84 * height / (bottom - top)

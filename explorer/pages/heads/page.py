@@ -62,7 +62,7 @@ def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
     view with another model's view."""
     view = choice.view
     if other is None and pair is None:
-        controls.sentence_line(view)
+        controls.sentence_line(view, mapped=False)
     controls.edits_bar(view, "heads.reset")
     with hero():
         if pair is not None:
