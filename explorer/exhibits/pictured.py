@@ -8,7 +8,6 @@ from PIL import Image
 
 from explorer.components.heads_payload import PictureAxis
 from explorer.exhibits.view import View
-from explorer.figures.theme import LIGHT
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 from models.pictures import grid_of, order_of, shown_picture
@@ -28,7 +27,7 @@ def picture_axis(trace: Trace, site: AttentionSite) -> PictureAxis | None:
 
 
 def patch_map(view: View) -> str:
-    """The picture that the model reads as an SVG, with its rows and columns numbered, since patches
+    """The picture that the model reads as HTML, with its rows and columns numbered, since patches
     are named "row,column"; the chosen query is framed. "" for a model of texts."""
     sizes = view.loaded.config.picture
     if sizes is None:
@@ -36,25 +35,22 @@ def patch_map(view: View) -> str:
     file, levels = io.BytesIO(), shown_picture(view.text, sizes)
     Image.fromarray(levels).save(file, "PNG")
     (rows, columns), (height, width) = grid_of(sizes), levels.shape[:2]
-    wide = max(9.0, min(18.0, 220 / columns))
+    wide = max(9.0, min(18.0, 170 / columns))  # CSS pixels of a patch
     high = wide * columns / width * height / rows
-    step = 1 if min(wide, high) >= 13 else 2
-    parts = [
-        f'<image href="data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}" x="16" '
-        f'y="12" width="{wide * columns:g}" height="{high * rows:g}" image-rendering="pixelated"/>'
+    across, down = (1 if side >= 14 else 2 for side in (wide, high))
+    code = base64.b64encode(file.getvalue()).decode()
+    placed = [
+        *(("span", f"1/{at + 2}", f">{at + 1}</span>") for at in range(0, columns, across)),
+        *(("span", f"{at + 2}/1", f">{at + 1}</span>") for at in range(0, rows, down)),
+        ("img", "2/2/-1/-1", f' alt="" src="data:image/png;base64,{code}">'),
     ]
-    for at in range(0, columns, step):
-        parts.append(f'<text x="{16 + (at + 0.5) * wide:g}" y="9">{at + 1}</text>')
-    for at in range(0, rows, step):
-        parts.append(f'<text x="7" y="{15 + (at + 0.5) * high:g}">{at + 1}</text>')
     axis = picture_axis(view.trace, view.site)
     cell = axis.queries[view.row] if axis and view.row < len(axis.queries) else -1
     if cell >= 0:
-        x, y = 16 + cell % columns * wide, 12 + cell // columns * high
-        frame = f'x="{x:g}" y="{y:g}" width="{wide:g}" height="{high:g}"'
-        parts.append(f'<rect {frame} fill="none" stroke="{LIGHT.accent}" stroke-width="2"/>')
-    size = f'width="{18 + wide * columns:g}" height="{14 + high * rows:g}"'
+        placed.append(("i", f"{cell // columns + 2}/{cell % columns + 2}", "></i>"))
+    parts = (f'<{tag} style="grid-area:{place}"{rest}' for tag, place, rest in placed)
+    grid = f"14px repeat({rows},{high:g}px)/20px repeat({columns},{wide:g}px)"
     return (
-        f'<svg {size} role="img" aria-label="{escape(view.t("source.map"))}" font-size="9" '
-        f'text-anchor="middle" fill="currentColor">{"".join(parts)}</svg>'
+        f'<div class="patch-map" role="img" aria-label="{escape(view.t("source.map"))}" '
+        f'style="grid-template:{grid}">{"".join(parts)}</div>'
     )

@@ -204,12 +204,13 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
     if silent:
         output = view.t("place.nothing")
     with hero(), st.container():  # a fixed element, even while empty
-        with st.container(key=key):
+        with st.container(key=key, horizontal=True, vertical_alignment="center", gap="large"):
             st.markdown(
-                view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
+                view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]"),
+                width="content",
             )
-        if mapped and (drawn_map := patch_map(view)):
-            st.html(drawn_map)
+            if mapped and (drawn_map := patch_map(view)):
+                st.html(drawn_map, width="content")
         for said in labels_said(view):
             st.markdown(said)
         if silent:

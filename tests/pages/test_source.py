@@ -63,3 +63,12 @@ def test_a_drawing_and_a_click_change_what_is_read(monkeypatch: pytest.MonkeyPat
         source._draw("k", SIZES)
         source._hide("k", 32, "src", 0)
         assert set(changed) == ({"edits", "step"} if bad == 3 else set())
+
+
+def test_other_pages_number_the_patches_and_frame_the_query(open_reader: Open) -> None:
+    at = open_reader("cell", site="encoder", row="3")
+    (shown,) = [each.proto.body for each in at.get("html") if "<img" in each.proto.body]
+    # The query 3, counted from 0, is the patch 2,2; the numbers have the first row and column.
+    assert '<i style="grid-area:3/3">' in shown
+    assert "repeat(2," in shown
+    assert "repeat(16," in shown
