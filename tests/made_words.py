@@ -147,7 +147,7 @@ MADE = {
     "languages": set(LANGUAGES),
     "translated": {"source", "target", "help", "named", "yue", *SHORT.values()},
     "lessons": {"try", *tomllib.loads(asset("lessons", "telling.toml").read_text("utf-8"))},
-    "streams": {"src", "tgt", "text", "query", "key", "which"},
+    "streams": {"src", "tgt", "text", "picture", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
     "refusals": set(REFUSALS),
