@@ -37,7 +37,7 @@ test-newest: chromium
 	.newest/bin/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
 # All that is asked of the shipped models; `make test` has the core of it (tests/designs.py).
-sweep: chromium
+sweep: chromium .books/made
 	$(BIN)/python -m pytest -n auto --dist worksteal -m sweep
 
 bench: .venv/development
@@ -51,6 +51,13 @@ walk: chromium
 
 fuzz: .venv/development
 	$(BIN)/python -m tests.fuzz $(or $(SECONDS),60)
+
+# The builders that put the pages of examples/embedding together.
+.books/made:
+	$(PYTHON) -m venv .books
+	.books/bin/python -m pip install --quiet --disable-pip-version-check \
+	    "mkdocs>=1.6,<2" "jupyter-book>=1,<2" "pypandoc_binary>=1.15,<2"
+	touch $@
 
 # `transformers` stays out of the environment that the app runs in.
 parity: .parity/made

@@ -35,7 +35,6 @@ POLICY = (
     "base-uri 'none'; form-action 'none'"
 )
 STYLE = Path(__file__).with_name("style.css")
-FRAME = ROOT / "examples" / "embedding" / "frame.js"
 SIZE = {"width": 1280, "height": 800}
 
 
@@ -57,7 +56,6 @@ def page(title: str, body: str, lang: str, to_top: str = "") -> str:
 </head>
 <body>
 {body}
-<script src="{to_top}frame.js"></script>
 </body>
 </html>
 """
@@ -89,7 +87,8 @@ def start_page(lang: str, documents: Mapping[str, str]) -> str:
     listed = "\n".join(f"<li>{link(to, title)}</li>" for to, title in documents.items())
     body = f"""<header><h1>Headlight</h1><nav>{others}</nav></header>
 <p class="lead">{words("website.lead")}</p>
-<iframe src="{LIVE[0]}/index.html?embed=1&amp;lang={lang}" title="{words("website.live")}"></iframe>
+<iframe src="{LIVE[0]}/index.html?embed=1" title="{words("website.live")}"></iframe>
+<script src="{LIVE[0]}/frame.js"></script>
 <p>{words("website.open")} {live}</p>
 <h2>{words("website.pages")}</h2>
 <div class="cards">
@@ -184,7 +183,6 @@ def write(folder: Path, models: tuple[str, ...] = LIVE) -> None:
         (folder / file_of(lang)).write_text(made, encoding="utf-8")
     style = STYLE.read_text(encoding="utf-8").replace("FONT", FONT)
     (folder / "style.css").write_text(style, encoding="utf-8")
-    copyfile(FRAME, folder / "frame.js")
 
 
 def main() -> None:

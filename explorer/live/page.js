@@ -36,6 +36,7 @@ export default function livePage(views, live) {
   const page = { model: null, tokenizer: tokenizerOf(live.tokenizer), flow: null, plain: null, tests: [], took: 0 };
   const words = () => live.words[state.lang];
   const isEmbedded = asked.has("embed");
+  const only = asked.get("view") ?? "model"; // in a frame
   /** Tells the page that embeds this one; docs/embedding.md lists the messages. */
   const tell = (message) => {
     if (window.parent === window) return;
@@ -119,7 +120,8 @@ export default function livePage(views, live) {
     drawStart();
     if (!page.flow) return;
     if (sizes) drawPicture();
-    if (!isEmbedded) { drawHeads(); drawControls(); }
+    if (nodes.heads.isConnected) drawHeads();
+    if (nodes.see.isConnected) drawControls();
     const { live: said } = words();
     nodes.status.textContent = fill(said.ready, { count: live.count, ms: Math.round(page.took) });
   }
@@ -206,13 +208,25 @@ export default function livePage(views, live) {
 
   /** What was clicked in the picture. */
   function act({ mask, door, head }) {
-    if (mask !== undefined) { state.mask = mask; run(); return; }
+    if (mask !== undefined) { state.mask = mask; tell({ chosen: { mask } }); run(); return; }
     if (head) {
       Object.assign(state, { door: "head", opened: head });
       const [lane, block, site, at] = head;
-      tell({ selected: { attention: page.flow?.lanes[lane].blocks[block][site].role ?? null, layer: block + 1, head: at + 1 } });
+      tell({ chosen: { site: page.flow?.lanes[lane].blocks[block][site].role ?? null, layer: block + 1, head: at + 1 } });
     } else if (door !== undefined) state.door = door;
     drawStart();
+  }
+
+  /** Takes the choices that the embedding page sends: a mask, or a head to be opened. */
+  function takeChoice(chosen) {
+    const { site, layer, head, mask } = chosen;
+    if (!page.flow) { page.wanted = chosen; return; } // until the weights have arrived
+    if (live.masks.includes(mask)) state.mask = mask;
+    const blocks = page.flow.lanes.map((lane) => lane.blocks[layer - 1] ?? []);
+    const lane = blocks.findIndex((sites) => sites.some(({ role }) => role === site));
+    const at = lane < 0 ? -1 : blocks[lane].findIndex(({ role }) => role === site);
+    if (at >= 0 && Number.isInteger(head) && head >= 1 && head <= live.config.n_heads) Object.assign(state, { door: "head", opened: [lane, layer - 1, at, head - 1], role: site });
+    run();
   }
 
   /** Runs the mask tests one after the other, between which the page answers. */
@@ -263,12 +277,14 @@ export default function livePage(views, live) {
     nodes.tests.replaceChildren(el("summary"), el("ul"));
     const section = (title, ...inside) => { const node = el("section"); node.append(el("h2", "", title), ...inside); return node; };
     const about = el("p", "note", said.about);
-    const { origin, pathname } = new URL(window.location.href);
-    const line = `<iframe src="${origin}${pathname}?embed=1&amp;lang=${state.lang}" title="Headlight" style="width: 100%; height: 32rem; border: 0"></iframe>`;
+    const folder = new URL(".", window.location.href).href;
+    const line = `<iframe src="${folder}index.html?embed=1" title="Headlight" style="width: 100%; height: 32rem; border: 0"></iframe>\n<script src="${folder}frame.js"></script>`;
     const share = el("details", "share");
     share.append(el("summary", "", said.share), el("p", "note", said.share_note), el("code", "", line));
     const whole = document.getElementById("live");
-    if (isEmbedded) whole.replaceChildren(nodes.problem, nodes.pictureBox, nodes.startBox);
+    const alone = { model: [nodes.pictureBox, nodes.startBox], heads: [nodes.roles, nodes.headsBox], masks: [nodes.see, nodes.pictureBox, nodes.startBox], tests: [nodes.tests] };
+    nodes.tests.open = isEmbedded || nodes.tests.open;
+    if (isEmbedded) whole.replaceChildren(nodes.problem, ...(alone[only] ?? alone.model));
     else whole.replaceChildren(top, nodes.input, examples, nodes.problem, nodes.pictureBox, nodes.startBox, section(said.see, nodes.see),
       section(sites.all, nodes.roles, nodes.headsBox), nodes.tests, share, about);
     drawTests();
@@ -318,6 +334,7 @@ export default function livePage(views, live) {
     page.model = modelOf(live.config, tensors);
     window.headlight = { model: page.model, tokenizer: page.tokenizer, flowOf, maskTests };
     run();
+    if (page.wanted) takeChoice(page.wanted);
     test();
   }
 
@@ -343,11 +360,14 @@ export default function livePage(views, live) {
   window.addEventListener("message", ({ source, origin, data }) => {
     if (source !== window.parent || source === window || data?.headlight !== 1) return;
     if (live.origins.length && !live.origins.includes(origin)) return;
+    const { lang, theme } = state;
     if (live.words[data.lang]) state.lang = data.lang;
     if (["light", "dark"].includes(data.theme)) state.theme = data.theme;
-    build();
+    if (state.lang !== lang || state.theme !== theme) build();
     if (typeof data.sentence === "string") take(nodes.input.value = data.sentence.slice(0, nodes.input.maxLength));
+    if (typeof data.chosen === "object" && data.chosen) takeChoice(data.chosen);
   });
   build();
+  tell({ ready: true });
   load();
 }

@@ -95,6 +95,7 @@ def write_live(
         "index.html": _page(loaded),
         "style.css": sheet_of(views) + style,
         "model.js": weights.as_script("headlightLive", live),
+        "frame.js": (FOLDER / "frame.js").read_text(encoding="utf-8"),
         "headlight.js": script + "\n$live(views, window.headlightLive);\n",
         **{f"weights-{at}.js": part for at, part in enumerate(parts)},
     }

@@ -1,5 +1,7 @@
 """The page that needs no server: opened from disk, it computes what torch computes."""
 
+import re
+import subprocess
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ from shutil import copytree
 import numpy as np
 import pytest
 from foreign import NAMES, TEXTS, Golden
+from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, expect
 
 from explorer import text
@@ -25,6 +28,7 @@ from models.strategies import Greedy
 
 pytestmark = pytest.mark.browser
 
+ROOT = Path(__file__).parents[2]
 SENTENCE = "There is a cat under the old table in there."
 ROUNDED = 0.03
 """Bound on the error of a weight after rounding to int8; the largest measured was 0.029, over all
@@ -39,7 +43,10 @@ IN_PAGE = """text => {
 READY = """async () => {
     while (!window.headlight) await new Promise(requestAnimationFrame);
 }"""
-EMBEDDING = Path(__file__).parents[2] / "examples" / "embedding"
+EMBEDDING = ROOT / "examples" / "embedding"
+PANDOC = """import pypandoc
+pypandoc.convert_file("index.qmd", "html", "markdown", ["--standalone"], outputfile="index.html")
+"""
 ENGINE = """([config, listed, data, tied, tgt, src]) => {
     const buffer = Uint8Array.from(atob(data), each => each.charCodeAt(0)).buffer;
     const [floats, weights] = [new Float32Array(buffer), {}];
@@ -221,6 +228,18 @@ def test_a_page_embeds_the_picture_and_talks_to_it(offline: Page, tmp_path: Path
     expect(output).not_to_be_empty()  # its weights have arrived
     offline.locator("#send").click()
     expect(output).to_have_text("d c b a")
+    send = "chosen => frames[0].postMessage({ headlight: 1, chosen }, '*')"
+    offline.evaluate(send, {"site": "cross", "layer": 2, "head": 1})
+    title = " · ".join(
+        [
+            text.t("start.block", lang="en", number=2),
+            text.t("start.kinds.cross", lang="en"),
+            text.t("components.start.open_head", lang="en", head=1),
+        ]
+    )
+    expect(picture.get_by_label(title, exact=True)).to_be_visible()
+    offline.evaluate(send, {"mask": "alone"})
+    expect(output).not_to_have_text("d c b a")
     tall = offline.locator("iframe").evaluate("frame => frame.style.height")
     assert tall not in ("", "32rem")
 
@@ -240,6 +259,56 @@ def test_a_page_embeds_the_picture_and_talks_to_it(offline: Page, tmp_path: Path
     expect(picture.locator("canvas.main")).to_be_visible()
     with pytest.raises(ValueError, match="origin"):
         write_live(open_model("reverse"), tmp_path / "live", origins=("example.org",))
+
+
+BOOKS = {"quarto": "index.qmd", "jupyter-book": "index.md", "mkdocs": "docs/index.md"}
+RAW = re.compile(r"^---.*?^---|^```\{=html\}|^```", re.DOTALL | re.MULTILINE)
+"""What Quarto takes out of a page: its head, and the lines around HTML."""
+
+
+def test_a_page_of_a_book_shows_the_picture_in_its_language_and_theme(
+    offline: Page, tmp_path: Path
+) -> None:
+    write_live(open_model("reverse"), tmp_path / "live")
+    picture = offline.frame_locator("iframe").locator("html")
+    for name, source in BOOKS.items():
+        body = MarkdownIt().render(RAW.sub("", (EMBEDDING / name / source).read_text("utf-8")))
+        host = tmp_path / f"{name}.html"
+        host.write_text(f'<html lang="zh-CN"><body style="background: #111">{body}</body></html>')
+        offline.goto(host.as_uri())
+        expect(picture.locator("canvas.main")).to_be_visible()
+        expect(picture).to_have_attribute("lang", "zh-CN")
+        expect(picture).to_have_attribute("data-theme", "dark")
+    offline.evaluate("() => { document.body.style.background = 'white'; }")
+    expect(picture).to_have_attribute("data-theme", "light")
+    offline.evaluate("() => { document.documentElement.lang = 'en'; }")
+    expect(picture).to_have_attribute("lang", "en")
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(not (ROOT / ".books").exists(), reason="`make sweep` installs the builders")
+@pytest.mark.parametrize("name", BOOKS)
+def test_the_builders_of_books_pass_the_picture_on(
+    browser: Browser, tmp_path: Path, name: str
+) -> None:
+    book, binaries = tmp_path / "book", ROOT / ".books" / "bin"
+    copytree(EMBEDDING / name, book)
+    live = {"quarto": "live", "jupyter-book": "extra/live", "mkdocs": "docs/live"}[name]
+    write_live(open_model("reverse"), book / live)
+    made, command = {
+        # Pandoc is the part of Quarto that converts; Quarto's own package downloads the rest.
+        "quarto": ("index.html", ["python", "-c", PANDOC]),
+        "jupyter-book": ("_build/html/index.html", ["jupyter-book", "build", "."]),
+        "mkdocs": ("site/index.html", ["mkdocs", "build", "--quiet"]),
+    }[name]
+    subprocess.run([binaries / command[0], *command[1:]], cwd=book, check=True, timeout=300)
+    page = browser.new_page(color_scheme="dark")
+    page.route("http*://**", lambda route: route.abort())  # fonts of the builders' themes
+    page.goto((book / made).as_uri())
+    picture = page.frame_locator("iframe").locator("html")
+    expect(picture.locator(".said")).not_to_be_empty()
+    expect(picture).to_have_attribute("data-theme", "light" if name == "quarto" else "dark")
+    page.close()
 
 
 def test_a_missing_file_is_named(browser: Browser, tmp_path: Path) -> None:
