@@ -18,6 +18,7 @@ MOST_LINES = {"README.md": 120, "README.zh-CN.md": 120, "ARCHITECTURE.md": 150}
 MOST_DOC_LINES = 150
 MOST_BULLETS = 20
 MOST_LEAD_WORDS = 25
+MOST_READING_WORDS = 20
 BANNED = {
     "whoever": "name the subject",
     "nobody looks": "without recording",
@@ -33,6 +34,10 @@ BANNED = {
     "wind back": "rewind",
 }
 """Turns of phrase that no sentence of the app or of the documents uses, and what to write."""
+
+
+READING = re.compile(r"(?:^|[._])read(?:ing)?(?:[._]|$)|\.told$|\.verdict")
+"""The keys of the readings: what a picture shows, in words."""
 
 
 def too_long(name: str, text: str, most: int) -> Iterator[str]:
@@ -54,6 +59,14 @@ def long_lead(key: str, text: str) -> Iterator[str]:
     count = len(re.sub(r"\{.*?\}", "x", text).split())
     if count > MOST_LEAD_WORDS:
         yield f"{key}: {count} words, at most {MOST_LEAD_WORDS}"
+
+
+def long_reading(key: str, text: str) -> Iterator[str]:
+    """Sentences of a reading with more words than one may have, in the plural."""
+    plural = re.sub(r"\{\w+:[^{}|]*\|([^{}]*)\}", r"\1", text)
+    for sentence in re.split(r"(?<=[.!?]) +", re.sub(r"\{.*?\}", "x", plural)):
+        if (count := len(re.findall(r"\S*\w\S*", sentence))) > MOST_READING_WORDS:
+            yield f"{key}: {count} words in a sentence, at most {MOST_READING_WORDS}"
 
 
 def banned(where: str, text: str) -> Iterator[str]:
@@ -94,6 +107,8 @@ def findings() -> Iterator[str]:
         yield from banned(key, text)
         if key in leads:
             yield from long_lead(key, text)
+        if READING.search(key):
+            yield from long_reading(key, text)
     for lang in ("en", "zh"):
         for key, text in words(lang).items():
             yield from avoided(lang, key, text)

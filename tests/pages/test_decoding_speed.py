@@ -34,7 +34,7 @@ def test_speculative_decoding_says_its_passes_and_follows_the_link(
 ) -> None:
     at = open_page("decoding", model=model, part="speculation", limit="12", ahead="2")
     assert not at.exception
-    said = next(words_of(each) for each in at.markdown if "greedy decoding takes" in each.value)
+    said = next(words_of(each) for each in at.markdown if "Greedy decoding takes" in each.value)
     rounds = next(words_of(each) for each in at.markdown if words_of(each).startswith("| Round"))
     passes = len(rounds.splitlines()) - 2
     assert f"in {passes} pass" in said
