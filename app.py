@@ -11,6 +11,7 @@ else:
     from streamlit.starlette import App
 
     from explorer.admission import Admission, capacity
+    from explorer.front import Front
     from explorer.guard import Guard, stay_inside
     from explorer.serving import (
         FromMemory,
@@ -31,5 +32,6 @@ else:
             Middleware(Guard),
             Middleware(Admission, places=capacity().sessions),
             Middleware(FromMemory),
+            Middleware(Front),
         ],
     )

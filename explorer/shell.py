@@ -29,9 +29,8 @@ from explorer.ui.current import first_view
 from explorer.ui.hints import hints
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
-from models.training.home import asset, data
+from models.training.home import asset
 
-_STYLE = data("explorer.ui", "page.css")
 _WORDS = {shelf.NAME: "shelf"}
 """The text table of a page, if it is not named like the page."""
 LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
@@ -204,7 +203,6 @@ def first_state(lang: str) -> State:
 
 def show_alone(name: str, render: Callable[[], None]) -> None:
     """A page that needs no model, in its frame; also available if no model opens."""
-    st.html(_STYLE)
     sidebar()
     with st.container(key="head", horizontal=True, vertical_alignment="center"):
         st.title(_title(name, session.state().lang), anchor=False, width="content")
@@ -215,7 +213,6 @@ def show_alone(name: str, render: Callable[[], None]) -> None:
 
 def show(page: Page) -> None:
     """One page in its frame, after `session.start`. The frame is drawn whatever the input."""
-    st.html(_STYLE)
     sidebar()
     lang = session.state().lang
     with st.container(key="head", horizontal=True, vertical_alignment="center"):

@@ -8,6 +8,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { theme, beamer, menu, current, sentence, typed, chosen, words } = unpack(data).head;
   oneEntryAPage();
+  settle();
   if (theme) wear(theme);
   followTheme(root);
   const before = root.told;
@@ -23,6 +24,15 @@ export default function ({ parentElement, data, setTriggerValue }) {
   if (beamer && !before?.beamer) collapse(); // the sidebar leaves too little room
   if (!before) return;
   if (differs(chosen, before.chosen) || (differs(typed, before.typed) && !isTyping())) closeSidebar();
+}
+
+/** Show what is below the picture (page.css) once a first visit's page is complete. */
+function settle() {
+  const page = document.documentElement;
+  if (!("hlOpening" in page.dataset)) return;
+  const runs = document.querySelector("[data-testid=stApp]")?.dataset.testScriptState !== "notRunning";
+  if (runs || document.querySelector("[data-testid=stMain] [data-testid=stSkeleton]")) requestAnimationFrame(settle);
+  else delete page.dataset.hlOpening;
 }
 
 /** The view's name as a menu of all views, one that is empty dimmed with its reason, and a button that opens the sidebar. */

@@ -39,7 +39,7 @@ class Visitor:
 
     def settle(self) -> None:
         """Wait until Streamlit has drawn something and runs no script any more."""
-        self.page.locator("[data-testid=stMarkdown]").first.wait_for(timeout=PATIENCE)
+        self.page.locator("[data-testid=stMarkdown]:visible").first.wait_for(timeout=PATIENCE)
         self.page.wait_for_function(
             "() => document.querySelector('[data-testid=stApp]')"
             "?.getAttribute('data-test-script-state') === 'notRunning'"

@@ -28,6 +28,38 @@ def test_back_leaves_a_page_of_the_menu_in_one_press(visitor: Visitor) -> None:
     assert urlsplit(visitor.page.url).path == "/"
 
 
+FIRST_FRAMES = """() => {
+    window.shifts = 0;
+    new PerformanceObserver(list => {
+        for (const each of list.getEntries()) window.shifts += each.value;
+    }).observe({ type: 'layout-shift', buffered: true });
+    const look = () => {
+        const body = document.body && getComputedStyle(document.body).backgroundColor;
+        window.ground ??= body;
+        const title = document.querySelector('h1');
+        if (title) window.titled = getComputedStyle(title).fontSize;
+        else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+}"""
+
+
+@pytest.mark.parametrize(
+    ("place", "width"), [("heads", 1440), pytest.param("masks", 390, marks=pytest.mark.sweep)]
+)
+def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(
+    visitor: Visitor, place: str, width: int
+) -> None:
+    """Layout shift by the browser's own measure; up to 0.1 is good (web.dev/articles/cls)."""
+    visitor.page.set_viewport_size({"width": width, "height": 900})
+    visitor.page.add_init_script(f"({FIRST_FRAMES})()")
+    visitor.open(place, lang="en", theme="dark", text="I love you.")
+    visitor.page.locator(".hl canvas").first.wait_for()
+    visitor.settle()
+    assert visitor.page.evaluate("[window.ground, window.titled]") == ["rgb(14, 17, 23)", "24px"]
+    assert visitor.page.evaluate("window.shifts") <= 0.1
+
+
 def test_an_embedded_view_has_no_frame(visitor: Visitor) -> None:
     visitor.open("heads", lang="en", embed="true")
     expect(visitor.page.locator(".hl canvas").first).to_be_visible()

@@ -1,0 +1,271 @@
+"""The HTML that the server sends for a link: the app's styles before its content, and a preview.
+
+Streamlit's own page is an empty shell named "Streamlit", white until its scripts run, and styled
+by the app only after the content has arrived. This one has the app's styles and colours, and names
+the picture that sites and messengers show for a link (ogp.me): the link's own sentence in its
+model, drawn here on request.
+"""
+
+import asyncio
+import base64
+import re
+import time
+from collections import OrderedDict
+from functools import cache
+from html import escape
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit import config, file_util
+
+from explorer import text
+from explorer.figures.theme import DARK, LIGHT
+from models.training.home import asset, data
+
+PICTURE, THEME = "preview.png", "theme.js"
+NAMES = ("lang", "model", "text", "target", "site", "layer", "head", "edits")
+"""What of a link determines its picture."""
+MOST_QUERY, MOST_TEXT = 2000, 300
+"""Characters of a link, and of its sentence, that is drawn; a longer one has no picture."""
+MOST_KEPT, MOST_DRAWN, PER_MINUTE = 64, 4, 30
+"""Pictures kept, drawn at the same time, and drawn per minute; a further request is refused."""
+_PAGE = re.compile(r"/[a-z]*")
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
+WEAR = b"""const theme = document.documentElement.dataset.hlTheme;
+if (theme) {
+  const chosen = JSON.stringify(theme === "dark" ? "Dark" : "Light");
+  localStorage.setItem(`stActiveTheme-${location.pathname}-v2`, chosen);
+}
+"""
+"""Tells Streamlit the theme that a link asks for before Streamlit draws anything (frame.js)."""
+WIDGETS = (
+    "BidiComponent",
+    "ButtonGroup",
+    "Checkbox",
+    "PageLink",
+    "Selectbox",
+    "TextArea",
+    "TextInput",
+)
+"""Scripts that Streamlit otherwise requests only when such a widget has arrived: until then there
+is a grey box of another height."""
+_WORDS = {"": "start", "models": "shelf"}
+"""The text table of a page, if it is not named like its address."""
+
+
+class Front:
+    """Answers requests for a page of the app and for a preview; passes others to `app`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        base = str(config.get_option("server.baseUrlPath") or "").strip("/")
+        self._base = f"/{base}" if base else ""
+        self._pictures = Pictures()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request (ASGI)."""
+        path = scope.get("path", "")
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+            path = path.removeprefix(self._base) if path.startswith(self._base) else ""
+            if _PAGE.fullmatch(path):
+                made = page(path[1:], self._base, scope).encode()
+                await _answer(scope, send, 200, "text/html; charset=utf-8", made, "no-cache")
+                return
+            if path == f"/{THEME}":
+                await _answer(scope, send, 200, "text/javascript", WEAR, "no-cache")
+                return
+            if path == f"/{PICTURE}":
+                status, made = await self._pictures.of(scope["query_string"].decode("latin-1"))
+                keeping = "public, max-age=3600" if status == 200 else "no-store"
+                await _answer(scope, send, status, "image/png", made, keeping)
+                return
+        await self._app(scope, receive, send)
+
+
+async def _answer(
+    scope: Scope, send: Send, status: int, kind: str, content: bytes, keeping: str
+) -> None:
+    said = {
+        "content-type": kind if content else "text/plain",
+        "content-length": str(len(content)),
+        "cache-control": keeping,
+        "vary": "accept-language",
+    }
+    if status == 503:
+        said["retry-after"] = str(60 // PER_MINUTE)
+    headers = [(name.encode(), value.encode()) for name, value in said.items()]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    body = b"" if scope["method"] == "HEAD" else content
+    await send({"type": "http.response.body", "body": body})
+
+
+def page(name: str, base: str, scope: Scope) -> str:
+    """Streamlit's page with the app's styles, and the preview of this link."""
+    asked = Headers(scope=scope)
+    params = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+    wanted = asked.get("accept-language", "")[:2].lower()
+    lang = next((each for each in (params.get("lang"), wanted) if each in text.LANGUAGES), "en")
+    theme = params.get("theme", "")
+    shell, styles = _shell()
+    has_sidebar = name and not {"beamer", "embed"} & {*params}
+    attributes = f'lang="{lang}" data-hl-opening' + (" data-hl-sidebar" if has_sidebar else "")
+    if theme in ("light", "dark"):
+        attributes += f' data-hl-theme="{theme}"'
+    host = asked.get("host", "")
+    origin = f"{scope.get('scheme', 'http')}://{host}{base}" if _HOST.fullmatch(host) else ""
+    return (
+        shell.replace('lang="en"', attributes, 1)
+        .replace("<title>Streamlit</title>", preview(name, params, lang, origin), 1)
+        .replace("</body>", f"{styles}</body>", 1)
+    )
+
+
+@cache
+def _shell() -> tuple[str, str]:
+    """Streamlit's page with the app's icon and without a font that no page uses; our styles."""
+    shell = Path(file_util.get_static_dir(), "index.html").read_text(encoding="utf-8")
+    shell = re.sub(r'<link\s+rel="preload"[^>]*as="font"[^>]*/>', "", shell)
+    icon = base64.b64encode(asset("icon.svg").read_bytes()).decode()
+    shell = shell.replace("./favicon.png", f"data:image/svg+xml;base64,{icon}", 1)
+    scripts = "".join(
+        f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
+        for name in _scripts()
+        if name not in shell
+    )
+    theme = f'<script src="./{THEME}"></script>'
+    before = (
+        f":root {{ color-scheme: light dark; }} [data-hl-theme=light] {{ color-scheme: light; }} "
+        f"[data-hl-theme=dark] {{ color-scheme: dark; }} "
+        f"body {{ background: light-dark({LIGHT.paper}, {DARK.paper}); }}"
+    )
+    head = f"<style>{before}</style>{theme}{scripts}</head>"
+    style = data("explorer.ui", "page.css").read_text(encoding="utf-8")
+    return shell.replace("</head>", head, 1), f"<style>{style}</style>"
+
+
+def _scripts() -> list[str]:
+    """The files of WIDGETS, with what they import."""
+    folder = Path(file_util.get_static_dir(), "static", "js")
+    found: list[str] = []
+    waiting = [path.name for name in WIDGETS for path in folder.glob(f"{name}.*.js")]
+    while waiting:
+        name = waiting.pop()
+        if name not in found and (folder / name).is_file():
+            found.append(name)
+            source = (folder / name).read_text(encoding="utf-8")
+            waiting += re.findall(r'(?:from|import)\s*"\./([\w.-]+\.js)"', source)
+    return found
+
+
+def preview(name: str, params: dict[str, str], lang: str, origin: str) -> str:
+    """The title of a page, and what sites show of its link; `origin` "" gives no picture."""
+    key = _WORDS.get(name, name)
+    title = "Headlight"
+    if text.has(f"{key}.title", lang=lang):
+        title = f"{text.t(f'{key}.title', lang=lang)} · Headlight"
+    sentence = " ".join(params.get("text", "").split())
+    said = {
+        "og:site_name": "Headlight",
+        "og:type": "website",
+        "og:title": f"{text.shorten(sentence, 80)} · {title}" if sentence else title,
+        "og:description": _plain(key, lang),
+    }
+    query = canonical(urlencode({**params, "lang": lang}))
+    if origin and query:
+        said["og:image"] = f"{origin}/{PICTURE}?{query}"
+        said |= {"og:image:width": "1200", "og:image:height": "630"}
+    said |= {"twitter:card": "summary_large_image" if "og:image" in said else "summary"}
+    tags = (
+        f'<meta {"name" if each.startswith("twitter") else "property"}="{each}" '
+        f'content="{escape(value)}" />'
+        for each, value in said.items()
+        if value
+    )
+    return "\n    ".join((f"<title>{escape(title)}</title>", *tags))
+
+
+def _plain(key: str, lang: str) -> str:
+    """The lead of a page without its markup."""
+    lead = text.t(f"{key}.lead", lang=lang) if text.has(f"{key}.lead", lang=lang) else ""
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)|[*`$]", r"\1", lead)
+
+
+def canonical(query: str) -> str:
+    """What of a link determines its picture, in one order; "" for a link without a picture."""
+    params = dict(parse_qsl(query[: MOST_QUERY + 1]))
+    found = {name: params[name] for name in NAMES if params.get(name)}
+    own = "~" in found.get("model", "")  # an upload belongs to its session
+    if own or len(query) > MOST_QUERY or len(found.get("text", "")) > MOST_TEXT:
+        return ""
+    return urlencode(found)
+
+
+class Pictures:
+    """The pictures of links: drawn in a thread, kept, and limited in number."""
+
+    def __init__(self) -> None:
+        self._made: OrderedDict[str, bytes] = OrderedDict()
+        self._drawing: dict[str, asyncio.Future[bytes]] = {}
+        self._left, self._since = float(PER_MINUTE), time.monotonic()
+
+    async def of(self, query: str) -> tuple[int, bytes]:
+        """The status and picture of a link: 404 if it has none, 503 while too many are asked."""
+        key = canonical(query)
+        if not key:
+            return 404, b""
+        if key not in self._made:
+            if key not in self._drawing:
+                if not self._may():
+                    return 503, b""
+                drawn = asyncio.ensure_future(asyncio.to_thread(drawn_for, key))
+                self._drawing[key] = drawn
+                drawn.add_done_callback(lambda _: self._drawing.pop(key))
+            made = await asyncio.shield(self._drawing[key])
+            self._made[key] = made
+            while len(self._made) > MOST_KEPT:
+                self._made.popitem(last=False)
+        self._made.move_to_end(key)
+        return (200 if self._made[key] else 404), self._made[key]
+
+    def _may(self) -> bool:
+        """Take one of the pictures that may be drawn now (a token bucket)."""
+        now = time.monotonic()
+        gained = (now - self._since) * PER_MINUTE / 60
+        self._left, self._since = min(PER_MINUTE, self._left + gained), now
+        if self._left < 1 or len(self._drawing) >= MOST_DRAWN:
+            return False
+        self._left -= 1
+        return True
+
+
+def drawn_for(query: str) -> bytes:
+    """The picture of a link as PNG; empty if its text, model or edits cannot be used."""
+    from explorer.engine.turns import computing
+    from explorer.exhibits.links import Links
+    from explorer.exhibits.view import build
+    from explorer.exports.preview import preview_png
+    from explorer.problems import InputProblem
+
+    with computing():
+        try:
+            view = build(Links().read(dict(parse_qsl(query)))[0], dark=False)
+            sites = view.sites_of(view.kind)
+            patterns = [view.trace.pattern(site.name) for site in sites]
+        except InputProblem:
+            return b""
+        name = view.site.name
+        title = (
+            f"{view.t(f'kinds.{view.kind}')} · {view.t('place.layer')} {view.layer + 1} · "
+            f"{view.t('place.head')} {view.head + 1}"
+        )
+        return preview_png(
+            patterns,
+            view.trace.mask(name)[view.head],
+            view.site,
+            view.head,
+            (view.trace.query_tokens(name), view.trace.key_tokens(name)),
+            (view.trace.text, view.trace.output or ""),
+            title,
+        )
