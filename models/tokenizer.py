@@ -152,6 +152,10 @@ class Tokenizer:
         found = self._tokenizer.encode(text, add_special_tokens=False)
         return list(zip(found.ids, found.offsets, strict=True))
 
+    def renderings(self, text: str) -> list[str]:
+        """All texts that show the same: a word to be drawn in every typeface."""
+        return [text]
+
     def encode_output(self, text: str) -> list[int]:
         """`encode` for a translator's target text, whose vocabulary may differ."""
         return self.encode(text)

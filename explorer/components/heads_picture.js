@@ -1,18 +1,35 @@
 // The picture whose patches are the keys: in every thumbnail the row of one query lies over it.
 
 import { fit } from "./canvas.js";
+import { levels } from "./cells.js";
 import { chip, choice, el } from "./dom.js";
+import { percent } from "./numbers.js";
 import { css, rgb } from "./palette.js";
 import { BLOCKED, weightOf } from "./payload.js";
 
 const LARGEST = 480; // px across, of the picture above the thumbnails
+const FINE = 4; // samples of a smoothed patch across
+
+/** A grid of values, interpolated between the centres of its cells: FINE x FINE samples per cell. */
+function smoothed(values, rows, columns) {
+  const halfway = (sample, last) => Math.min(Math.max((sample + 0.5) / FINE - 0.5, 0), last);
+  return Float32Array.from({ length: rows * columns * FINE ** 2 }, (_, at) => {
+    const x = halfway(at % (columns * FINE), columns - 1);
+    const y = halfway(Math.floor(at / (columns * FINE)), rows - 1);
+    const [left, top] = [Math.floor(x), Math.floor(y)];
+    const [right, below] = [Math.min(left + 1, columns - 1), Math.min(top + 1, rows - 1)];
+    const between = (row) => values[row * columns + left] * (1 - x + left) + values[row * columns + right] * (x - left);
+    return between(top) * (1 - y + top) + between(below) * (y - top);
+  });
+}
 
 /**
- * { node, choice(redraw), tall(side), cover(context, heads, places, side), point(head, event, side), draw(width), light() };
+ * { node, choices(redraw), tall(side), cover(context, heads, places, side), point(head, event, side), draw(width), light() };
  * `view.pictured` tells whether thumbnails show the picture, or their matrices.
  */
 export function headsPicture(view, old) {
   view.pictured = old?.pictured ?? true;
+  view.smoothed = old?.smoothed ?? false;
   const { head, arrays } = view;
   const { width, height, rows, columns, keys, queries } = head.picture;
   const image = el("canvas");
@@ -35,7 +52,28 @@ export function headsPicture(view, old) {
 
   const tall = (side) => Math.round(side * height / width);
 
-  /** Paints the picture, and over its patches the weights that a head gives them; raw, not smoothed. */
+  /** What a row gives each patch, and what it looks like smoothed. */
+  function hidden(index) {
+    const weights = new Float32Array(rows * columns);
+    keys.forEach((patch, key) => {
+      const code = view.codeAt(index, query(), key);
+      if (patch >= 0 && code !== BLOCKED) weights[patch] = weightOf(code);
+    });
+    const seen = new Float32Array(weights.length);
+    smoothed(weights, rows, columns).forEach((value, at) => {
+      const [row, column] = [Math.floor(at / (columns * FINE ** 2)), Math.floor(at % (columns * FINE) / FINE)];
+      seen[row * columns + column] += value / FINE ** 2;
+    });
+    const most = weights.indexOf(Math.max(...weights));
+    const all = seen.reduce((sum, value) => sum + value, 0) || 1;
+    const moved = seen.reduce((sum, value, patch) => sum + Math.max(0, value - weights[patch]), 0) / all;
+    return { moved, largest: weights[most], shown: seen[most] };
+  }
+
+  const mist = el("canvas");
+  [mist.width, mist.height] = [columns * FINE, rows * FINE];
+
+  /** Paints the picture, and over its patches the weights that a head gives them. */
   function paint(context, index, left, top, side) {
     const row = query();
     const [wide, high] = [side / columns, tall(side) / rows];
@@ -44,12 +82,23 @@ export function headsPicture(view, old) {
     const codes = keys.map((_, key) => view.codeAt(index, row, key));
     const weights = codes.map((code) => (code === BLOCKED ? 0 : weightOf(code)));
     const most = view.chosen.shared ? head.top : Math.max(...weights) || 1;
+    const shares = levels(weights, (key) => codes[key] === BLOCKED, weights.length, view.chosen.scale, most);
     const [ink, shut] = [rgb(view.theme.get("accent")), view.theme.get("hatch")];
+    if (view.smoothed) {
+      const grid = new Float32Array(rows * columns);
+      keys.forEach((patch, key) => { if (patch >= 0 && codes[key] !== BLOCKED) grid[patch] = shares[key] / 254; });
+      const soft = mist.getContext("2d");
+      const over = soft.createImageData(mist.width, mist.height);
+      smoothed(grid, rows, columns).forEach((share, at) => over.data.set([...ink.slice(0, 3), 0.85 * 255 * share], 4 * at));
+      soft.putImageData(over, 0, 0);
+      context.imageSmoothingEnabled = true;
+      context.drawImage(mist, left, top, side, tall(side));
+    }
     keys.forEach((patch, key) => {
       if (patch < 0) return; // a token that is no patch
       const box = [left + (patch % columns) * wide, top + Math.floor(patch / columns) * high, wide, high];
-      context.fillStyle = codes[key] === BLOCKED ? shut : css(ink, 0.85 * Math.min(1, weights[key] / most));
-      context.fillRect(...box);
+      context.fillStyle = codes[key] === BLOCKED ? shut : css(ink, 0.85 * shares[key] / 254);
+      if (codes[key] === BLOCKED || !view.smoothed) context.fillRect(...box);
       if (key !== view.lit.key) return;
       context.strokeStyle = view.theme.get("accent");
       context.strokeRect(...box);
@@ -70,10 +119,15 @@ export function headsPicture(view, old) {
     view.light({ query: query(), key: places.get(patchAt(offsetX, offsetY, side)) ?? null, head: index });
   }
 
-  const set = (redraw) => choice("pictured", head.words.over, [[true, head.words.picture], [false, head.words.matrix]], view.pictured, (on) => {
-    view.pictured = on;
+  const set = (name, label, options, redraw) => choice(name, label, options, view[name], (on) => {
+    view[name] = on;
     redraw();
   });
+  const { words } = head;
+  const choices = (redraw) => [
+    set("pictured", words.over, [[true, words.picture], [false, words.matrix]], redraw),
+    set("smoothed", words.patches, [[false, words.raw], [true, words.smooth]], redraw),
+  ];
 
   const node = el("div", "axis");
   const canvas = el("canvas");
@@ -92,7 +146,8 @@ export function headsPicture(view, old) {
     chips.append(button);
     return button;
   });
-  node.append(chips, canvas);
+  const loss = el("p", "loss");
+  node.append(chips, canvas, loss);
 
   let side = 0;
   const shown = () => view.chosen.opened ?? view.chosen.pinned[0] ?? 0;
@@ -124,8 +179,14 @@ export function headsPicture(view, old) {
       context.strokeRect((patch % columns) * side / columns, Math.floor(patch / columns) * tall(side) / rows, side / columns, tall(side) / rows);
       context.lineWidth = 1;
     }
+    loss.hidden = !view.smoothed;
+    if (view.smoothed) {
+      const { moved, largest, shown: seen } = hidden(shown());
+      loss.textContent = words.hides.replace("{head}", head.labels[shown()]).replace("{moved}", percent(moved))
+        .replace("{largest}", percent(largest)).replace("{seen}", percent(seen));
+    }
     buttons.forEach((button, index) => button?.classList.toggle("selected", index === query()));
   }
 
-  return { node, choice: set, tall, cover, point, draw, light };
+  return { node, choices, tall, cover, point, draw, light, repaint: light };
 }

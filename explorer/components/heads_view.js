@@ -222,9 +222,9 @@ function headsView(root, head, arrays, theme, likeness, old) {
   function recolour(before) {
     if (!view.drawn) return;
     const { scale, shared, by_measure } = view.chosen;
-    for (const input of nodes.bar.querySelectorAll("input")) input.checked = input.value === String(view.chosen[input.name]);
+    for (const input of nodes.bar.querySelectorAll("input")) if (input.name in view.chosen) input.checked = input.value === String(view.chosen[input.name]);
     if (scale !== before.scale || shared !== before.shared) {
-      thumbs.repaint();
+      for (const part of [thumbs, view.picture]) part?.repaint();
       panels.forEach((panel) => panel.draw());
     }
     if (by_measure !== before.by_measure) thumbs.arrange();
@@ -239,7 +239,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
       nodes.bar.append(choice("by_measure", words.order, [[false, words.layers], [true, head.measure.name]],
         view.chosen.by_measure, (by_measure) => change({ by_measure })));
     }
-    if (view.picture) nodes.bar.append(view.picture.choice(() => redraw(root.clientWidth, true)));
+    if (view.picture) nodes.bar.append(...view.picture.choices(() => redraw(root.clientWidth, true)));
     nodes.panels.replaceChildren(...panels.map(({ node }) => node));
     thumbs.arrange();
     rebuild(root, nodes.bar, body, live);

@@ -76,6 +76,10 @@ WORDS = (
     "over",
     "picture",
     "matrix",
+    "patches",
+    "raw",
+    "smooth",
+    "hides",
 )
 """The words that the view shows, by the names under which the caller passes them."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.pictures.faces import drawn_word, split_face
+from models.pictures.faces import FACES, drawn_word, split_face
 from models.pictures.patches import Patch, Picture
 from models.pictures.processing import Processing
 from models.refusals import Refusal
@@ -174,6 +174,9 @@ class PictureTokenizer(Tokenizer):
         """The patches of the picture that `text` stands for. Raises Refusal as `picture_of`."""
         found = patches_of(picture_of(text, self.picture), self.picture)
         return [Patch(patch) for patch in found.tolist()]
+
+    def renderings(self, text: str) -> list[str]:
+        return [text] if ADDRESS in text else [f"{split_face(text)[0]} @{face}" for face in FACES]
 
     def encode_output(self, text: str) -> list[int]:
         return super().encode(text)

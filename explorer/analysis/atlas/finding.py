@@ -64,7 +64,9 @@ def stamp(loaded: LoadedModel) -> tuple[tuple[str, int], ...]:
 
 
 def readable(loaded: LoadedModel, texts: tuple[Text, ...]) -> bool:
-    """Whether a model's vocabulary has the characters of these sentences."""
+    """Whether a model's vocabulary has the characters of these sentences. A picture has none."""
+    if loaded.config.picture is not None:
+        return False
     unknown = loaded.marks.unknown
     some = texts[:20]
     if not some:

@@ -31,7 +31,9 @@ def offered(
     each other. `progress(done, most)` counts the attempts. Raises InputProblem `no_logits`.
     """
     first = len(given_tokens(loaded, traced.text))
-    for done, text in enumerate(islice(exchanges(traced.text, groups), MOST_TRIED)):
+    drawn = loaded.config.picture is not None
+    texts = other_letters(traced.text) if drawn else exchanges(traced.text, groups)
+    for done, text in enumerate(islice(texts, MOST_TRIED)):
         if progress is not None:
             progress(done, MOST_TRIED)
         try:
@@ -55,6 +57,15 @@ def exchanges(text: str, groups: Groups) -> Iterator[str]:
         if found not in seen:
             seen.add(found)
             yield found
+
+
+def other_letters(text: str) -> Iterator[str]:
+    """Words to draw that differ in one letter, the third one first, in the same face."""
+    word, at, face = text.rpartition(" @") if " @" in text else (text, "", "")
+    for index in sorted(range(len(word)), key=lambda each: abs(each - 2)):
+        for other in "atnoeACHR" if word[index].isalpha() else "3578":
+            if other.isupper() == word[index].isupper() and other != word[index]:
+                yield f"{word[:index]}{other}{word[index + 1 :]}{at}{face}"
 
 
 def _by_group(text: str, groups: Groups) -> Iterator[str]:

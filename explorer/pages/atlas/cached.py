@@ -59,7 +59,8 @@ def atlas(which: Which, *, progress: Progress = None) -> Atlas:
 @cached
 def texts_for(model: str) -> tuple[Text, ...]:
     """Sentences for a model without an atlas: from the first shipped atlas that it can read, in the
-    language of its examples; if there is none, its examples."""
+    language of its examples; if there is none, its examples,
+    words to be drawn in every typeface."""
     loaded = cache.open_model(model)
     examples = [s for group in examples_of(model).values() for s in group]
     paired, language = "src" in loaded.model.reads, reads_language(model)
@@ -74,7 +75,8 @@ def texts_for(model: str) -> tuple[Text, ...]:
         same = script(" ".join(text.source for text in texts[:20])) == language
         if bool(texts and texts[0].target) == paired and same and finding.readable(loaded, texts):
             return texts[:MOST_TEXTS]
-    return tuple(Text(sentence) for sentence in examples)
+    shown = loaded.tokenizer.renderings
+    return tuple(Text(each) for sentence in examples for each in shown(sentence))
 
 
 @cached

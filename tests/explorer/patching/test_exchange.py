@@ -2,7 +2,7 @@
 
 from explorer.analysis.patching.exchange import exchanges, offered
 from explorer.analysis.patching.pair import pair
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, open_model
 from explorer.runs.trace import trace
 from explorer.text import exchanges as groups
 
@@ -31,3 +31,13 @@ def test_what_is_offered_is_cut_alike_and_answered_otherwise(writer: LoadedModel
     assert found.same_length
     assert found.question.differs
     assert offered(writer, trace(writer, "!"), groups()) is None
+
+
+def test_a_drawn_word_is_paired_with_one_that_differs_in_one_letter() -> None:
+    loaded = open_model("reader")
+    first = "Brown @serif"
+    second = offered(loaded, trace(loaded, first), {})
+    assert second is not None
+    assert second.endswith(" @serif")
+    assert sum(a != b for a, b in zip(first, second, strict=True)) == 1
+    assert trace(loaded, second).output != "Brown"
