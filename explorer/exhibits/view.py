@@ -148,11 +148,15 @@ class View:
     def t(self, key: str, /, **values: object) -> str:
         """The text at `key` in the user's language.
 
-        Masked language models and models without an LM head have their own texts where those for
-        generating models would be wrong, under the same keys in the tables `filling` and `silent`.
+        Masked language models, models without an LM head and models of pictures have their own
+        texts where the usual ones would be wrong, under the same keys in the tables `filling`,
+        `silent` and `pictured`.
         """
-        own = {"same": f"filling.{key}", None: f"silent.{key}"}.get(self.trace.predicts, key)
-        return text.t(own if text.has(own, lang=self.lang) else key, lang=self.lang, **values)
+        own = [f"{'filling' if self.trace.predicts else 'silent'}.{key}"]
+        own = [] if self.trace.predicts == "next" else own
+        own += [f"pictured.{key}"] if self.loaded.config.picture else []
+        said = next((each for each in own if text.has(each, lang=self.lang)), key)
+        return text.t(said, lang=self.lang, **values)
 
     def formula(self, latex: str) -> str:
         """LaTeX with its words in the user's language."""

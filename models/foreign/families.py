@@ -95,5 +95,10 @@ FAMILIES: dict[str, Family] = {
     "siglip": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
     "siglip_vision_model": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
 }
-DISENTANGLED = ("deberta", "deberta-v2")
-"""Families whose scores compare words with relative positions, in sums that this library lacks."""
+LACKING = {
+    "deberta": "disentangled",
+    "deberta-v2": "disentangled",
+    "beit": "own_biases",
+    "vision-encoder-decoder": "two_designs",
+}
+"""Families that need something this library lacks: the refusal that says what."""

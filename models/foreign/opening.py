@@ -27,7 +27,7 @@ from models.checkpoint import (
 from models.config import ModelConfig
 from models.foreign.adapters import require_no_adapter
 from models.foreign.classes import Classifier, head_of, tensors_of
-from models.foreign.families import DISENTANGLED, FAMILIES, Family
+from models.foreign.families import FAMILIES, LACKING, Family
 from models.foreign.finding import unreadable
 from models.foreign.generation import asked_in
 from models.foreign.gguf_file import GGUF, architecture
@@ -313,8 +313,8 @@ def _family(values: Mapping[str, Any]) -> Family:
     known = ", ".join(FAMILIES)
     if kind is None:
         raise CheckpointError("no_family", file=CONFIG, known=known)
-    if kind in DISENTANGLED:
-        raise CheckpointError("disentangled", file=CONFIG, value=repr(kind))
+    if isinstance(kind, str) and kind in LACKING:
+        raise CheckpointError(LACKING[kind], file=CONFIG, value=repr(kind))
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise CheckpointError("unknown_family", file=CONFIG, value=repr(kind), known=known)
     return FAMILIES[kind]

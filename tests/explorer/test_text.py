@@ -122,13 +122,13 @@ def test_every_key_is_used() -> None:
     families = [*MADE, *MADE_LATE]
     made = {f"{family}.{name}" for family in families for name in names_made(family)}
     settings = {key for key in words("en") if key.startswith("settings.")}
-    own = {key for key in words("en") if key.startswith(("filling.", "silent."))}
+    own = {key for key in words("en") if key.startswith(("filling.", "silent.", "pictured."))}
     unused = set(words("en")) - literal_keys() - made - PIECES - settings - own
     assert not unused
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("kind", ["filling", "silent"])
+@pytest.mark.parametrize("kind", ["filling", "silent", "pictured"])
 def test_words_of_other_models_replace_words_of_the_same_values(lang: str, kind: str) -> None:
     replaced = {
         key: key.removeprefix(f"{kind}.") for key in words(lang) if key.startswith(f"{kind}.")
