@@ -24,8 +24,11 @@ run: .venv/runtime
 test: chromium
 	$(MAKE) --jobs=2 lint pytest
 
-# Three workers for every two cores: a browser test mostly waits.
+# Three workers for every two cores: a browser test mostly waits. Collected once beforehand, since
+# each worker of a fresh clone would rewrite the assertions of all tests anew (12 s of a core);
+# what cannot be collected fails again in the run itself, which prints the reason.
 pytest: chromium
+	-$(BIN)/python -m pytest --collect-only -qq > /dev/null
 	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
 # What `pip install .` takes today, where constraints.txt does not hold it back.
