@@ -12,6 +12,7 @@ from shown import Open, everything, link
 from explorer import library
 from explorer.exhibits.links import State
 from explorer.runs.edits import KeyHidden, parse_edits
+from explorer.text import t
 from explorer.ui import session, source
 from models.pictures import picture_of
 from models.pictures.faces import drawn_word
@@ -72,3 +73,9 @@ def test_other_pages_number_the_patches_and_frame_the_query(open_reader: Open) -
     assert '<i style="grid-area:3/3">' in shown
     assert "repeat(2," in shown
     assert "repeat(16," in shown
+
+
+def test_words_speak_of_pictures_and_not_of_sentences(open_reader: Open) -> None:
+    at = open_reader("positions")
+    assert at.text_area(key="sidebar.text").label == t("pictured.sidebar.sentence", lang="en")
+    assert "the order of patches" in everything(at)

@@ -113,10 +113,10 @@ def _sentence(model: str) -> None:
     first, second = _pair(model)
     st.session_state["sidebar.text"] = first
     st.text_area(
-        _t("sidebar.sentence" if second is None else "sidebar.first"),
+        _t(_named(model, "sidebar.sentence") if second is None else "sidebar.first"),
         key="sidebar.text",
         height=110,
-        placeholder=_t("sidebar.sentence_hint"),
+        placeholder=_t(_named(model, "sidebar.sentence_hint")),
         help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=_room(model)),
         on_change=lambda: new_text(_joined(st.session_state["sidebar.text"], second)),
     )
@@ -139,6 +139,14 @@ def _pair(model: str) -> tuple[str, str | None]:
             first, _, second = shown_text().partition(PAIR)
             return first.strip(), second.strip()
     return shown_text(), None
+
+
+def _named(model: str, key: str) -> str:
+    """The key of a text, or its counterpart for a model that reads pictures."""
+    with suppress(InputProblem):  # the page shows the error
+        if cache.open_model(model).config.picture is not None:
+            return f"pictured.{key}"
+    return key
 
 
 def _joined(first: str, second: str | None) -> str:
