@@ -79,3 +79,4 @@ def test_words_speak_of_pictures_and_not_of_sentences(open_reader: Open) -> None
     at = open_reader("positions")
     assert at.text_area(key="sidebar.text").label == t("pictured.sidebar.sentence", lang="en")
     assert "the order of patches" in everything(at)
+    assert "the vectors of the same patches" in everything(at)
