@@ -8,10 +8,10 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { theme, beamer, menu, current, sentence, typed, chosen, words } = unpack(data).head;
   oneEntryAPage();
-  settle();
   if (theme) wear(theme);
   followTheme(root);
   const before = root.told;
+  if (!before && "hlOpening" in document.documentElement.dataset) settle();
   root.told = { beamer, sentence, typed, chosen };
   const rows = [bar(menu, current, words, (name) => setTriggerValue("page", name))];
   if (!beamer) {
@@ -26,13 +26,18 @@ export default function ({ parentElement, data, setTriggerValue }) {
   if (differs(chosen, before.chosen) || (differs(typed, before.typed) && !isTyping())) closeSidebar();
 }
 
-/** Show what is below the picture (page.css) once a first visit's page is complete. */
-function settle() {
+/**
+ * Show what is below the picture (page.css) once a first visit's page is complete, and its height has not
+ * changed for 0.3 s; at the latest after 4 s.
+ */
+function settle(began = performance.now(), changed = began, height = 0) {
   const page = document.documentElement;
-  if (!("hlOpening" in page.dataset)) return;
-  const runs = document.querySelector("[data-testid=stApp]")?.dataset.testScriptState !== "notRunning";
-  if (runs || document.querySelector("[data-testid=stMain] [data-testid=stSkeleton]")) requestAnimationFrame(settle);
-  else delete page.dataset.hlOpening;
+  const now = performance.now();
+  const tall = document.querySelector("[data-testid=stMain]").scrollHeight;
+  const waits = tall !== height || document.querySelector("[data-testid=stMain] [data-testid=stSkeleton]") ||
+    document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning";
+  if (now > began + 4000 || (!waits && now > changed + 300)) delete page.dataset.hlOpening;
+  else requestAnimationFrame(() => settle(began, waits ? now : changed, tall));
 }
 
 /** The view's name as a menu of all views, one that is empty dimmed with its reason, and a button that opens the sidebar. */
