@@ -1,4 +1,4 @@
-"""A correct masked softmax, a mask's fill in a given data type, and the best of many by chance."""
+"""A correct masked softmax, a mask's fill in a given data type, and what chance does to many."""
 
 import math
 
@@ -34,3 +34,13 @@ def beats(best: float, by_chance: Float[np.ndarray, " draw"]) -> bool:
     Zero"; Westfall & Young 1993, "Resampling-Based Multiple Testing", for the maximum.
     """
     return bool(best > by_chance.max() + MARGIN * by_chance.std())
+
+
+def student(rate: float, freedom: int) -> float:
+    """The |t| that Student's distribution exceeds with probability `rate`, for >= 1 degrees of
+    freedom: with t = sqrt(freedom) tan(a), the density of a is cos(a)^(freedom - 1).
+    """
+    angle = np.linspace(0.0, np.pi / 2, 100_001)
+    density = np.cos(angle) ** (freedom - 1)
+    below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])
+    return math.sqrt(freedom) * math.tan(np.interp(1 - rate, below / below[-1], angle))

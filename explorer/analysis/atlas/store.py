@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from explorer.analysis.atlas.names import Name, name_of
 from explorer.analysis.atlas.sums import COUNTS, LACKING, MEASURES, OFFSETS, Sums
+from explorer.numerics import student
 from explorer.once import once
 from explorer.problems import InputProblem
 from models.hooks import ROLES, AttentionSite, Role
@@ -24,7 +25,9 @@ BEST = 20
 NEAREST = 5
 DIGITS = 4
 NORMAL = 1.96
-"""Standard errors on each side of a mean: 95 % of such intervals contain the true mean."""
+"""Standard errors on each side of a mean in a file: the 95 % interval of a single head."""
+RATE = 0.05
+"""The rate, at most, at which an interval of some head does not contain its true cost."""
 MOST_BYTES = 64_000_000
 """Largest file that is read; the atlas of a model with 1,024 heads is a tenth of this."""
 
@@ -70,10 +73,10 @@ class Atlas:
     `distance` in tokens. `by_offset` is the mean weight at a distance over rows with a key there,
     `top_offset` the share of rows with the heaviest key there. `cost` is the mean loss in
     log-probability per token when the head is ablated; `low` and `high` are its 95 % interval over
-    `cost_sentences` sentences. `near` are the NEAREST heads of the same role, padded with -1, and
-    `alike` the cosine of their patterns. `best` are the indices of the `texts` that best show what
-    the head's name says, in descending order. `rare` marks the tokens of the vocabulary that are
-    rare in the corpus.
+    `cost_sentences` sentences, for this head alone (`ends`: for all heads together). `near` are the
+    NEAREST heads of the same role, padded with -1, and `alike` the cosine of their patterns.
+    `best` are the indices of the `texts` that best show what the head's name says, in descending
+    order. `rare` marks the tokens of the vocabulary that are rare in the corpus.
     """
 
     about: About
@@ -104,6 +107,19 @@ class Atlas:
         return tuple(
             name_of(h.role, self.strengths[h.number], self.rows[h.number], self.chance[h.number])
             for h in self.heads
+        )
+
+    @once
+    def ends(self) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
+        """The ends of the costs' intervals that hold for all heads together in 95 % of samples:
+        Student's t, corrected for the number of heads (Bonferroni).
+        """
+        measured = int(np.isfinite(self.low).sum())
+        if not measured:
+            return self.low, self.high
+        wider = student(RATE / measured, max(1, self.cost_sentences - 1)) / NORMAL
+        return self.cost - wider * (self.cost - self.low), self.cost + wider * (
+            self.high - self.cost
         )
 
     @property

@@ -9,8 +9,9 @@ from explorer.analysis.atlas.ablation import cost_sums
 from explorer.analysis.atlas.here import one_by_one
 from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.names import name_of
-from explorer.analysis.atlas.store import Head, Text, numbers_of
+from explorer.analysis.atlas.store import RATE, Head, Text, numbers_of
 from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH
+from explorer.exhibits.saying import in_a_row
 from explorer.exports.archive import to_rows
 from explorer.figures.atlas import profile, scatter
 from explorer.numbers import fixed, minus, percent
@@ -38,7 +39,7 @@ FORMULA = (
     r"{\left|\{\,i : K_m(i) \ne \varnothing\,\}\right|}, \qquad "
     r"H = \overline{-\sum_j A_{ij} \log_2 A_{ij}}",
     r"c = \overline{\log p(t_n \mid t_{<n}) - \log p_{z_h = 0}(t_n \mid t_{<n})} "
-    r"\pm 1.96\, \frac{s}{\sqrt{n}}",
+    r"\pm t_{n-1,\, 0.05 / h}\, \frac{\sigma}{\sqrt{n}}",
 )
 
 
@@ -102,8 +103,8 @@ def _picture(shown: Shown, across: str, up: str) -> None:
         ],
         x_title=axis_title(shown, across),
         y_title=axis_title(shown, up),
-        low=atlas.low if with_interval else None,
-        high=atlas.high if with_interval else None,
+        low=atlas.ends[0] if with_interval else None,
+        high=atlas.ends[1] if with_interval else None,
         kind_words=[kind_words(view, kind) for kind in kinds],
         selected=shown.head.number,
         dark=view.dark,
@@ -215,16 +216,19 @@ def cost_words(shown: Shown) -> str:
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     if not np.isfinite(atlas.cost[at]):
         return view.t("atlas.cost_unknown")
-    if not np.isfinite(atlas.low[at]):
+    low, high = (float(ends[at]) for ends in atlas.ends)
+    if not np.isfinite(low):
         return view.t("atlas.cost_one", cost=nats(float(atlas.cost[at])))
-    sign = "some" if atlas.low[at] > 0 else "less" if atlas.high[at] < 0 else "none"
-    return view.t(
+    sign = "some" if low > 0 else "less" if high < 0 else "none"
+    said = view.t(
         f"atlas.cost_{sign}",
         cost=nats(float(atlas.cost[at])),
-        low=nats(float(atlas.low[at])),
-        high=nats(float(atlas.high[at])),
+        low=nats(low),
+        high=nats(high),
         count=atlas.cost_sentences,
     )
+    heads = int(np.isfinite(atlas.low).sum())
+    return in_a_row([said, view.t("atlas.cost_sure", heads=heads, rate=percent(RATE))])
 
 
 def nats(cost: float) -> str:
@@ -298,10 +302,11 @@ def heads_table(shown: Shown) -> tuple[list[str], list[list[object]]]:
         *(view.t("atlas.axis_share", kind=kind_words(view, name)) for name in able),
     ]
     rows: list[list[object]] = []
+    low, high = atlas.ends
     for head, name in zip(atlas.heads, atlas.names, strict=True):
         at = head.number
         numbers = [atlas.entropy[at], atlas.spread[at], atlas.distance[at], atlas.cost[at]]
-        numbers += [atlas.low[at], atlas.high[at], *(values(atlas, each)[at] for each in able)]
+        numbers += [low[at], high[at], *(values(atlas, each)[at] for each in able)]
         rows.append(
             [
                 view.t(f"kinds.{head.role}"),

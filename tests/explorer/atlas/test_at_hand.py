@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,20 +10,23 @@ import numpy as np
 import pytest
 
 from explorer.analysis.atlas import finding
+from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import scan
-from explorer.analysis.atlas.here import measured, one_by_one
+from explorer.analysis.atlas.here import lines_of_texts, measured, one_by_one
 from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.moments import appears, grown
+from explorer.analysis.atlas.reading import batch_of, encode
 from explorer.analysis.atlas.searching import (
     in_sentence,
     painted_features,
     search,
     texts_to_search,
 )
-from explorer.analysis.atlas.store import Text
+from explorer.analysis.atlas.store import NORMAL, Text
 from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
 from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
+from explorer.numerics import student
 from explorer.problems import InputProblem
 from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace
@@ -61,6 +65,39 @@ def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(
         n.kind for n in stored.names
     ]
     assert told[-1][0] == told[-1][1]
+
+
+def test_the_intervals_of_all_heads_are_wider_than_that_of_one(writer: LoadedModel) -> None:
+    """Student's t of 0.05 / 8 with 2 degrees of freedom, from a table: 12.590."""
+    assert [round(student(0.05, n), 3) for n in (1, 2, 95)] == [12.706, 4.303, 1.985]
+    assert student(0.05 / 8, 2) == pytest.approx(12.590, abs=1e-3)
+    found = measured(writer, TEXTS)
+    low, high = found.ends
+    assert len(low) == 8
+    wider = (high - found.cost) / (found.high - found.cost)
+    np.testing.assert_allclose(wider, 12.590 / NORMAL, rtol=1e-4)
+    np.testing.assert_allclose(found.cost - low, high - found.cost)
+
+
+@pytest.mark.sweep
+def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_most(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    """Each model is measured in GROUP sentences; the costs in 16 times as many are the truth."""
+    words, missed, alone = ["the", "cat", "dog", "mat", "ran", "sat", "love", "you"], 0, 0
+    for seed in range(100):
+        loaded, draw = tiny("untrained", seed, family="decoder-only"), np.random.default_rng(seed)
+        texts = [
+            Text(" ".join(draw.choice(words, draw.integers(3, 12))) + ".")
+            for _ in range(17 * GROUP)
+        ]
+        found, others = measured(loaded, texts[:GROUP]), encode(loaded, lines_of_texts(texts))[0]
+        sums = cost_sums(loaded, batch_of(loaded, others[GROUP:]))
+        true, (low, high) = sums[:, 1] / sums[:, 0], found.ends
+        missed += bool(((true < low) | (true > high)).any())
+        alone += bool(((true < found.low) | (true > found.high)).any())
+    print("missed", missed, "without the correction", alone)
+    assert missed <= 5 < alone
 
 
 def test_texts_one_by_one_are_the_atlas_of_each_alone(translator: LoadedModel) -> None:
