@@ -33,6 +33,7 @@ METRICS = "HEADLIGHT_METRICS"
 """The environment variable that opens /_stcore/metrics to all: 1. Closed by default."""
 _ORIGIN = re.compile(r"https?://(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:[0-9]{1,5})?", re.ASCII)
 _CLOSED = re.compile(r"/_stcore/(agent(/|$)|script-health-check/?$)")
+_EMBED = re.compile(rb"(^|&)embed=1(?=&|$)")
 _METRICS = re.compile(r"/_stcore/metrics/?$")
 OWN_PAGE = {"allowedOrigins": [], "useExternalAuthToken": False}
 """The host-config that the front end requests: no embedding page may send it commands."""
@@ -155,6 +156,9 @@ class Guard:
         path = scope["path"]
         if _CLOSED.search(path) or (_METRICS.search(path) and not self._has_metrics):
             await exchange.answer(404, "text/plain", b"Not found")
+        elif _EMBED.search(scope.get("query_string", b"")):  # Streamlit's own spelling is "true"
+            query = _EMBED.sub(rb"\1embed=true", scope["query_string"]).decode("latin-1")
+            await exchange.answer(307, "text/plain", b"", location=f"?{query}")
         elif path == self._host_config:
             await exchange.answer(200, "application/json", json.dumps(OWN_PAGE).encode())
         else:
@@ -190,12 +194,13 @@ class _Exchange:
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
-    async def answer(self, status: int, kind: str, content: bytes) -> None:
+    async def answer(self, status: int, kind: str, content: bytes, **more: str) -> None:
         """Send the whole response at once."""
         said = {
             "content-type": kind,
             "content-length": str(len(content)),
             "cache-control": "no-cache",
+            **more,
         }
         encoded = [(name.encode(), value.encode()) for name, value in said.items()]
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})

@@ -1,11 +1,12 @@
 """The frame of every page: sidebar, menu, its views, the view, and a message if there is none."""
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache as once
 from functools import partial
 from threading import Event
+from typing import cast
 
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
@@ -19,8 +20,10 @@ from explorer.exhibits.links import Links, State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
+from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
 from explorer.pages.path.back import back_to_path
+from explorer.pages.start.masks import CHANGES, MaskName, with_mask
 from explorer.pages.start.rooted import is_of_heads
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
@@ -73,6 +76,8 @@ def run() -> None:
         typed=(state.text, state.target),
         chosen=(current.url_path, state.model, session.runs()),
         words=family("frame", lang=lang),
+        origins=embedding() if st.context.is_embedded else None,
+        on_message=_obey,
     )
     if picked is not None:
         session.visit(picked)
@@ -81,6 +86,20 @@ def run() -> None:
     if st.context.is_embedded:  # likewise
         st.container(key="embedded").empty()
     current.run()
+
+
+def _obey(message: Mapping[str, object]) -> None:
+    """Make the choices that the page around the app asks for: a widget's callback."""
+    chosen = message.get("chosen")
+    asked = chosen if isinstance(chosen, Mapping) else {}
+    if message.get("lang") in LANGUAGES:
+        session.change_language(str(message["lang"]))
+    if isinstance(message.get("sentence"), str):
+        new_text(str(message["sentence"]))
+    if asked:
+        session.take_link({str(name): str(value) for name, value in asked.items()})
+    if (name := asked.get("mask")) in CHANGES:
+        session.change(edits=with_mask(session.state().edits, cast(MaskName, name)), step=None)
 
 
 def _pages(lang: str) -> dict[str, StreamlitPage]:

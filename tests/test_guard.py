@@ -38,6 +38,12 @@ def test_an_origin_is_own_or_foreign_by_the_request_alone(
     assert guard.is_own(origin, host) is own
 
 
+def test_a_frame_may_be_asked_for_by_1() -> None:
+    found = asked("/heads", query=b"lang=en&embed=1&text=a+b")
+    assert (found.status, found.headers["location"]) == (307, "?lang=en&embed=true&text=a+b")
+    assert asked("/heads", query=b"embed=10&text=embed=1").status == 200
+
+
 def test_names_that_the_owner_gave_are_own(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {
         "server.enableCORS": True,
@@ -74,7 +80,12 @@ class Answer:
         self.body = b"".join(each.get("body", b"") for each in said[1:])
 
 
-def asked(path: str, headers: dict[str, str] | None = None, body: Iterable[bytes] = ()) -> Answer:
+def asked(
+    path: str,
+    headers: dict[str, str] | None = None,
+    body: Iterable[bytes] = (),
+    query: bytes = b"",
+) -> Answer:
     """What is answered to a request; behind `Guard` an app answers 200 and reads nothing."""
     parts = list(body)
 
@@ -94,7 +105,7 @@ def asked(path: str, headers: dict[str, str] | None = None, body: Iterable[bytes
         unread.append(len(parts))
 
     given = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-    scope = {"type": "http", "method": "GET", "path": path, "headers": given}
+    scope = {"type": "http", "method": "GET", "path": path, "headers": given, "query_string": query}
     with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
         thread.submit(asyncio.run, guard.Guard(other)(scope, receive, send)).result()
     return Answer(said, unread)

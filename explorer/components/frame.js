@@ -1,13 +1,19 @@
 // Parts of the page frame that need the browser, and the top bar on narrow screens.
 
 import { el, rebuild } from "./dom.js";
+import { talk } from "./host.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
-  const { theme, beamer, menu, current, sentence, typed, chosen, words } = unpack(data).head;
+  const { theme, beamer, menu, current, sentence, typed, chosen, origins, words } = unpack(data).head;
   oneEntryAPage();
+  if (origins && window.parent !== window) {
+    talking.take = (message) => setTriggerValue("message", message);
+    if (!talking.begun) talk(origins, (message) => talking.take(message), wear);
+    talking.begun = true;
+  }
   if (theme) wear(theme);
   followTheme(root);
   const before = root.told;
@@ -39,6 +45,9 @@ function settle(began = performance.now(), changed = began, height = 0) {
   if (now > began + 4000 || (!waits && now > changed + 300)) delete page.dataset.hlOpening;
   else requestAnimationFrame(() => settle(began, waits ? now : changed, tall));
 }
+
+/** Once per page; what it does with a message is the newest run's. */
+const talking = { begun: false, take: null };
 
 /** The view's name as a menu of all views, one that is empty dimmed with its reason, and a button that opens the sidebar. */
 function bar(menu, current, words, go) {

@@ -1,6 +1,6 @@
 """The top bar on narrow screens, and the parts of the page frame that need the browser."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from explorer.components.mount import sent, view
 from explorer.components.payload import Words, check_words, pack
@@ -22,6 +22,8 @@ def frame(
     typed: Sequence[object],
     chosen: Sequence[object],
     words: Words,
+    origins: Sequence[str] | None = None,
+    on_message: Callable[[Mapping[str, object]], None] = lambda _: None,
 ) -> str | None:
     """Return the page just picked in the bar, else None. Mount once per run, on every page.
 
@@ -30,8 +32,9 @@ def frame(
     names the `current` page, links to all of the `menu` and opens the sidebar. Below it is the
     `sentence` with a button to run another one, which calls `on_sentence` before the next run
     (not in classroom mode). The sidebar covers the page there. It closes when a value in `chosen`
-    changes, or one in `typed` unless the focus is already in the next field. Raises ValueError if
-    the words differ from `WORDS`.
+    changes, or one in `typed` unless the focus is already in the next field. In an
+    embedded app, pages of `origins` may exchange messages with it, and `on_message` gets theirs,
+    unchecked. Raises ValueError if the words differ from `WORDS`.
     """
     import streamlit as st
 
@@ -43,6 +46,7 @@ def frame(
         "sentence": sentence,
         "typed": [str(each) for each in typed],
         "chosen": [str(each) for each in chosen],
+        "origins": None if origins is None else list(origins),
         "words": check_words(WORDS, words),
     }
     with st.container(key="frame"):
@@ -51,6 +55,7 @@ def frame(
             data=pack(head),
             on_page_change=lambda: None,
             on_sentence_change=lambda: _take(on_sentence),
+            on_message_change=lambda: _hear(on_message),
         )
     picked = sent(_KEY, "page")
     names = {name for _, views in menu for name, _, _ in views}
@@ -61,3 +66,9 @@ def _take(on_sentence: Callable[[str], None]) -> None:
     given = sent(_KEY, "sentence")
     if isinstance(given, str):  # untrusted: a client may send anything
         on_sentence(given)
+
+
+def _hear(on_message: Callable[[Mapping[str, object]], None]) -> None:
+    given = sent(_KEY, "message")
+    if isinstance(given, Mapping):
+        on_message(given)

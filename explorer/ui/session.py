@@ -93,6 +93,12 @@ def change(**fields: Any) -> None:
     _choose(links().change(state(), **fields))
 
 
+def take_link(chosen: Mapping[str, str]) -> None:
+    """Make choices, each given as in a link; invalid ones are dropped and reported."""
+    _load({**links().write(state()), **chosen}, lang=state().lang)
+    st.session_state[_CHANGED] = True
+
+
 def change_site(**fields: Any) -> None:
     """Change the model or kind of attention, and reset the choices that refer to the previous
     one."""

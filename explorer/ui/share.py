@@ -97,7 +97,7 @@ def show_link(state: State, key: str = "take.qr") -> None:
     if embedding():
         st.caption(t("take.embed", lang=state.lang))
         style = 'title="Headlight" style="width: 100%; height: 40rem; border: 0"'
-        line = f'<iframe src="{escape(address)}&amp;embed=true" {style}></iframe>'
+        line = f'<iframe src="{escape(address)}&amp;embed=1" {style}></iframe>'
         st.code(line, language=None, wrap_lines=True)
     if st.toggle(t("take.qr", lang=state.lang), key=key):
         _qr_code(address, state.lang)

@@ -1,12 +1,16 @@
 """The frame round the pages in real Chromium: headings, tabs, the back button."""
 
 import re
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
+from benchmarks.live import served
 from explorer.text import t
+from models.training.home import data
+from tests.browser.app import running_app
 from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
@@ -66,10 +70,45 @@ def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(
 
 
 def test_an_embedded_view_has_no_frame(visitor: Visitor) -> None:
-    visitor.open("heads", lang="en", embed="true")
+    visitor.page.goto(f"{visitor.address}/heads?lang=en&embed=1")  # what `open` awaits is hidden
     expect(visitor.page.locator(".hl canvas").first).to_be_visible()
     for name in ("[data-testid=stSidebar]", "h1", ".st-key-views", ".st-key-share-heads"):
         expect(visitor.page.locator(name)).to_be_hidden()
+
+
+@pytest.mark.sweep
+def test_a_page_around_the_app_talks_to_it(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = data("explorer.live", "frame.js").read_text(encoding="utf-8")
+    with served(tmp_path) as host:
+        monkeypatch.setenv("HEADLIGHT_EMBED_ORIGINS", host.rstrip("/"))
+        with running_app() as address:
+            (tmp_path / "index.html").write_text(
+                "<html lang='zh'><body style='background: #111'><script>heard = [];"
+                " onmessage = ({ data }) => heard.push(data);</script>"
+                f"<iframe src='{address}/heads?embed=1' width='900'></iframe>"
+                f"<script>{script}</script></body></html>"
+            )
+            page = browser.new_page()
+            page.goto(host)
+            inside = page.frame_locator("iframe")
+            expect(inside.locator(".hl canvas").first).to_be_visible()
+            expect(inside.locator("[data-testid=stApp]")).to_have_css(
+                "background-color", "rgb(14, 17, 23)"
+            )
+            page.wait_for_function("() => heard.some(each => each.chosen?.lang === 'zh')")
+            page.evaluate(
+                "frames[0].postMessage({ headlight: 1, sentence: 'She reads a book.',"
+                " chosen: { layer: 2, head: 3, mask: 'alone', site: 'nowhere' } }, '*')"
+            )
+            page.wait_for_function(
+                "() => heard.some(({ chosen }) => chosen?.text === 'She reads a book.'"
+                " && chosen.layer === '2' && chosen.head === '3' && chosen.edits === 'window-1')"
+            )
+            tall = page.evaluate("heard.filter(each => each.height).at(-1).height")
+            expect(page.locator("iframe")).to_have_css("height", f"{tall}px")
+            page.close()
 
 
 def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> None:
