@@ -252,7 +252,7 @@ def test_the_link_and_the_code_of_the_view_can_be_taken_away(
     assert not open_page("heads", instead="none").exception
     monkeypatch.setenv(EMBEDDING, "https://example.org")
     line = open_page("heads", **params).code[1].value
-    assert "&amp;embed=true" in line
+    assert "&amp;embed=1" in line
     assert "<you>" not in line
 
 
