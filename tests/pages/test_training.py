@@ -108,7 +108,7 @@ def test_both_accuracies_are_said_and_a_fault_has_its_card(open_page: Open, room
     run = trained(room, parse_setup(SMALL), 0.0, 0.25)
     run.faults = [(30, "no_causal", True)]
     at = open_page("training", setup=SMALL, room=room.name)
-    assert "token accuracy is 35 % with teacher forcing and 25 %" in everything(at)
+    assert "token accuracy is 35 % teacher-forced and 25 % free-running" in everything(at)
     assert "35 % of the tokens are right with teacher forcing, 25 %" in everything(at)
 
 
