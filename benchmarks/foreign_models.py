@@ -250,6 +250,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "gpt_neox-linear": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**LINEAR, **PARTIAL}}),
     "marian": ("MarianMTModel", MARIAN),
     "marian-headless": ("MarianModel", MARIAN),
+    "marian-apart": ("MarianMTModel", {**MARIAN, "share_encoder_decoder_embeddings": False}),
     "bart": ("BartForConditionalGeneration", BART),
     "bart-headless": ("BartModel", BART),
     "mbart": ("MBartForConditionalGeneration", BART),

@@ -198,7 +198,7 @@ def padded_and_cached(
         stream: [ids[f"{text}.{stream}"][0].tolist() for text in TEXTS] for stream in ("tgt", "src")
     }
     source = by_stream["src"] if "src" in model.reads else None
-    rows = Rows.of(by_stream["tgt"], source, 0, left=3, right=2)
+    rows = Rows.of(by_stream["tgt"], source, left=3, right=2)
     stack = next(stack for stack in model.stacks() if stack.stream == "tgt")
     name = "hook_logits" if model.predicts else stack.block_hook(stack.n_layers - 1, "resid_post")
     found = run(model, rows, {name})[name].numpy()

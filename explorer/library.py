@@ -14,7 +14,7 @@ from explorer.labels import SpecialToken, str_tokens
 from explorer.once import once
 from explorer.problems import InputProblem
 from explorer.text import UPLOADED
-from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
+from models.checkpoint import CONFIG, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
@@ -30,6 +30,7 @@ from models.marks import Marks
 from models.pictures import PictureTokenizer, places
 from models.pictures.patches import Patch
 from models.refusals import Refusal
+from models.rows import Stream
 from models.tokenizer import Tokenizer
 from models.training.home import asset
 from models.training.saving import SNAPSHOTS, snapshot_name
@@ -157,14 +158,14 @@ class LoadedModel:
         """Every attention sublayer of the model, in its own order."""
         return self.model.attention_sites()
 
-    def str_tokens(self, ids: Sequence[int]) -> list[str]:
-        """The label of each token: see `explorer.labels`."""
+    def str_tokens(self, ids: Sequence[int], stream: Stream = "tgt") -> list[str]:
+        """The label of each token of a sequence: see `explorer.labels`."""
         if isinstance(self.tokenizer, PictureTokenizer) and ids and isinstance(ids[0], Patch):
             marks = map(SpecialToken, self.tokenizer.names)
             pads = [SpecialToken("<pad>")] * len(ids)
             names = [*marks, *places(self.tokenizer.picture), *pads]
             return names[: len(ids)]
-        return str_tokens(self.tokenizer, ids)
+        return str_tokens(self.tokenizer.of(stream), ids)
 
     def site(self, name: str) -> AttentionSite:
         """The site with this name. Raises KeyError for an unknown name."""
@@ -222,21 +223,24 @@ def _folder(name: str, folder: Path) -> Path:
 
 
 def same_vocabulary(name: str, folder: Path = CHECKPOINTS) -> tuple[str, ...]:
-    """The other models, and snapshots, with the same tokenizer file, vocabulary and family."""
+    """The other models, and snapshots, with the same tokenizer files, vocabulary and family."""
     own = _vocabulary(_folder(split_step(name)[0], folder))
     bases = [each for each in list_models(folder) if _vocabulary(_folder(each, folder)) == own]
     names = [at_step(each, step) for each in bases for step in (None, *snapshots(each, folder))]
     return tuple(each for each in names if each != name) if own is not None else ()
 
 
-def _vocabulary(path: Path) -> tuple[bytes, Any, Any] | None:
-    """The tokenizer of a checkpoint, the size of its vocabulary, and its family (None: of another
-    library). None for a folder without these, whose problem is reported when it is opened.
+def _vocabulary(path: Path) -> tuple[list[bytes], list[Any]] | None:
+    """The tokenizers of a checkpoint, the sizes of its vocabularies, and its family (None: of
+    another library). None for a folder without these, whose problem is reported when it is opened.
     """
     try:
         path = revision(path)
         config = read_object(path / CONFIG)
-        return (path / TOKENIZER).read_bytes(), config["vocab_size"], config.get("family")
+        apart = config.get("src_vocab_size")
+        files = (TOKENIZER, *([SOURCE_TOKENIZER] if apart else []))
+        held = [(path / name).read_bytes() for name in files]
+        return held, [config["vocab_size"], apart, config.get("family")]
     except (OSError, ValueError, KeyError):
         return None
 

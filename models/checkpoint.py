@@ -1,5 +1,7 @@
 """A trained model as a folder: config.json, model.safetensors, tokenizer.json, CARD.md.
 
+The source of a translator with two vocabularies has a file of its own, source_tokenizer.json.
+
 Only safetensors are read, never pickles, so an untrusted checkpoint cannot run code.
 """
 
@@ -8,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -18,10 +20,12 @@ from models.config import FORMER_MARKS, ModelConfig
 from models.fast.memory import Undrawn, without_numbers
 from models.pictures import PictureTokenizer
 from models.refusals import Refusal
+from models.rows import Stream
 from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
+SOURCE_TOKENIZER = "source_tokenizer.json"
 
 MOST_COMPUTED = 2**28  # bytes of the sinusoidal table, whose size no stored tensor confirms
 
@@ -68,12 +72,12 @@ def _load(folder: Path, weights: str) -> Checkpoint:
         config = ModelConfig.from_json(text)
     except (ValueError, TypeError) as error:
         raise CheckpointError("within", file=CONFIG, reason=error) from error
-    tokenizer = Tokenizer.load(folder / TOKENIZER)
-    if config.picture:
-        tokenizer = PictureTokenizer(tokenizer, config.picture)
-    n_tokens, marks = tokenizer.vocab_size, tokenizer.marks
-    if n_tokens > config.vocab_size:
-        raise CheckpointError("more_tokens", count=n_tokens, size=config.vocab_size)
+    tokenizer = load_tokenizer(folder, config)
+    marks = tokenizer.marks
+    for stream in get_args(Stream):
+        n_tokens, size = tokenizer.of(stream).vocab_size, config.n_tokens(stream)
+        if n_tokens > size:
+            raise CheckpointError("more_tokens", count=n_tokens, size=size)
     ids, former = (marks.pad, marks.start, marks.end), json.loads(text)
     named = tuple(former.get(name, mark) for name, mark in zip(FORMER_MARKS, ids, strict=True))
     if named != ids:
@@ -84,6 +88,16 @@ def _load(folder: Path, weights: str) -> Checkpoint:
     model.marks = marks
     load_weights(model, folder / weights)
     return Checkpoint(model.eval().requires_grad_(False), tokenizer, config, folder)
+
+
+def load_tokenizer(folder: Path, config: ModelConfig) -> Tokenizer:
+    """The tokenizer of a folder, with its source's own. Raises CheckpointError or ValueError."""
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
+    if config.src_vocab_size:
+        if not (folder / SOURCE_TOKENIZER).is_file():
+            raise CheckpointError("missing_file", file=SOURCE_TOKENIZER)
+        tokenizer.reading(Tokenizer.load(folder / SOURCE_TOKENIZER))
+    return PictureTokenizer(tokenizer, config.picture) if config.picture else tokenizer
 
 
 def check_sizes(config: ModelConfig, path: Path) -> None:

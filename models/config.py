@@ -77,6 +77,7 @@ class ModelConfig:
 
     family: Family = "encoder-decoder"
     vocab_size: int
+    src_vocab_size: int | None = None  # of the source's own vocabulary; None: all share one
     d_model: int = 256
     d_embed: int | None = None  # features of an embedding, mapped to d_model; None: d_model
     n_layers: int = 3  # decoder blocks
@@ -121,7 +122,7 @@ class ModelConfig:
     shared_layers: bool = False  # all blocks of a stack have the same weights (ALBERT)
     embed_norm: bool = False  # a norm on the embeddings, before the first block
     first_norm: bool = True  # False: no norm at the first block's attention (ModernBERT)
-    tie_embeddings: bool = True  # source, target and output share one embedding matrix
+    tie_embeddings: bool = True  # output and embeddings of one vocabulary share one matrix
     scale_embeddings: bool = True  # times sqrt(d_model), to match the scale of the positions
     lm_head: bool = True  # False: no logits
     head_net: bool = False  # linear map, the FFN's activation and a norm before the LM head
@@ -143,6 +144,8 @@ class ModelConfig:
             raise Refusal("narrow_head", width=self.width, d_model=self.d_model)
         self._require("n_active", lambda v: v <= self.n_experts, "at_most", most=self.n_experts)
         self._require("picture", is_cut, "picture")
+        reads_text = self.reads_source and not self.picture
+        self._require("src_vocab_size", lambda _: reads_text, "no_source")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, "divides", of=heads)
         self._require("rotary_dim", lambda v: v <= self.d_head, "at_most", most=self.d_head)
         self._require("rope_scaling", self._has_divisors, "divisors", pairs=self.n_turned // 2)
@@ -174,6 +177,10 @@ class ModelConfig:
     def width(self) -> int:
         """Features of an embedding, and of what positions add to it."""
         return self.d_embed or self.d_model
+
+    def n_tokens(self, stream: str) -> int:
+        """The size of the vocabulary of a sequence, "src" or "tgt"."""
+        return (self.src_vocab_size if stream == "src" else None) or self.vocab_size
 
     @property
     def ffn_width(self) -> int:

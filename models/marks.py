@@ -18,6 +18,11 @@ class Marks:
     separator: int | None = None  # between two texts in one sequence
     unknown: int | None = None  # replaces text that the vocabulary lacks
     further_ends: tuple[int, ...] = ()  # in addition to `end`, e.g. the end of a chat turn
+    source: "Marks | None" = None  # of a translator's source, if it has a vocabulary of its own
+
+    def of(self, stream: str) -> "Marks":
+        """The roles in the vocabulary of one sequence, "src" or "tgt"."""
+        return (self.source or self) if stream == "src" else self
 
     def __contains__(self, token: object) -> bool:
         """Whether a token id is one of the special tokens."""

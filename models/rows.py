@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from models.marks import Marks
+
 Stream = Literal["src", "tgt"]
 Tokens = Int[Tensor, "batch pos *pixels"]  # ids, or the grey levels of the patches of a picture
 Token = Any  # an id, a patch with its `pixels`, or an array of these
@@ -34,13 +36,15 @@ class Rows:
         cls,
         tgt: Sequence[Sequence[Token]],
         src: Sequence[Sequence[Token]] | None = None,
-        pad_id: int | None = None,
+        marks: Marks | None = None,
         left: int = 0,
         right: int = 0,
     ) -> "Rows":
-        """Pad lists of token ids as `padded` does; `src` is None for a single-sequence model."""
-        source = () if src is None else padded(src, pad_id, left, right)
-        return cls(*padded(tgt, pad_id, left, right), *source)
+        """Pad lists of token ids as `padded` does, with the padding token of `marks`; `src` is None
+        for a single-sequence model."""
+        marks = marks or Marks()
+        source = () if src is None else padded(src, marks.of("src").pad, left, right)
+        return cls(*padded(tgt, marks.pad, left, right), *source)
 
     def __len__(self) -> int:
         return len(self.tgt)

@@ -1,14 +1,16 @@
 """Text to tokens and back: a thin wrapper around byte-pair encoding of the `tokenizers` library.
 
-All languages of a model share one vocabulary (Sennrich et al. 2016, joint BPE). A blank is part of
-the word after it, written "▁". A text in an alphabetic script gets a leading blank, so that a word
-is the same token at the start and in the middle; Chinese gets none.
+The languages of a model share one vocabulary (Sennrich et al. 2016, joint BPE), or the source of a
+translator has its own. A blank is part of the word after it, written "▁". A text in an alphabetic
+script gets a leading blank, so that a word is the same token at the start and in the middle;
+Chinese gets none.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import tokenizers
 
 from models.marks import Marks
 from models.refusals import Refusal
+from models.rows import Stream
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 MASK = "[MASK]"  # typed by users for a token to fill in
@@ -82,8 +85,11 @@ class Tokenizer:
     """Encodes without special tokens; a model's `with_marks` adds those that it expects.
 
     `marks` gives the roles of the special tokens. By default they are found by their usual names
-    (`MARK_NAMES`); a role without a token of these names is None.
+    (`MARK_NAMES`); a role without a token of these names is None. `source` is the tokenizer of a
+    translator's source, if it differs from that of the target.
     """
+
+    source: "Tokenizer | None" = None
 
     def __init__(self, tokenizer: tokenizers.Tokenizer, marks: Marks | None = None) -> None:
         self._tokenizer = tokenizer
@@ -97,6 +103,14 @@ class Tokenizer:
         """Read a `tokenizer.json`. Raises ValueError, with the reason, if it is invalid."""
         with refusing("no_tokenizer", file=path.name):
             return cls(made_of(path, of_json))
+
+    def reading(self, source: "Tokenizer") -> None:
+        """Read the source of a translator with a tokenizer and a vocabulary of its own."""
+        self.source, self.marks = source, replace(self.marks, source=source.marks)
+
+    def of(self, stream: Stream) -> "Tokenizer":
+        """The tokenizer of one sequence."""
+        return (self.source or self) if stream == "src" else self
 
     def save(self, path: Path) -> None:
         """Write a `tokenizer.json` that `load` can read."""
@@ -125,10 +139,10 @@ class Tokenizer:
             ids += [self.marks.mask, *(self._tokens(part.rstrip()) if part.strip() else [])]  # type: ignore[list-item]
         return ids[1:]  # no mask before the first part
 
-    def encoded(self, text: str, output: bool = False) -> list[int]:
-        """As `encode`, or `encode_output`; empty if that raises Refusal."""
+    def encoded(self, text: str) -> list[int]:
+        """As `encode`; empty if that raises Refusal."""
         with suppress(Refusal):
-            return self.encode_output(text) if output else self.encode(text)
+            return self.encode(text)
         return []
 
     def has_mask(self, text: str) -> bool:
@@ -155,10 +169,6 @@ class Tokenizer:
     def renderings(self, text: str) -> list[str]:
         """All texts that show the same: a word to be drawn in every typeface."""
         return [text]
-
-    def encode_output(self, text: str) -> list[int]:
-        """`encode` for a translator's target text, whose vocabulary may differ."""
-        return self.encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are skipped."""

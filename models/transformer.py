@@ -282,9 +282,9 @@ class Model(nn.Module, ABC):
         if stream in self.framed:
             first, last = self.framed[stream]
             return (*first, *tokens, *last)
-        before, behind = self.surrounded[stream]
-        start = [self.marks.start] if before and self.marks.start is not None else []
-        end = [self.marks.end] if behind and self.marks.end is not None else []
+        marks, (before, behind) = self.marks.of(stream), self.surrounded[stream]
+        start = [marks.start] if before and marks.start is not None else []
+        end = [marks.end] if behind and marks.end is not None else []
         return (*start, *tokens, *end)
 
 
@@ -309,9 +309,9 @@ class EncoderDecoder(Model):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        sizes = config.vocab_size, config.width
-        embed = nn.Embedding(*sizes)
-        tgt_embed = embed if config.tie_embeddings else nn.Embedding(*sizes)
+        embed = nn.Embedding(config.n_tokens("src"), config.width)
+        shares = config.tie_embeddings and not config.src_vocab_size
+        tgt_embed = embed if shares else nn.Embedding(config.vocab_size, config.width)
         src_embed = Patches(config.picture, config.width) if config.picture else embed
         self.encoder = Stack(config, Block, config.encoder_layers, src_embed, False, "src")
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)

@@ -265,6 +265,7 @@ KINDS = {
     "labels/bert-tokens": "word_pieces",
     "modernbert": "word_pieces",
     "marian": "unigram",
+    "marian-apart": "unigram",
     "t5": "unigram",
     "t5-gated": "unigram",
     "mt5": "unigram",

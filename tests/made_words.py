@@ -199,7 +199,8 @@ MADE = {
     "figures.causes": words_in("figures/causes/terms.py", "figures/causes/depths.py"),
     "figures.head_map": words_in("figures/head_map.py"),
     "card.kinds": set(MODEL_KINDS),
-    "card.marks": {each.name for each in fields(Marks)} - {"further_ends"},  # shown with `end`
+    # `further_ends` are shown with `end`, and the source's own marks in its tokens.
+    "card.marks": {each.name for each in fields(Marks)} - {"further_ends", "source"},
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
     "machine.asides": set(MACHINE_ASIDES),

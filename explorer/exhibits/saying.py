@@ -107,9 +107,9 @@ def marked_words(words: Sequence[tuple[str, str]]) -> str:
 
 def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> str:
     """The parts of a text that a model reads as its unknown token or drops, in words."""
-    mark = loaded.marks.unknown
-    token = "" if mark is None else escape(loaded.tokenizer.piece(mark))
-    dropped = {each for each in unknown if loaded.tokenizer.drops(each)}
+    reader, mark = loaded.tokenizer.of("src"), loaded.marks.of("src").unknown
+    token = "" if mark is None else escape(reader.piece(mark))
+    dropped = {each for each in unknown if reader.drops(each)}
     said = []
     for key, some in (
         ("place.unknown", [each for each in unknown if each not in dropped]),

@@ -8,7 +8,8 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def to_npz(traced: Trace) -> bytes:
     meta["config"] = json.loads(traced.config.to_json())
     meta["sites"] = [vars(site) for site in traced.sites]
     meta["stacks"] = [vars(stack) for stack in traced.stacks]
-    meta["marks"] = vars(traced.marks)
+    meta["marks"] = asdict(traced.marks)
     meta["predicts"] = traced.predicts
     arrays = {name: getattr(traced, name) for name in _ARRAYS}
     # The logits have the name `logits` instead of their hook name, as in all earlier archives.
@@ -87,9 +88,7 @@ def from_npz(data: bytes) -> Trace:
             StackSite(**stack | {"reads_too": tuple(stack["reads_too"])})
             for stack in meta["stacks"]
         )
-        marks = meta["marks"]
-        ends = tuple(marks.pop("further_ends", ()))
-        fields["marks"] = Marks(**marks, further_ends=ends)
+        fields["marks"] = _marks(meta["marks"])
         traced = Trace(activations=arrays, predicts=meta["predicts"], **fields)
         _check_lengths(traced)
     # RuntimeError: an encrypted member, or an unsupported compression method.
@@ -104,6 +103,12 @@ def from_npz(data: bytes) -> Trace:
     ) as error:
         raise ValueError(f"this is not the archive of a trace: {error}") from error
     return traced
+
+
+def _marks(said: Mapping[str, Any]) -> Marks:
+    source = said.get("source")
+    ends = tuple(said.get("further_ends", ()))
+    return Marks(**{**said, "further_ends": ends, "source": source and _marks(source)})
 
 
 def _check_sizes(data: bytes) -> None:

@@ -24,6 +24,8 @@ def described(tokenizer: Tokenizer) -> dict[str, Any]:
     """The tokenizer for `tokenizer.js`. Raises InputProblem `live_unsupported` with the part."""
     if type(tokenizer) not in (Tokenizer, ForeignTokenizer, PictureTokenizer):
         raise _lacking(type(tokenizer).__name__)
+    if tokenizer.source:
+        raise _lacking("source_tokenizer.json")
     whole = json.loads(tokenizer._tokenizer.to_str())
     model = whole["model"]
     if model["type"] != "BPE":

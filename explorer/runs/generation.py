@@ -109,7 +109,7 @@ def translate(
     """
     if loaded.model.predicts is None:
         return _unmarked(loaded, given)
-    tokens, valid = padded([given], loaded.marks.pad, right=pads)
+    tokens, valid = padded([given], loaded.marks.of("src").pad, right=pads)
     longest = _longest(loaded, given)
     if edits and draft:
         return rewrite(loaded, tokens, valid, edits, draft, longest)
@@ -128,7 +128,7 @@ def translate_all(
     """
     if loaded.model.predicts is None:
         return [_unmarked(loaded, given) for given in sources]
-    tokens, valid = padded(sources, loaded.marks.pad)
+    tokens, valid = padded(sources, loaded.marks.of("src").pad)
     limits = [_longest(loaded, given) for given in sources]
     found = []
     with visiting(edit_functions(loaded.sites, edits)):
@@ -144,6 +144,8 @@ def _longest(loaded: LoadedModel, given: Sequence[int]) -> int:
 
 
 def _unmarked(loaded: LoadedModel, given: Sequence[int]) -> tuple[list[int], bool]:
+    if loaded.config.src_vocab_size:  # its ids mean other tokens to the decoder
+        return [], True
     return [token for token in given if token not in loaded.marks], True
 
 
@@ -228,7 +230,9 @@ def generate(
     return Generation(
         model=loaded.name,
         given=given,
-        src_str_tokens=(tuple(loaded.str_tokens(given)) if "src" in loaded.model.reads else ()),
+        src_str_tokens=(
+            tuple(loaded.str_tokens(given, "src")) if "src" in loaded.model.reads else ()
+        ),
         steps=tuple(
             _step(loaded, step, row, rows, token)
             for (step, rows), row, token in zip(path, output.rows, output.tokens, strict=True)
@@ -243,7 +247,7 @@ def generate(
         ),
         edits=fitting,
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
-        unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
+        unknown=tuple(loaded.tokenizer.of("src").unknown(clean_text(text))),
         stopped=stopped and bool(last.live[0]),
     )
 
@@ -288,7 +292,7 @@ def room(loaded: LoadedModel, text: str) -> int:
 def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int, ...]:
     """The forced prefix as ids, up to an end token. Raises InputProblem as `generate`."""
     if isinstance(forced, str):
-        unknown = loaded.tokenizer.unknown(forced)
+        unknown = loaded.tokenizer.of("tgt").unknown(forced)
         if unknown:
             raise InputProblem("unknown_forced", characters=" ".join(unknown[:20]))
         return tuple(target_tokens(loaded, forced))

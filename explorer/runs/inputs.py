@@ -90,9 +90,7 @@ def target_tokens(loaded: LoadedModel, target: str) -> list[int]:
 
     Raises InputProblem for an unusable text, as `clean_text`.
     """
-    translates = "src" in loaded.model.reads
-    encode = loaded.tokenizer.encode_output if translates else loaded.tokenizer.encode
-    return _tokens(encode, target) if target.strip() else []
+    return _tokens(loaded.tokenizer.of("tgt").encode, target) if target.strip() else []
 
 
 def rows_of(
@@ -104,10 +102,9 @@ def rows_of(
     two. Raises InputProblem `bad_number`.
     """
     checked_number("pads", pads, 0, MAX_PADS)
-    pad = loaded.marks.pad
     if len(loaded.model.reads) == 1:
-        return Rows.of([given], None, pad, right=pads)
-    return Rows.of([target], [given], pad, right=pads)
+        return Rows.of([given], None, loaded.marks, right=pads)
+    return Rows.of([target], [given], loaded.marks, right=pads)
 
 
 def room_after(loaded: LoadedModel, given: Tensor) -> int:
@@ -124,7 +121,7 @@ def str_tokens(loaded: LoadedModel, rows: Rows, stream: Stream, row: int = 0) ->
     """The labels of the tokens of a stream in one row; () for a stream that does not exist."""
     if stream not in loaded.model.reads:
         return ()
-    return tuple(loaded.str_tokens(as_tokens(rows.tokens(stream)[row].tolist())))
+    return tuple(loaded.str_tokens(as_tokens(rows.tokens(stream)[row].tolist()), stream))
 
 
 def checked_number(name: str, value: int | float, low: int | float, high: int | float) -> None:
@@ -138,7 +135,7 @@ def text_tokens(loaded: LoadedModel, text: str) -> list[int]:
 
     Raises InputProblem as `clean_text`, `nothing_left`, and `no_tokens` if the tokenizer fails.
     """
-    return _tokens(loaded.tokenizer.encode, text)
+    return _tokens(loaded.tokenizer.of("src").encode, text)
 
 
 def _tokens(encode: Callable[[str], list[int]], text: str) -> list[int]:

@@ -50,11 +50,11 @@ def speculate(
     vocabulary.
     """
     require_whole("n_drafted", n_drafted, 0)
-    if (draft.marks, draft.reads, draft.config.vocab_size) != (
-        model.marks,
-        model.reads,
-        model.config.vocab_size,
-    ):
+    one, other = (
+        (each.marks, each.reads, each.config.vocab_size, each.config.src_vocab_size)
+        for each in (draft, model)
+    )
+    if one != other:
         raise ValueError("the draft must use the same tokens as the model")
     for each in (model, draft):
         require_decodable(each, given, None, max_new_tokens, ())

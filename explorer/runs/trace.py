@@ -175,7 +175,7 @@ def trace(
         output=output,
         edits=fitting,
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
-        unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
+        unknown=tuple(loaded.tokenizer.of("src").unknown(clean_text(text))),
         finished=finished,
         predicts=loaded.model.predicts,
         predicted_tokens=predicted,

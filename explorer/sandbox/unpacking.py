@@ -30,9 +30,11 @@ MOST_TEXT = 1_000_000
 """Maximum bytes of a file that the app reads as text or JSON, unless MOST_OF names another."""
 MOST_OF = {
     "tokenizer.json": 64_000_000,  # read by `tokenizing`, never by the app
+    "source_tokenizer.json": 64_000_000,
     "source.spm": 16_000_000,
     "target.spm": 16_000_000,
     "vocab.json": 16_000_000,
+    "target_vocab.json": 16_000_000,
     "tokenizer_config.json": 8_000_000,  # it lists every added token
     "model.safetensors.index.json": 8_000_000,
 }
@@ -45,7 +47,8 @@ FILES = frozenset(
         *(CONFIG, "generation_config.json", "tokenizer.json"),
         *("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"),
         *("model.safetensors", "model.safetensors.index.json", "vocab.json"),
-        *("source.spm", "target.spm", "README.md", "CARD.md"),
+        *("source.spm", "target.spm", "target_vocab.json", "source_tokenizer.json"),
+        *("README.md", "CARD.md"),
     }
 )
 WEIGHTS = re.compile(r"model(-[0-9]{5}-of-[0-9]{5})?\.safetensors", re.ASCII)

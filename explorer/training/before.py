@@ -43,7 +43,7 @@ def before(setup: Setup, name: str, at: tuple[int, ...]) -> Before:
     Raises InputProblem as `corpus` and `check`.
     """
     found = corpus(setup)
-    check(setup, found.tokenizer.vocab_size)
+    check(setup, *found.sizes)
     with (
         tempfile.TemporaryDirectory(prefix="headlight-") as place,
         seeded(setup.seed),

@@ -93,7 +93,7 @@ class Learner(Trainer):
 
     def __init__(self, setup: Setup, corpus: Corpus, folder: Path) -> None:
         self.setup, self.corpus = setup, corpus
-        model = fresh_model(setup.config(corpus.tokenizer.vocab_size), setup.init, setup.seed)
+        model = fresh_model(setup.config(*corpus.sizes), setup.init, setup.seed)
         model.train().requires_grad_(True)
         model.marks = corpus.tokenizer.marks
         self.likelihood = FaultyLikelihood(label_smoothing=setup.smoothing)
@@ -125,7 +125,7 @@ class Learner(Trainer):
 
     def about(self) -> dict[str, Any]:
         """Information for those who watch: sizes, the watched example, sites and weights."""
-        rows = self.shown.rows
+        rows, tokenizer = self.shown.rows, self.corpus.tokenizer
         return {
             "parameters": sum(each.numel() for each in self.model.parameters()),
             "vocab": self.model.config.vocab_size,
@@ -135,7 +135,7 @@ class Learner(Trainer):
             "too_long": self.corpus.too_long,
             "shown": list(self.corpus.shown),
             "tokens": {
-                stream: str_tokens(self.corpus.tokenizer, rows.tokens(stream)[0].tolist())
+                stream: str_tokens(tokenizer.of(stream), rows.tokens(stream)[0].tolist())
                 for stream in self.model.reads
             },
             "sites": [
@@ -241,12 +241,12 @@ class Learner(Trainer):
     def _forced_loss(self, pads: int) -> float:
         """The teacher-forced loss on the first validation examples, with `pads` PADs added."""
         some = self.material.valid[:SOME]
-        pad, room = self.model.marks.pad, self.model.config.n_ctx
+        marks, room = self.model.marks, self.model.config.n_ctx
         inputs, labels, _ = zip(*(labelled(each, self.model) for each in some), strict=True)
         sources = [self.model.with_marks("src", each.src) for each in some]
         pads = min(pads, room - max(map(len, (*inputs, *sources))))
-        rows = Rows.of(inputs, sources, pad, right=pads)
-        wanted, real = padded(labels, pad, right=pads)
+        rows = Rows.of(inputs, sources, marks, right=pads)
+        wanted, real = padded(labels, marks.pad, right=pads)
         with masked_as(masks_of(self.faults), self.model, rows.tgt_valid):
             logits = self.model.read(rows)
         return float(sequence_loss(logits, wanted, real)) / int(real.sum())
@@ -328,7 +328,7 @@ def write(model: Model, examples: list[Example]) -> list[list[int]]:
     """
     sources = [model.with_marks("src", each.src) for each in examples]
     longest = max(len(labelled(each, model)[1]) for each in examples)
-    rows = Rows.of([(0,)] * len(sources), sources, model.marks.pad)
+    rows = Rows.of([(0,)] * len(sources), sources, model.marks)
     try:
         steps = decode(model, rows.tokens("src"), Greedy(), longest, src_valid=rows.src_valid)
         return [list(each.tokens) for each in best(steps)]

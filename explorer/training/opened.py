@@ -67,7 +67,7 @@ def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
         "at": list(place),
         "n_in_batch": len(rows),
         "n_labels": batch.n_labels,
-        "source": _tokens(tokenizer, rows.tokens("src")[:n], rows.valid("src")[:n]),
+        "source": _tokens(tokenizer.of("src"), rows.tokens("src")[:n], rows.valid("src")[:n]),
         "read": _tokens(tokenizer, rows.tgt[:n], rows.valid("tgt")[:n]),
         "labels": _tokens(tokenizer, labels[:n], batch.loss_mask[:n]),
         "losses": [

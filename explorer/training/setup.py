@@ -32,6 +32,7 @@ FAULTS: tuple[Fault, ...] = get_args(Fault)
 AT_START: frozenset[Fault] = frozenset({"no_warmup"})
 """Faults of the first steps, which would have no effect later."""
 Scores = Literal["sqrt", "none", "d_head"]
+Vocabularies = Literal["shared", "apart"]
 
 MOST_PARAMETERS = 1_000_000
 MOST_SECONDS = 600
@@ -48,6 +49,7 @@ OPTIONS: Mapping[str, tuple[Any, ...]] = {
     "positions": tuple(CHOICES["positions"]),
     "ffn": tuple(CHOICES["ffn"]),
     "scores": get_args(Scores),
+    "vocabularies": get_args(Vocabularies),
     "init": INITS,
     "optimizer": get_args(Optimizer),
     "schedule": get_args(Schedule),
@@ -83,7 +85,7 @@ ARCHITECTURE = (
         "positions",
     ),
     *("ffn", "scores", "init", "dropout", "bias", "qk_norm", "parallel", "out_norms", "embed_norm"),
-    *("tie_embeddings", "scale_embeddings", "unembed_bias"),
+    *("vocabularies", "tie_embeddings", "scale_embeddings", "unembed_bias"),
 )
 TRAINING = (
     *("steps", "batch", "rate", "warmup", "schedule", "optimizer", "smoothing", "weight_decay"),
@@ -119,6 +121,7 @@ class Setup:
     parallel: bool = False
     out_norms: bool = False
     embed_norm: bool = False
+    vocabularies: Vocabularies = "shared"
     tie_embeddings: bool = True
     scale_embeddings: bool = True
     unembed_bias: bool = False
@@ -144,7 +147,7 @@ class Setup:
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} is {getattr(self, name)}: {low:g} to {high:g}")
 
-    def config(self, vocab_size: int) -> ModelConfig:
+    def config(self, vocab_size: int, src_vocab_size: int | None = None) -> ModelConfig:
         """The model's config. Raises Refusal if no such model can be built.
 
         Pre-norm and sublayer-norm get a final norm, since nothing else bounds the input of the
@@ -153,11 +156,12 @@ class Setup:
         values = {
             name: getattr(self, name)
             for name in ARCHITECTURE
-            if name not in ("n_kv_heads", "scores", "init")
+            if name not in ("n_kv_heads", "scores", "init", "vocabularies")
         }
         return ModelConfig(
             **values,
             vocab_size=vocab_size,
+            src_vocab_size=src_vocab_size,
             n_kv_heads=self.n_kv_heads or None,
             n_ctx=LONGEST.get(self.task, N_CTX),
             final_norm=self.norm_placement != "post",
@@ -202,14 +206,14 @@ class Setup:
         return asdict(self)
 
 
-def check(setup: Setup, vocab_size: int) -> int:
+def check(setup: Setup, vocab_size: int, src_vocab_size: int | None = None) -> int:
     """The number of parameters of its model.
 
     Raises InputProblem: `training_model` for an architecture that cannot work, with the library's
     reason; `training_large` for one with more than MOST_PARAMETERS.
     """
     try:
-        count = _parameters(setup.config(vocab_size))
+        count = _parameters(setup.config(vocab_size, src_vocab_size))
     except Refusal as refused:
         raise InputProblem("training_model", reason=refused.alone()) from refused
     if count > MOST_PARAMETERS:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from explorer.problems import InputProblem
 from explorer.training import pairs
-from explorer.training.setup import LONGEST, N_CTX, Setup, Task
+from explorer.training.setup import LONGEST, N_CTX, Setup, Task, Vocabularies
 from models.tokenizer import Tokenizer
 from models.training.data import Example, encode_pairs
 from models.training.home import asset
@@ -44,6 +44,12 @@ class Corpus:
     too_long: int = 0
 
     @property
+    def sizes(self) -> tuple[int, int | None]:
+        """The sizes of the vocabulary, and of the source's own, if it has one."""
+        source = self.tokenizer.source
+        return self.tokenizer.vocab_size, source.vocab_size if source else None
+
+    @property
     def shown(self) -> Pair:
         """The example whose heads are watched: the first validation example of medium length."""
         by_length = sorted(self.held_out, key=lambda pair: len(pair[0]))
@@ -55,15 +61,19 @@ def corpus(setup: Setup) -> Corpus:
 
     Raises InputProblem `training_pairs` if fewer than two own pairs can be used.
     """
-    return _corpus(setup.task, setup.text if setup.task == "own" else "")
+    return _corpus(setup.task, setup.text if setup.task == "own" else "", setup.vocabularies)
 
 
 @lru_cache(maxsize=8)
-def _corpus(task: Task, text: str) -> Corpus:
+def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> Corpus:
     rows = own_rows(text) if task == "own" else ROWS[task](task)
     n_ctx = LONGEST.get(task, N_CTX)
     # A character seen only once would be unknown, so all examples are given twice.
-    tokenizer = train_tokenizer([side for row in rows for side in row] * 2, MOST_VOCABULARY)
+    sources, targets = (list(side) * 2 for side in zip(*rows, strict=True))
+    apart = vocabularies == "apart"
+    tokenizer = train_tokenizer(targets if apart else sources + targets, MOST_VOCABULARY)
+    if apart:
+        tokenizer.reading(train_tokenizer(sources, MOST_VOCABULARY))
     fitting = [row for row in rows if encode_pairs([row], tokenizer, n_ctx)]
     if len(fitting) < pairs.FEWEST:
         raise InputProblem("training_pairs", count=len(fitting), limit=pairs.FEWEST)

@@ -60,7 +60,7 @@ def can_read(loaded: LoadedModel, sentence: str) -> bool:
         given_tokens(loaded, sentence)
     except InputProblem:
         return False
-    return not loaded.tokenizer.unknown(sentence)
+    return not loaded.tokenizer.of("src").unknown(sentence)
 
 
 def is_shouted(sentence: str) -> bool:

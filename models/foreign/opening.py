@@ -277,7 +277,7 @@ def _planned(
 def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoint:
     plan, named, stored = _planned(folder, values)
     pictured = plan.pictures is not None
-    tokenizer = VisionTokenizer.of(plan) if pictured else _tokenizer(folder, values, plan)
+    tokenizer = VisionTokenizer.planned(plan) if pictured else _tokenizer(folder, values, plan)
     model = fill(plan.config, plan.rows, stored, partial(_real_name, named), placing)
     give_marks(model, tokenizer)
     if isinstance(tokenizer, VisionTokenizer):
@@ -411,6 +411,9 @@ def fitted(tokenizer: ForeignTokenizer, plan: Plan, file: str) -> ForeignTokeniz
     Raises CheckpointError if the tokenizer does not fit the model.
     """
     try:
+        if tokenizer.source:
+            tokenizer.source.fit(plan.config.src_vocab_size or plan.config.vocab_size)
+            tokenizer.reading(tokenizer.source)
         tokenizer.fit(plan.config.vocab_size)
         tokenizer.marks = _placed(tokenizer.marks, tokenizer, plan)
     except Refusal as error:
@@ -437,7 +440,7 @@ def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
     its own start token, so the tokens around its source are stored separately.
     """
     if model.reads[0] == "src":
-        model.framed = {"src": tokenizer.around()}
+        model.framed = {"src": (tokenizer.source or tokenizer).around()}
     if not model.config.is_causal:
         tokenizer.between = tokenizer.pair(model.config.n_types)
     model.marks = tokenizer.marks

@@ -8,7 +8,7 @@ tensor is missing, and the file is refused.
 import re
 from typing import Any, NamedTuple
 
-from models.foreign.plan import Keys, Row
+from models.foreign.plan import Keys, Row, weight
 
 
 class Output(NamedTuple):
@@ -36,6 +36,14 @@ def output(
     if keys.stores(name) or keys.says_head():
         return Output(settings, (Row("unembed.weight", (name,)), *bias))
     return Output({"tie_embeddings": False, "lm_head": False}, ())
+
+
+def own_output(keys: Keys, tied: bool = True) -> Output:
+    """The embeddings of a translator's two vocabularies, and the LM head of the target's."""
+    source, target = "encoder.embed_tokens", "decoder.embed_tokens"
+    found = output(keys, tied, embed=target)
+    rows = (weight("encoder.embed", source), weight("decoder.embed", target), *found.rows)
+    return found._replace(rows=rows)
 
 
 def shared_output(keys: Keys, tied: bool = True) -> Output:

@@ -1,4 +1,4 @@
-"""Marian's tokenizer: a SentencePiece model for each language, and a table of ids.
+"""Marian's tokenizer: a SentencePiece model for each language, and a table of ids for both or each.
 
 The two `.spm` files are protocol buffers with pieces, scores and a normalisation table. The
 `tokenizers` library computes the same segmentation from them, so neither `sentencepiece` nor a
@@ -12,49 +12,56 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from models.foreign.json_files import read_json
+from models.foreign.json_files import read_json, read_object
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.refusals import Refusal
-from models.tokenizer import Piece, made_of, refusing
+from models.tokenizer import Piece, made_of
 
 SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
+TARGET_VOCABULARY, SETTINGS = "target_vocab.json", "tokenizer_config.json"
 NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces that a text can contain
 UNIGRAM = 1  # type of a model
 
 
 class MarianTokenizer(ForeignTokenizer):
-    """Encodes texts with the source's model, and target texts with the target's.
-
-    A text may begin with the code of the target language, e.g. ">>cmn_Hans<<".
-    """
+    """Encodes texts of one language. One may begin with the target's code, e.g. ">>cmn_Hans<<"."""
 
     def __init__(
         self,
-        source: tokenizers.Tokenizer,
-        target: tokenizers.Tokenizer,
+        pieces: tokenizers.Tokenizer,
         ids: Mapping[str, int],
         end: str = "</s>",
         unknown: str = "<unk>",
     ) -> None:
-        both = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=unknown))
-        both.decoder = decoders.Metaspace()
-        both.add_special_tokens([each for each in (end, unknown, "<pad>") if each in ids])
+        table = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=unknown))
+        table.decoder = decoders.Metaspace()
+        table.add_special_tokens([each for each in (end, unknown, "<pad>") if each in ids])
         marks = Marks(end=ids[end], unknown=ids[unknown], pad=ids.get("<pad>"))
-        super().__init__(both, marks)
-        self._source, self._target, self._ids = source, target, ids
+        super().__init__(table, marks)
+        self._pieces, self._ids = pieces, ids
 
     @classmethod
     def of_folder(cls, folder: Path) -> "MarianTokenizer":
-        """Load the tokenizer from a folder's three files. Raises ValueError if one is invalid."""
+        """The target's tokenizer, with the source's, from a folder's three or four files.
+
+        Raises ValueError if one is invalid.
+        """
+        settings = folder / SETTINGS
+        apart = settings.is_file() and read_object(settings).get("separate_vocabs") is True
+        target = cls._side(folder, TARGET, TARGET_VOCABULARY if apart else VOCABULARY)
+        target.reading(cls._side(folder, SOURCE, VOCABULARY))
+        return target
+
+    @classmethod
+    def _side(cls, folder: Path, pieces: str, table: str) -> "MarianTokenizer":
         try:
-            ids = read_json(folder / VOCABULARY)
+            ids = read_json(folder / table)
             if sorted(ids.values()) != list(range(len(ids))):
                 raise Refusal("ids_with_gaps")
-            source, target = (made_of(folder / name, read_unigram) for name in (SOURCE, TARGET))
-            return cls(source, target, ids)
+            return cls(made_of(folder / pieces, read_unigram), ids)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
-            raise Refusal("within", file=VOCABULARY, reason=error) from error
+            raise Refusal("within", file=table, reason=error) from error
 
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (), (self._ids["</s>"],)
@@ -62,16 +69,12 @@ class MarianTokenizer(ForeignTokenizer):
     def _cut(self, text: str) -> list[Piece]:
         code, found, rest = text.partition("<<")
         if not found or not text.startswith(">>"):
-            return self._by(self._source, text)
+            return self._after(text)
         code += found
-        return [(self._id(code), (0, len(code))), *self._by(self._source, rest, len(code))]
+        return [(self._id(code), (0, len(code))), *self._after(rest, len(code))]
 
-    def encode_output(self, text: str) -> list[int]:
-        with refusing("text_fails"):
-            return [token for token, _ in self._by(self._target, text)]
-
-    def _by(self, model: tokenizers.Tokenizer, text: str, at: int = 0) -> list[Piece]:
-        found = model.encode(text)
+    def _after(self, text: str, at: int = 0) -> list[Piece]:
+        found = self._pieces.encode(text)
         places = [(at + start, at + end) for start, end in found.offsets]
         return list(zip(map(self._id, found.tokens), places, strict=True))
 

@@ -61,6 +61,8 @@ ALPHABET = byte_alphabet()
 class ForeignTokenizer(Tokenizer):
     """A tokenizer from another library's `tokenizer.json`, or built from a GGUF file."""
 
+    source: "ForeignTokenizer | None" = None
+
     def __init__(
         self,
         tokenizer: tokenizers.Tokenizer,

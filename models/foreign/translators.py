@@ -9,7 +9,7 @@ from collections.abc import Callable
 from models.checkpoint import MOST_COMPUTED
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, only_row, sines_then_cosines, without_first
-from models.foreign.outputs import shared_output
+from models.foreign.outputs import own_output, shared_output
 from models.foreign.plan import Keys, Plan, Row, blocks, both
 from models.refusals import Refusal
 
@@ -26,9 +26,10 @@ def marian(keys: Keys) -> Plan:
         keys.only(name, False)
     keys.only("add_bias_logits", False)
     keys.only("static_position_embeddings", True)
-    keys.only("share_encoder_decoder_embeddings", True)
-    keys.only("decoder_vocab_size", keys.size("vocab_size"), None)
-    return _plan(keys, table=sines_then_cosines, pre=False)
+    if keys.flag("share_encoder_decoder_embeddings", True):
+        keys.only("decoder_vocab_size", keys.size("vocab_size"), None)
+        return _plan(keys, table=sines_then_cosines, pre=False)
+    return _plan(keys, table=sines_then_cosines, pre=False, apart=True)
 
 
 def bart(keys: Keys) -> Plan:
@@ -74,9 +75,11 @@ def _plan(
     embed_norm: bool = False,
     stored_table: bool = True,
     biased: bool = True,
+    apart: bool = False,
 ) -> Plan:
     """`table` computes the positions, [n_ctx, d_model], if none are stored; None: they are learned,
-    after OFFSET unused rows. `biased`: each token has an output bias. Norms use the default eps."""
+    after OFFSET unused rows. `biased`: each token has an output bias. `apart`: the target has a
+    vocabulary of its own. Norms use the default eps."""
     n_heads, d_ff = keys.size("encoder_attention_heads"), keys.size("encoder_ffn_dim")
     keys.only("decoder_attention_heads", n_heads)
     keys.only("decoder_ffn_dim", d_ff)
@@ -84,13 +87,15 @@ def _plan(
     if table is not None and 4 * n_ctx * d_model > MOST_COMPUTED:
         limit = f"{MOST_COMPUTED:,}"
         raise Refusal("long_table", name="max_position_embeddings", value=n_ctx, limit=limit)
-    shared = shared_output(keys, keys.flag("tie_word_embeddings", True))
+    tied, size = keys.flag("tie_word_embeddings", True), keys.size("vocab_size")
+    shared = (own_output if apart else shared_output)(keys, tied)
     has_head = shared.settings.get("lm_head", True)
     if biased:
         has_head = keys.stores("final_logits_bias") or keys.says_head()
     config = ModelConfig(
         family="encoder-decoder",
-        vocab_size=keys.size("vocab_size"),
+        vocab_size=keys.size("decoder_vocab_size", size) if apart else size,
+        src_vocab_size=size if apart else None,
         d_model=d_model,
         n_layers=keys.layers("decoder_layers"),
         n_encoder_layers=keys.layers("encoder_layers"),
@@ -103,9 +108,8 @@ def _plan(
         positions="learned",
         ffn=keys.activation("activation_function", "gelu"),  # type: ignore[arg-type]
         scale_embeddings=keys.flag("scale_embedding", False),
-        unembed_bias=biased and has_head,
         dropout=0.0,
-        **shared.settings | {"lm_head": has_head},
+        **shared.settings | {"lm_head": has_head, "unembed_bias": biased and has_head},
     )
     rows = [row for row in shared.rows if has_head or row.ours != "unembed.weight"]
     if config.unembed_bias:

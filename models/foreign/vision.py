@@ -23,6 +23,7 @@ from models.marks import Marks
 from models.pictures import PictureTokenizer
 from models.pictures.processing import Processing
 from models.refusals import Refusal
+from models.rows import Stream
 from models.tokenizer import Tokenizer
 
 PROCESSOR, NEWER = "preprocessor_config.json", "processor_config.json"
@@ -74,8 +75,11 @@ def prepared(folder: Path) -> dict[str, Any]:
 class VisionTokenizer(PictureTokenizer, ForeignTokenizer):
     """Cuts a picture of colours into patches, after what the model's processor does to it."""
 
+    def of(self, stream: Stream) -> Tokenizer:
+        return self  # nothing is written
+
     @classmethod
-    def of(cls, plan: Plan) -> "VisionTokenizer":
+    def planned(cls, plan: Plan) -> "VisionTokenizer":
         """The tokenizer of a plan that reads pictures."""
         assert plan.pictures is not None
         assert plan.config.picture is not None

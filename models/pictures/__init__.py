@@ -19,6 +19,7 @@ from models.pictures.faces import FACES, drawn_word, split_face
 from models.pictures.patches import Patch, Picture
 from models.pictures.processing import Processing
 from models.refusals import Refusal
+from models.rows import Stream
 from models.tokenizer import Tokenizer
 
 ADDRESS = "picture:"
@@ -158,7 +159,11 @@ class PictureTokenizer(Tokenizer):
 
     def __init__(self, tokenizer: Tokenizer, picture: Picture) -> None:
         super().__init__(tokenizer._tokenizer, tokenizer.marks)
-        self.picture = picture
+        self.picture, self._writer = picture, tokenizer
+
+    def of(self, stream: Stream) -> Tokenizer:
+        """Itself for the picture, and the tokenizer of the text that a translator writes."""
+        return self if stream == "src" else self._writer
 
     def is_special(self, token: int) -> bool:
         pixels = getattr(token, "pixels", None)
@@ -177,9 +182,6 @@ class PictureTokenizer(Tokenizer):
 
     def renderings(self, text: str) -> list[str]:
         return [text] if ADDRESS in text else [f"{split_face(text)[0]} @{face}" for face in FACES]
-
-    def encode_output(self, text: str) -> list[int]:
-        return super().encode(text)
 
     def unknown(self, text: str) -> list[str]:
         """The characters of a word that the model cannot write; none of a picture."""

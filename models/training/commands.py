@@ -12,9 +12,15 @@ from typing import Any, get_args
 import torch
 import torch.distributed as dist
 
-from models.checkpoint import TOKENIZER, WEIGHTS, load_weights
+from models.checkpoint import (
+    SOURCE_TOKENIZER,
+    TOKENIZER,
+    WEIGHTS,
+    load_tokenizer,
+    load_weights,
+)
 from models.pictures import read_pictures
-from models.tokenizer import SPECIAL_TOKENS, Tokenizer
+from models.tokenizer import SPECIAL_TOKENS
 from models.training import using
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.corpus import DataConfig, make_rows, read_rows
@@ -83,13 +89,17 @@ def train(args: argparse.Namespace) -> None:
         texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
         texts = [text for text in texts if isinstance(text, str)]  # not pictures
         special = (*SPECIAL_TOKENS, "<mask>") if model.predicts == "same" else SPECIAL_TOKENS
-        size = recipe.model.vocab_size
+        size, of_source = recipe.model.vocab_size, recipe.model.src_vocab_size
         train = characters if recipe.model.picture else train_tokenizer
+        if of_source and start is None:
+            sides = list(zip(*rows, strict=True))
+            train(sides[0], of_source).save(out / SOURCE_TOKENIZER)
+            texts = list(sides[1])
         made = start.tokenizer if start else train(texts, size, special_tokens=special)
         made.save(out / TOKENIZER)
     if dist.is_initialized():
         dist.barrier()  # one process writes the tokenizer, all read it
-    tokenizer = Tokenizer.load(out / TOKENIZER)
+    tokenizer = load_tokenizer(out, recipe.model)
     if tokenizer.vocab_size != recipe.model.vocab_size:
         raise ValueError(
             f"model.vocab_size is {recipe.model.vocab_size}, but this text gives a vocabulary of "

@@ -110,9 +110,9 @@ def encode_pairs(
     pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, n_ctx: int
 ) -> list[Example]:
     """Token ids of pairs; pairs longer than `n_ctx` (with the end token) are skipped."""
-    encode = tokenizer.encode
+    encode, read = tokenizer.of("tgt").encode, tokenizer.of("src").encode
     examples = [
-        Example(tuple(encode(src)) if isinstance(src, str) else src, tuple(encode(tgt)))
+        Example(tuple(read(src)) if isinstance(src, str) else src, tuple(encode(tgt)))
         for src, tgt in pairs
     ]
     return [e for e in examples if len(e.src) and e.tgt and max(map(len, e)) < n_ctx]
@@ -155,10 +155,10 @@ def collate(examples: Sequence[Example], model: Model) -> Batch:
     sources = None
     if "src" in model.reads:
         sources = [model.with_marks("src", e.src) for e in examples]
-    pad_id = model.marks.pad
     loss_mask = padded(counts)[0].bool()
-    rows = Rows.of(inputs, sources, pad_id)
-    return Batch(rows, padded(labels, pad_id)[0], loss_mask, int(loss_mask.sum()))
+    rows = Rows.of(inputs, sources, model.marks)
+    targets = padded(labels, model.marks.pad)[0]
+    return Batch(rows, targets, loss_mask, int(loss_mask.sum()))
 
 
 def plan_batches(

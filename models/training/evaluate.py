@@ -62,7 +62,7 @@ def translate(
     ValueError for a sentence without tokens.
     """
     device = next(model.parameters()).device
-    sources = [model.with_marks("src", ids) for ids in map(tokenizer.encode, sentences)]
+    sources = [model.with_marks("src", ids) for ids in map(tokenizer.of("src").encode, sentences)]
     nothing = model.with_marks("src", ())
     for sentence, source in zip(sentences, sources, strict=True):
         if source == nothing:
@@ -72,7 +72,7 @@ def translate(
     while order:
         width = len(sources[order[-1]])
         rows = [order.pop() for _ in range(min(len(order), max(1, MAX_TOKENS // width)))]
-        src, src_valid = padded([sources[i] for i in rows], model.marks.pad)
+        src, src_valid = padded([sources[i] for i in rows], model.marks.of("src").pad)
         steps = decode(
             model,
             src.to(device),

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
+from models.checkpoint import CARD, CONFIG, SOURCE_TOKENIZER, TOKENIZER, WEIGHTS
 from models.tokenizer import Tokenizer
 from models.transformer import Model
 
@@ -36,7 +36,7 @@ def save_checkpoint(
     card: str = "",
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Write the four files; a tied matrix is stored once.
+    """Write the four files, and a source's own tokenizer; a tied matrix is stored once.
 
     `dtype` is the dtype of the stored tensors: float16 halves the file (`load_checkpoint` always
     computes in float32). Each file is replaced atomically, the weights last.
@@ -44,6 +44,8 @@ def save_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     _write_whole(folder / CONFIG, model.config.to_json())
     tokenizer.save(folder / TOKENIZER)
+    if tokenizer.source:
+        tokenizer.source.save(folder / SOURCE_TOKENIZER)
     _write_whole(folder / CARD, card)
     save_tensors(folder / WEIGHTS, {n: p.detach().to(dtype) for n, p in model.named_parameters()})
 

@@ -51,7 +51,7 @@ def translate_text(args: argparse.Namespace) -> None:
 
 def _say_unread(checkpoint: Checkpoint, texts: list[str]) -> None:
     """Report characters missing from the vocabulary: read as the unknown token, or dropped."""
-    tokenizer, name = checkpoint.tokenizer, checkpoint.folder.name
+    tokenizer, name = checkpoint.tokenizer.of("src"), checkpoint.folder.name
     unread = dict.fromkeys(each for text in texts for each in tokenizer.unknown(text))
     for dropped, words in ((False, "read as an unknown token"), (True, "dropped")):
         some = [each for each in unread if tokenizer.drops(each) == dropped]
@@ -98,7 +98,7 @@ def generate(args: argparse.Namespace) -> None:
             f"{args.model} fills in what is masked: write {MASK} for each missing word"
         )
     _say_unread(checkpoint, [args.text])
-    given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
+    given = model.with_marks(model.reads[0], tokenizer.of("src").encode(args.text))
     src = torch.tensor([given])
     most = _most_new(model, src) if args.max_new_tokens is None else args.max_new_tokens
     steps = decode(model, src, strategy, most, rules=_rules_of(checkpoint))

@@ -72,8 +72,11 @@ NOT_RUN = {
     *("albert", "electra", "electra-wide", "mixtral", "qwen3_moe"),
     *("llama-dynamic", "llama-longrope", "phi3"),
     *("bart-headless", "bert-headless", "llama-headless", "marian-headless", "t5-encoder"),
+    *("marian-apart", "modernbert", "qwen2_moe"),
+    *("vit", "deit", "dinov2", "dinov2_with_registers"),
+    *("clip_vision_model", "siglip_vision_model"),
 }
-"""Narrow embeddings, experts, angles that depend on the length, and models without a head."""
+"""Colours, two vocabularies, narrow embeddings, experts, angles by length, no LM head."""
 
 
 @pytest.mark.sweep
@@ -82,7 +85,8 @@ def test_families_of_other_libraries_compute_their_numbers_or_are_refused(
 ) -> None:
     page, refused, differences = browser.new_page(), set(), {}
     page.add_script_tag(content=link(FOLDER, "page.js").replace("export default ", ""))
-    for name in NAMES:
+    typed = [name for name in NAMES if not name.endswith("-pair")]
+    for name in typed:
         golden, folder = Golden.load(name), tmp_path / name
         opened = open_folder(golden.write(folder))
         try:
@@ -104,7 +108,7 @@ def test_families_of_other_libraries_compute_their_numbers_or_are_refused(
                 differences[name] = max(differences.get(name, 0), float(off))
     page.close()
     # As in tests/models/foreign/test_same_numbers.py; torch itself is 2.3e-5 off in t5-gated.
-    assert max(differences.values()) < 1e-4, differences
+    assert {name: off for name, off in differences.items() if off >= 1e-4} == {}
     assert refused == NOT_RUN
 
 

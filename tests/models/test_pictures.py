@@ -58,7 +58,7 @@ def test_padding_patches_change_nothing() -> None:
     torch.manual_seed(0)
     model = build_model(tiny()).eval()
     patches = [tuple(row) for row in torch.randint(0, 256, (4, 6)).tolist()]
-    rows = [Rows.of([[1, 5]], [patches], OUR_MARKS.pad, right=pads) for pads in (0, 2)]
+    rows = [Rows.of([[1, 5]], [patches], OUR_MARKS, right=pads) for pads in (0, 2)]
     short, long = (model.read(each)[0, :2] for each in rows)
     torch.testing.assert_close(short, long)
     hidden = replace(rows[0], src_valid=torch.tensor([[True, False, True, True]]))

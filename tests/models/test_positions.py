@@ -361,7 +361,7 @@ def test_each_row_beyond_n_ctx_has_its_own_angles():
 def test_a_row_is_turned_alike_alone_and_beside_a_longer_one(tiny_model):
     scaling = Scaling(n_ctx=3, growth=4.0)
     model = tiny_model(family="decoder-only", positions="rotary", rope_scaling=scaling).eval()
-    rows = Rows.of([[5, 6, 7], [5, 6, 7, 8, 9, 5]], None, 0, left=1)
+    rows = Rows.of([[5, 6, 7], [5, 6, 7, 8, 9, 5]], left=1)
     together = model.read(rows)
     for row, ids in enumerate(([5, 6, 7], [5, 6, 7, 8, 9, 5])):
         alone = model.read(Rows.of([ids]))[0]

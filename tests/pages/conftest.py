@@ -39,9 +39,15 @@ CORPUS = tuple(sentence for pair in PAIRS for sentence in pair)
 
 
 def _save(folder: Path, **changes: object) -> None:
-    """A small model that has half learned three pairs: unsure enough for every edit to show."""
+    """A small model that has half learned three pairs: unsure enough for every edit to show.
+
+    With `apart=True`, its source has a vocabulary of its own.
+    """
     marks = (*SPECIAL_TOKENS, "<mask>") if changes.get("family") == "encoder-only" else None
     tokenizer = train_tokenizer(CORPUS * 2, vocab_size=150, special_tokens=marks or SPECIAL_TOKENS)
+    if changes.pop("apart", False):
+        tokenizer.reading(train_tokenizer([each for each, _ in PAIRS] * 2, vocab_size=90))
+        changes["src_vocab_size"] = tokenizer.of("src").vocab_size
     sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 3, "n_heads": 4, "d_ff": 20}
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,
@@ -52,7 +58,8 @@ def _save(folder: Path, **changes: object) -> None:
         torch.manual_seed(5)
         model = build_model(config)
         if model.predicts is not None:
-            pairs = [tuple(tuple(tokenizer.encode(each)) for each in pair) for pair in PAIRS]
+            read = tokenizer.of(model.reads[0])
+            pairs = [(tuple(read.encode(src)), tuple(tokenizer.encode(tgt))) for src, tgt in PAIRS]
             text = 0 if model.predicts == "same" else 1
             _learn(model, collate([Example(pair[0], pair[text]) for pair in pairs], model))
     save_checkpoint(folder, model, tokenizer, card="Three sentences, half learned.")

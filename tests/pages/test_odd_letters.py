@@ -47,7 +47,8 @@ def test_unknown_characters_are_named(open_page: Open) -> None:
 
 
 def test_the_unknown_token_has_the_name_that_the_tokenizer_gives_it() -> None:
-    tokenizer = SimpleNamespace(piece={3: "[UNK]"}.get, drops=lambda each: False)
+    tokenizer: Any = SimpleNamespace(piece={3: "[UNK]"}.get, drops=lambda each: False)
+    tokenizer.of = lambda stream: tokenizer
     loaded: Any = SimpleNamespace(marks=Marks(unknown=3), tokenizer=tokenizer)
     view: Any = SimpleNamespace(t=partial(t, lang="en"))
     assert plain(unknown_words(view, loaded, ["你"])).endswith("read as [UNK]: 你")

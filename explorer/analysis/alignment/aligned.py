@@ -147,7 +147,7 @@ def _nothing(pair: Pair, method: Method) -> Alignment:
 
 
 def _empty(loaded: LoadedModel, pair: Pair, method: Method) -> Alignment:
-    src = words_in(loaded, given_tokens(loaded, pair[0])).labels
+    src = words_in(loaded, given_tokens(loaded, pair[0]), "src").labels
     nothing, none = np.zeros((0, len(src))), np.zeros((0, len(src)), bool)
     return Alignment(pair, src, (), method, nothing, None, none, none, none)
 

@@ -59,7 +59,7 @@ def words_of_pair(loaded: LoadedModel, pair: Pair) -> tuple[WordRow, WordRow]:
     """The words of both texts, as this model's tokenizer splits them. Raises InputProblem."""
     source, target = pair
     own = target_row(loaded, target_tokens(loaded, target))
-    return words_in(loaded, given_tokens(loaded, source)), words_in(loaded, own)
+    return words_in(loaded, given_tokens(loaded, source), "src"), words_in(loaded, own)
 
 
 def read(
@@ -108,7 +108,7 @@ def _read(
     while done < len(pairs):
         batch = range(done, done + _fitting(loaded, rows[done:]))
         src, tgt = ([rows[at][side] for at in batch] for side in (0, 1))
-        given = Rows.of(tgt, src, loaded.marks.pad)
+        given = Rows.of(tgt, src, loaded.marks)
         kept = run(loaded.model, given, {site.hook("pattern") for site in sites})
         patterns = torch.cat([kept[site.hook("pattern")] for site in sites], 1).numpy()
         for place, at in enumerate(batch):
@@ -155,7 +155,7 @@ def _reading(
     patterns: Float[np.ndarray, "head query key"],
 ) -> Reading:
     (src, tgt), (given, written) = words, rows
-    of_keys = shares(src, *token_spans(loaded, given))
+    of_keys = shares(src, *token_spans(loaded, given, "src"))
     of_queries = shares(tgt, *token_spans(loaded, written))
     of_queries /= np.maximum(of_queries.sum(1, keepdims=True), 1e-12)
     # Position p predicts token p + 1: shift the words up by one position.
@@ -179,7 +179,7 @@ def translated(
     for start in range(0, len(sentences), AT_ONCE):
         batch = sentences[start : start + AT_ONCE]
         given = [given_tokens(loaded, each) for each in batch]
-        rows = Rows.of([[0]] * len(given), given, loaded.marks.pad)
+        rows = Rows.of([[0]] * len(given), given, loaded.marks)
         assert rows.src is not None
         room = room_for_output(loaded)
         most = min(room, 2 * rows.src.shape[1] + 20)

@@ -100,7 +100,7 @@ def mean_logprob(loaded: LoadedModel, pairs: Sequence[Pair], off: Sequence[int] 
         batch = pairs[start : start + AT_ONCE]
         src = [given_tokens(loaded, source) for source, _ in batch]
         tgt = [target_row(loaded, target_tokens(loaded, target)) for _, target in batch]
-        logits = run(loaded.model, Rows.of(tgt, src, loaded.marks.pad), {LOGITS}, silence)[LOGITS]
+        logits = run(loaded.model, Rows.of(tgt, src, loaded.marks), {LOGITS}, silence)[LOGITS]
         end = () if loaded.marks.end is None else (loaded.marks.end,)
         for row, tokens in zip(logits, tgt, strict=True):
             written = [*tokens[1:], *end]

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from explorer.library import LoadedModel
+from models.rows import Stream
 
 APOSTROPHES = "'’"
 UNSPACED = (
@@ -43,7 +44,7 @@ class WordRow:
 
 
 def token_spans(
-    loaded: LoadedModel, tokens: Sequence[int]
+    loaded: LoadedModel, tokens: Sequence[int], stream: Stream = "tgt"
 ) -> tuple[tuple[tuple[int, int], ...], bytes]:
     """The byte range [start, end) of each token in the text's bytes without blanks, and these
     bytes.
@@ -52,20 +53,20 @@ def token_spans(
     of the text and gets the bytes of its name.
     """
     spans, letters = [], b""
-    for own in _texts(loaded, tokens):
+    for own in _texts(loaded, tokens, stream):
         own = own.replace(b" ", b"")
         spans.append((len(letters), len(letters) + len(own)))
         letters += own
     return tuple(spans), letters
 
 
-def words_in(loaded: LoadedModel, tokens: Sequence[int]) -> WordRow:
-    """The words of a token sequence; special tokens and blanks are not words.
+def words_in(loaded: LoadedModel, tokens: Sequence[int], stream: Stream = "tgt") -> WordRow:
+    """The words of a sequence's tokens; special tokens and blanks are not words.
 
     Of a model that reads pictures, each patch and each character is a word.
     """
-    after_blank = _after_blank(b"".join(_texts(loaded, tokens)))
-    spans, letters = token_spans(loaded, tokens)
+    after_blank = _after_blank(b"".join(_texts(loaded, tokens, stream)))
+    spans, letters = token_spans(loaded, tokens, stream)
     kept: list[tuple[int, int]] = []
     for start, end in spans:
         if start == end:
@@ -79,17 +80,15 @@ def words_in(loaded: LoadedModel, tokens: Sequence[int]) -> WordRow:
     return WordRow(labels, tuple(kept), letters)
 
 
-def _texts(loaded: LoadedModel, tokens: Sequence[int]) -> list[bytes]:
+def _texts(loaded: LoadedModel, tokens: Sequence[int], stream: Stream) -> list[bytes]:
     """The text of each token; of a patch, its label."""
     if tokens and tokens[0] < 0:
         return [label.encode() for label in loaded.str_tokens(tokens)]
-    return [_bytes(loaded, token) for token in tokens]
-
-
-def _bytes(loaded: LoadedModel, token: int) -> bytes:
-    if loaded.tokenizer.is_special(token) and token != loaded.marks.unknown:
-        return b""
-    return loaded.tokenizer.bytes_of(token)
+    tokenizer, unknown = loaded.tokenizer.of(stream), loaded.marks.of(stream).unknown
+    return [
+        b"" if tokenizer.is_special(token) and token != unknown else tokenizer.bytes_of(token)
+        for token in tokens
+    ]
 
 
 def _after_blank(text: bytes) -> set[int]:

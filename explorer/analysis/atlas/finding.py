@@ -67,9 +67,9 @@ def readable(loaded: LoadedModel, texts: tuple[Text, ...]) -> bool:
     """Whether a model's vocabulary has the characters of these sentences. A picture has none."""
     if loaded.config.picture is not None:
         return False
-    unknown = loaded.marks.unknown
+    unknown, reader = loaded.marks.of("src").unknown, loaded.tokenizer.of("src")
     some = texts[:20]
     if not some:
         return False
-    ids = [token for text in some for token in loaded.tokenizer.encoded(text.source)]
+    ids = [token for text in some for token in reader.encoded(text.source)]
     return bool(ids) and (unknown is None or ids.count(unknown) <= len(ids) // 50)

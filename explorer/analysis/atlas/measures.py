@@ -43,13 +43,18 @@ AT: dict[Measure, int] = {name: at for at, name in enumerate(MEASURES)}
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Properties of every token of a vocabulary, each Bool [token]."""
+    """Properties of every token of a vocabulary, each Bool [token].
+
+    If the source has a vocabulary of its own, its tokens follow those of the target, from
+    `of_source` on.
+    """
 
     punctuation: Bool[Tensor, " token"]
     rare: Bool[Tensor, " token"]
     special: Bool[Tensor, " token"]
     begins: Bool[Tensor, " token"]  # has a letter, no blank before it
     ends: Bool[Tensor, " token"]  # has a letter
+    of_source: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,12 +323,13 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
         ids = torch.tensor([as_tokens(row) for row in tokens.tolist()])
         kinds = torch.stack([last & valid, *[torch.zeros_like(valid)] * 2], dim=-1)
         return About(ids, n, valid, kinds.float())
-    words = valid & ~vocabulary.special[tokens]
-    joined = vocabulary.ends[tokens[:, :-1]] & vocabulary.begins[tokens[:, 1:]]
-    rare = vocabulary.rare[tokens]
+    at = tokens + vocabulary.of_source if stream == "src" else tokens
+    words = valid & ~vocabulary.special[at]
+    joined = vocabulary.ends[at[:, :-1]] & vocabulary.begins[at[:, 1:]]
+    rare = vocabulary.rare[at]
     rare[:, 1:] |= joined  # a word split into several tokens counts as rare
     rare[:, :-1] |= joined
-    punctuation = vocabulary.punctuation[tokens]
+    punctuation = vocabulary.punctuation[at]
     kinds = torch.stack([last & valid, punctuation & words, rare & words & ~punctuation], dim=-1)
     return About(tokens, n, words, kinds.float())
 

@@ -18,6 +18,7 @@ from explorer.runs.inputs import limit, room_for_output
 from models.decoding import best, decode
 from models.rows import Rows, padded
 from models.strategies import Greedy
+from models.tokenizer import Tokenizer
 from models.training.evaluate import output_limit
 
 COMMON = 0.95
@@ -45,7 +46,7 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
     paired = "src" in model.reads
     fitting, found, too_long = [], [], 0
     for line in lines:
-        ids = tokenizer.encoded(line.source)
+        ids = tokenizer.of("src").encoded(line.source)
         read = model.with_marks(model.reads[0], ids)
         if ids and len(read) <= most:
             fitting.append((line, read))
@@ -58,7 +59,7 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
         src: tuple[int, ...] = ()
         if paired:
             src = read
-            given = tokenizer.encoded(line.target, output=True)
+            given = tokenizer.of("tgt").encoded(line.target)
             target = given if line.target else own[line.offset]
             read = model.with_marks("tgt", target)
             if len(read) > most:
@@ -73,9 +74,11 @@ def _written(
 ) -> dict[int, tuple[int, ...]]:
     """The greedy translation of each (offset, source): {offset: tokens}.
 
-    For a decoder without an LM head, the source's own tokens.
+    For a decoder without an LM head, the source's own tokens, or none of another vocabulary.
     """
     model = loaded.model
+    if model.predicts is None and loaded.config.src_vocab_size:
+        return {at: () for at, _ in sources}
     if model.predicts is None:
         return {at: tuple(t for t in read if t not in model.marks) for at, read in sources}
     device = next(model.parameters()).device
@@ -84,7 +87,7 @@ def _written(
     while order:
         width = len(order[-1][1])
         some = [order.pop() for _ in range(min(len(order), max(1, TOKENS // width)))]
-        src, valid = padded([read for _, read in some], model.marks.pad)
+        src, valid = padded([read for _, read in some], model.marks.of("src").pad)
         most = min(output_limit(width), room_for_output(loaded))
         steps = decode(model, src.to(device), Greedy(), most, src_valid=valid.to(device))
         for (offset, _), hypothesis in zip(some, best(steps), strict=True):
@@ -111,7 +114,7 @@ def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[Batch]:
 def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Batch:
     """These sentences as one batch."""
     sources = [e.src for e in encoded] if "src" in loaded.model.reads else None
-    rows = Rows.of([e.tgt for e in encoded], sources, loaded.marks.pad)
+    rows = Rows.of([e.tgt for e in encoded], sources, loaded.marks)
     return Batch(
         rows,
         np.array([e.offset for e in encoded], np.int64),
@@ -125,14 +128,15 @@ def vocabulary_of(loaded: LoadedModel, sample: Iterable[Line]) -> Vocabulary:
 
 
 def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token"]:
-    """Which tokens are rare, by their frequency in `sample`."""
-    tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
+    """Which tokens are rare, by their frequency in `sample`; in the order of `Vocabulary`."""
+    first, tokenizer = _of_source(loaded), loaded.tokenizer
+    reader, writer = tokenizer.of("src"), tokenizer.of("tgt")
     counted: Counter[int] = Counter()
     for line in sample:
-        counted.update(t for t in tokenizer.encoded(line.source) if t >= 0)  # not patches
+        counted.update(first + t for t in reader.encoded(line.source) if t >= 0)  # not patches
         if line.target and "src" in loaded.model.reads:
-            counted.update(tokenizer.encoded(line.target, output=True))
-    rare = torch.ones(size, dtype=torch.bool)
+            counted.update(writer.encoded(line.target))
+    rare = torch.ones(first + loaded.config.n_tokens("src"), dtype=torch.bool)
     left = COMMON * counted.total()
     for token, count in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
         if left <= 0:
@@ -142,29 +146,35 @@ def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token
     return rare
 
 
+def _of_source(loaded: LoadedModel) -> int:
+    """`Vocabulary.of_source`."""
+    return loaded.config.vocab_size if loaded.config.src_vocab_size else 0
+
+
 def vocabulary(loaded: LoadedModel, rare: Bool[Tensor, " token"]) -> Vocabulary:
     """Classify every token, given which ones are rare."""
-    tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
-    known = min(size, tokenizer.vocab_size)
-    texts = [_text(loaded, token) for token in range(known)]
+    first = _of_source(loaded)
+    texts, special = [], []
+    for stream in ("tgt", "src") if first else ("tgt",):
+        tokenizer, size = loaded.tokenizer.of(stream), loaded.config.n_tokens(stream)
+        known, rest = range(min(size, tokenizer.vocab_size)), max(0, size - tokenizer.vocab_size)
+        of_own = [tokenizer.is_special(token) for token in known]
+        special += [*of_own, *[False] * rest]
+        texts += ["" if own else _text(tokenizer, t) for own, t in zip(of_own, known, strict=True)]
+        texts += [""] * rest
     return Vocabulary(
-        punctuation=_flags(size, [_is_punctuation(text) for text in texts]),
+        punctuation=torch.tensor([_is_punctuation(text) for text in texts]),
         rare=rare,
-        special=_flags(size, [tokenizer.is_special(token) for token in range(known)]),
-        begins=_flags(size, [text[:1].isascii() and text[:1].isalpha() for text in texts]),
-        ends=_flags(size, [text[-1:].isascii() and text[-1:].isalpha() for text in texts]),
+        special=torch.tensor(special),
+        begins=torch.tensor([text[:1].isascii() and text[:1].isalpha() for text in texts]),
+        ends=torch.tensor([text[-1:].isascii() and text[-1:].isalpha() for text in texts]),
+        of_source=first,
     )
 
 
-def _text(loaded: LoadedModel, token: int) -> str:
+def _text(tokenizer: Tokenizer, token: int) -> str:
     """A token's own characters, including the blank before a word."""
-    if loaded.tokenizer.is_special(token):
-        return ""
-    return loaded.tokenizer.bytes_of(token).decode("utf-8", "replace")
-
-
-def _flags(size: int, flags: list[bool]) -> Tensor:
-    return torch.tensor(flags + [False] * (size - len(flags)), dtype=torch.bool)
+    return tokenizer.bytes_of(token).decode("utf-8", "replace")
 
 
 def _is_punctuation(text: str) -> bool:

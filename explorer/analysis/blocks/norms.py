@@ -62,17 +62,17 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
 
     Raises InputProblem for a sentence that cannot be read; ValueError for no sentence.
     """
-    rows = [given_tokens(loaded, sentence) for sentence in sentences]
-    stack = stack_of(loaded, reading_stream(loaded))
+    rows, stream = [given_tokens(loaded, each) for each in sentences], reading_stream(loaded)
+    stack = stack_of(loaded, stream)
     if not rows or stack is None:
         raise ValueError("a batch needs at least one sentence")
-    ids, valid = padded(rows, loaded.marks.pad)
+    ids, valid = padded(rows, loaded.marks.of(stream).pad)
     with torch.inference_mode():
         device = next(stack.parameters()).device
         x = outside(stack.embed(ids.to(device))) * stack.embed_scale
         added = stack.added(ids.to(device), positions_of(valid, ids).to(device))
         x = x if added is None else x + outside(added)
-    shown = tuple(tuple(loaded.str_tokens(as_tokens(row))) for row in ids.tolist())
+    shown = tuple(tuple(loaded.str_tokens(as_tokens(row), stream)) for row in ids.tolist())
     return Batch(x.double().numpy(), valid.numpy(), shown)
 
 

@@ -34,7 +34,9 @@ class ModelFacts:
 def facts(loaded: LoadedModel) -> ModelFacts:
     """Collect the facts about a model from its config, tokenizer and files."""
     model, marks = loaded.model, loaded.marks
-    ids = {each.name: (getattr(marks, each.name),) for each in fields(marks)}
+    ids = {
+        each.name: (getattr(marks, each.name),) for each in fields(marks) if each.name != "source"
+    }
     ids["end"] += ids.pop("further_ends")[0]
     return ModelFacts(
         kind=_kind(loaded),

@@ -142,10 +142,9 @@ def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int],
         places = [len(text) - 1 for text in texts]
     else:
         texts, places = [(*first, *output[:-1])], [len(first) - 1 + step for step in steps]
-    pad = loaded.marks.pad
     source = None if begun.src is None else [as_tokens(begun.src[0].tolist())] * len(texts)
     row = list(steps) if len(texts) > 1 else [0] * len(places)
-    return Rows.of(texts, source, pad), row, places
+    return Rows.of(texts, source, loaded.marks), row, places
 
 
 def _read(

@@ -98,7 +98,7 @@ class Probe:
         """Sentences (source, target) as one batch, padded as in `Rows.of`."""
         sources = [source for source, _ in sentences] if self.config.reads_source else None
         targets = [target for _, target in sentences]
-        return Rows.of(targets, sources, self.model.marks.pad, left, right)
+        return Rows.of(targets, sources, self.model.marks, left, right)
 
     def with_changed(self, rows: Rows, stream: Stream, cells: Sequence[Sequence[int]]) -> Rows:
         """A batch of one, repeated: row 0 unchanged, row i + 1 with other tokens at `cells[i]`."""
@@ -106,15 +106,15 @@ class Probe:
         tokens = changed.tokens(stream)
         for row, places in enumerate(cells, start=1):
             for place in places:
-                tokens[row, place] = self._another(tokens[row, place])
+                tokens[row, place] = self._another(tokens[row, place], stream)
         return changed
 
-    def _another(self, given: Tensor) -> Tensor | int:
+    def _another(self, given: Tensor, stream: Stream) -> Tensor | int:
         """A different token, if possible not padding, start or end; of a patch the negative."""
         if given.ndim:
             return 255 - given.clamp(min=0)
         token = int(given)
-        n, marks = self.config.vocab_size, self.model.marks
+        n, marks = self.config.n_tokens(stream), self.model.marks.of(stream)
         others = ((token + step) % n for step in range(1, n))
         structural = {marks.pad, marks.start, marks.end}
         ordinary = next((other for other in others if other not in structural), None)

@@ -20,7 +20,7 @@ from explorer.runs.interventions import edit_functions
 from explorer.text import examples
 from models.config import ModelConfig
 from models.hooks import AttentionSite, Change, Edits
-from models.rows import Rows
+from models.rows import Rows, Stream
 
 N_TOKENS = 4
 """Tokens besides the special ones: enough for a future of several tokens and a row between two."""
@@ -92,8 +92,8 @@ def self_check(
     property.
     """
     model = loaded.model
-    src = model.with_marks("src", _tokens(loaded)) if "src" in model.reads else ()
-    tgt = model.with_marks("tgt", _tokens(loaded, output=bool(src)))
+    src = model.with_marks("src", _tokens(loaded, "src")) if "src" in model.reads else ()
+    tgt = model.with_marks("tgt", _tokens(loaded, "tgt"))
 
     def edited(rows: Rows) -> Edits:
         return edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
@@ -109,14 +109,11 @@ def self_check(
     return SelfCheck(len(findings), tuple(each.name for each in findings if not each.passed))
 
 
-def _tokens(loaded: LoadedModel, output: bool = False) -> list[int]:
+def _tokens(loaded: LoadedModel, stream: Stream) -> list[int]:
     """The first tokens of the model's own example; if it has none, the first ordinary tokens."""
     like = loaded.like if loaded.config.picture else ""
     sentence = next(iter(examples(loaded.name, like=like).values()))[0]
-    found = [
-        token
-        for token in loaded.tokenizer.encoded(sentence, output)
-        if not loaded.tokenizer.is_special(token)
-    ]
-    every = (token for token in range(loaded.config.vocab_size) if token not in loaded.marks)
+    tokenizer, marks = loaded.tokenizer.of(stream), loaded.marks.of(stream)
+    found = [each for each in tokenizer.encoded(sentence) if not tokenizer.is_special(each)]
+    every = (token for token in range(loaded.config.n_tokens(stream)) if token not in marks)
     return found[:N_TOKENS] or [token for token, _ in zip(every, range(N_TOKENS), strict=False)]

@@ -24,6 +24,7 @@ from explorer.analysis.circuits.rows import (
     own_sites,
     random_twice,
     series_of,
+    source_of,
 )
 from explorer.analysis.circuits.weights import unembedding, weight_of
 from explorer.library import LoadedModel
@@ -224,7 +225,7 @@ def _values(
     at = list(rows[0]).index(members[0])
     source = None
     if "src" in loaded.model.reads:
-        source = [loaded.model.with_marks("src", [token]) for token in members]
-    given = Rows.of(rows, source, loaded.marks.pad)
+        source = [source_of(loaded, [token]) for token in members]
+    given = Rows.of(rows, source, loaded.marks)
     kept = run(loaded.model, given, {site.hook("v") for site in sites})
     return [kept[site.hook("v")][:, :, at].double().numpy() for site in sites]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.inputs import given_tokens, limit, room_for_output, text_tokens
+from explorer.runs.inputs import given_tokens, limit, room_for_output, target_tokens
 from models.decoding import best, decode
 from models.hooks import AttentionSite
 from models.pictures.patches import as_tensor
@@ -75,8 +75,8 @@ def random_twice(
 ) -> Twice:
     """Rows of repeated random ordinary tokens, distinct within a row if there are enough.
 
-    A translator reads the same tokens, once, as its source; a model that reads pictures, a blank
-    page. Raises ValueError for a vocabulary without ordinary tokens.
+    The source of a translator is `source_of` them. Raises ValueError for a vocabulary without
+    ordinary tokens.
     """
     known = ordinary(loaded)
     if not known:
@@ -104,9 +104,9 @@ def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
     rows = [loaded.model.with_marks("tgt", [*half, *half]) for half in halves]
     source = None
     if "src" in loaded.model.reads:
-        source = [blank(loaded) or loaded.model.with_marks("src", half) for half in halves]
+        source = [source_of(loaded, half) for half in halves]
     start = list(rows[0]).index(halves[0][0])
-    return Twice(Rows.of(rows, source, loaded.marks.pad), n, start)
+    return Twice(Rows.of(rows, source, loaded.marks), n, start)
 
 
 def said(loaded: LoadedModel, text: str) -> list[int]:
@@ -116,7 +116,7 @@ def said(loaded: LoadedModel, text: str) -> list[int]:
     """
     given = given_tokens(loaded, text)
     if not loaded.config.picture:
-        return text_tokens(loaded, text)
+        return target_tokens(loaded, text)
     read = best(decode(loaded.model, as_tensor([given]), Greedy(), room_for_output(loaded)))
     found = [token for token in read[0].tokens if not loaded.tokenizer.is_special(token)]
     if not found:
@@ -124,9 +124,14 @@ def said(loaded: LoadedModel, text: str) -> list[int]:
     return found
 
 
-def blank(loaded: LoadedModel) -> tuple[int, ...]:
-    """The patches of a blank page, for a model whose source is a picture; else ()."""
-    return tuple(loaded.tokenizer.encode("")) if loaded.config.picture else ()
+def source_of(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
+    """The source that goes with tokens of the target: the same tokens, their text in another
+    vocabulary, or, for a model that reads pictures, a blank page."""
+    if loaded.config.picture:
+        return tuple(loaded.tokenizer.encode(""))
+    if loaded.config.src_vocab_size:
+        tokens = loaded.tokenizer.of("src").encoded(loaded.tokenizer.decode(tokens))
+    return loaded.model.with_marks("src", tokens)
 
 
 def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:

@@ -122,14 +122,15 @@ def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor]
     own = rows.src if site.query_stream == "src" else rows.tgt
     assert own is not None
     generator = torch.Generator().manual_seed(0)
-    tokens = torch.randint(loaded.config.vocab_size, own.shape, generator=generator)
+    reads = site.query_stream
+    tokens = torch.randint(loaded.config.n_tokens(reads), own.shape, generator=generator)
     lengths = torch.randint(1, own.shape[1] + 1, (8, 1), generator=generator)
     valid = torch.arange(own.shape[1]) < lengths
-    pad = loaded.marks.pad
+    pad = loaded.marks.of(reads).pad
     kept = valid.reshape(*valid.shape, *[1] * (own.dim() - 2))  # patches have pixels
     tokens = torch.where(kept, tokens, 0 if pad is None else pad)
     tokens[0], valid[0] = own[0], True
-    if site.query_stream == "src":
+    if reads == "src":
         rows = replace(rows, src=tokens, src_valid=valid)
     else:
         rows = replace(rows, tgt=tokens, tgt_valid=valid)

@@ -9,7 +9,7 @@ from torch import nn
 
 from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
 from explorer.analysis.claims.training import symbol_config
-from explorer.analysis.machine.parameters import llama, numbers_of, on_paper, on_paper_with
+from explorer.analysis.machine.parameters import llama, numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import Attention
@@ -125,8 +125,10 @@ def tying(
             numbers_of(on_paper(partial(build_model, replace(config, tie_embeddings=tie))))
             for tie in (False, True)
         ]
-        # Untied, a translator has three tables: the encoder's, the decoder's and the output's.
-        said = (2 if config.reads_source else 1) * config.vocab_size * config.d_model
+        # Untied, a translator has three tables: the encoder's, the decoder's and the output's. An
+        # encoder with a vocabulary of its own has its table in any case.
+        tables = 2 if config.reads_source and not config.src_vocab_size else 1
+        said = tables * config.vocab_size * config.d_model
         rows.append(ResultRow("own_saved", (both[0] - both[1], said)))
         numbers |= {
             "own_saved": both[0] - both[1], "own_untied": both[0],
@@ -229,14 +231,16 @@ def two_vocabularies(
     """Parameters of a 512/8/2048 translator with one vocabulary per side and an output bias."""
     config = ModelConfig(
         vocab_size=n_target,
+        src_vocab_size=n_source,
         d_model=512,
         n_layers=n_layers,
         n_heads=8,
         d_ff=2048,
         final_norm=final_norm,
         tie_embeddings=False,
+        unembed_bias=True,
     )
-    return count(on_paper_with(config, n_source, out_bias=True))
+    return count(on_paper(partial(build_model, config)))
 
 
 COUNTING = (

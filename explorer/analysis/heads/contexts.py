@@ -40,7 +40,7 @@ def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, 
     found = []
     for token in dict.fromkeys(ids):
         places = ids.index(token), others.index(token) if token in others else -1
-        is_word = token not in one.marks and any(map(str.isalnum, names[places[0]]))
+        is_word = token not in one.marks.of(stream) and any(map(str.isalnum, names[places[0]]))
         if token in others and is_word:
             cosines = [
                 _cosine(one.activations[hook][places[0]], other.activations[hook][places[1]])

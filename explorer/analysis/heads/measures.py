@@ -48,7 +48,7 @@ def head_measures(trace: Trace, site: str) -> tuple[HeadMeasures, ...]:
     of_site = trace.site(site)
     tokens = {"src": trace.src_tokens, "tgt": trace.tgt_tokens}
     valid = {"src": trace.src_valid, "tgt": trace.tgt_valid}
-    is_end = np.array(tokens[of_site.key_stream]) == trace.marks.end
+    is_end = np.array(tokens[of_site.key_stream]) == trace.marks.of(of_site.key_stream).end
     return tuple(
         _measures(site, head, pattern, valid[of_site.query_stream], is_end, of_site.kind == "self")
         for head, pattern in enumerate(trace.pattern(site).astype(np.float64))
@@ -107,7 +107,7 @@ def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
     lacking: set[HeadMeasure] = {"alignment"} if is_self else {"distance", "previous", "diagonal"}
     if n_rows < 2:
         lacking |= {"previous", "alignment"}
-    if trace.marks.end not in keys:
+    if trace.marks.of(site.key_stream).end not in keys:
         lacking.add("end_mark")
     return tuple(name for name in HEAD_MEASURES if name not in lacking)
 

@@ -72,23 +72,9 @@ def _kind(name: str, module: nn.Module) -> Kind | None:
     return "positions" if path.endswith(".positions") else None
 
 
-def count_config(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Count:
-    """The parameters of a model with this config; other arguments as in `on_paper_with`."""
-    return count(on_paper_with(config, src_vocab, out_bias))
-
-
-def on_paper_with(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Model:
-    """A model on the meta device. `src_vocab` gives its encoder a vocabulary of its own (0: a
-    shared one); `out_bias` adds a bias to its output, as in some implementations.
-    """
-    model = on_paper(lambda: build_model(config))
-    if src_vocab and "src" in model.reads:
-        encoder = model.get_submodule("encoder")
-        encoder.embed = on_paper(lambda: nn.Embedding(src_vocab, config.d_model))
-    if out_bias:
-        bias = on_paper(lambda: nn.Parameter(torch.zeros(config.vocab_size)))
-        model.unembed.register_parameter("bias", bias)
-    return model
+def count_config(config: ModelConfig) -> Count:
+    """The parameters of a model with this config."""
+    return count(on_paper(lambda: build_model(config)))
 
 
 def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
@@ -96,7 +82,7 @@ def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[i
 
     Positions are left out: tables need the largest position, and meta tensors hold no values.
     """
-    model = on_paper_with(replace(config, positions="none")).eval()
+    model = on_paper(lambda: build_model(replace(config, positions="none"))).eval()
     with torch.device("meta"):
         tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long)
         source = tokens[:, :src] if config.reads_source else None

@@ -206,8 +206,8 @@ def pair(
             _rows({stream: each[1] for stream, each in kept.items()}),
         ),
         str_tokens={
-            stream: (tuple(loaded.str_tokens(each[0])), tuple(loaded.str_tokens(each[1])))
-            for stream, each in kept.items()
+            stream: (tuple(loaded.str_tokens(a, stream)), tuple(loaded.str_tokens(b, stream)))
+            for stream, (a, b) in kept.items()
         },
         places={
             stream: tuple(

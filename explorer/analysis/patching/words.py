@@ -43,7 +43,7 @@ def explained(loaded: LoadedModel, traced: Trace, position: int) -> Explained:
     if stream == "src":
         row, valid = traced.src_tokens, traced.src_valid
     last = position if stream == "tgt" and traced.predicts == "next" else len(row)
-    marks = traced.marks
+    marks = traced.marks.of(stream)
     words = tuple(
         at
         for at, each in enumerate(row)

@@ -99,7 +99,7 @@ def beyond(loaded: LoadedModel, text: str) -> Beyond:
         n_ctx=n_ctx,
         window=window,
         n_tokens=len(tokens),
-        unknown=tuple(loaded.tokenizer.unknown(cleaned)),
+        unknown=tuple(loaded.tokenizer.of("src").unknown(cleaned)),
         whole=whole,
         windowed=_windowed(loaded, row, window),
     )

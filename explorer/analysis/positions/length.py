@@ -102,8 +102,8 @@ def by_length(
 
 def _answers(loaded: LoadedModel, questions: Sequence[str], longest: int) -> list[str]:
     """The greedy answers to sequences of equal length in tokens."""
-    encode = loaded.tokenizer.encode
+    encode = loaded.tokenizer.of("src").encode
     rows = [loaded.model.with_marks("src", encode(question)) for question in questions]
-    src, valid = padded(rows, loaded.marks.pad)
+    src, valid = padded(rows, loaded.marks.of("src").pad)
     outputs = best(decode(loaded.model, src, Greedy(), longest, src_valid=valid))
     return [loaded.tokenizer.decode(output.tokens) for output in outputs]

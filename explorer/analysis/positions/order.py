@@ -210,7 +210,7 @@ def four_texts(
     Raises InputProblem as `trace`.
     """
     given, stream = given_tokens(loaded, text), reading_stream(loaded)
-    order = shuffled_order(loaded.str_tokens(given), len(given), stream, seed)
+    order = shuffled_order(loaded.str_tokens(given, stream), len(given), stream, seed)
     kept = edit_functions(loaded.sites, edits)
     bare = kept.then(Edits(position_functions(loaded, stream, REMOVE)))
     cached = stream == "src" and not edits

@@ -38,6 +38,8 @@ def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
     said = [view.t("card.tokens", count=f"{config.vocab_size:,}")]
     for lang, count in facts.written_in.items():
         said.append(view.t(f"card.tokens_{lang}", count=f"{count:,}"))
+    if config.src_vocab_size:
+        said.append(view.t("card.tokens_source", count=f"{config.src_vocab_size:,}"))
     if facts.without_piece:
         said.append(view.t("card.without_piece", count=f"{facts.without_piece:,}"))
     yield "vocabulary", " · ".join(said)

@@ -130,9 +130,8 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
 
 def token_of(loaded: LoadedModel, word: str) -> int | list[str]:
     """The token of a typed word; else the pieces it is split into, empty if unknown."""
-    tokenizer = loaded.tokenizer
-    output = "src" in loaded.model.reads
-    pieces = [tokenizer.encoded(each, output) for each in (word.strip(), f" {word.strip()}")]
+    encoded = loaded.tokenizer.of("tgt").encoded
+    pieces = [encoded(each) for each in (word.strip(), f" {word.strip()}")]
     for tokens in pieces:
         if len(tokens) == 1 and tokens[0] != loaded.marks.unknown:
             return int(tokens[0])

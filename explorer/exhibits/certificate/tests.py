@@ -193,7 +193,7 @@ def _token(view: View, certificate: Certificate, stream: str, index: int) -> str
 
 def _tokens(view: View, certificate: Certificate, stream: str) -> list[str]:
     ids = certificate.src_tokens if stream == "src" else certificate.tgt_tokens
-    return view.loaded.str_tokens(ids)
+    return view.loaded.str_tokens(ids, "src" if stream == "src" else "tgt")
 
 
 def _reach(view: View, certificate: Certificate, name: str) -> tuple[b.Block, ...]:

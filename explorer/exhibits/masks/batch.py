@@ -60,7 +60,7 @@ def batch(
     together = Rows.of(
         [row for row, _, _ in alone],
         [given for _, given, _ in alone] if loaded.config.reads_source else None,
-        loaded.marks.pad,
+        loaded.marks,
     )
     whole = _run(loaded, together, edits)
     members = []

@@ -14,9 +14,9 @@ from models.config import ModelConfig
 
 
 @cached
-def count(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Count:
+def count(config: ModelConfig) -> Count:
     """The parameters that a model of this config would have. Raises ValueError."""
-    return count_config(config, src_vocab, out_bias)
+    return count_config(config)
 
 
 @cached

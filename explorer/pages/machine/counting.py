@@ -35,11 +35,7 @@ def calculator(view: View) -> None:
     config, chosen = _config(view)
     whole = chosen.vocab_size > 0
     with st.spinner(view.t("machine.counting")):
-        found = (
-            cached.count(config, chosen.src_vocab, chosen.out_bias)
-            if whole
-            else cached.layers(config)
-        )
+        found = cached.count(config) if whole else cached.layers(config)
     shown = [kind for kind in KINDS if found.by_kind[kind]]
     left, right = st.columns([3, 2], gap="large")
     with left:

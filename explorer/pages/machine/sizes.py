@@ -47,6 +47,8 @@ class Sizes:
             config.n_layers,
             config.d_ff,
             config.vocab_size,
+            src_vocab=config.src_vocab_size or 0,
+            out_bias=config.unembed_bias,
             has_encoder=config.reads_source,
             swiglu=config.ffn == "swiglu",
             bias=config.bias,
@@ -66,6 +68,7 @@ class Sizes:
         return ModelConfig(
             family=family,
             vocab_size=max(self.vocab_size, 1),
+            src_vocab_size=self.src_vocab or None,
             d_model=self.d_model,
             n_layers=self.n_layers,
             n_heads=self.n_heads,
@@ -78,6 +81,7 @@ class Sizes:
             ffn="swiglu" if self.swiglu else "relu",
             bias=self.bias,
             tie_embeddings=self.tied,
+            unembed_bias=self.out_bias,
         )
 
     def with_size(self, name: str, size: int) -> "Sizes":

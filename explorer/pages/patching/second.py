@@ -42,7 +42,7 @@ def two_runs(view: View) -> tuple[Asked, Pair, DeltaGenerator] | None:
         if chosen.align is not None:
             _align_again(view)
         return None
-    unknown = view.loaded.tokenizer.unknown(second)
+    unknown = view.loaded.tokenizer.of("src").unknown(second)
     if unknown:
         st.caption(controls.unknown_words(view, view.loaded, unknown))
     with row:

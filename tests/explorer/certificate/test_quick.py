@@ -53,7 +53,7 @@ def test_weights_of_all_sites_come_from_one_stream(tiny: Callable[..., LoadedMod
     """More keys than a head has features take several runs, whose rows must fit together."""
     loaded = tiny(n_heads=12)  # two features a head
     probe = QuickProbe(loaded.model, loaded.config)
-    rows = Rows.of([(1, 8, 9, 10, 11)], [(8, 9, 10, 2)], loaded.marks.pad)
+    rows = Rows.of([(1, 8, 9, 10, 11)], [(8, 9, 10, 2)], loaded.marks)
     for site in probe.sites:
         weights = probe.weights(site, rows)
         assert weights.sum(-1).allclose(weights.new_ones(()), atol=1e-5)

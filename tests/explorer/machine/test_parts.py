@@ -16,7 +16,6 @@ from explorer.analysis.machine.parameters import (
     logits_shape,
     numbers_of,
     on_paper,
-    on_paper_with,
 )
 from explorer.analysis.machine.parts import shapes, towers
 from explorer.figures.measured import measured
@@ -135,7 +134,7 @@ def test_two_vocabularies_and_an_output_bias_by_hand(
     encoder, decoder = attention + ffn + 2 * norm, 2 * attention + ffn + 3 * norm
     total = layers * (encoder + decoder) + final * norm + (src + tgt) * d + tgt * d + tgt
     sizes = PRESETS[name]
-    found = count_config(sizes.config(), sizes.src_vocab, sizes.out_bias)
+    found = count_config(sizes.config())
     assert found.total == total == sum(found.by_kind.values())
     assert total == {"two_6": 44_394_696, "two_3": 24_633_296}[name]  # as such code prints it
     assert found.by_kind["embedding"] == (src + tgt) * d
@@ -143,13 +142,13 @@ def test_two_vocabularies_and_an_output_bias_by_hand(
     for positions in ("none", "sinusoidal", "learned", "t5"):
         config = replace(sizes.config(), positions=positions)
         assert logits_shape(config, 2, 10, 5) == (2, 5, tgt)
-    model = on_paper_with(sizes.config(), sizes.src_vocab, sizes.out_bias)
+    model = on_paper(lambda: build_model(sizes.config()))
     assert all(parameter.is_meta for parameter in model.parameters())
 
 
 def test_a_tied_output_is_the_decoder_s_table_where_the_encoder_has_its_own() -> None:
     sizes = replace(PRESETS["two_3"], tied=True)
-    found = count_config(sizes.config(), sizes.src_vocab, sizes.out_bias)
+    found = count_config(sizes.config())
     assert found.by_kind["embedding"] == 3000 * 512
     assert found.by_kind["unembed"] == 2000  # its bias alone
 

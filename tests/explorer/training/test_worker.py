@@ -12,6 +12,8 @@ import torch
 
 from explorer.library import open_model
 from explorer.pages.training.keep import zipped
+from explorer.runs.generation import generate
+from explorer.runs.trace import trace
 from explorer.seeding import seeded
 from explorer.training.learning import DivergedError, Learner
 from explorer.training.opened import opened
@@ -20,6 +22,7 @@ from explorer.training.runs import Run
 from explorer.training.setup import Setup
 from explorer.training.tasks import corpus
 from explorer.uploads import open_zip
+from models.strategies import Greedy
 
 TINY = Setup(task="copy", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=12, batch=64, warmup=2)
 
@@ -58,6 +61,23 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
     again = open_zip("mine.zip", zipped_up)
     assert (again.name, again.config) == ("mine", TINY.config(again.tokenizer.vocab_size))
     assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
+
+
+def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path: Path) -> None:
+    pairs = "\n".join(
+        f"{word} {word}\t{number}" for word, number in zip("abcd", "1234", strict=True)
+    )
+    setup = replace(TINY, task="own", text=pairs, vocabularies="apart", steps=10, warmup=2)
+    assert heard(tmp_path, setup=setup).state == "done"
+    again = open_zip("mine.zip", io.BytesIO(zipped(tmp_path / "checkpoint")))
+    written, read = (again.tokenizer.of(stream) for stream in ("tgt", "src"))
+    assert again.config.n_tokens("src") == read.vocab_size
+    assert again.config.n_tokens("tgt") == written.vocab_size
+    assert (read.unknown("1"), written.unknown("a")) == (["1"], ["a"])
+    found = trace(again, "a b", "1")
+    assert "".join(found.src_str_tokens).count("a") == 1
+    assert found.tgt_str_tokens[-1] == "1"
+    assert generate(again, "a b", Greedy(), 3).src_str_tokens == found.src_str_tokens
 
 
 def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path: Path) -> None:

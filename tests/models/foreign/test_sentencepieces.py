@@ -43,17 +43,36 @@ def test_texts_are_cut_as_sentencepiece_cuts_them(side: str) -> None:
 
 def test_a_text_is_read_by_one_model_and_written_by_the_other(folder: Path) -> None:
     loaded = open_folder(folder)
-    tokenizer, text = loaded.tokenizer, "We loved the parks, 我 too."
+    tokenizer, text = loaded.tokenizer.of("src"), "We loved the parks, 我 too."
+    written = loaded.tokenizer.encode(text)
     ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
     assert tokenizer.encode(text) == [ids[piece] for piece in CUT["source"][text]]
-    assert tokenizer.encode_output(text) == [ids[piece] for piece in CUT["target"][text]]
-    assert tokenizer.encode(text) != tokenizer.encode_output(text)
+    assert written == [ids[piece] for piece in CUT["target"][text]] != tokenizer.encode(text)
     assert tokenizer.encode(f">>zho<< {text}") == [ids[">>zho<<"], *tokenizer.encode(text)]
     assert tokenizer.encode("ж")[-1] == tokenizer.marks.unknown
     assert tokenizer.decode(tokenizer.encode("I love you.")) == "I love you."
-    assert tokenizer.marks.start == tokenizer.marks.pad == ids["<pad>"]
+    assert loaded.tokenizer.marks.start == tokenizer.marks.pad == ids["<pad>"]
     assert loaded.model.with_marks("src", [7]) == (7, 0)
     assert loaded.model.with_marks("tgt", [7]) == (ids["<pad>"], 7)
+
+
+def test_each_language_may_have_a_table_of_its_own(folder: Path) -> None:
+    ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    first, *rest = ids
+    turned = dict(zip([first, *reversed(rest)], ids.values(), strict=True))
+    (folder / "target_vocab.json").write_text(json.dumps(turned), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"separate_vocabs": true}')
+    Golden.load("marian-apart").write(weights := folder.parent / "weights", vocab=len(ids))
+    shutil.copy(weights / "model.safetensors", folder / "model.safetensors")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(ids)}
+    (folder / "config.json").write_text(json.dumps(config))
+    found, text = open_folder(folder), "We loved the parks, 我 too."
+    written, read = (found.tokenizer.of(side) for side in ("tgt", "src"))
+    assert read.encode(text) == [ids[piece] for piece in CUT["source"][text]]
+    assert written.encode(text) == [turned[piece] for piece in CUT["target"][text]]
+    assert written.decode(written.encode("我")) == "我"
+    assert found.config.src_vocab_size == found.config.vocab_size == len(ids)
 
 
 @pytest.mark.parametrize(
