@@ -256,9 +256,10 @@ def _picked() -> None:
 def _output(model: str) -> None:
     if _fills_in(model):
         return
-    words = ("sidebar.target", "sidebar.target_hint", "sidebar.target_help")
-    if _continues(model):
-        words = ("sidebar.continuation", "sidebar.continuation_hint", "sidebar.continuation_help")
+    words = ["sidebar.continuation", "sidebar.continuation_hint", "sidebar.continuation_help"]
+    if not _continues(model):
+        targets = ("sidebar.target", "sidebar.target_hint", "sidebar.target_help")
+        words = [_named(model, key) for key in targets]
     label, hint, explanation = map(_t, words)
     with st.expander(label, expanded=bool(session.state().target)):
         st.session_state["sidebar.target"] = session.state().target or ""
