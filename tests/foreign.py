@@ -5,6 +5,7 @@ computed. The weights themselves follow from their names, so a file has a few KB
 """
 
 import json
+import shutil
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,7 +111,14 @@ class Golden:
         if self.processor:
             (folder / "preprocessor_config.json").write_text(json.dumps(self.processor))
             return folder
-        tokenizer.save(str(folder / "tokenizer.json"))
+        if self.config.get("share_encoder_decoder_embeddings") is False:
+            names = ["</s>", "<unk>", *(f"word {i}" for i in range(2, vocab))]
+            for side, table in (("source", "vocab"), ("target", "target_vocab")):
+                shutil.copy(GOLDEN / f"{side}.spm", folder / f"{side}.spm")
+                ids = {name: i for i, name in enumerate(names)}
+                (folder / f"{table}.json").write_text(json.dumps(ids), encoding="utf-8")
+        else:
+            tokenizer.save(str(folder / "tokenizer.json"))
         named = json.dumps(MARKS.get(kind or "", {}))
         (folder / "tokenizer_config.json").write_text(named, encoding="utf-8")
         return folder

@@ -375,10 +375,10 @@ def _all_are_used(plan: Plan, named: Mapping[str, str], file_name: str) -> None:
 
 
 def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTokenizer:
-    path = folder / TOKENIZER
+    path, apart = folder / TOKENIZER, plan.config.src_vocab_size is not None
     with refusing("no_tokenizer", file=TOKENIZER):
-        if not path.is_file() and (folder / SOURCE).is_file():
-            tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder)
+        if apart or (not path.is_file() and (folder / SOURCE).is_file()):
+            tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder, apart)
         else:
             _require_tokenizer(folder)
             raw = made_of(path, lambda path: tokenizers.Tokenizer.from_str(read_text(path)))
@@ -387,7 +387,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             said = {**values, "eos_token_id": _ends(folder, values)}
             marks = marks_of(raw, named_tokens(folder), said)
             tokenizer = ForeignTokenizer(raw, marks, prompt_of(folder))
-    return fitted(tokenizer, plan, path.name if path.is_file() else SOURCE)
+    return fitted(tokenizer, plan, SOURCE if tokenizer.source else path.name)
 
 
 def _require_tokenizer(folder: Path) -> None:

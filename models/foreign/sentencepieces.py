@@ -12,14 +12,14 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from models.foreign.json_files import read_json, read_object
+from models.foreign.json_files import read_json
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.refusals import Refusal
 from models.tokenizer import Piece, made_of
 
 SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
-TARGET_VOCABULARY, SETTINGS = "target_vocab.json", "tokenizer_config.json"
+TARGET_VOCABULARY = "target_vocab.json"  # if the target has a vocabulary of its own
 NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces that a text can contain
 UNIGRAM = 1  # type of a model
 
@@ -42,13 +42,12 @@ class MarianTokenizer(ForeignTokenizer):
         self._pieces, self._ids = pieces, ids
 
     @classmethod
-    def of_folder(cls, folder: Path) -> "MarianTokenizer":
+    def of_folder(cls, folder: Path, apart: bool) -> "MarianTokenizer":
         """The target's tokenizer, with the source's, from a folder's three or four files.
 
-        Raises ValueError if one is invalid.
+        `apart`: the model has two vocabularies. Raises ValueError if a file is invalid or missing.
         """
-        settings = folder / SETTINGS
-        apart = settings.is_file() and read_object(settings).get("separate_vocabs") is True
+        apart = apart or (folder / TARGET_VOCABULARY).is_file()
         target = cls._side(folder, TARGET, TARGET_VOCABULARY if apart else VOCABULARY)
         target.reading(cls._side(folder, SOURCE, VOCABULARY))
         return target
@@ -56,6 +55,9 @@ class MarianTokenizer(ForeignTokenizer):
     @classmethod
     def _side(cls, folder: Path, pieces: str, table: str) -> "MarianTokenizer":
         try:
+            for name in (pieces, table):
+                if not (folder / name).is_file():
+                    raise Refusal("missing_file", file=name)
             ids = read_json(folder / table)
             if sorted(ids.values()) != list(range(len(ids))):
                 raise Refusal("ids_with_gaps")

@@ -61,7 +61,6 @@ def test_each_language_may_have_a_table_of_its_own(folder: Path) -> None:
     first, *rest = ids
     turned = dict(zip([first, *reversed(rest)], ids.values(), strict=True))
     (folder / "target_vocab.json").write_text(json.dumps(turned), encoding="utf-8")
-    (folder / "tokenizer_config.json").write_text('{"separate_vocabs": true}')
     Golden.load("marian-apart").write(weights := folder.parent / "weights", vocab=len(ids))
     shutil.copy(weights / "model.safetensors", folder / "model.safetensors")
     config = json.loads((folder / "config.json").read_text())
@@ -73,6 +72,10 @@ def test_each_language_may_have_a_table_of_its_own(folder: Path) -> None:
     assert written.encode(text) == [turned[piece] for piece in CUT["target"][text]]
     assert written.decode(written.encode("我")) == "我"
     assert found.config.src_vocab_size == found.config.vocab_size == len(ids)
+    shutil.copy(weights / "tokenizer_config.json", folder / "tokenizer.json")
+    (folder / "target_vocab.json").unlink()
+    with pytest.raises(CheckpointError, match=r"target_vocab\.json is missing"):
+        open_folder(folder)  # one tokenizer cannot stand for two
 
 
 @pytest.mark.parametrize(
