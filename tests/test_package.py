@@ -3,19 +3,16 @@
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tomllib
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic
 from types import ModuleType
 
 import pytest
+from browser.app import free_port, until_answering
 from packaging.requirements import Requirement
 from packaging.version import Version
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -122,9 +119,7 @@ def app(environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
     (tmp_path / ".streamlit" / "config.toml").write_text(
         '[browser]\ngatherUsageStats = true\n[theme.light]\nprimaryColor = "#ff0000"\n'
     )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     options = ["--port", port, "--server.address", "127.0.0.1", "--server.headless", "true"]
     server = subprocess.Popen(
         [sys.executable, "-c", HEADLIGHT, "app", *options],
@@ -135,22 +130,11 @@ def app(environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        end = monotonic() + 60
-        while not answers(f"http://127.0.0.1:{port}/_stcore/health"):
-            assert server.poll() is None, f"it ended with status {server.returncode}"
-            assert monotonic() < end, "it does not answer"
+        until_answering(server, port)
         yield f"127.0.0.1:{port}"
     finally:
         server.terminate()
         server.wait(timeout=60)
-
-
-def answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=5) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, ConnectionError, TimeoutError):
-        return False
 
 
 def first_message(address: str) -> NewSession:

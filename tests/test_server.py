@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from browser.app import answers, free_port, serving
+from browser.app import answers, free_port, serving, until_answering
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -51,8 +51,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
             stderr=subprocess.STDOUT,
         )
     try:
-        while not answers(f"http://127.0.0.1:{found}/_stcore/health"):
-            assert server.poll() is None, log.read_text()
+        until_answering(server, found)
         assert "Network URL" not in log.read_text()
         assert f"headlight: http://localhost:{found}\n" in log.read_text()
         yield found
@@ -214,19 +213,14 @@ def test_half_sent_requests_beyond_the_descriptors_neither_stay_nor_fill_the_log
     port, log = free_port(), tmp_path / "log"
     options = ["run", "app.py", "--server.port", str(port), "--server.headless", "true"]
     few = ["bash", "-c", 'ulimit -n 64; exec "$0" "$@"', sys.executable, "-c", IN_HASTE, *options]
-    health = f"http://127.0.0.1:{port}/_stcore/health"
     with log.open("w") as out, ExitStack() as connections:
         server = subprocess.Popen(few, cwd=ROOT, stdout=out, stderr=out)
         try:
-            while not answers(health):
-                assert server.poll() is None, log.read_text()
+            until_answering(server, port)
             for _ in range(80):
                 half = connections.enter_context(socket.create_connection(("127.0.0.1", port)))
                 half.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n")
-            until = time.monotonic() + 60
-            while not answers(health) and time.monotonic() < until:
-                time.sleep(0.2)
-            assert answers(health)
+            until_answering(server, port)
             assert "takes 6 sessions per process (limited by descriptors)" in log.read_text()
             assert log.stat().st_size < 20_000
         finally:

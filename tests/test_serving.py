@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from browser.app import answers, free_port
+from browser.app import free_port, until_answering
 from starlette.types import Message, Receive, Scope, Send
 from streamlit import file_util
 from streamlit.runtime.scriptrunner import RerunData
@@ -170,8 +170,7 @@ def test_the_server_ends_in_peace_on_ctrl_c(tmp_path: Path) -> None:
             [*command, "--server.port", str(port)], cwd=ROOT, stdout=out, stderr=out
         )
         try:
-            while not answers(f"http://127.0.0.1:{port}/_stcore/health"):
-                assert server.poll() is None, log.read_text()
+            until_answering(server, port)
             server.send_signal(signal.SIGINT)
             assert server.wait(timeout=60) == 0, log.read_text()
         finally:

@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,7 @@ def serving(command: Sequence[str], port: int) -> Iterator[int]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        while not answers(f"http://localhost:{port}/_stcore/health"):
-            if server.poll() is not None:
-                raise RuntimeError(f"the app ended with status {server.returncode}")
+        until_answering(server, port)
         yield server.pid
     finally:
         server.terminate()
@@ -84,16 +82,26 @@ def running_workers(n_workers: int = 2) -> Iterator[tuple[str, int]]:
         yield f"http://localhost:{port}", pid
 
 
-def answers(address: str) -> bool:
-    """True when an HTTP request gets the status 200; else False, after a pause.
+def until_answering(server: subprocess.Popen[bytes], port: int | str) -> None:
+    """Wait until a server answers on this port of this machine, for a minute at most.
 
-    Without the pause, whoever waits for a server takes a core from it.
+    The pause between two requests leaves the core to the server. Raises RuntimeError if it ends,
+    and TimeoutError.
     """
+    until = time.monotonic() + 60
+    while not answers(f"http://127.0.0.1:{port}/_stcore/health"):
+        with suppress(subprocess.TimeoutExpired):
+            raise RuntimeError(f"the server ended with status {server.wait(timeout=0.1)}")
+        if time.monotonic() > until:
+            raise TimeoutError(f"the server does not answer on port {port}")
+
+
+def answers(address: str) -> bool:
+    """True when an HTTP request gets the status 200."""
     try:
         with urllib.request.urlopen(address, timeout=5) as response:
             return bool(response.status == 200)
     except (urllib.error.URLError, ConnectionError, TimeoutError):
-        time.sleep(0.1)
         return False
 
 

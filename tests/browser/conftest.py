@@ -19,6 +19,7 @@ from playwright.sync_api import (
 from tests.browser.app import launching, running_app
 
 PATIENCE = 60_000  # milliseconds; a busy machine is no reason for a red test
+DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 expect.set_options(timeout=PATIENCE)
 
 
@@ -47,6 +48,16 @@ class Visitor:
             " && !document.querySelector('[data-stale=true]')",
             timeout=PATIENCE,
         )
+
+    def darken(self) -> None:
+        """Switch to the dark theme, as the browser's setting asks, and wait until it is drawn."""
+        self.page.emulate_media(color_scheme="dark")
+        self.page.wait_for_function(
+            "dark => getComputedStyle(document.querySelector('[data-testid=stApp]'))"
+            ".backgroundColor === dark",
+            arg=DARK,
+        )
+        self.settle()
 
     def fits(self, width: int) -> None:
         """Wait until the page is this many pixels wide at most and does not scroll sideways.

@@ -17,7 +17,6 @@ OF_THE_PAGE = (
 CORE = ("start", "heads")
 """The pages that `make test` examines: they hold most kinds of view and control. A page takes ten
 seconds of a core, so the others wait for `make sweep` and the public CI."""
-DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 
 pytestmark = pytest.mark.browser
 
@@ -39,13 +38,7 @@ def test_no_serious_violation_and_no_scrolling_sideways(visitor: Visitor, index:
     visitor.settle()
     assert lasting(visitor) == []
 
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(
-        "dark => getComputedStyle(document.querySelector('[data-testid=stApp]'))"
-        ".backgroundColor === dark",
-        arg=DARK,
-    )
-    visitor.settle()
+    visitor.darken()
     assert lasting(visitor, runOnly=["color-contrast"]) == []  # nothing else depends on the theme
 
     page.set_viewport_size({"width": 390, "height": 844})

@@ -11,7 +11,7 @@ from benchmarks.live import served
 from explorer.text import t
 from models.training.home import data
 from tests.browser.app import running_app
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import DARK, Visitor
 
 pytestmark = pytest.mark.browser
 
@@ -65,7 +65,7 @@ def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(
     visitor.open(place, lang="en", theme="dark", text="I love you.")
     visitor.page.locator(".hl canvas").first.wait_for()
     visitor.settle()
-    assert visitor.page.evaluate("[window.ground, window.titled]") == ["rgb(14, 17, 23)", "24px"]
+    assert visitor.page.evaluate("[window.ground, window.titled]") == [DARK, "24px"]
     assert visitor.page.evaluate("window.shifts") <= 0.1, visitor.page.evaluate("window.moved")
 
 
@@ -94,9 +94,7 @@ def test_a_page_around_the_app_talks_to_it(
             page.goto(host)
             inside = page.frame_locator("iframe")
             expect(inside.locator(".hl canvas").first).to_be_visible()
-            expect(inside.locator("[data-testid=stApp]")).to_have_css(
-                "background-color", "rgb(14, 17, 23)"
-            )
+            expect(inside.locator("[data-testid=stApp]")).to_have_css("background-color", DARK)
             page.wait_for_function("() => heard.some(each => each.chosen?.lang === 'zh')")
             page.evaluate(
                 "frames[0].postMessage({ headlight: 1, sentence: 'She reads a book.',"
@@ -125,7 +123,7 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> No
         ".map((each) => [getComputedStyle(each).fontSize, getComputedStyle(each).backgroundColor])"
     )
     assert sizes[0][0] == "20px"
-    assert sizes[1][1] == "rgb(14, 17, 23)"
+    assert sizes[1][1] == DARK
     visitor.fits(1280)
     visitor.open("heads", lang="en", theme="light")
     expect(visitor.page.locator("[data-testid=stApp]")).to_have_css(

@@ -13,7 +13,7 @@ from explorer.runs.trace import trace
 from explorer.text import t
 from models.pictures.faces import FACES, FONTS
 from tests.browser.conftest import PATIENCE, Visitor
-from tests.browser.test_accessible import DARK, lasting
+from tests.browser.test_accessible import lasting
 
 pytestmark = pytest.mark.browser
 
@@ -124,12 +124,6 @@ def test_attention_takes_a_jpeg_and_a_finger_and_says_what_smoothing_hides(
     page.locator("[data-at=smoothedtrue]").check(force=True)
     expect(page.locator(".hl .axis .loss")).to_contain_text("%")
     assert lasting(visitor) == []
-    page.emulate_media(color_scheme="dark")
-    page.wait_for_function(
-        "dark => getComputedStyle(document.querySelector('[data-testid=stApp]'))"
-        ".backgroundColor === dark",
-        arg=DARK,
-    )
-    visitor.settle()
+    visitor.darken()
     assert lasting(visitor) == []
     context.close()
