@@ -110,7 +110,7 @@ def heads(
         traces.append(point)
     frame = layout(
         colours,
-        440,
+        390,
         showlegend=True,
         legend=LEGEND,
         clickmode="event+select",
