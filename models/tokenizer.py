@@ -86,7 +86,7 @@ class Tokenizer:
 
     `marks` gives the roles of the special tokens. By default they are found by their usual names
     (`MARK_NAMES`); a role without a token of these names is None. `source` is the tokenizer of a
-    translator's source, if it differs from that of the target.
+    translator's source, if the source has a vocabulary of its own.
     """
 
     source: "Tokenizer | None" = None

@@ -1,7 +1,7 @@
 // Messages between the app in a frame and the page around it, as docs/embedding.md lists them.
 
 /**
- * Exchanges messages with a page of one of the `origins`, where * stands for subdomains, or of this
+ * Exchanges messages with a page of one of the `origins`, where * matches subdomains, or of this
  * server. `take(message)` gets what that page asks for, `wear(theme)` the theme.
  */
 export function talk(origins, take, wear) {

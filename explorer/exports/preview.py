@@ -68,7 +68,7 @@ def preview_png(
     """One head large, with its tokens, and all heads of its kind small, as a PNG of `SIZE`.
 
     `patterns` are [head, query, key], one array per layer; `allowed` is the mask of `site`,
-    [query, key]; `tokens` are those of its queries and keys. `said` is the sentence and what the
+    [query, key]; `tokens` label its queries and keys. `said` is the sentence and what the
     model made of it, "" for nothing. Text is drawn, and never interpreted; a text whose characters
     no font has is left out.
     """

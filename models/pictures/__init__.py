@@ -150,7 +150,7 @@ def letter_patches(text: str, picture: Picture) -> np.ndarray:
 class PictureTokenizer(Tokenizer):
     """Cuts a picture into patches; the output is text, in the vocabulary of `tokenizer`.
 
-    `names` are those of the learned tokens before the patches, `processing` what is done to a
+    `names` label the learned tokens before the patches, `processing` what is done to a
     picture first (None: its writing is cut out).
     """
 

@@ -45,7 +45,7 @@ AT: dict[Measure, int] = {name: at for at, name in enumerate(MEASURES)}
 class Vocabulary:
     """Properties of every token of a vocabulary, each Bool [token].
 
-    If the source has a vocabulary of its own, its tokens follow those of the target, from
+    If the source has a vocabulary of its own, its tokens follow the target's, from
     `of_source` on.
     """
 
