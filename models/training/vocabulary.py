@@ -53,7 +53,8 @@ def train_tokenizer(
         ]
     )
     tokenizer.decoder = decoders.Metaspace(BLANK, prepend_scheme="never")
-    counts = Counter(chain.from_iterable(texts))
+    # The blank before a word is a character too, which a text of one word has only here.
+    counts = Counter(chain.from_iterable(map(tokenizer.normalizer.normalize_str, texts)))
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         min_frequency=MIN_FREQUENCY,

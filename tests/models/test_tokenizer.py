@@ -41,6 +41,13 @@ def test_digits_stand_alone(tokenizer: Tokenizer) -> None:
     assert str_tokens(tokenizer, tokenizer.encode("250")) == ["2", "5", "0"]
 
 
+def test_texts_of_one_word_lose_no_character() -> None:
+    """The blank that is put before each took the place of one of them."""
+    words = [*"1234", "ab"] * 2
+    learned = train_tokenizer(words, 40)
+    assert [learned.decode(learned.encode(each)) for each in words] == words
+
+
 def test_special_tokens_typed_by_a_user_are_text(tokenizer: Tokenizer) -> None:
     special = {tokenizer.marks.pad, tokenizer.marks.start, tokenizer.marks.end}
     for token in SPECIAL_TOKENS:
