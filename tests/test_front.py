@@ -99,6 +99,8 @@ def test_a_links_picture_shows_its_sentence() -> None:
         pictures.append(Image.open(io.BytesIO(body)).convert("RGB"))
     assert {each.size for each in pictures} == {(1200, 630)}
     assert len({each.tobytes() for each in pictures}) == 3
+    lines = [each.crop((48, 30, 1152, 150)) for each in pictures]  # the sentence, and the output
+    assert len({each.tobytes() for each in lines}) == 3
     for query in ("model=none", "text=%20", "model=a~b", f"text={'a' * 301}"):
         assert asked(f"/preview.png?{query}")[0]["status"] == "404"
     assert drawable("dogs")

@@ -11,11 +11,12 @@ from shown import Open, everything, link
 
 from explorer import library
 from explorer.exhibits.links import State
+from explorer.pages.atlas.cached import texts_for
 from explorer.runs.edits import KeyHidden, parse_edits
 from explorer.text import t
 from explorer.ui import session, source
 from models.pictures import picture_of
-from models.pictures.faces import drawn_word
+from models.pictures.faces import FACES, drawn_word, split_face
 
 SHELF = library.CHECKPOINTS
 SIZES = (24, 96, 12, 6)
@@ -71,6 +72,8 @@ def test_other_pages_number_the_patches_and_frame_the_query(open_reader: Open) -
     (shown,) = [each.proto.body for each in at.get("html") if "<img" in each.proto.body]
     # The query 3, counted from 0, is the patch 2,2; the numbers have the first row and column.
     assert '<i style="grid-area:3/3">' in shown
+    assert '<span style="grid-area:3/1">2</span>' in shown
+    assert '<span style="grid-area:1/4">3</span>' in shown
     assert "repeat(2," in shown
     assert "repeat(16," in shown
 
@@ -80,3 +83,6 @@ def test_words_speak_of_pictures_and_not_of_sentences(open_reader: Open) -> None
     assert at.text_area(key="sidebar.text").label == t("pictured.sidebar.sentence", lang="en")
     assert "the order of patches" in everything(at)
     assert "the vectors of the same patches" in everything(at)
+    drawn = [split_face(each.source) for each in texts_for("reader")]
+    assert len(drawn) == len(FACES) * len({word for word, _ in drawn})
+    assert {face for _, face in drawn} == set(FACES)

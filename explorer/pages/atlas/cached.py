@@ -59,8 +59,8 @@ def atlas(which: Which, *, progress: Progress = None) -> Atlas:
 @cached
 def texts_for(model: str) -> tuple[Text, ...]:
     """Sentences for a model without an atlas: from the first shipped atlas that it can read, in the
-    language of its examples; if there is none, its examples,
-    words to be drawn in every typeface."""
+    language of its examples; if there is none, its examples, each word in every typeface.
+    """
     loaded = cache.open_model(model)
     examples = [s for group in examples_of(model).values() for s in group]
     paired, language = "src" in loaded.model.reads, reads_language(model)

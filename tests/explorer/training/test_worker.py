@@ -74,6 +74,9 @@ def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path
     assert again.config.n_tokens("src") == read.vocab_size
     assert again.config.n_tokens("tgt") == written.vocab_size
     assert (read.unknown("1"), written.unknown("a")) == (["1"], ["a"])
+    example = learner(tmp_path / "again", setup).material.valid[0]
+    assert read.decode(example.src) in {f"{each} {each}" for each in "abcd"}
+    assert written.decode(example.tgt) in set("1234")
     found = trace(again, "a b", "1")
     assert "".join(found.src_str_tokens).count("a") == 1
     assert found.tgt_str_tokens[-1] == "1"

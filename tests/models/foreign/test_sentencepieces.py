@@ -10,6 +10,7 @@ from foreign import GOLDEN, Golden
 from models import CheckpointError
 from models.foreign import open_folder
 from models.foreign.sentencepieces import read_unigram
+from models.rows import Rows
 
 CUT = json.loads((GOLDEN / "pieces.json").read_text(encoding="utf-8"))
 
@@ -61,17 +62,23 @@ def test_each_language_may_have_a_table_of_its_own(folder: Path) -> None:
     first, *rest = ids
     turned = dict(zip([first, *reversed(rest)], ids.values(), strict=True))
     (folder / "target_vocab.json").write_text(json.dumps(turned), encoding="utf-8")
+    text = "We loved the parks, 我 too."
+    shared = open_folder(folder).tokenizer  # one matrix, two tables
+    assert shared.of("tgt").encode(text) == [turned[piece] for piece in CUT["target"][text]]
     Golden.load("marian-apart").write(weights := folder.parent / "weights", vocab=len(ids))
     shutil.copy(weights / "model.safetensors", folder / "model.safetensors")
     config = json.loads((folder / "config.json").read_text())
     config |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(ids)}
     (folder / "config.json").write_text(json.dumps(config))
-    found, text = open_folder(folder), "We loved the parks, 我 too."
+    found = open_folder(folder)
     written, read = (found.tokenizer.of(side) for side in ("tgt", "src"))
     assert read.encode(text) == [ids[piece] for piece in CUT["source"][text]]
     assert written.encode(text) == [turned[piece] for piece in CUT["target"][text]]
     assert written.decode(written.encode("我")) == "我"
     assert found.config.src_vocab_size == found.config.vocab_size == len(ids)
+    rows = Rows.of([[5, 6], [5]], [[7], [7, 8]], found.tokenizer.marks)
+    assert (rows.tokens("src")[0, 1], rows.tgt[1, 1]) == (ids["<pad>"], turned["<pad>"])
+    assert ids["<pad>"] != turned["<pad>"]
     shutil.copy(weights / "tokenizer_config.json", folder / "tokenizer.json")
     (folder / "target_vocab.json").unlink()
     with pytest.raises(CheckpointError, match=r"target_vocab\.json is missing"):
