@@ -1,7 +1,10 @@
 """The content security policy: no page of the app breaks it, and no other site's page frames it."""
 
+from pathlib import Path
+
 import pytest
 
+from benchmarks.live import served
 from tests.browser.conftest import Visitor
 
 BROKEN = """() => {
@@ -52,16 +55,16 @@ def test_what_the_policy_does_not_allow_is_not_run(visitor: Visitor) -> None:
     visitor.hosts.clear()
 
 
-def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(visitor: Visitor) -> None:
-    page = visitor.page
-    frame = f"<iframe src='{visitor.address}'></iframe>"
-    page.route(
-        "http://elsewhere.invalid/",
-        lambda route: route.fulfill(body=frame, content_type="text/html"),
-    )
-    page.goto("http://elsewhere.invalid/")
-    (inner,) = page.main_frame.child_frames
-    inner.wait_for_load_state()
-    assert inner.url.startswith("chrome-error:")
+def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    """Another port is another origin."""
+    frame = f"<link rel='icon' href='data:,'><iframe src='{visitor.address}'></iframe>"
+    (tmp_path / "index.html").write_text(frame)
+    with served(tmp_path) as host:
+        visitor.page.goto(host)
+        (inner,) = visitor.page.main_frame.child_frames
+        inner.wait_for_load_state()
+        assert inner.url.startswith("chrome-error:")
     visitor.console.clear()
     visitor.hosts.clear()
