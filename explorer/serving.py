@@ -30,6 +30,7 @@ from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.caching.ttl_cache import TTLCache
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
 from streamlit.runtime.session_manager import SessionInfo
 from streamlit.starlette import App
 from streamlit.web.server import server_util
@@ -115,13 +116,14 @@ def hand_over_in_batches() -> None:
 
 
 def keep_the_page() -> None:
-    """Rerun a part of a page on the page that is open by then.
+    """Rerun a part of a page on the page that is open by then, or that was requested before.
 
     A request names the page that the browser shows. While that is still busy, the server may have
     gone on to the next page; Streamlit would then return to the earlier one, run nothing of it but
-    that part, and leave the page empty.
+    that part, and leave the page empty. If the next page is still waiting to be run, Streamlit
+    would merge both requests into a run of the earlier one: the user's click or Back is lost.
     """
-    usual = ScriptRunner._run_script
+    usual, fold = ScriptRunner._run_script, ScriptRequests._request_rerun_locked
 
     def run_script(self: ScriptRunner, rerun_data: RerunData) -> None:
         if rerun_data.fragment_id_queue:
@@ -129,7 +131,20 @@ def keep_the_page() -> None:
             rerun_data = replace(rerun_data, page_script_hash=now)
         usual(self, rerun_data)
 
+    def request(self: ScriptRequests, new_data: RerunData) -> bool:
+        waiting = self._rerun_data
+        is_part = new_data.fragment_id or new_data.fragment_id_queue
+        if is_part and self._state == ScriptRequestType.RERUN:
+            new_data = replace(
+                new_data,
+                page_script_hash=waiting.page_script_hash,
+                page_name=waiting.page_name,
+                query_string=waiting.query_string,
+            )
+        return fold(self, new_data)
+
     ScriptRunner._run_script = run_script  # type: ignore[method-assign]
+    ScriptRequests._request_rerun_locked = request  # type: ignore[method-assign]
 
 
 def load_libraries() -> None:

@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from streamlit import file_util
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer import serving
@@ -119,6 +120,9 @@ def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once() -> None:
         thread.submit(asyncio.run, test()).result()
 
 
+FOLD = ScriptRequests._request_rerun_locked
+
+
 @pytest.mark.parametrize("parts", [[], ["the part's id"]])
 def test_a_late_request_of_a_part_stays_on_the_open_page(
     parts: list[str], monkeypatch: pytest.MonkeyPatch
@@ -126,11 +130,33 @@ def test_a_late_request_of_a_part_stays_on_the_open_page(
     ran_on: list[str] = []
     usual = lambda self, data: ran_on.append(data.page_script_hash)  # noqa: E731
     monkeypatch.setattr(ScriptRunner, "_run_script", usual)
+    monkeypatch.setattr(ScriptRequests, "_request_rerun_locked", None)  # as it was, afterwards
     serving.keep_the_page()
     pages = SimpleNamespace(current_page_script_hash="open")
     runner = cast(ScriptRunner, SimpleNamespace(_pages_manager=pages))
     ScriptRunner._run_script(runner, RerunData(page_script_hash="left", fragment_id_queue=parts))
     assert ran_on == ["open" if parts else "left"]
+
+
+@pytest.mark.parametrize("is_part_first", [True, False])
+def test_a_part_does_not_take_back_a_page_that_waits(
+    is_part_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptRunner, "_run_script", None)
+    monkeypatch.setattr(ScriptRequests, "_request_rerun_locked", FOLD)
+    serving.keep_the_page()
+    page = RerunData(query_string="head=3", page_script_hash="next", page_name="next")
+    part = RerunData(query_string="", page_script_hash="left", fragment_id="the part's id")
+    requests = ScriptRequests()
+    for each in (part, page) if is_part_first else (page, part):
+        assert requests.request_rerun(each)
+    found = requests.on_scriptrunner_ready().rerun_data
+    assert (found.page_script_hash, found.page_name, found.query_string) == (
+        "next",
+        "next",
+        "head=3",
+    )
+    assert found.fragment_id_queue == []
 
 
 def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -> None:
