@@ -54,7 +54,11 @@ FIRST_FRAMES = """() => {
 
 
 @pytest.mark.parametrize(
-    ("place", "width"), [("heads", 1440), pytest.param("heads", 390, marks=pytest.mark.sweep)]
+    ("place", "width"),
+    [
+        ("heads", 1440),
+        *(pytest.param(name, 390, marks=pytest.mark.sweep) for name in ("heads", "masks")),
+    ],
 )
 def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(
     visitor: Visitor, place: str, width: int
