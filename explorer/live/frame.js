@@ -14,10 +14,10 @@
   }
 
   function greet(frame) {
-    const { origin, protocol, searchParams: asked } = new URL(frame.src);
+    const asked = new URL(frame.src).searchParams;
     const message = { headlight: 1, lang: root.lang.split("-")[0], theme: isDark() ? "dark" : "light" };
     for (const name of ["lang", "theme"]) if (asked.has(name)) delete message[name];
-    frame.contentWindow.postMessage(message, protocol === "file:" ? "*" : origin); // a file has none
+    frame.contentWindow.postMessage(message, "*"); // no secret; until it has loaded, the frame is of this page's origin
   }
 
   const greetAll = () => frames().forEach(greet);

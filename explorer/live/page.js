@@ -40,7 +40,9 @@ export default function livePage(views, live) {
   /** Tells the page that embeds this one; docs/embedding.md lists the messages. */
   const tell = (message) => {
     if (window.parent === window) return;
-    for (const origin of live.origins.length ? live.origins : ["*"]) window.parent.postMessage({ headlight: 1, ...message }, origin);
+    const host = window.location.ancestorOrigins?.[0]; // not in every browser
+    const told = live.origins.filter((origin) => !host || origin === host);
+    for (const origin of live.origins.length ? told : ["*"]) window.parent.postMessage({ headlight: 1, ...message }, origin);
   };
   const nodes = {};
   const sizes = live.config.picture;

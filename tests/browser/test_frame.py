@@ -84,33 +84,48 @@ def test_an_embedded_view_has_no_frame(visitor: Visitor) -> None:
 def test_a_page_around_the_app_talks_to_it(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A page of another site gets no answer, and its messages change nothing."""
     script = data("explorer.live", "frame.js").read_text(encoding="utf-8")
-    with served(tmp_path) as host:
+    ask = "postMessage({ headlight: 1, sentence: 'She reads a book.', %s }, '*')"
+    choices = "chosen: { layer: 2, head: 3, mask: 'alone', site: 'nowhere' }"
+    other = ask % "chosen: { layer: 3, mask: 'causal' }, lang: 'en'"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "index.html").write_text(
+        "<link rel='icon' href='data:,'><script>heard = []; onmessage = ({ data }) =>"
+        f" heard.push(data); ask = () => parent.frames[0].{other};</script>"
+    )
+    with served(tmp_path) as host, served(tmp_path / "other") as elsewhere:
         monkeypatch.setenv("HEADLIGHT_EMBED_ORIGINS", host.rstrip("/"))
         with running_app() as address:
             (tmp_path / "index.html").write_text(
-                "<html lang='zh'><body style='background: #111'><script>heard = [];"
+                "<html lang='zh'><link rel='icon' href='data:,'>"
+                "<body style='background: #111'><script>heard = [];"
                 " onmessage = ({ data }) => heard.push(data);</script>"
                 f"<iframe src='{address}/heads?embed=1' width='900'></iframe>"
-                f"<script>{script}</script></body></html>"
+                f"<iframe src='{elsewhere}'></iframe><script>{script}</script></body></html>"
             )
-            page = browser.new_page()
+            page, said = browser.new_page(), []
+            page.on("console", lambda message: said.append(message.text))
             page.goto(host)
-            inside = page.frame_locator("iframe")
+            inside = page.frame_locator("iframe").first
             expect(inside.locator(".hl canvas").first).to_be_visible()
             expect(inside.locator("[data-testid=stApp]")).to_have_css("background-color", DARK)
             page.wait_for_function("() => heard.some(each => each.chosen?.lang === 'zh')")
-            page.evaluate(
-                "frames[0].postMessage({ headlight: 1, sentence: 'She reads a book.',"
-                " chosen: { layer: 2, head: 3, mask: 'alone', site: 'nowhere' } }, '*')"
-            )
+            stranger = page.frames[-1]
+            stranger.evaluate("() => ask()")
+            page.evaluate(f"frames[0].{ask % choices}")
             page.wait_for_function(
                 "() => heard.some(({ chosen }) => chosen?.text === 'She reads a book.'"
                 " && chosen.layer === '2' && chosen.head === '3' && chosen.edits === 'window-1')"
             )
+            chosen = page.evaluate("heard.flatMap(each => each.chosen ?? [])")
+            assert not [each for each in chosen if each.get("layer") == "3"]
+            assert {each["lang"] for each in chosen[-1:]} == {"zh"}
+            assert stranger.evaluate("heard") == []
             tall = page.evaluate("heard.filter(each => each.height).at(-1).height")
-            expect(page.locator("iframe")).to_have_css("height", f"{tall}px")
+            expect(page.locator("iframe").first).to_have_css("height", f"{tall}px")
             page.close()
+            assert not [each for each in said if "postMessage" in each]
 
 
 def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> None:

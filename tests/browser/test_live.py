@@ -13,6 +13,7 @@ from foreign import NAMES, TEXTS, Golden
 from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, Page, expect
 
+from benchmarks.live import served
 from explorer import text
 from explorer.analysis.start.flow import flow
 from explorer.components.modules import link
@@ -247,20 +248,35 @@ def test_a_page_embeds_the_picture_and_talks_to_it(offline: Page, tmp_path: Path
     tall = offline.locator("iframe").evaluate("frame => frame.style.height")
     assert tall not in ("", "32rem")
 
-    write_live(open_model("reverse"), tmp_path / "live", origins=("https://example.org",))
-    offline.goto((tmp_path / "messages.html").as_uri())
-    frame = offline.frames[1]
-    frame.evaluate(READY)
-    heard = "new Promise(done => window.addEventListener('message', done, { once: true }))"
-    frame.evaluate(f"() => {{ window.heard = {heard}; }}")
-    said = picture.locator(".said").inner_text()
-    offline.locator("#sentence").fill("a b c d")
-    offline.locator("#send").click()
-    frame.evaluate("() => window.heard.then(() => null)")
-    expect(picture.locator(".said")).to_have_text(said)
-    expect(output).to_be_empty()
     offline.goto((tmp_path / "plain.html").as_uri())
     expect(picture.locator("canvas.main")).to_be_visible()
+
+
+def test_pages_of_other_origins_get_no_answer(browser: Browser, tmp_path: Path) -> None:
+    """Another port is another origin."""
+    copytree(EMBEDDING, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "favicon.ico").touch()
+    heard = "new Promise(done => window.addEventListener('message', done, { once: true }))"
+    with served(tmp_path) as allowed, served(tmp_path) as other:
+        write_live(open_model("reverse"), tmp_path / "live", origins=(allowed.rstrip("/"),))
+        for host in (allowed, other):
+            page, said = browser.new_page(), []
+            page.on("console", lambda message, said=said: said.append(message.text))
+            page.goto(f"{host}messages.html")
+            frame, output = page.frames[1], page.locator("#output")
+            frame.evaluate(READY)
+            before = frame.locator(".said").inner_text()
+            frame.evaluate(f"() => {{ window.heard = {heard}; }}")
+            page.locator("#sentence").fill("a b c d")
+            page.locator("#send").click()
+            frame.evaluate("() => window.heard.then(() => null)")
+            if host == allowed:
+                expect(output).to_have_text("d c b a")
+            page.evaluate("() => new Promise(setTimeout)")
+            expect(frame.locator(".said")).to_have_text("d c b a" if host == allowed else before)
+            expect(output).to_have_text("d c b a" if host == allowed else "")
+            assert said == []
+            page.close()
     with pytest.raises(ValueError, match="origin"):
         write_live(open_model("reverse"), tmp_path / "live", origins=("example.org",))
 
