@@ -302,9 +302,11 @@ def run(parts: tuple[str, ...] = (*PARTS, "hover")) -> Iterator[str]:
 def main() -> None:
     """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, "hover"], metavar="PART")
-    chosen: Any = parser.parse_args().parts or (*PARTS, "hover")
-    for line in run(tuple(chosen)):
+    every: Any = (*PARTS, "hover")
+    choices = [*every, "all"]  # "*" accepts no list as its default before Python 3.12
+    parser.add_argument("parts", nargs="*", choices=choices, default="all", metavar="PART")
+    parts = parser.parse_args().parts
+    for line in run(every if "all" in parts else tuple(parts)):
         print(line, flush=True)
 
 

@@ -1,17 +1,26 @@
-"""Headlight's Transformer library: models, masks, hook points, decoding and training."""
+"""Headlight's Transformer library: models, masks, hook points, decoding and training.
 
-from models.checkpoint import Checkpoint, CheckpointError, load_checkpoint
-from models.config import ModelConfig
-from models.hooks import visiting
-from models.transformer import DecoderOnly, EncoderDecoder, build_model
+Each name is loaded on first use: a server answers before it has imported torch.
+"""
 
-__all__ = [
-    "Checkpoint",
-    "CheckpointError",
-    "DecoderOnly",
-    "EncoderDecoder",
-    "ModelConfig",
-    "build_model",
-    "load_checkpoint",
-    "visiting",
-]
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "Checkpoint": "models.checkpoint",
+    "CheckpointError": "models.checkpoint",
+    "DecoderOnly": "models.transformer",
+    "EncoderDecoder": "models.transformer",
+    "ModelConfig": "models.config",
+    "build_model": "models.transformer",
+    "load_checkpoint": "models.checkpoint",
+    "visiting": "models.hooks",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -167,6 +167,12 @@ def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -
     assert said.stdout.strip() == "[]"
 
 
+def test_a_server_answers_before_it_has_imported_torch() -> None:
+    code = "import app, sys; print([m for m in ('torch', 'numpy') if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+
+
 def test_the_app_imports_a_page_when_it_is_first_visited() -> None:
     code = (
         "import explorer.shell, sys; print([name for name in sys.modules if name.startswith("
