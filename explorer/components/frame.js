@@ -1,6 +1,7 @@
 // Parts of the page frame that need the browser, and the top bar on narrow screens.
 
 import { el, rebuild } from "./dom.js";
+import { scrollInto } from "./edges.js";
 import { talk } from "./host.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
@@ -17,7 +18,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   if (theme) wear(theme);
   followTheme(root);
   const before = root.told;
-  if (!before && "hlOpening" in document.documentElement.dataset) settle();
+  if (chosen[0] !== before?.chosen[0]) settle(current);
   root.told = { beamer, sentence, typed, chosen };
   const rows = [bar(menu, current, words, (name) => setTriggerValue("page", name))];
   if (!beamer) {
@@ -33,17 +34,24 @@ export default function ({ parentElement, data, setTriggerValue }) {
 }
 
 /**
- * Show what is below the picture (page.css) once a first visit's page is complete, and its height has not
- * changed for 0.3 s; at the latest after 4 s.
+ * Show what is below the picture (page.css) and the chosen tab of a narrow row once the page is complete,
+ * and its height has not changed for 0.3 s; at the latest after 4 s.
  */
-function settle(began = performance.now(), changed = began, height = 0) {
+function settle(current, began = performance.now(), changed = began, height = 0) {
   const page = document.documentElement;
   const now = performance.now();
   const tall = document.querySelector("[data-testid=stMain]").scrollHeight;
   const waits = tall !== height || document.querySelector("[data-testid=stMain] [data-testid=stSkeleton]") ||
     document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning";
-  if (now > began + 4000 || (!waits && now > changed + 300)) delete page.dataset.hlOpening;
-  else requestAnimationFrame(() => settle(began, waits ? now : changed, tall));
+  if (now <= began + 4000 && (waits || now <= changed + 300)) {
+    requestAnimationFrame(() => settle(current, began, waits ? now : changed, tall));
+    return;
+  }
+  delete page.dataset.hlOpening;
+  for (const tab of document.querySelectorAll(`.st-key-views a[href$="${current}"], .st-key-parts [aria-checked=true]`)) {
+    const row = tab.closest(".st-key-views, .stButtonGroup > div");
+    scrollInto(row, tab.offsetLeft - row.offsetLeft, tab.offsetWidth);
+  }
 }
 
 /** Once per page; what it does with a message is the newest run's. */

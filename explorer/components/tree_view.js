@@ -162,6 +162,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
       if (to !== null) {
         move(to, true);
         scrollInto(scroller, x(nodes[to]) - WIDE / 2, WIDE);
+        const top = y(nodes[to]) - TALL / 2;
+        scroller.scrollTop = Math.min(top, Math.max(scroller.scrollTop, top + 2 * TALL - scroller.clientHeight));
       }
     }
     event.preventDefault();

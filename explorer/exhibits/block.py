@@ -14,6 +14,7 @@ from explorer.figures.matrix import Matrix
 
 Figure = dict[str, Any]
 Gap = Literal["small", "medium", "large"]
+Align = Literal["top", "center", "bottom"]
 Columned = Mapping[str, Sequence[Any]]
 
 
@@ -164,12 +165,11 @@ class Numbers:
 class Row:
     """Blocks side by side, as wide as they need, wrapped if there is no room.
 
-    `middle`: aligned at the middle, else at the bottom. `waits`: its place is here, but it is sent
-    after the block below it.
+    `waits`: its place is here, but it is sent after the block below it.
     """
 
     blocks: Sequence["Block"]
-    middle: bool = False
+    align: Align = "bottom"
     gap: Gap = "small"
     waits: bool = False
 

@@ -11,13 +11,13 @@ from models.rows import Stream
 def titled(
     view: View, name: str, draw: Callable[..., Figure], title: str = "", note: str = ""
 ) -> tuple[Block, ...]:
-    """A chart below its title, by default the text at `name`, and a note if there is one.
+    """A chart below its title, by default the text at `name`, and above its note if it has one.
 
     "note" stands for the text at `NAME_note`.
     """
     title = title or view.t(name)
     noted = view.t(f"{name}_note") if note == "note" else note
-    return (Title(title), *([Note(noted)] if noted else []), Chart(name, draw, title))
+    return (Title(title), Chart(name, draw, title), *([Note(noted)] if noted else []))
 
 
 def pick_place(view: View, page: str, kind: bool = True) -> tuple[Pick | Box, ...]:

@@ -123,7 +123,7 @@ def _line(each: Listed) -> None:
 def _offer(name: str, numbers: str, warning: str = "") -> None:
     current = _current()
     with st.container(horizontal=True, vertical_alignment="center", border=True):
-        with st.container(gap=None):
+        with st.container(gap=None, key=f"shelf.words.{name}"):
             st.markdown(f"**{escape(_title(name))}**")
             st.caption(numbers)
             if warning:

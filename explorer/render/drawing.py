@@ -143,7 +143,7 @@ def _canvas(sheet: Sheet, block: b.Canvas) -> None:
 def _row(block: b.Row) -> Any:
     return st.container(
         horizontal=True,
-        vertical_alignment="center" if block.middle else "bottom",
+        vertical_alignment=block.align,
         gap=block.gap,
     )
 

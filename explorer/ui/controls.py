@@ -51,6 +51,8 @@ CHART = {
 }
 IMAGE = {"format": "png", "scale": 3}
 _TERMS = threading.local()
+MOST_LARGE, LAST_NARROW = 150, "\u2e7f"
+"""Columns of the longest sentence in large letters; characters after this one take two."""
 CHARTS, WAITING = "controls.charts", "controls.waiting"
 """Session keys: whether the browser has been sent a chart, and the pulse for the first one."""
 
@@ -187,6 +189,14 @@ def reading(page: str, words: str) -> None:
             st.markdown(explained(*rest))
 
 
+def sentence_place(words: str, key: str = "sentence") -> st.delta_generator.DeltaGenerator:
+    """The row of input and output; long ones have smaller letters (page.css)."""
+    size = "-long" if sum(1 + (each > LAST_NARROW) for each in words) > MOST_LARGE else ""
+    return st.container(
+        key=f"{key}{size}", horizontal=True, vertical_alignment="center", gap="large"
+    )
+
+
 def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> None:
     """The input and the output, in the colours of the two streams.
 
@@ -204,7 +214,7 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
     if silent:
         output = view.t("place.nothing")
     with hero(), st.container():  # a fixed element, even while empty
-        with st.container(key=key, horizontal=True, vertical_alignment="center", gap="large"):
+        with sentence_place(f"{source}{output}", key):
             st.markdown(
                 view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]"),
                 width="content",

@@ -17,7 +17,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
         named = " · ".join(f"**{saying.name_edit(view, edit)}**" for edit in edits)
         words, undo = view.t("certificate.edited", edits=named), view.t("edits.reset")
         reset = b.Button("certificate.reset", undo, b.choose(edits=()))
-        yield b.Row((b.Prose(words), reset), middle=True)
+        yield b.Row((b.Prose(words), reset), align="center")
 
 
 EXHIBIT = Exhibit(None, show)

@@ -145,7 +145,7 @@ def _steps(view: View, found: Circuit) -> Iterator[b.Block]:
         shown.insert(0, ("copies", copies, found.carried, back))
         shown.append(("fails", fails, found.after, onwards))
     columns: list[list[b.Block]] = [
-        [b.Prose(title), _heatmap(view, found, name, pattern, rings)]
+        [_heatmap(view, found, name, pattern, rings), b.Prose(title)]
         for name, title, pattern, rings in shown
     ]
     yield b.Columns([*columns, *[[]] * (3 - len(shown))], gap="medium")

@@ -101,7 +101,7 @@ def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> Iter
     why = Prose(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
     if rules_in_force(view.trace.edits)["causal"]:
         label = view.t("masks.purpose_off")
-        yield Row((Box((why,), PROSE), Button("masks.purpose", label, _OFF)), middle=True)
+        yield Row((Box((why,), PROSE), Button("masks.purpose", label, _OFF)), align="center")
         return
     yield why
     if found is not None:

@@ -298,7 +298,7 @@ def show(found: Conventions, view: View) -> Iterator[Block]:
     choices = view.choices(MasksChoices)
     yield Prose(view.t("masks.conventions_lead"))
     yield Row(picking.pick_place(view, "masks"))
-    yield Row(tuple(_rendering(view, found, name) for name in RENDERINGS))
+    yield Row([_rendering(view, found, name) for name in RENDERINGS], align="top")
     yield Sentence("renderings", _alike(view, found))
     if found.keep.all():
         yield Hint(view.t("masks.conventions_open"))

@@ -209,7 +209,7 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
                 quiet=True,
             ),
         ),
-        middle=True,
+        align="center",
     )
 
 

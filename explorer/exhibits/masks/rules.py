@@ -47,7 +47,7 @@ def show(answer: None, view: View) -> Iterator[Block]:
         if _concerns(view, part)
     ]
     further = Fold(view.t("masks.further"), tuple(_sizes(view, in_force)))
-    yield Row((pads, *switches, further), middle=True, gap="medium", waits=True)
+    yield Row((pads, *switches, further), align="center", gap="medium", waits=True)
     yield Changes("masks.reset")
 
 

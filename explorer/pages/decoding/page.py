@@ -87,22 +87,22 @@ def _drawn(view: View) -> None:
 
 
 def _result(view: View, generation: Generation) -> None:
-    with st.container(key="sentence"):
+    key = "result" if generation.finished else "result_unfinished"
+    result = view.t(
+        f"decoding.{'result_stopped' if generation.stopped else key}",
+        logprob=fixed(generation.logprob),
+        count=len(generation.steps),
+    )
+    with controls.sentence_place(f"{view.trace.text}{generation.text}"):
         st.markdown(
             view.t(
                 "place.translated",
                 source=f":green[{escape(view.trace.text)}]",
                 output=f":orange[{escape(generation.text)}]",
-            )
+            ),
+            width="content",
         )
-    key = "result" if generation.finished else "result_unfinished"
-    st.caption(
-        view.t(
-            f"decoding.{'result_stopped' if generation.stopped else key}",
-            logprob=fixed(generation.logprob),
-            count=len(generation.steps),
-        )
-    )
+        st.caption(result, width="content")
 
 
 def _other_strategy(view: View, shown: Generation) -> bool:

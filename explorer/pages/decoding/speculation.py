@@ -23,6 +23,9 @@ from explorer.ui import controls, session
 from explorer.ui.problem import show_refused
 from explorer.ui.tables import table
 
+MOST_ROWS, MOST_TALL = 10, 400
+"""A table of more rows scrolls in a box of this height in pixels."""
+
 
 def speculative(view: View) -> None:
     """Draw the section."""
@@ -107,7 +110,8 @@ def _rounds(view: View, found: Speculation) -> None:
         view.t("speculation.own"),
         view.t("speculation.so_far"),
     )
-    table(head, rows, "rllr")
+    with st.container(height=MOST_TALL if len(rows) > MOST_ROWS else "content", border=False):
+        table(head, rows, "rllr")
 
 
 def _reading(view: View, found: Speculation) -> None:
