@@ -20,8 +20,11 @@ def test_every_address_of_the_website_is_in_it(
     looked_at = 0
     for path, html in pages.items():
         assert "content-security-policy" in html
+        assert not re.search("<[^>]* style=|&lt;!--", html), path  # the policy forbids styles
         for address in re.findall(r'(?:href|src)="([^"]*)"', html):
             to = urlsplit(unescape(address))
+            if to.scheme == "data":
+                continue
             assert not to.scheme, (path, address)
             assert not to.netloc, (path, address)
             target = (path.parent / unquote(to.path)).resolve() if to.path else path
@@ -31,3 +34,12 @@ def test_every_address_of_the_website_is_in_it(
                 assert f'id="{unquote(to.fragment)}"' in target.read_text(encoding="utf-8")
             looked_at += 1
     assert looked_at > 100
+
+
+def test_a_space_opens_the_port_that_the_image_serves() -> None:
+    _, header, _ = (website.ROOT / "deploy" / "space.md").read_text("utf-8").split("---\n", 2)
+    said = dict(line.split(": ", 1) for line in header.splitlines())
+    image = (website.ROOT / "deploy" / "Containerfile").read_text("utf-8")
+    assert said["sdk"] == "docker"
+    assert f"EXPOSE {said['app_port']}\n" in image
+    assert f'"--port", "{said["app_port"]}"]' in image

@@ -5,6 +5,7 @@ models that run in the browser, pictures of the ten pages, and the documents. No
 fetched from elsewhere.
 """
 
+import re
 import sys
 from collections.abc import Mapping
 from html import escape
@@ -22,6 +23,7 @@ from explorer.library import open_model
 from explorer.live.site import write_live
 from explorer.pages import HOME, MENU
 from explorer.text import LANGUAGES, model_name, t
+from models.training.home import asset
 from tests.browser.app import chromium, running_app
 from tests.walk import LOOKS, PATIENCE, SETTLED
 
@@ -52,6 +54,7 @@ def page(title: str, body: str, lang: str, to_top: str = "") -> str:
 <meta http-equiv="content-security-policy" content="{POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
+<link rel="icon" href="{to_top}icon.svg">
 <link rel="stylesheet" href="{to_top}style.css">
 </head>
 <body>
@@ -114,7 +117,8 @@ def document(source: Path, lang: str, to_top: str) -> tuple[str, str]:
     """The title of a Markdown file, and the file as a page. A link to a file that is not on the
     website becomes its text."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = parser.parse(source.read_text(encoding="utf-8"))
+    written = re.sub("<!--.*?-->", "", source.read_text(encoding="utf-8"))
+    tokens = parser.parse(written)
     titles = [
         (opening, inside.content)
         for opening, inside in pairwise(tokens)
@@ -123,6 +127,8 @@ def document(source: Path, lang: str, to_top: str) -> tuple[str, str]:
     for opening, content in titles:
         opening.attrSet("id", slug(content))
     for each in tokens:
+        if align := str(each.attrs.pop("style", "")).removeprefix("text-align:"):
+            each.attrSet("class", align)  # the policy allows no style in an element
         _relink(each.children or [], source)
     home = f'<nav><a href="{to_top}{file_of(lang)}">Headlight</a></nav>\n'
     body = home + parser.renderer.render(tokens, parser.options, {})
@@ -183,6 +189,7 @@ def write(folder: Path, models: tuple[str, ...] = LIVE) -> None:
         (folder / file_of(lang)).write_text(made, encoding="utf-8")
     style = STYLE.read_text(encoding="utf-8").replace("FONT", FONT)
     (folder / "style.css").write_text(style, encoding="utf-8")
+    copyfile(asset("icon.svg"), folder / "icon.svg")
 
 
 def main() -> None:

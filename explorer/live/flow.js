@@ -48,8 +48,8 @@ export function flowOf(model, tokenizer, text, { causal = true, window = null, p
   const masks = { causal, window, pads: padsHidden, valid: { [first]: valid }, hidden: { [first]: blocked } };
   const src = translates ? read : null;
   const begun = translates ? config.framed.tgt[0] : read;
-  const room = Math.min(MOST, config.n_ctx) - begun.length;
-  const most = Math.min(room + 1, MOST_NEW[translates ? "src" : config.predicts] ?? MOST);
+  const room = Math.max(1, Math.min(MOST + 1, config.n_ctx) - begun.length); // the last token is not read
+  const most = Math.min(room, MOST_NEW[translates ? "src" : config.predicts] ?? MOST);
   const record = {};
   const memory = src ? model.run(stacks[0], src, { masks, record }) : null;
   const cache = last.causal && causal ? { length: 0 } : null; // otherwise later tokens reach earlier ones

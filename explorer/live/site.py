@@ -1,6 +1,7 @@
 """Write a folder of static files in which a model runs in the visitor's browser."""
 
 import re
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -21,6 +22,7 @@ from models.pictures import picture_of
 from models.pictures.faces import FACES, FONTS
 from models.pictures.patches import Picture
 from models.strategies import Greedy
+from models.training.home import asset
 from models.training.home import data as data_folder
 
 FOLDER = data_folder("explorer.live")
@@ -109,6 +111,7 @@ def write_live(
 def _page(loaded: LoadedModel) -> str:
     """The page itself, with no text but its title: the script adds the rest."""
     title = escape(text.model_name(loaded.name, lang="en"))
+    icon = b64encode(asset("icon.svg").read_bytes()).decode()
     refused = " ".join(escape(text.t("live.no_script", lang=lang)) for lang in text.LANGUAGES)
     return f"""<!doctype html>
 <html lang="en">
@@ -118,6 +121,7 @@ def _page(loaded: LoadedModel) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <title>Headlight: {title}</title>
+<link rel="icon" href="data:image/svg+xml;base64,{icon}">
 <link rel="stylesheet" href="style.css">
 </head>
 <body>

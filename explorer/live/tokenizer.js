@@ -11,6 +11,18 @@ const ALPHABET = (() => {
 const BYTE_OF = new Map(ALPHABET.map((character, byte) => [character, byte]));
 const bytesOfLetters = (piece) => Array.from(piece).flatMap((each) => (BYTE_OF.has(each) ? BYTE_OF.get(each) : Array.from(bytes(each))));
 
+/** Bytes as text; those that are not valid UTF-8 are written as <E4>. */
+function numbered(data) {
+  const reader = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  const valid = (from, to) => { try { return reader.decode(data.subarray(from, to)); } catch { return null; } };
+  let text = "";
+  for (let at = 0, size; at < data.length; at += size ?? 1) {
+    size = [1, 2, 3, 4].find((each) => at + each <= data.length && valid(at, at + each) !== null);
+    text += size ? valid(at, at + size) : `<${data[at].toString(16).toUpperCase()}>`;
+  }
+  return text;
+}
+
 /** GPT-2's words: contractions, letters, numbers, other characters, and blanks. */
 const GPT2 = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 
@@ -30,7 +42,27 @@ const NORMALIZERS = {
     return strip_right ? cut.trimEnd() : cut;
   },
   Replace: ({ pattern: from, content }, text) => text.replace(pattern(from), () => content),
+  StripAccents: (_, text) => text.replace(/\p{M}/gu, ""),
+  BertNormalizer: ({ clean_text: cleans, handle_chinese_chars: apart, strip_accents: plain, lowercase: lower }, text) => {
+    let found = text;
+    if (cleans) found = found.replace(/[\t\n\r]/g, " ").replace(/[\0\ufffd\p{Cc}\p{Cf}\p{Co}]/gu, "").replace(/\s/g, " ");
+    if (apart) found = found.replace(CHINESE, " $& ");
+    if (plain ?? lower) found = found.normalize("NFD").replace(/\p{Mn}/gu, "");
+    return lower ? found.toLowerCase() : found;
+  },
+  /** SentencePiece's table: of a grapheme of at most five bytes, the shortest beginning in the table replaces all of it. */
+  Precompiled: ({ table }, text) => {
+    const replaced = (part) => {
+      let begun = "";
+      for (const letter of part) if (Object.hasOwn(table, begun += letter)) return table[begun];
+      return null;
+    };
+    return Array.from(new Intl.Segmenter().segment(text), ({ segment }) => (
+      (bytes(segment).length < 6 ? replaced(segment) : null) ?? Array.from(segment, (letter) => replaced(letter) ?? letter).join(""))).join("");
+  },
 };
+/** The ideographs that BERT reads one by one. Devlin et al. 2018, tokenization.py. */
+const CHINESE = /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/gu;
 const normalized = (rule, text) => (rule ? NORMALIZERS[rule.type](rule, text) : text);
 
 /** Each piece split at the matches of a pattern, which are pieces of their own. */
@@ -53,13 +85,15 @@ const CUTS = {
     return split ? text.split(new RegExp(`(?=${replacement})`, "u")) : [text];
   }),
   Split: ({ pattern: at }, pieces) => isolated(pieces, pattern(at)),
+  BertPreTokenizer: (_, pieces) => pieces.flatMap((piece) => piece.match(/[\p{P}$+<=>^`|~]|[^\s\p{P}$+<=>^`|~]+/gu) ?? []),
+  WhitespaceSplit: (_, pieces) => pieces.flatMap((piece) => piece.split(/\s+/)),
   Digits: ({ individual_digits: one }, pieces) => isolated(pieces, one ? /\p{N}/gu : /\p{N}+/gu),
   ByteLevel: ({ add_prefix_space: blank, use_regex: splits }, pieces) => {
     const begun = pieces.map((piece) => (blank && !piece.startsWith(" ") ? ` ${piece}` : piece));
     return (splits ? isolated(begun, GPT2) : begun).map((piece) => Array.from(bytes(piece), (byte) => ALPHABET[byte]).join(""));
   },
 };
-const cut = (rule, pieces) => (rule ? CUTS[rule.type](rule, pieces) : pieces).filter(Boolean);
+const cut = (rule, pieces) => (rule ? CUTS[rule.type](rule, pieces.filter(Boolean)) : pieces).filter(Boolean);
 
 const DECODERS = {
   Sequence: ({ decoders }, pieces) => decoders.reduce((so_far, each) => decoded(each, so_far), pieces),
@@ -78,6 +112,10 @@ const DECODERS = {
     });
     return parts.map((part) => (Array.isArray(part) ? new TextDecoder().decode(new Uint8Array(part)) : part));
   },
+  WordPiece: ({ prefix, cleanup }, pieces) => pieces.map((piece, at) => {
+    const joined = at === 0 ? piece : piece.startsWith(prefix) ? piece.slice(prefix.length) : ` ${piece}`;
+    return cleanup ? CLEANUP.reduce((text, [from, to]) => text.replaceAll(from, to), joined) : joined;
+  }),
   Fuse: (_, pieces) => [pieces.join("")],
   Replace: ({ pattern: from, content }, pieces) => pieces.map((piece) => piece.replace(pattern(from), () => content)),
   Strip: ({ content, start }, pieces) => pieces.map((piece) => {
@@ -86,6 +124,7 @@ const DECODERS = {
     return piece.slice(count);
   }),
 };
+const CLEANUP = [[" .", "."], [" ?", "?"], [" !", "!"], [" ,", ","], [" ' ", "'"], [" n't", "n't"], [" 'm", "'m"], [" do not", " don't"], [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"]];
 const decoded = (rule, pieces) => (rule ? DECODERS[rule.type](rule, pieces) : [pieces.join(" ")]);
 
 /** Merges the pair of the lowest rank until there is none. Sennrich et al. 2016. */
@@ -102,42 +141,99 @@ function merged(word, ranks) {
   }
 }
 
-export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges, special, marks, byte_fallback, ignore_merges }) {
+/** The longest piece at each place of a word, or nothing if it has an unknown part. WordPiece, Devlin et al. 2018. */
+function longest(word, ids, { prefix, most }) {
+  const [letters, parts] = [Array.from(word), []];
+  for (let from = 0, to; from < letters.length; from = to) {
+    const pieceTo = (end) => (from ? prefix : "") + letters.slice(from, end).join("");
+    for (to = letters.length; to > from && !ids.has(pieceTo(to)); to -= 1);
+    if (to === from || letters.length > most) return [null];
+    parts.push(pieceTo(to));
+  }
+  return parts;
+}
+
+/** The pieces with the largest sum of scores; unknown characters in a row are one piece. Kudo 2018. */
+function likeliest(word, { scores, unknown, least, length }) {
+  const letters = Array.from(word);
+  const best = [{ score: 0 }];
+  letters.forEach((letter, from) => {
+    const offer = (to, piece, score) => {
+      const sum = best[from].score + score;
+      if (!best[to] || sum > best[to].score) best[to] = { score: sum, from, piece, isKnown: score > least && piece !== unknown };
+    };
+    for (let to = from + 1, piece = ""; to <= Math.min(letters.length, from + length); to += 1) {
+      piece += letters[to - 1];
+      if (scores.has(piece)) offer(to, piece, scores.get(piece));
+    }
+    if (!scores.has(letter)) offer(from + 1, letter, least);
+  });
+  const found = [];
+  for (let to = letters.length, wasKnown = true; to > 0; to = best[to].from) {
+    const { piece, isKnown } = best[to];
+    if (isKnown || wasKnown) found.unshift(piece);
+    else found[0] = piece + found[0];
+    wasKnown = isKnown;
+  }
+  return found;
+}
+
+export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges, words, scored, special, marks, foreign, codes, byte_fallback, ignore_merges }) {
   const ids = new Map(pieces.map((piece, id) => [piece, id]));
-  const ranks = new Map(merges.map((pair, rank) => [pair.join(" "), rank]));
+  const ranks = new Map((merges ?? []).map((pair, rank) => [pair.join(" "), rank]));
   const isSpecial = new Set(special);
   const known = new Map();
   const byteLevel = JSON.stringify([pre_tokenizer, decoder]).includes("ByteLevel");
 
+  const unigram = scored && {
+    scores: new Map(scored.pieces), unknown: scored.unknown, length: Math.max(...scored.pieces.map(([piece]) => piece.length)),
+    least: scored.pieces.reduce((least, [, score]) => Math.min(least, score), Infinity) - 10,
+  };
+  const split = (word) => {
+    if (words) return longest(word, ids, words);
+    if (unigram) return likeliest(word, unigram);
+    return ignore_merges && ids.has(word) ? [word] : merged(word, ranks);
+  };
+
   function tokensOf(word) {
     if (known.has(word)) return known.get(word);
-    const parts = ignore_merges && ids.has(word) ? [word] : merged(word, ranks);
-    const found = parts.flatMap((part) => {
+    const found = split(word).flatMap((part) => {
       if (ids.has(part)) return [ids.get(part)];
-      const spelled = byte_fallback ? Array.from(bytes(part), (byte) => ids.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`)) : [];
+      const spelled = byte_fallback && part !== null ? Array.from(bytes(part), (byte) => ids.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`)) : [];
       return spelled.length && spelled.every((each) => each !== undefined) ? spelled : [marks.unknown].filter((each) => each !== null);
     });
     known.set(word, found);
     return found;
   }
-  const plain = (text) => cut(pre_tokenizer, [normalized(normalizer, text)]).flatMap(tokensOf);
+  const plain = (text) => {
+    const [code] = (codes && /^>>[^]*?<</.exec(text)) || [""];
+    return [...(code ? [ids.get(code) ?? marks.unknown] : []), ...uncoded(text.slice(code.length))];
+  };
+  const uncoded = (text) => cut(pre_tokenizer, [normalized(normalizer, text)]).flatMap(tokensOf);
 
   return {
     marks,
     isSpecial: (id) => isSpecial.has(id),
     piece: (id) => pieces[id] ?? `<${id}>`,
-    /** The tokens of a text without special ones; "[MASK]" is the token to fill in. */
+    /** The tokens of a text without special ones; "[MASK]", or its name in the vocabulary, is the token to fill in. */
     encode(text) {
       if (marks.mask === null) return plain(text);
-      return text.split("[MASK]").flatMap((part, at) => (at ? [marks.mask] : []).concat(part.trim() ? plain(part.trimEnd()) : []));
+      return text.replaceAll(pieces[marks.mask], "[MASK]").split("[MASK]").flatMap((part, at) => (at ? [marks.mask] : []).concat(part.trim() ? plain(part.trimEnd()) : []));
     },
-    decode: (tokens) => decoded(decoder, tokens.filter((id) => !isSpecial.has(id)).map((id) => pieces[id])).join("").trim(),
-    /** The bytes of a token's text. */
-    bytesOf(id) {
-      const byte = byte_fallback && /^<0x([0-9A-F]{2})>$/.exec(pieces[id]);
-      if (byte) return new Uint8Array([parseInt(byte[1], 16)]);
-      if (!byteLevel) return bytes(pieces[id].replaceAll("▁", " "));
-      return Uint8Array.from(bytesOfLetters(pieces[id]));
+    decode(tokens) {
+      const shown = tokens.filter((id) => !isSpecial.has(id));
+      const text = decoded(decoder, shown.map((id) => pieces[id])).join("");
+      return (foreign && text.includes("\ufffd") ? numbered(Uint8Array.from(shown.flatMap((id) => Array.from(bytesOf(id))))) : text).trim();
     },
+    bytesOf,
   };
+
+  /** The bytes of a token's text. */
+  function bytesOf(id) {
+    const byte = byte_fallback && /^<0x([0-9A-F]{2})>$/.exec(pieces[id]);
+    if (byte) return new Uint8Array([parseInt(byte[1], 16)]);
+    if (words) return bytes(pieces[id].startsWith(words.prefix) && pieces[id] !== words.prefix ? pieces[id].slice(words.prefix.length) : ` ${pieces[id]}`);
+    if (!byteLevel) return bytes(pieces[id].replaceAll("▁", " "));
+    return Uint8Array.from(bytesOfLetters(pieces[id]));
+  }
 }

@@ -127,9 +127,8 @@ def offline(browser: Browser) -> Iterator[Page]:
     assert set(asked) <= {"file", "data", "blob"}
 
 
-def off_by(page: Page, name: str, sentence: str) -> float:
+def off_by(page: Page, loaded: LoadedModel, sentence: str) -> float:
     """The largest difference between the weights in the page and in torch; the output is equal."""
-    loaded = open_model(name)
     made = generate(loaded, sentence, Greedy(), MOST if "src" in loaded.model.reads else 24)
     found = flow(loaded, trace(loaded, sentence), made)
     picture = loaded.config.picture
@@ -144,18 +143,32 @@ def off_by(page: Page, name: str, sentence: str) -> float:
     )
 
 
-SLOW = pytest.param("stories", marks=pytest.mark.sweep)
+def of_one_s_own(name: str, folder: Path) -> LoadedModel:
+    """A tiny model of another library, with the tokenizer of its family."""
+    opened = open_folder(Golden.load(name).write(folder, "own"))
+    return LoadedModel(name, opened.model, opened.tokenizer, opened.config, folder)
 
 
-@pytest.mark.parametrize("name", ["masked-en", SLOW])
+OWN = {"bert": "She reads a [MASK] every morning.", "marian": "I love you.", "gpt2": "I love you."}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "masked-en",
+        "bert",
+        *(pytest.param(n, marks=pytest.mark.sweep) for n in ("stories", "marian", "gpt2")),
+    ],
+)
 def test_with_the_original_weights_attention_equals_that_of_torch(
     offline: Page, tmp_path: Path, name: str
 ) -> None:
-    write_live(open_model(name), tmp_path, "float32")
+    loaded = of_one_s_own(name, tmp_path / "own") if name in OWN else open_model(name)
+    sentence = OWN.get(name) or next(iter(text.examples(name, like=loaded.like).values()))[0]
+    write_live(loaded, tmp_path, "float32")
     offline.goto((tmp_path / "index.html").as_uri())
     expect(offline.locator(".status")).to_contain_text(" ms")
-    sentence = next(iter(text.examples(name, like=name * (name == "masked-en")).values()))[0]
-    assert off_by(offline, name, sentence) < 1e-5
+    assert off_by(offline, loaded, sentence) < 1e-5
 
 
 def test_the_translator_runs_in_the_browser(offline: Page, tmp_path: Path) -> None:
@@ -166,7 +179,7 @@ def test_the_translator_runs_in_the_browser(offline: Page, tmp_path: Path) -> No
     expect(offline.locator(".tests summary")).to_have_text(
         text.t("live.tests", lang="en", passed=12, count=12)
     )
-    assert 1e-5 < off_by(offline, "en-zh", SENTENCE) < ROUNDED
+    assert 1e-5 < off_by(offline, open_model("en-zh"), SENTENCE) < ROUNDED
 
     said, typed = offline.locator(".in-start .said"), offline.locator(".sentence")
     first = said.inner_text()
@@ -202,7 +215,7 @@ def test_the_reader_reads_in_the_browser(offline: Page, tmp_path: Path) -> None:
     expect(offline.locator(".tests summary")).to_have_text(
         text.t("live.tests", lang="en", passed=12, count=12)
     )
-    assert off_by(offline, "reader", "Headlight @serif") < 1e-5
+    assert off_by(offline, open_model("reader"), "Headlight @serif") < 1e-5
     said = offline.locator(".in-start .said")
     offline.locator(".sentence").fill("window")  # the browser draws it
     expect(said).to_have_text("window")
