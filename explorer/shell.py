@@ -28,7 +28,7 @@ from explorer.pages.start.rooted import is_of_heads
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
-from explorer.ui.current import first_view
+from explorer.ui.current import first_view, said
 from explorer.ui.hints import hints
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
@@ -59,7 +59,7 @@ def run() -> None:
     current = st.navigation([*pages.values()], position="top")
     beamer = session.state().of(ScreenChoices).beamer
     st.set_page_config(
-        page_title=f"{_title(current.url_path or HOME, lang)} · Headlight",
+        page_title=f"{_title(current.url_path or HOME)} · Headlight",
         initial_sidebar_state="collapsed" if current is pages[HOME] or beamer else "auto",
     )
     if begins and current is pages[HOME] and is_of_heads(session.state()):
@@ -75,7 +75,7 @@ def run() -> None:
         new_text,
         typed=(state.text, state.target),
         chosen=(current.url_path, state.model, session.runs()),
-        words=family("frame", lang=lang),
+        words=family("frame", lang=lang) | {"sentence": said("frame.sentence")},
         origins=embedding() if st.context.is_embedded else None,
         on_message=_obey,
     )
@@ -134,8 +134,8 @@ def _pages(lang: str) -> dict[str, StreamlitPage]:
     return pages
 
 
-def _title(name: str, lang: str) -> str:
-    return t(f"{_WORDS.get(name, name)}.title", lang=lang)
+def _title(name: str) -> str:
+    return said(f"{_WORDS.get(name, name)}.title")
 
 
 def _lacking(lang: str) -> dict[str, str]:
@@ -158,7 +158,7 @@ def _views(lang: str) -> Menu:
     return [
         (
             t(f"menu.{group.name}", lang=lang),
-            [(name, _title(name, lang), lacking.get(name, "")) for name in group.views],
+            [(name, _title(name), lacking.get(name, "")) for name in group.views],
         )
         for group in MENU
     ]
@@ -174,7 +174,7 @@ def _view_links(current: str) -> None:
     with st.container(key="views", horizontal=True, width="content"):
         for name in views:
             reason = lacking.get(name)
-            label = _title(name, lang)
+            label = _title(name)
             st.page_link(pages[name], label=label, disabled=reason is not None, help=reason)
 
 
@@ -224,7 +224,7 @@ def show_alone(name: str, render: Callable[[], None]) -> None:
     """A page that needs no model, in its frame; also available if no model opens."""
     sidebar()
     with st.container(key="head", horizontal=True, vertical_alignment="center"):
-        st.title(_title(name, session.state().lang), anchor=False, width="content")
+        st.title(_title(name), anchor=False, width="content")
         _view_links(name)
     render()
     session.write_link()
@@ -236,7 +236,7 @@ def show(page: Page) -> None:
     lang = session.state().lang
     with st.container(key="head", horizontal=True, vertical_alignment="center"):
         if not session.state().of(ScreenChoices).beamer:  # the menu has the title too
-            st.title(t(f"{page.name}.title", lang=lang), anchor=False, width="content")
+            st.title(_title(page.name), anchor=False, width="content")
         _view_links(page.name)
         if page.name != HOME:
             back_to_path(page.name)

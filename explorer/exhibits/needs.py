@@ -24,6 +24,8 @@ EXPERTS = Need("experts", lambda loaded: loaded.config.n_experts > 1)
 """A mixture of experts in every block."""
 OUTPUT = Need("output", lambda loaded: loaded.model.predicts is not None)
 """An LM head."""
+TEXTS = Need("texts", lambda loaded: loaded.config.picture is None)
+"""Its input is a text, which other models can read too."""
 TRANSLATES = Need("translation", lambda loaded: CROSS.met(loaded) and OUTPUT.met(loaded))
 """A text in, another text out."""
 WORDS = Need("words", lambda loaded: loaded.config.picture is None or len(loaded.model.reads) > 1)

@@ -37,6 +37,9 @@ PLACE: dict[str, Callable[["View"], Any]] = {
 """The selected place: values of a view by name, corrected so that they exist in the run. Two are
 uncorrected: the row that was chosen, and the sequence, which another model may have.
 """
+OWN = ("filling", "silent", "pictured")
+"""Tables of texts, under the usual keys, for models where the usual texts would be wrong: masked
+language models, models without an LM head, models of pictures."""
 MOST_OTHERS = 7
 """The most further sentences in one batch, limited by the width of the page."""
 
@@ -146,17 +149,8 @@ class View:
         return cache.trace(self.run.plain)
 
     def t(self, key: str, /, **values: object) -> str:
-        """The text at `key` in the user's language.
-
-        Masked language models, models without an LM head and models of pictures have their own
-        texts where the usual ones would be wrong, under the same keys in the tables `filling`,
-        `silent` and `pictured`.
-        """
-        own = [f"{'filling' if self.trace.predicts else 'silent'}.{key}"]
-        own = [] if self.trace.predicts == "next" else own
-        own += [f"pictured.{key}"] if self.loaded.config.picture else []
-        said = next((each for each in own if text.has(each, lang=self.lang)), key)
-        return text.t(said, lang=self.lang, **values)
+        """The text at `key` in the user's language; the model's own, if it has one (`OWN`)."""
+        return text.t(key_for(self.loaded, key, self.lang), lang=self.lang, **values)
 
     def formula(self, latex: str) -> str:
         """LaTeX with its words in the user's language."""
@@ -197,9 +191,22 @@ class View:
     def words(self, prefix: str) -> dict[str, str]:
         """All texts directly under `prefix`, by the last part of their keys, for figures."""
         found = text.family(prefix, lang=self.lang)
-        if self.trace.predicts == "same" and text.has_family(f"filling.{prefix}", lang=self.lang):
-            return found | text.family(f"filling.{prefix}", lang=self.lang)
+        for table in reversed(_own(self.loaded)):
+            if text.has_family(f"{table}.{prefix}", lang=self.lang):
+                found |= text.family(f"{table}.{prefix}", lang=self.lang)
         return found
+
+
+def key_for(loaded: LoadedModel, key: str, lang: str) -> str:
+    """The key of the text for this model: its own, if it has one, in a table of `OWN`."""
+    keys = (f"{table}.{key}" for table in _own(loaded))
+    return next((each for each in keys if text.has(each, lang=lang)), key)
+
+
+def _own(loaded: LoadedModel) -> Sequence[str]:
+    predicts, pictured = loaded.model.predicts, loaded.config.picture is not None
+    holds = (predicts == "same", predicts is None, pictured)
+    return [table for table, is_own in zip(OWN, holds, strict=True) if is_own]
 
 
 def build(state: State, dark: bool, usual_pads: int = 0) -> View:

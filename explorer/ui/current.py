@@ -1,14 +1,16 @@
 """The view of this run; if the input is refused, the last valid one below the message."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import streamlit as st
 
+from explorer.engine import cache
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
-from explorer.exhibits.view import View, build, without_text
+from explorer.exhibits.view import OWN, View, build, key_for, without_text
 from explorer.problems import InputProblem
-from explorer.text import shorten, t
+from explorer.text import has, shorten, t
 from explorer.ui import session
 from explorer.ui.problem import show_problem, show_refused
 
@@ -26,7 +28,7 @@ def first_view(usual_pads: int = 0) -> View:
     for name, value in session.refused():
         show_refused(name, value, state.lang)
     st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
-    with st.spinner(t("shell.working", lang=state.lang)):
+    with st.spinner(said("shell.working")):
         try:
             return _accept(_build(state))
         except InputProblem as problem:
@@ -40,6 +42,15 @@ def first_view(usual_pads: int = 0) -> View:
     else:
         st.caption(t("shell.last_good", lang=state.lang, text=escape(shorten(good.text))))
     return stand_in
+
+
+def said(key: str, **values: object) -> str:
+    """The text at `key` in the user's language, outside a view: the chosen model's own, if any."""
+    state = session.state()
+    if state.model and any(has(f"{table}.{key}", lang=state.lang) for table in OWN):
+        with suppress(InputProblem):  # the page shows the error
+            key = key_for(cache.open_model(state.model), key, state.lang)
+    return t(key, lang=state.lang, **values)
 
 
 def latest(view: View) -> View:

@@ -1,5 +1,6 @@
-"""Every page for models of other libraries that read pictures, and what they are shown."""
+"""Every page for models that read pictures, ours and those of other libraries."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,17 +8,21 @@ from _pytest.mark import ParameterSet
 from foreign import Golden
 from shown import Open, everything, link
 
+from explorer import library
 from explorer.pages import PAGES
 from models.foreign.finding import VARIABLE
 
-KINDS = ("labels/vit", "dinov2_with_registers", "siglip_vision_model")
+KINDS = ("labels/vit", "dinov2_with_registers", "siglip_vision_model", "reader")
+SHELF = library.CHECKPOINTS
+OF_TEXTS = {"training", "path", "workshop", "claims", "card"}
+"""Pages that show other models' texts, too."""
 PARTS = [(page.name, part) for page in PAGES for part in getattr(page.choices, "parts", ("",))]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("vision")
-    for kind in KINDS:
+    for kind in KINDS[:-1]:
         Golden.load(kind).write(made / kind.replace("/", "-"))
     return made
 
@@ -25,6 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(folder))
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
 
 
 def visits() -> list[ParameterSet]:
@@ -50,8 +56,13 @@ def test_each_page_opens(open_page: Open, page: str, part: str, model: str) -> N
     at = open_page(page, model=model, text="a @serif", **asked)
     assert not at.exception
     assert [each.value for each in at.error] == []
-    if page in ("circuits", "atlas"):
+    if page in ("circuits", "atlas") and model != "reader":
         assert "reads only pictures" in everything(at)
+    if page not in OF_TEXTS:
+        shown = [everything(at), *(tab for pick in at.button_group for tab in pick.options)]
+        assert (
+            re.findall(r".*(?:[Ss]entence|[Ww]ord order|[Tt]ranslation).*", "\n".join(shown)) == []
+        )
 
 
 def test_the_class_is_shown_and_a_word_is_drawn(open_page: Open) -> None:

@@ -8,6 +8,7 @@ from explorer.engine.cache import Run
 from explorer.exhibits import block as b
 from explorer.exhibits.blocks.residual import Flows, by_blocks
 from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.view import View
 from explorer.numbers import number
 from models.config import NormPlacement
@@ -55,4 +56,4 @@ def show(flows: Flows | None, view: View) -> Iterator[b.Block]:
     yield b.Code((trained_flow,))
 
 
-EXHIBIT = Exhibit(compute, show)
+EXHIBIT = Exhibit(compute, show, needs=TEXTS)

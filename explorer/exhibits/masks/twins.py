@@ -18,6 +18,7 @@ from explorer.exhibits.block import (
 )
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -121,4 +122,4 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> Iterator[Block]:
         yield Button("masks.twins", view.t("masks.twins_open"), there)
 
 
-EXHIBIT = Exhibit(compute, show)
+EXHIBIT = Exhibit(compute, show, needs=TEXTS)

@@ -18,6 +18,7 @@ from explorer.runs.inputs import MAX_TOKENS, limit
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
+from explorer.ui.current import said as _t
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar.languages import pick_languages
@@ -77,10 +78,6 @@ def chosen(key: str, field: str, read: Callable[[Any], Any] = lambda value: valu
     session.change(**{field: read(st.session_state[key])})
 
 
-def _t(key: str, **values: object) -> str:
-    return text.t(key, lang=session.state().lang, **values)
-
-
 def pick_language(key: str) -> None:
     """The control for the language of the app."""
     st.session_state[key] = session.state().lang
@@ -113,10 +110,10 @@ def _sentence(model: str) -> None:
     first, second = _pair(model)
     st.session_state["sidebar.text"] = first
     st.text_area(
-        _t(_named(model, "sidebar.sentence") if second is None else "sidebar.first"),
+        _t("sidebar.sentence" if second is None else "sidebar.first"),
         key="sidebar.text",
         height=110,
-        placeholder=_t(_named(model, "sidebar.sentence_hint")),
+        placeholder=_t("sidebar.sentence_hint"),
         help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=_room(model)),
         on_change=lambda: new_text(_joined(st.session_state["sidebar.text"], second)),
     )
@@ -139,14 +136,6 @@ def _pair(model: str) -> tuple[str, str | None]:
             first, _, second = shown_text().partition(PAIR)
             return first.strip(), second.strip()
     return shown_text(), None
-
-
-def _named(model: str, key: str) -> str:
-    """The key of a text, or its counterpart for a model that reads pictures."""
-    with suppress(InputProblem):  # the page shows the error
-        if cache.open_model(model).config.picture is not None:
-            return f"pictured.{key}"
-    return key
 
 
 def _joined(first: str, second: str | None) -> str:
@@ -258,8 +247,7 @@ def _output(model: str) -> None:
         return
     words = ["sidebar.continuation", "sidebar.continuation_hint", "sidebar.continuation_help"]
     if not _continues(model):
-        targets = ("sidebar.target", "sidebar.target_hint", "sidebar.target_help")
-        words = [_named(model, key) for key in targets]
+        words = ["sidebar.target", "sidebar.target_hint", "sidebar.target_help"]
     label, hint, explanation = map(_t, words)
     with st.expander(label, expanded=bool(session.state().target)):
         st.session_state["sidebar.target"] = session.state().target or ""
