@@ -254,6 +254,7 @@ def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
             layer.wait_for()
             desk.page.wait_for_timeout(300)
             seconds += desk.clock(layer.click, seen)
+            desk.settle()  # a menu that is opened before is closed by the end of the run
         yield f"another layer on {place}: its {name}", seconds
 
 
