@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Hashable
 from threading import Event, Thread
 from typing import Generic, TypeVar
 
-from explorer.engine.turns import TURNS, rest
+from explorer.engine.turns import SHORT, TURNS, rest
 from explorer.runs.generation import StepsDone
 
 Result = TypeVar("Result")
@@ -13,6 +13,9 @@ Steps = Generator[tuple[int, int], bool | None, Result]
 """Long work, step by step: it yields (done, total) and returns its result."""
 ABSENCE = 15.0
 """Seconds that work continues for a disconnected session, which may reconnect."""
+
+BEHIND = 2 * SHORT
+"""Seconds of computing that a job is charged in advance, so that each page's script precedes it."""
 
 
 class StoppedError(Exception):
@@ -35,7 +38,7 @@ class Job(Generic[Result]):
         self.done, self.total = 0, 1
         self._wanted = True
         self._is_here, self._seen = is_here, time.monotonic()
-        self._ticket = TURNS.ticket()
+        self._ticket = TURNS.ticket(used=BEHIND)
         self._over = Event()
         self._result: Result | None = None
         self._problem: Exception | None = None

@@ -31,8 +31,8 @@ MOST_WAITED = 5.0
 class Ticket:
     """The place of one thread in the queue; `used` are the seconds it has computed so far."""
 
-    def __init__(self, number: int) -> None:
-        self.number, self.used, self.since = number, 0.0, 0.0
+    def __init__(self, number: int, used: float = 0.0) -> None:
+        self.number, self.used, self.since = number, used, 0.0
         self.called = threading.Event()
 
     def wait(self) -> None:
@@ -60,9 +60,9 @@ class Turns:
         self._holder: Ticket | None = None
         self._here = threading.local()
 
-    def ticket(self) -> Ticket:
-        """A place at the end of the queue."""
-        return Ticket(next(self._numbers))
+    def ticket(self, used: float = 0.0) -> Ticket:
+        """A place at the end of the queue, as if it had computed for `used` seconds."""
+        return Ticket(next(self._numbers), used)
 
     @contextmanager
     def turn(self, ticket: Ticket | None = None) -> Iterator[None]:

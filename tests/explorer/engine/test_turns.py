@@ -260,12 +260,12 @@ def test_work_that_was_stopped_has_no_result() -> None:
         job.result()
 
 
-def test_a_job_knows_how_many_go_first() -> None:
+def test_a_job_knows_how_many_go_first_also_those_that_come_later() -> None:
     with TURNS.turn():
-        threads = queue(TURNS, "ab", [])
         job: Job[int] = Job("key", lambda tell: 1)
-        until(lambda: n_waiting(TURNS) == 3)
-        assert job.ahead == 3  # the one that computes, and two that came earlier
+        until(lambda: n_waiting(TURNS) == 1)
+        threads = queue(TURNS, "ab", [])
+        assert job.ahead == 3  # the one that computes, and two pages
     assert job.wait(PATIENCE)
     assert job.ahead == 0
     for thread in threads:
