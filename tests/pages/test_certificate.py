@@ -27,7 +27,7 @@ def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) ->
     assert "All 14 properties" in reading(at, "Largest deviation")
     assert at.query_params["tested"] == "1"
     assert len(at.main.get("bidi_component")) == 3
-    at.button(key="sidebar.example.first.1").click().run()
+    at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
     assert "All 14 properties" in reading(at, "Largest deviation")
 
 

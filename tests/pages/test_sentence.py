@@ -7,7 +7,7 @@ from explorer.text import t
 
 def test_an_example_is_translated_at_once_and_goes_into_the_link(open_page: Open) -> None:
     at = open_page("heads")
-    at.button(key="sidebar.example.first.1").click().run()
+    at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
     assert "We went to the park yesterday" in reading(at, "→")
     assert at.text_area(key="sidebar.text").value == "We went to the park yesterday."
     assert at.query_params["text"] == "We went to the park yesterday."

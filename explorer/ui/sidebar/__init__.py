@@ -160,17 +160,20 @@ def _prompt(model: str) -> None:
 
 
 def _examples(model: str) -> None:
-    with st.popover(_t("sidebar.examples"), width="stretch"), st.container(gap=None):
+    """The example sentences, a widget per group: a button per sentence slows every run down."""
+    shown = shown_text()
+    with st.popover(_t("sidebar.examples"), width="stretch"):
         for group, sentences in examples_of(model).items():
-            st.caption(_t(f"sentences.{group}"))
-            for number, sentence in enumerate(sentences):
-                st.button(
-                    escape(sentence),
-                    key=f"sidebar.example.{group}.{number}",
-                    type="tertiary",
-                    on_click=new_text,
-                    args=(sentence,),
-                )
+            key = f"sidebar.example.{group}"
+            st.session_state[key] = shown if shown in sentences else None
+            label, change = _t(f"sentences.{group}"), partial(_pick_example, key)
+            st.pills(label, sentences, key=key, format_func=escape, on_change=change)
+
+
+def _pick_example(key: str) -> None:
+    """A widget's callback: switch to the picked sentence; a second click keeps it."""
+    if (sentence := st.session_state[key]) is not None:
+        new_text(sentence)
 
 
 def _file() -> None:
@@ -350,9 +353,7 @@ def _model() -> None:
             layers=" + ".join(str(stack.n_layers) for stack in loaded.model.stacks()),
             heads=config.n_heads,
             d_model=config.d_model,
-            parameters=text.in_units(
-                sum(each.numel() for each in loaded.model.parameters()), lang=session.state().lang
-            ),
+            parameters=text.in_units(loaded.n_parameters, lang=session.state().lang),
         )
     )
     if loaded.lacks_tokens:
