@@ -151,9 +151,11 @@ class Links:
 
     def write(self, state: State) -> dict[str, str]:
         """The state as the parameters of a link, without defaults, except for the language."""
-        params = {}
-        for name, owner in self._owner.items():
-            value = self.chosen(state, name) if name in self._read else None
-            if value is not None and (name == "lang" or value != getattr(owner(), name)):
+        params, held = {}, {type(each): each for each in (state, *state.owned)}
+        for name in self._read:
+            if (choices := held.get(self._owner[name])) is None:  # its page has the defaults
+                continue
+            value = getattr(choices, name)
+            if value is not None and (name == "lang" or value != getattr(type(choices)(), name)):
                 params[link_name(name)] = self._forms[name].write(value)
         return params

@@ -23,8 +23,8 @@ class ReadyFigure(BaseFigure):  # type: ignore[misc]  # Plotly has no types
     def to_dict(self) -> dict[str, Any]:
         """The figure with Plotly's default template; arrays become base64."""
         figure = _copied(self.__dict__["_figure"])
-        figure["layout"].setdefault("template", _template())
         convert_to_base64(figure)
+        figure["layout"].setdefault("template", _template())  # hundreds of entries, no array
         made: dict[str, Any] = figure
         return made
 

@@ -146,6 +146,8 @@ def show(token: str) -> str:
     (such as a right-to-left override) by name; an empty token as "∅". Right-to-left text is
     isolated, so that the text after it keeps its place; text already isolated is unchanged.
     """
+    if token.isascii() and token.isprintable() and token == token.strip(" ") != "":
+        return token
     parts = _ISOLATED.split(token)
     if not any(map(_runs_left, parts[1::2])):
         return isolated(visible(token))

@@ -82,7 +82,7 @@ def write_live(
         "examples": examples[:MOST_EXAMPLES],
         "first": weights.in_characters(_first(loaded, examples[0])),
         "masks": ["trained", *(["causal"] if config["stacks"][-1]["causal"] else []), "alone"],
-        "count": sum(each.numel() for each in loaded.model.parameters()),
+        "count": loaded.n_parameters,
         "words": {lang: _words(loaded, precision, lang) for lang in text.LANGUAGES},
     }
     views = VIEWS
@@ -153,7 +153,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
         is_other = loaded.model.predicts == "same" and text.has_family(filling, lang=lang)
         return found | text.family(filling, lang=lang) if is_other else found
 
-    count = text.in_units(sum(each.numel() for each in loaded.model.parameters()), lang=lang)
+    count = text.in_units(loaded.n_parameters, lang=lang)
     said = family("live")
     about = said.pop(f"about_{precision}")
     return {

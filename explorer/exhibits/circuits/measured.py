@@ -40,7 +40,7 @@ def work_of_chance(loaded: LoadedModel) -> int:
     """The cost of `chance` in tokens times parameters."""
     rows = random_twice(loaded).rows
     n_tokens = sum(rows.tokens(stream).numel() for stream in loaded.model.reads)
-    return COPIES * n_tokens * sum(each.numel() for each in loaded.model.parameters())
+    return COPIES * n_tokens * loaded.n_parameters
 
 
 @cached
