@@ -87,6 +87,7 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
     made = {"made_of": "text", "text": text} if text else {}
     words = everything(open_page("circuits", model="twin-deep-branch", part="circuit", **made))
     assert t("circuits.second_none", lang="en", rate="5.0 %") in words
+    assert words.index(t("circuits.second_lacks", lang="en")) < words.index("attends most to how")
     assert "depends on" not in words.replace(t("circuits.second_none", lang="en", rate="5.0 %"), "")
     assert "**2 · layer" in words
     assert "does not find" in words

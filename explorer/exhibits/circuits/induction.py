@@ -87,7 +87,8 @@ def _reading(view: View, found: Circuit) -> str:
         )
     ]
     if not found.stands_out:
-        return in_a_row([*said, view.t("circuits.second_none", rate=percent(RATE))])
+        none = view.t("circuits.second_none", rate=percent(RATE))
+        return in_a_row([view.t("circuits.second_lacks"), *said, none])
     if not found.counts:
         return in_a_row([*said, view.t("circuits.no_first")])
     at, last = found.chosen, len(found.counts) - 1
