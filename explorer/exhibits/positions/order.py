@@ -60,7 +60,7 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> Iter
     yield b.Sentence("order", _said(view, found))
     strip = view.words("components.token_strip")
     pack = partial(pack_token_strip, new, stream=stream, title=title, words=strip)
-    yield b.Canvas("positions.strip", "token_strip", lambda file: pack())
+    shuffled = b.Canvas("positions.strip", "token_strip", lambda file: pack())
     draw = partial(
         figures.moved,
         new,
@@ -70,7 +70,7 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> Iter
         x_title=title,
         stream=stream,
     )
-    yield b.Chart("positions.moved", draw, view.t("positions.moved"))
+    yield b.Hero((shuffled, b.Chart("positions.moved", draw, view.t("positions.moved"))))
     yield b.Formula(
         (
             r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
