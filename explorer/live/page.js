@@ -357,7 +357,7 @@ export default function livePage(views, live) {
   });
   if (isEmbedded) {
     document.documentElement.classList.add("embedded");
-    new ResizeObserver(([{ target }]) => tell({ height: Math.ceil(target.getBoundingClientRect().height) + 16 })).observe(document.getElementById("live"));
+    new ResizeObserver(([{ target }]) => tell({ height: Math.ceil(target.getBoundingClientRect().height) })).observe(document.documentElement);
   }
   window.addEventListener("message", ({ source, origin, data }) => {
     if (source !== window.parent || source === window || data?.headlight !== 1) return;

@@ -8,10 +8,12 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from benchmarks.live import served
+from explorer.pages import HOME, PAGES
 from explorer.text import t
 from models.training.home import data
 from tests.browser.app import running_app
 from tests.browser.conftest import DARK, Visitor
+from tests.walk import LOOKS, SETTLED
 
 pytestmark = pytest.mark.browser
 
@@ -73,11 +75,22 @@ def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(
     assert visitor.page.evaluate("window.shifts") <= 0.1, visitor.page.evaluate("window.moved")
 
 
-def test_an_embedded_view_has_no_frame(visitor: Visitor) -> None:
-    visitor.page.goto(f"{visitor.address}/heads?lang=en&embed=1")  # what `open` awaits is hidden
-    expect(visitor.page.locator(".hl canvas").first).to_be_visible()
-    for name in ("[data-testid=stSidebar]", "h1", ".st-key-views", ".st-key-share-heads"):
-        expect(visitor.page.locator(name)).to_be_hidden()
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param(each.name, marks=() if each.name == "heads" else pytest.mark.sweep)
+        for each in PAGES
+    ],
+)
+def test_an_embedded_view_has_no_frame(visitor: Visitor, place: str) -> None:
+    page = visitor.page
+    page.goto(f"{visitor.address}/{'' if place == HOME else place}?lang=en&embed=1")
+    page.wait_for_function(SETTLED, polling=LOOKS)
+    for name in ("[data-testid=stSidebar]", "h1", ".st-key-views", f".st-key-share-{place}"):
+        expect(page.locator(name)).to_be_hidden()
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        visitor.fits(width)
 
 
 @pytest.mark.sweep

@@ -44,6 +44,18 @@ IN_PAGE = """text => {
 READY = """async () => {
     while (!window.headlight) await new Promise(requestAnimationFrame);
 }"""
+FITS = """async () => {
+    const heights = () => [document.documentElement.scrollHeight, window.innerHeight];
+    let [same, frames] = [0, 0];
+    while (same < 10 && frames < 600) {
+        const [inner, outer] = heights();
+        same = window.headlight && inner === outer ? same + 1 : 0;
+        frames += 1;
+        await new Promise(requestAnimationFrame);
+    }
+    return same === 10;
+}"""
+"""Whether a frame becomes as tall as its page."""
 EMBEDDING = ROOT / "examples" / "embedding"
 PANDOC = """import pypandoc
 pypandoc.convert_file("index.qmd", "html", "markdown", ["--standalone"], outputfile="index.html")
@@ -258,8 +270,9 @@ def test_a_page_embeds_the_picture_and_talks_to_it(offline: Page, tmp_path: Path
     expect(picture.get_by_label(title, exact=True)).to_be_visible()
     offline.evaluate(send, {"mask": "alone"})
     expect(output).not_to_have_text("d c b a")
-    tall = offline.locator("iframe").evaluate("frame => frame.style.height")
-    assert tall not in ("", "32rem")
+    for view in ("model", "heads", "masks", "tests"):
+        offline.frames[1].goto(f"{(tmp_path / 'live/index.html').as_uri()}?embed=1&view={view}")
+        assert offline.frames[1].evaluate(FITS), view
 
     offline.goto((tmp_path / "plain.html").as_uri())
     expect(picture.locator("canvas.main")).to_be_visible()
