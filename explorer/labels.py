@@ -70,7 +70,7 @@ def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
         if follows and place in numbers:
             shown.append(WithinCharacter(text))
         elif follows and _spaced(text[:1]) and _spaced(before):
-            shown.append(f"{CONTINUED}{text}")
+            shown.append(f"{CONTINUED}{text.rstrip()}")
         else:
             shown.append(text.strip() or _blank(text))
     return shown

@@ -49,14 +49,10 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
     parts = json.loads(library.to_str())
     kinds = {
         name: "ByteLevel" if "ByteLevel" in json.dumps(parts.get(name)) else ""
-        for name in ("pre_tokenizer", "decoder")
+        for name in ("normalizer", "pre_tokenizer")
     }
-    model = {
-        "type": parts["model"].get("type"),
-        "byte_fallback": parts["model"].get("byte_fallback"),
-        "unk_token": parts["model"].get("unk_token"),
-        "unk_id": parts["model"].get("unk_id"),
-    }
+    lists = ("vocab", "merges")
+    model = {name: said for name, said in parts["model"].items() if name not in lists}
     named = {token: piece for piece, token in vocab.items()}
     return {
         "vocab": vocab,

@@ -19,7 +19,6 @@ from models.marks import Marks
 from models.refusals import Refusal
 from models.tokenizer import BLANK, Piece, Tokenizer, marks_by_name, refusing
 
-CONTINUES_WORD = "##"  # WordPiece
 MOST_NAMED = 20  # characters in a refusal
 
 
@@ -72,12 +71,15 @@ class ForeignTokenizer(Tokenizer):
         super().__init__(tokenizer, marks)
         self.prompt = prompt
         parts = json.loads(tokenizer.to_str())
-        kinds = json.dumps([parts.get("pre_tokenizer"), parts.get("decoder")])
-        self._byte_level = "ByteLevel" in kinds
-        self._word_pieces = parts["model"].get("type") == "WordPiece"
-        self._byte_fallback = bool(parts["model"].get("byte_fallback"))
-        if self.marks.unknown is None:
-            self.marks = replace(self.marks, unknown=_unknown(tokenizer, parts["model"]))
+        model = parts["model"]
+        if model.get("dropout"):
+            raise Refusal("cut_at_random", dropout=model["dropout"])
+        self._byte_level = "ByteLevel" in json.dumps([parts["normalizer"], parts["pre_tokenizer"]])
+        self._inside = model.get("continuing_subword_prefix") or ""  # "##" in BERT
+        self._behind = model.get("end_of_word_suffix") or ""  # "</w>" in CLIP
+        self._byte_fallback = bool(model.get("byte_fallback"))
+        if (unknown := _unknown(tokenizer, model)) is not None:  # whatever the folder calls it
+            self.marks = replace(self.marks, unknown=unknown)
         added = tokenizer.get_added_tokens_decoder().items() if self._byte_level else ()
         self._as_written = {token: each.content for token, each in added}
         self.between: tuple[int, ...] | None = None
@@ -88,9 +90,13 @@ class ForeignTokenizer(Tokenizer):
     def fit(self, vocab_size: int) -> None:
         """Store the tokens with ids from `vocab_size` on in `beyond`, and remove them from `marks`.
 
-        Raises Refusal unless all of them are added tokens, such as an image token.
+        Raises Refusal unless all of them are added tokens, such as an image token, and if two
+        tokens share an id.
         """
         vocabulary = self._tokenizer.get_vocab()
+        if len(named := {i: text for text, i in vocabulary.items()}) < len(vocabulary):
+            one = next(text for text, i in vocabulary.items() if named[i] != text)
+            raise Refusal("one_id", one=one, other=named[vocabulary[one]], id=vocabulary[one])
         beyond = {token: text for text, token in vocabulary.items() if token >= vocab_size}
         ordinary = beyond.keys() - self._tokenizer.get_added_tokens_decoder().keys()
         if ordinary:
@@ -154,10 +160,15 @@ class ForeignTokenizer(Tokenizer):
         for token in self.beyond.values():
             if token in text:
                 raise Refusal("token_beyond", token=token)
-        if not self._is_prompt(text):
-            return super()._cut(text)
-        read = self._of_prompts.encode(text.replace(LINE_END, "\n"), add_special_tokens=False)
-        return list(zip(read.ids, read.offsets, strict=True))
+        if self._is_prompt(text):
+            read = self._of_prompts.encode(text.replace(LINE_END, "\n"), add_special_tokens=False)
+            pieces = list(zip(read.ids, read.offsets, strict=True))
+        else:
+            pieces = super()._cut(text)
+        for id_, _ in pieces:  # some match more than their own text, such as several blanks
+            if id_ in self.beyond:
+                raise Refusal("token_beyond", token=self.beyond[id_])
+        return pieces
 
     def _is_prompt(self, text: str) -> bool:
         return self.prompt is not None and self.prompt.sign in text
@@ -249,14 +260,16 @@ class ForeignTokenizer(Tokenizer):
         piece = self.piece(token)
         if token in self._as_written:
             return piece.encode("utf-8", "replace")
+        end = " " if self._behind and piece.endswith(self._behind) else ""
+        piece = piece.removesuffix(self._behind) if end else piece
         if self._byte_level and all(char in ALPHABET for char in piece):
-            return bytes(ALPHABET[char] for char in piece)
+            return bytes(ALPHABET[char] for char in piece) + end.encode()
         if self._byte_fallback and len(piece) == 6 and piece.startswith("<0x"):
             return bytes([int(piece[3:5], 16)])
-        if self._word_pieces:
-            inside = piece.startswith(CONTINUES_WORD) and piece != CONTINUES_WORD
-            piece = piece[len(CONTINUES_WORD) :] if inside else f" {piece}"
-        return piece.replace(BLANK, " ").encode("utf-8", "replace")
+        if self._inside:
+            inside = piece.startswith(self._inside) and piece != self._inside
+            piece = piece.removeprefix(self._inside) if inside else f" {piece}"
+        return (piece.replace(BLANK, " ") + end).encode("utf-8", "replace")
 
 
 def _is_text(data: bytes) -> bool:

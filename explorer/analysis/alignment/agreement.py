@@ -7,12 +7,12 @@ trained separately and see the two sentences with their roles exchanged (Liang, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
 
-from explorer.analysis.alignment.links import Links, f1, strongest
+from explorer.analysis.alignment.links import Links, diagonal, f1, strongest
 from explorer.analysis.alignment.reading import SHIFTS, Reading
 
 Heads = Float[np.ndarray, "shift head"]
@@ -66,6 +66,16 @@ def agreement(
     n_heads, n_back_heads = readings[0].weights.shape[1], backs[0].weights.shape[1]
     shape = (len(SHIFTS), n_heads, len(SHIFTS), n_back_heads)
     return np.asarray(found).reshape(shape)
+
+
+def along_diagonal(reading: Reading) -> Reading:
+    """The baseline for `agreement`: a reading with one head, which attends along the diagonal.
+
+    Heads of trained models often attend roughly so, and agree without having found a translation;
+    the best head of a copy with shuffled weights agrees less.
+    """
+    weights = diagonal(*reading.weights.shape[2:]).astype(np.float32)
+    return replace(reading, weights=np.stack([weights[None]] * len(SHIFTS)))
 
 
 def _flat(links: np.ndarray) -> Float[np.ndarray, "map cell"]:

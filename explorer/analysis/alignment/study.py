@@ -18,6 +18,7 @@ from explorer.analysis.alignment.agreement import (
     Heads,
     agreed,
     agreement,
+    along_diagonal,
     best_pair,
     learn,
     links_of,
@@ -85,8 +86,9 @@ class Study:
 
     `scores` [shift, head] rates each head by the `basis` on the pairs learned from, 0 to 1: the F1
     of its links with the best head of the other model, 1 - the error rate, or the information in
-    its rows as a share of the maximum. `mean` is None without the other model. `held` rates both
-    aligners in the same way on the held-out pairs.
+    its rows as a share of the maximum. `diagonal` is the agreement of a head along the diagonal.
+    `mean` and `diagonal` are None without the other model. `held` rates both aligners in the same
+    way on the held-out pairs.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -94,6 +96,7 @@ class Study:
     scores: Heads
     best: Aligner
     mean: Aligner | None
+    diagonal: float | None
     n_learned: int
     n_held: int
     held: dict[str, float]
@@ -167,11 +170,12 @@ def study(
         known = [known_of_drawing(picture, each) for each in readings]
     if not all(any(each is not None for each in known[half]) for half in (learned, held)):
         known = []  # an untrained model: no answer is right
-    mean = None
+    mean = along = None
     if backs is not None:
         basis: Basis = "agreement"
         table = agreement(readings[learned], backs[learned])
         scores, best = table.max((2, 3)), best_pair(table)
+        along = float(agreement([*map(along_diagonal, readings[learned])], backs[learned]).max())
         mean = learn(readings[learned], backs[learned], best)
         named = {"best": best, "mean": mean}
         found = {name: agreed(readings[held], backs[held], each) for name, each in named.items()}
@@ -198,6 +202,7 @@ def study(
         scores=scores,
         best=best,
         mean=mean,
+        diagonal=along,
         n_learned=len(pairs[learned]),
         n_held=len(pairs[held]),
         held=found,

@@ -70,6 +70,7 @@ def _reading(choice: Opened) -> str:
             best=choice.words_of(shift, head),
             score=fixed(float(found.scores[shift, head])),
             median=fixed(float(np.median(found.scores))),
+            diagonal="" if found.diagonal is None else fixed(found.diagonal),
             **_of(choice),
         ),
         view.t(

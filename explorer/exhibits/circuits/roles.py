@@ -16,7 +16,7 @@ from explorer.analysis.circuits.behaviour import (
     places_of,
     successors,
 )
-from explorer.analysis.circuits.chance import COPIES, RATE, Chance, by_chance, shuffle
+from explorer.analysis.circuits.chance import COPIES, JOINT, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
 from explorer.exhibits import block as b
 from explorer.exhibits.circuits import measured
@@ -81,7 +81,8 @@ def show(roles: Roles, view: View) -> Iterator[b.Block]:
     yield _best_of_all(view, found, chance, names)
     notes = [view.t("circuits.measured_on", rows=found.n_rows, n=found.n)]
     if chance is not None:
-        notes.append(view.t("circuits.chance_note", copies=COPIES, rate=percent(RATE)))
+        rates = {"copies": COPIES, "rate": percent(RATE), "joint": percent(JOINT)}
+        notes.append(view.t("circuits.chance_note", **rates))
     yield b.Note(" ".join(notes))
     if "successor" not in found.scores:
         yield b.Note(view.t(f"circuits.{_no_successors(view)}"))

@@ -1,5 +1,6 @@
 """The map of all heads, and the open head: its behaviour, its rank, its top sentences."""
 
+from collections import Counter
 from functools import partial
 
 import numpy as np
@@ -47,7 +48,7 @@ def map_of_heads(shown: Shown) -> None:
     """The map of all heads, and the open head below it."""
     view = shown.view
     across, up = axes_of(shown)
-    named = sum(name.kind != "mixed" for name in shown.atlas.names)
+    kinds = Counter(name.kind for name in shown.atlas.names)
     with hero():
         controls.reading(
             "atlas",
@@ -55,7 +56,8 @@ def map_of_heads(shown: Shown) -> None:
                 "atlas.reading",
                 place=place(view, shown.head),
                 name=name_words(view, shown.name),
-                named=named,
+                named=kinds.total() - kinds["mixed"] - kinds["spread"],
+                spread=kinds["spread"],
                 count=len(shown.atlas.heads),
             ),
         )

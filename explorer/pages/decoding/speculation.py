@@ -1,5 +1,7 @@
 """Speculative decoding: proposed and accepted draft tokens, and the saved passes."""
 
+import math
+
 import numpy as np
 import streamlit as st
 
@@ -131,6 +133,7 @@ def _reading(view: View, found: Speculation) -> None:
         adds=fixed((model + draft) / greedy),
         times=fixed(max(slow, quick) / min(slow, quick)),
         tries=RUNS,
+        rate=percent(1 / math.comb(2 * RUNS, RUNS)),
         slow=f"{1000 * slow:.0f}",
         quick=f"{1000 * quick:.0f}",
     )

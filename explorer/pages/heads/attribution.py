@@ -98,8 +98,8 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
     if math.isnan(rho):  # with one visible key, its weight is 1 in every head
         return view.t("measured.agree_equal", count=ranked.n_heads)
     limit = likely(ranked.n_heads)
+    values = {"rho": fixed(rho), "limit": fixed(limit), "count": ranked.n_heads}
     if WEAK <= rho < limit:
-        values = {"rho": fixed(rho), "limit": fixed(limit)}
-        return view.t("measured.agree_chance", count=ranked.n_heads, **values)
+        return view.t("measured.agree_chance", **values)
     strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
-    return view.t(f"measured.agree_{strength}", rho=fixed(rho), count=ranked.n_heads)
+    return view.t(f"measured.agree_{strength}", **values)

@@ -6,6 +6,7 @@ import pytest
 from explorer.analysis.alignment.agreement import (
     Aligner,
     agreement,
+    along_diagonal,
     best_pair,
     learn,
     links_of,
@@ -84,6 +85,19 @@ def test_the_heads_that_link_alike_are_found_and_learned() -> None:
     assert mean.reverse[0, 1] > 0.9
     forward, reverse = links_of(readings[0], backs[0], best)
     np.testing.assert_array_equal(forward, reverse)
+
+
+def test_the_best_head_is_compared_with_the_diagonal() -> None:
+    """Words that are only sometimes translated in order, and a head that follows the order."""
+    orders = ([0, 1, 2], [2, 1, 0], [1, 0, 2])
+    backs = [made(np.eye(3)[each].T[None, None].repeat(2, 0)) for each in orders]
+    readings = [made(each.weights.mT) for each in backs]
+    along = agreement([along_diagonal(each) for each in readings], backs)
+    assert along.max() == pytest.approx(5 / 9)
+    found = study(open_model("reverse"), open_model("reverse"), ())
+    assert found.diagonal is not None
+    assert found.diagonal < found.scores.max() - 0.3
+    assert study(open_model("sort"), None, ()).diagonal is None
 
 
 def test_a_mean_is_weighted() -> None:

@@ -1,10 +1,18 @@
 """A head's name follows from its numbers, on both sides of every threshold."""
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
+from explorer.analysis.atlas.here import measured
 from explorer.analysis.atlas.names import Name, name_of
+from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import MEASURES
+from explorer.analysis.circuits.chance import copy_of, shuffle
+from explorer.library import open_model
 from models.hooks import Role
 
 
@@ -49,6 +57,20 @@ def test_where_most_words_are_rare_looking_at_one_is_no_trait() -> None:
     assert name_of("encoder", share, rows, chance).kind == "rare"
     chance[MEASURES.index("rare")] = 0.61 / 1.5
     assert name_of("encoder", share, rows, chance).kind == "mixed"
+
+
+@pytest.mark.parametrize("name", ["stories", "masked-en"])
+def test_with_random_weights_most_heads_spread_and_a_few_have_a_key(name: str) -> None:
+    """As the page says of them; of trained models it says how many have a key."""
+    loaded = open_model(name)
+    copy = copy_of(loaded.model)
+    shuffle(copy, torch.Generator().manual_seed(1))
+    sentences = ("I like the old book.", "She went to the park.", "Once upon a time, it was cold.")
+    found = measured(replace(loaded, model=copy), [*map(Text, sentences)], ablate=False)
+    kinds = Counter(each.kind for each in found.names)
+    others = kinds.total() - kinds["spread"] - kinds["mixed"]
+    assert kinds["spread"] > 0.6 * kinds.total()
+    assert others <= 0.3 * kinds.total()
 
 
 def test_a_head_without_a_single_row_has_a_name_too() -> None:

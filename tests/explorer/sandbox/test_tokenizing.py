@@ -7,6 +7,7 @@ import tokenizers
 from foreign import TOKENIZERS
 from tokenizers import models, normalizers, pre_tokenizers
 
+from explorer.labels import str_tokens
 from explorer.sandbox.tokenizing import read_apart
 from models.foreign.tokens import ForeignTokenizer
 from models.refusals import Refusal
@@ -24,6 +25,7 @@ def test_every_answer_is_the_same(tmp_path: Path, kind: str) -> None:
     assert apart.encode(TEXT) == here.encode(TEXT)
     assert apart.decode(here.encode(TEXT)) == here.decode(here.encode(TEXT))
     assert apart.unknown(TEXT) == here.unknown(TEXT)
+    assert str_tokens(apart, here.encode(TEXT)) == str_tokens(here, here.encode(TEXT))
 
 
 def test_what_the_library_raises_there_is_a_refusal_here(tmp_path: Path) -> None:
