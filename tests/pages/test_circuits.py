@@ -112,7 +112,7 @@ def test_the_page_opens_on_a_kind_that_some_head_is_of(
     other = open_page("circuits", model=model, behaviour="successor")
     assert other.segmented_control(key="circuits.behaviour").value == "successor"
     words = everything(other)
-    assert t("circuits.chance_note", lang="en", copies=19, rate="5.0 %", joint="10.0 %") in words
+    assert t("circuits.chance_note", lang="en", copies=19, rate="5.0 %", joint="10 %") in words
 
 
 def test_a_large_model_is_compared_with_chance_when_asked(
