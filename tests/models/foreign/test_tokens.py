@@ -1,40 +1,17 @@
 """Tokens of other libraries' tokenizers: what is shown for them, and the marks around a text."""
 
 import json
-import re
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tokenizers
-from foreign import TOKENIZERS, Golden, byte_level, metaspace, unigram, word_pieces
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
+from tokenizers import models, pre_tokenizers, processors
 
 from explorer.labels import SpecialToken, str_tokens
-from explorer.library import open_model
-from explorer.problems import InputProblem
-from explorer.runs.inputs import given_tokens
-from explorer.runs.sentences import clean_text
-from explorer.text import problem
-from models.foreign import weights
 from models.foreign.prompts import FORMS, prompt_of
-from models.foreign.tokens import NUMBERED, ForeignTokenizer, byte_alphabet, marks_of
+from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
 from models.refusals import Refusal
-from models.tokenizer import MASK
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A model whose tokenizer changes; its shapes do not, and comparing them takes most time."""
-    folder = tmp_path_factory.mktemp("shelf")
-    Golden.load("llama").write(folder / "llama")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(weights, "_check_shapes", lambda *_: None)
-        yield folder
 
 
 def shown(raw: tokenizers.Tokenizer, text: str) -> list[str]:
@@ -262,20 +239,6 @@ def test_what_marks_the_inside_or_the_end_of_a_word_is_not_shown() -> None:
         assert [each.strip("·") for each in shown(raw, "cat ca")] == labels
 
 
-def test_a_tokenizer_that_gives_no_certain_tokens_is_refused(shelf: Path) -> None:
-    """It cuts at random, or two tokens have one id, so that labels would be false."""
-    for change, said in (
-        ({"dropout": 0.1}, r"dropout is 0\.1"),
-        ({"vocab": {"a": 0, "b": 1, "c": 1}, "merges": []}, r"share the token id 1"),
-    ):
-        told = json.loads(byte_level().to_str())
-        told["model"] |= change
-        (shelf / "llama" / "tokenizer.json").write_text(json.dumps(told))
-        with pytest.raises(InputProblem, match="broken_model") as raised:
-            open_model("llama", shelf)
-        assert re.search(said, problem(raised.value.key, raised.value.values, lang="en"))
-
-
 def test_a_token_beyond_the_model_is_refused_however_it_is_matched() -> None:
     """Two blanks, which a normalizer makes one: then each blank is this token."""
     raw = unigram()
@@ -322,159 +285,3 @@ def test_the_post_processor_is_asked_and_no_text() -> None:
         )
         with pytest.raises(Refusal, match="does not keep the text in one piece"):
             ForeignTokenizer(raw).around()
-
-
-LETTERS = "aceht▁Ġ#Ãé我<>% \u0301\u200b"
-TEXTS = ("the cat", "Café 我 😀", "<unk> [MASK]", " a\u0301\u200b ", "%s\0")
-
-
-@st.composite
-def odd_tokenizers(draw: st.DrawFn) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
-    """A tokenizer whose parts need not fit each other, and changes to its file."""
-    own = draw(st.lists(st.text(LETTERS, min_size=1, max_size=4), max_size=30, unique=True))
-    pieces = [*own, *(f"<{number}>" for number in range(len(own), 58))]
-    unknown = draw(st.sampled_from([None, pieces[0], "<unk>", "nowhere"]))
-    vocabulary = {piece: at for at, piece in enumerate(pieces)}
-    given = {} if unknown is None else {"unk_token": unknown}
-    kind = draw(st.sampled_from(["bpe", "unigram", "word_piece", "word_level"]))
-    if kind == "bpe":
-        options = draw(st.fixed_dictionaries({"byte_fallback": st.booleans()}))
-        options |= draw(st.sampled_from([{}, {"continuing_subword_prefix": "##"}]))
-        model: Any = models.BPE(vocabulary, [], **given, **options)
-    elif kind == "unigram":
-        at = draw(st.sampled_from([None, 0]))
-        scores = [(piece, -float(at)) for at, piece in enumerate(pieces)]
-        model = models.Unigram(scores, at, byte_fallback=draw(st.booleans()))
-    else:
-        model = {"word_piece": models.WordPiece, "word_level": models.WordLevel}[kind](
-            vocabulary, **given
-        )
-    raw = tokenizers.Tokenizer(model)
-    before = [pre_tokenizers.ByteLevel(), pre_tokenizers.Metaspace(), pre_tokenizers.Whitespace()]
-    before += [pre_tokenizers.Split("", "removed"), pre_tokenizers.Punctuation("removed")]
-    if (cut := draw(st.sampled_from([None, *before]))) is not None:
-        raw.pre_tokenizer = cut
-    after = [decoders.ByteLevel(), decoders.Metaspace(), decoders.WordPiece(), decoders.Fuse()]
-    if (join := draw(st.sampled_from([None, *after]))) is not None:
-        raw.decoder = join
-    changes = [normalizers.NFD(), normalizers.Lowercase(), normalizers.Replace("a", "")]
-    if (change := draw(st.sampled_from([None, *changes]))) is not None:
-        raw.normalizer = change
-    added = draw(st.lists(st.text(LETTERS, min_size=1, max_size=3), max_size=5, unique=True))
-    raw.add_tokens([tokenizers.AddedToken(each, normalized=draw(st.booleans())) for each in added])
-    if draw(st.booleans()):
-        marks = [(pieces[at], at) for at in (56, 57)]
-        raw.post_processor = processors.TemplateProcessing(
-            single=f"{pieces[56]}:0 $A:0 {pieces[57]}:0" if draw(st.booleans()) else "$A:0",
-            special_tokens=marks,
-        )
-    gone = st.sampled_from(["", "merges", "vocab", "type", "unk_token", "unk_id"])
-    return raw, {draw(gone): draw(st.sampled_from([None, [], 99, "x"]))}
-
-
-JUNK = (None, [], {}, 0, -1, 2**32, 0.5, "", "x", "<unk>", "▁", "a" * 5000, True, [["a", "b"]])
-REAL = {kind: TOKENIZERS[kind]() for kind in ("byte_level", "metaspace", "word_pieces", "unigram")}
-OPTIONS = {
-    "dropout": (0.5, None),
-    "unk_token": (None, "the", "nowhere"),
-    "unk_id": (None, 4, 10**6),
-    "continuing_subword_prefix": ("@@", "##", ""),
-    "end_of_word_suffix": ("</w>", "e"),
-    "max_input_chars_per_word": (3, 0),
-    "fuse_unk": (True, False),
-    "byte_fallback": (True, False),
-    "ignore_merges": (True, False),
-    "type": ("BPE", "WordPiece", "Unigram", "WordLevel", "none"),
-}
-
-
-@st.composite
-def changed_tokenizers(draw: st.DrawFn) -> dict[str, Any]:
-    """The file of a real tokenizer with entries gone, of another type, or of another tokenizer."""
-    files = {kind: json.loads(raw.to_str()) for kind, raw in REAL.items()}
-    said = files[draw(st.sampled_from(sorted(files)))]
-    other = files[draw(st.sampled_from(sorted(files)))]
-    for _ in range(draw(st.integers(1, 3))):
-        change = draw(st.sampled_from(["entry", "part", "option", "added", "vocabulary"]))
-        model = said.get("model")
-        if change == "entry":
-            at: Any = said
-            while isinstance(at, dict) and at:
-                name = draw(st.sampled_from(sorted(at, key=str)[:40]))
-                if not isinstance(at[name], dict) or not at[name] or draw(st.booleans()):
-                    at[name] = draw(st.sampled_from(JUNK))
-                    if draw(st.booleans()):
-                        del at[name]
-                    break
-                at = at[name]
-        elif change == "part":
-            name = draw(st.sampled_from(["normalizer", "pre_tokenizer", "post_processor", "model"]))
-            said[name] = other.get(name)
-        elif change == "option" and isinstance(model, dict):
-            name = draw(st.sampled_from(sorted(OPTIONS)))
-            model[name] = draw(st.sampled_from(OPTIONS[name]))
-        elif change == "added" and isinstance(said.get("added_tokens"), list):
-            flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
-            text = draw(
-                st.sampled_from(["e", "▁the", "a" * 3000, " ", "  ", "我", "đem", "\u0301"])
-            )
-            token = {"id": draw(st.sampled_from([0, 5, 400, 2**32 - 1])), "content": text}
-            said["added_tokens"] += [token | {name: draw(st.booleans()) for name in flags}]
-        elif isinstance(model, dict) and isinstance(model.get("vocab"), dict):
-            for piece in draw(st.lists(st.sampled_from(sorted(model["vocab"])), max_size=9)):
-                model["vocab"].pop(piece, None)
-    return said
-
-
-def reads_or_refuses(said: dict[str, Any], shelf: Path) -> None:
-    """Nothing but a refusal may come of opening a tokenizer.json, and of each text; no token may
-    change from one time to the next, and no character be lost in silence."""
-    (shelf / "llama" / "tokenizer.json").write_text(json.dumps(said))
-    try:
-        loaded = open_model("llama", shelf)
-    except InputProblem as error:
-        problem(error.key, error.values, lang="zh")  # raises where there are no words
-        return
-    tokenizer = loaded.tokenizer
-    assert isinstance(tokenizer, ForeignTokenizer)
-    for text in map(clean_text, TEXTS):
-        with suppress(InputProblem):
-            ids = given_tokens(loaded, text)
-            assert given_tokens(loaded, text) == ids
-            assert len(loaded.str_tokens(ids)) == len(ids) > 0
-            assert max(ids) < loaded.config.vocab_size
-            assert isinstance(tokenizer.decode(ids), str)
-            unknown, own = tokenizer.unknown(text), tokenizer.encode(text)
-            assert all(each in text for each in unknown)
-            if unknown or tokenizer.marks.unknown in own:
-                continue
-            written = b"".join(map(tokenizer.bytes_of, own)).decode(errors=NUMBERED)
-            whole = "".join(tokenizer._normal(text).split()) == "".join(written.split())
-            kept = [c for c in text if tokenizer._normal(c).strip() in f"{written}{MASK}"]
-            assert whole or len(kept) == len(text), (text, written)
-
-
-@settings(max_examples=30)
-@given(odd_tokenizers())
-def test_an_odd_tokenizer_is_refused_in_words_or_reads_every_text(
-    shelf: Path, odd: tuple[tokenizers.Tokenizer, dict[str, Any]]
-) -> None:
-    raw, changes = odd
-    said = json.loads(raw.to_str())
-    said["model"] |= {name: value for name, value in changes.items() if name}
-    reads_or_refuses(said, shelf)
-
-
-@settings(max_examples=30)
-@given(changed_tokenizers())
-def test_a_changed_tokenizer_is_refused_in_words_or_reads_every_text(
-    shelf: Path, said: dict[str, Any]
-) -> None:
-    reads_or_refuses(said, shelf)
-
-
-@pytest.mark.sweep
-@settings(max_examples=5000, deadline=None)
-@given(changed_tokenizers())
-def test_five_thousand_changed_tokenizers(shelf: Path, said: dict[str, Any]) -> None:
-    reads_or_refuses(said, shelf)
