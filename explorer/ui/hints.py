@@ -10,6 +10,7 @@ import streamlit as st
 from explorer import text
 from explorer.engine import cache
 from explorer.exhibits.escape import escape
+from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.view import View, examples_of, first_sentence
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
@@ -120,7 +121,8 @@ def trained(view: View) -> None:
 
 def _other_language(view: View, reads: str, written: str) -> None:
     names = text.in_order(cache.models(), lang=written)
-    better = next((name for name in names if reading_language(name) == written), None)
+    able = names if TEXTS.met(view.loaded) else ()
+    better = next((name for name in able if reading_language(name) == written), None)
     known = view.words("languages")
     said = view.t("hints.language", reads=known[reads], written=known[written])
     if better is None:

@@ -11,7 +11,9 @@ from shown import Open, everything, link
 
 from explorer import library
 from explorer.exhibits.links import State
+from explorer.exhibits.saying import message
 from explorer.pages.atlas.cached import texts_for
+from explorer.problems import InputProblem
 from explorer.runs.edits import KeyHidden, parse_edits
 from explorer.text import t
 from explorer.ui import session, source
@@ -39,6 +41,17 @@ def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader: Ope
     at.text_input(key="heads.word").set_value("Head").run()
     assert link(at)["text"] == "Head @comic"
     assert not at.exception
+
+
+def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained(
+    open_reader: Open,
+) -> None:
+    at = open_reader("heads", **{"with": "en-zh"})
+    said = message(InputProblem("other_input", name="en-zh"), "en")
+    assert [each.value for each in at.warning] == [said]
+    at = open_reader("heads", text="你好 @sans")
+    assert "have no such characters" in everything(at)
+    assert "hints.take" not in {each.key for each in at.button}
 
 
 def test_a_model_of_text_has_no_picture(open_page: Open) -> None:

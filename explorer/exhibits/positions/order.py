@@ -10,6 +10,7 @@ from explorer.analysis.positions.order import Moved, moved, shuffled_order
 from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import block as b
 from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.code import positions_at
@@ -45,7 +46,7 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> Iter
     words = view.t("positions.shuffle")
     controls: list[b.Block] = [*pick_stream(view, "positions.stream.order")]
     controls.append(b.Button("positions.shuffle", words, again, "shuffle"))
-    if TWIN in list_models() and view.loaded.name != TWIN:
+    if TWIN in list_models() and view.loaded.name != TWIN and TEXTS.met(view.loaded):
         twin = b.choose(
             visit="positions", model=TWIN, text="Tom loves Mary.", target=None, edits=()
         )

@@ -6,6 +6,7 @@ from explorer.analysis.positions.order import FourTexts, four_texts, reading_str
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, MaskSize
@@ -47,4 +48,4 @@ def show(texts: FourTexts | None, view: View) -> Iterator[b.Block]:
     yield b.Code((four_texts,))
 
 
-EXHIBIT = Exhibit(compute, show, working="positions.writing")
+EXHIBIT = Exhibit(compute, show, needs=OUTPUT, working="positions.writing")

@@ -12,6 +12,7 @@ from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
+from explorer.exhibits.needs import WORDS
 from explorer.exhibits.view import View
 from explorer.pages.heads.attribution import four_numbers
 from explorer.pages.heads.choices import HeadsChoices
@@ -141,13 +142,14 @@ def _controls(choice: Opened) -> None:
                 format_func=lambda name: view.t(f"heads.measures.{name or 'none'}"),
                 help=view.t("heads.measure_help"),
             )
-        st.session_state["heads.words"] = view.choices(HeadsChoices).words
-        st.toggle(
-            view.t("heads.words"),
-            key="heads.words",
-            help=view.t("heads.words_help"),
-            on_change=lambda: session.change(words=st.session_state["heads.words"]),
-        )
+        if WORDS.met(view.loaded):
+            st.session_state["heads.words"] = view.choices(HeadsChoices).words
+            st.toggle(
+                view.t("heads.words"),
+                key="heads.words",
+                help=view.t("heads.words_help"),
+                on_change=lambda: session.change(words=st.session_state["heads.words"]),
+            )
         pick_other(view)
 
 

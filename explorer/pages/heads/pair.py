@@ -123,6 +123,8 @@ def pair_of(view: View) -> Pair | None:
     if name in ("", view.loaded.name):
         return None
     try:
+        if cache.open_model(name).config.picture != view.loaded.config.picture:
+            raise InputProblem("other_input", name=name)
         run = Run(name, view.text, _shared_target(view, name), view.edits, view.pads)
         compared = cached.versus(view.run, run, view.kind)
         role = input_role(cache.trace(run)) if compared is None else compared.other_role
