@@ -1,5 +1,7 @@
 """A one-word name for what a head mostly does, derived from its numbers."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -36,6 +38,14 @@ class Name:
     kind: Kind
     nearest: Measure
     share: float
+
+
+def alike_by_chance(pairs: Sequence[tuple[Role, Kind, Kind]]) -> float:
+    """The expected number of pairs of heads with one name, with the heads of each role in a random
+    order in the second model."""
+    firsts, seconds = (Counter((pair[0], pair[at]) for pair in pairs) for at in (1, 2))
+    n_of = Counter(role for role, *_ in pairs)
+    return sum(n * seconds[each] / n_of[each[0]] for each, n in firsts.items())
 
 
 def name_of(

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from explorer.analysis.atlas.here import measured
 from explorer.analysis.atlas.moments import appears, grown
-from explorer.analysis.atlas.names import name_of
+from explorer.analysis.atlas.names import alike_by_chance, name_of
 from explorer.analysis.atlas.store import Head, numbers_of
 from explorer.analysis.atlas.sums import MEASURES
 from explorer.engine import cache, jobs
@@ -14,7 +14,7 @@ from explorer.exhibits.escape import escape
 from explorer.figures import curves
 from explorer.figures.atlas import scatter
 from explorer.library import at_step, snapshots, split_step
-from explorer.numbers import percent
+from explorer.numbers import fixed, percent
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.cached import Which
 from explorer.pages.atlas.choices import AtlasChoices
@@ -125,12 +125,15 @@ def _beside(one: Shown, two: Shown) -> None:
     mine = np.array([values(one.atlas, across)[h.number] for h, _ in matched])
     theirs = np.array([values(two.atlas, across)[m.number] for _, m in matched])
     kinds = [one.atlas.names[h.number].kind for h, _ in matched]
-    same = sum(one.atlas.names[h.number].kind == two.atlas.names[m.number].kind for h, m in matched)
+    others = [two.atlas.names[m.number].kind for _, m in matched]
+    roles = [head.role for head, _ in matched]
+    pairs = list(zip(roles, kinds, others, strict=True))
+    same = sum(kind == other for kind, other in zip(kinds, others, strict=True))
     count = one.atlas.counts["sentences"]
     controls.reading(
         "atlas-compare",
         view.t("atlas.compare_reading", same=same, total=len(matched), count=count,
-               sentences=f"{count:,}", **names),
+               chance=fixed(alike_by_chance(pairs)), sentences=f"{count:,}", **names),
     )  # fmt: skip
     figure = scatter.heads(
         mine,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from explorer.analysis.atlas.here import measured
-from explorer.analysis.atlas.names import Name, name_of
+from explorer.analysis.atlas.names import Kind, Name, alike_by_chance, name_of
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import MEASURES
 from explorer.analysis.circuits.chance import copy_of, shuffle
@@ -57,6 +57,19 @@ def test_where_most_words_are_rare_looking_at_one_is_no_trait() -> None:
     assert name_of("encoder", share, rows, chance).kind == "rare"
     chance[MEASURES.index("rare")] = 0.61 / 1.5
     assert name_of("encoder", share, rows, chance).kind == "mixed"
+
+
+def test_names_in_common_by_chance() -> None:
+    """Two spread heads and a mixed one: of six orders, two keep all three, four keep one."""
+    one: list[Kind] = ["spread", "spread", "mixed"]
+    expected = (2 * 3 + 4 * 1) / 6
+    pairs: list[tuple[Role, Kind, Kind]] = [("decoder", each, each) for each in one]
+    assert alike_by_chance(pairs) == pytest.approx(expected)
+    apart: list[tuple[Role, Kind, Kind]] = [
+        ("cross", "spread", "spread"),
+        ("encoder", "first", "spread"),
+    ]
+    assert alike_by_chance(apart) == 1, "heads of another role do not stand in"
 
 
 @pytest.mark.parametrize("name", ["stories", "masked-en"])
