@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isqrt
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,8 @@ def image_axis(
         grid = (side, side)
         if n_key - side * side > MOST_EXTRA:
             raise ValueError(f"{n_key} keys are no square of patches: give grid=(rows, columns)")
+    if len(grid) != 2 or not all(isinstance(side, Integral) for side in grid):
+        raise ValueError(f"grid={grid!r}: give (rows, columns), two whole numbers")
     rows, columns = grid
     extra = n_key - rows * columns
     if min(grid) < 1 or extra < 0:
@@ -172,19 +175,32 @@ def image_axis(
     return PictureAxis(pixels_of(image), grid, keys, queries), labels
 
 
+def _levels(image: Any) -> np.ndarray:
+    """The pixels of a PIL image in 8 bits; 32-bit ones, whose range is unknown, as they are."""
+    if image.mode.startswith("I;16"):  # converting would clip them
+        return (np.asarray(image) >> 8).astype(np.uint8)
+    return np.asarray(image if image.mode in ("I", "F") else image.convert("RGB"))
+
+
 def pixels_of(image: Any) -> np.ndarray:
     """An image as uint8 [height, width, 3], at most LARGEST pixels long.
 
     Accepts an array or tensor [height, width], [height, width, 1, 3 or 4] or [1 or 3, height,
-    width], of 0 to 255 or of floats 0 to 1, a PIL image, or the path of a file. Raises ValueError.
+    width], of 0 to 255 or of floats 0 to 1, a PIL image, or the path of a file; of an animation the
+    first frame. Raises ValueError, and FileNotFoundError.
     """
     from PIL import Image
 
     if isinstance(image, str | Path):
-        with Image.open(image) as opened:
-            image = opened.convert("RGB")
+        try:
+            with Image.open(image) as opened:
+                image = _levels(opened)
+        except FileNotFoundError:
+            raise
+        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+            raise ValueError(f"{image} cannot be read as a picture: {error}") from error
     if isinstance(image, Image.Image):
-        image = np.asarray(image.convert("RGB"))
+        image = _levels(image)
     whole = "uint8" in str(getattr(image, "dtype", ""))
     pixels = as_array(image).astype(np.float32)
     if pixels.ndim == 3 and pixels.shape[0] in (1, 3) and pixels.shape[2] not in (1, 3, 4):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from payloads import unpack
+from PIL import Image
 
 import explorer as hl
 from explorer.text import t
@@ -126,7 +127,12 @@ def test_rows_lie_over_an_image(
 
 @pytest.mark.parametrize(
     "image",
-    [IMAGE / 255, torch.tensor(IMAGE / 255).expand(3, 6, 8), np.repeat(IMAGE[..., None], 4, -1)],
+    [
+        IMAGE / 255,
+        Image.fromarray(IMAGE.astype(np.uint16) * 256),  # 16 bits
+        torch.tensor(IMAGE / 255).expand(3, 6, 8),
+        np.repeat(IMAGE[..., None], 4, -1),
+    ],
 )
 def test_images_in_other_forms_are_the_same_pixels(image: object) -> None:
     _, arrays = unpack(_sent(hl.show(_weights(1, 1, 4, 4), image=image).html())[0])
@@ -148,6 +154,8 @@ def test_the_reader_is_shown_over_its_picture() -> None:
         (_weights(4), {}, r"shape \[4\], expected"),
         (_weights(1, 1, 4, 4), {"image": IMAGE, "grid": (2, 3)}, "2 x 3 patches does not fit 4"),
         (_weights(1, 1, 4, 400 - 1), {"image": IMAGE}, r"give grid=\(rows, columns\)"),
+        (_weights(1, 1, 4, 4), {"image": IMAGE, "grid": (2.0, 2.0)}, "two whole numbers"),
+        (_weights(1, 1, 4, 4), {"image": __file__}, "cannot be read as a picture"),
         (_weights(1, 1, 4, 4), {"image": np.zeros((2, 3, 5))}, r"image has shape \[2, 3, 5\]"),
         (_weights(1, 1, 4, 4), {"image": IMAGE - 3.0}, "from 0 to 255"),
         ("reader", {"tokens": "Hi", "image": IMAGE}, "an image needs attention weights"),

@@ -220,7 +220,7 @@ def test_a_missing_tensor_is_named_as_the_file_names_its_others(
     [
         ({"model_type": "mamba"}, ("model_type is 'mamba'", "gpt2", "llama")),
         ({"model_type": "deberta-v2"}, ("'deberta-v2'", "disentangled attention")),
-        ({"model_type": "beit"}, ("'beit'", "relative position biases")),
+        ({"model_type": "beit"}, ("'beit'", "distance in rows and columns")),
         ({"model_type": "vision-encoder-decoder"}, ("TrOCR", "norm placement")),
         ({"model_type": ["gpt2"]}, ("model_type",)),
         ({"auto_map": {"AutoModel": "modeling.Model"}}, ("auto_map", "never run")),
