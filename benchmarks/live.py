@@ -109,7 +109,7 @@ def sentence(page: Page, loaded: LoadedModel, text: str) -> tuple[float, float, 
 def row(name: str, precision: Precision) -> str:
     """One model in one precision as a row."""
     loaded = open_model(name)
-    groups = text.examples(name, masked=loaded.fills_in).values()
+    groups = text.examples(name, like=loaded.like).values()
     examples = [each for group in groups for each in group][:N_SENTENCES]
     with TemporaryDirectory() as folder:
         written = write_live(loaded, Path(folder), precision)
