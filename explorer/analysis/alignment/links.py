@@ -109,7 +109,7 @@ class Score:
     """Link quality over sentences, each 0 to 1.
 
     Precision (the share of found links that are possible), recall (the share of sure links that
-    were found), and the alignment error rate (Och and Ney 2003, equation 23).
+    were found; NaN if none is sure), and the error rate (Och and Ney 2003, equation 23).
     """
 
     precision: float
@@ -126,7 +126,7 @@ def score(found: Sequence[Links], known: Sequence[Known]) -> Score:
     in_possible = sum(int((links & each.possible).sum()) for links, each in pairs)
     return Score(
         precision=in_possible / n_found if n_found else 0.0,
-        recall=in_sure / n_sure if n_sure else 0.0,
+        recall=in_sure / n_sure if n_sure else float("nan"),
         error=1 - (in_sure + in_possible) / (n_found + n_sure) if n_found + n_sure else 1.0,
     )
 

@@ -66,4 +66,6 @@ def test_agreement_and_error_rate() -> None:
     assert (scored.precision, scored.recall) == (1.0, 1.0)
     assert scored.error == pytest.approx(1 - (1 + 2) / (2 + 1))
     assert score([grid("..x x..")], [known]).error == 1.0
+    drawn = Known(sure=grid("... ..."), possible=grid("x.. .x."))  # as the boxes of letters
+    assert np.isnan(score(found, [drawn]).recall)
     np.testing.assert_array_equal(diagonal(2, 4), grid(".x.. ...x"))
