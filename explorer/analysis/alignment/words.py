@@ -1,6 +1,6 @@
 """The words of a token sequence, and the share of a word that each token of another one covers.
 
-A word is a run of letters and digits between blanks and punctuation, however many tokens it was
+A word is a run of letters and digits between spaces and punctuation, however many tokens it was
 split into. Chinese, Japanese and Thai are written without blanks: there a token is a word, except
 that tokens which only together form one character are merged. Two models split a text differently,
 so words are byte ranges in the text without blanks, which are the same for both.

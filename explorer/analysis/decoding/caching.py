@@ -123,7 +123,7 @@ def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
 def decoding_multiply_adds(
     config: ModelConfig, n_src: int, prompt: int, steps: int
 ) -> tuple[int, int]:
-    """`multiply_adds` of a whole decoding of `steps` tokens, with a cache and without."""
+    """`multiply_adds` of a whole generation of `steps` tokens, with a cache and without."""
     first = multiply_adds(config, n_src, 0, prompt)
     with_cache = first + sum(
         multiply_adds(config, n_src, prompt + step - 1, 1) for step in range(1, steps)
