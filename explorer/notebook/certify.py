@@ -391,7 +391,7 @@ def _equal(hidden: Tensor) -> bool:
 
 
 def _some_heads(hidden: Tensor) -> bool:
-    """Whether some, but not all, heads have no weight on hidden keys."""
+    """Whether some, but not all, heads put no weight on blocked keys."""
     most = hidden.nan_to_num().amax((0, 2, 3))
     return bool((most > SHARE).any()) and bool((most <= SHARE).any())
 

@@ -13,14 +13,14 @@ from models.pictures.patches import as_tokens
 from models.refusals import Refusal
 from models.rows import Rows, Stream
 
-MAX_TOKENS = 1024  # per stream, special tokens included, padding not
+MAX_TOKENS = 1024  # per sequence, with special tokens but without padding
 MAX_PADS = 16
 MAX_BYTES = 1_000_000_000
 """The maximum memory for reading one text, without the model itself."""
 
 
 def limit(loaded: LoadedModel) -> int:
-    """The maximum number of tokens per stream, including special ones, for this model."""
+    """The maximum number of tokens per sequence, including special ones, for this model."""
     fitting = bisect_right(
         range(MAX_TOKENS + 1), MAX_BYTES, key=lambda n: bytes_of(loaded.config, n)
     )

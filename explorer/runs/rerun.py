@@ -1,7 +1,7 @@
 """A Trace's run repeated with a change, to measure the effect on the written tokens.
 
-The shared model is never modified: a change is a visitor of one pass, and the Trace's own edits
-stay in force.
+The shared model is never modified: a change acts through hooks during one pass, in addition to the
+Trace's own edits.
 """
 
 from collections.abc import Callable, Container, Sequence

@@ -38,7 +38,7 @@ MOST_PARAMETERS = 1_000_000
 MOST_SECONDS = 600
 """Seconds of computing after which a run is ended."""
 LONGEST = {"sentences": 48, "own": 64}
-"""Maximum tokens per stream, for tasks with text."""
+"""Maximum tokens per sequence, for tasks with text."""
 N_CTX = 32
 """`n_ctx` of models for the toy tasks: longer than their training sequences."""
 

@@ -89,7 +89,7 @@ def change_language(lang: str) -> None:
 
 
 def change(**fields: Any) -> None:
-    """Change fields of the state; the address is updated once they could be drawn."""
+    """Change fields of the state; the address is updated after the page was drawn with them."""
     _choose(links().change(state(), **fields))
 
 

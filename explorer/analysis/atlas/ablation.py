@@ -30,7 +30,7 @@ def cost_sums(loaded: LoadedModel, batch: Batch) -> Float[np.ndarray, "head 3"]:
     """The number of sentences, the sum of their costs and of the squared costs, for each head.
 
     A token of a translation or a text is scored given the tokens before it, not counting the end
-    token; a token of an encoder where it was masked. Zeros for a model without logits.
+    token; in an encoder, the masked tokens are scored. Zeros for a model without logits.
     """
     total = np.zeros((sum(site.n_heads for site in loaded.sites), 3))
     rows, labels, scored = _task(loaded, batch.rows)

@@ -72,7 +72,7 @@ def error_of(run: Callable[[], object]) -> str:
 
 
 def _unpacked(traced: Trace | None = None) -> Demonstration:
-    """A loader that yields one tensor, for several batch sizes; and training on two rows.
+    """The bug that a loader's tensor is unpacked as `src, tgt`: batch sizes 1 to 4, then training.
 
     The two rows are the user's sentence and its words in reverse order, or a fixed row.
     """

@@ -61,7 +61,7 @@ class Attribution:
     gradient: dict[str, Cells] = field(repr=False)
     written: dict[str, Float[np.ndarray, "head query"]] = field(repr=False)
     off: dict[str, Float[np.ndarray, " head"]] = field(repr=False)
-    valid: dict[str, np.ndarray] = field(repr=False)  # per stream, True = a real token
+    valid: dict[str, np.ndarray] = field(repr=False)  # per sequence, True = a real token
 
     def per_key(self, site: str, head: int) -> dict[Measure, Float[np.ndarray, " key"]]:
         """Weight, contribution and gradient of each key for one query of a head.

@@ -179,7 +179,7 @@ def _any_in_bins(
 
 
 def rows_of_flow(loaded: LoadedModel, traced: Trace, made: Generation | None) -> Rows:
-    """The input of the last step, before its own token: one pass over it shows every step."""
+    """The whole text but the last generated token: one pass over it repeats every decoding step."""
     if made is None:
         tgt, src = list(traced.tgt_tokens), list(traced.src_tokens)
     elif loaded.model.predicts == "same":

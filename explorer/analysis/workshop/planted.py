@@ -28,7 +28,7 @@ from models.masks import causal_mask, padding_mask
 from models.rows import Rows
 
 N_PROBED = 8
-"""Tokens per stream that are tested: enough for a window, and for a past of several tokens. Masks
+"""Tokens per sequence that are tested: enough for a window, and for a past of several tokens. Masks
 depend on positions, not on words."""
 
 

@@ -1,4 +1,4 @@
-"""Names of writers and depths."""
+"""Names of writers (components that add to the residual stream) and of depths."""
 
 from collections.abc import Sequence
 

@@ -22,7 +22,7 @@ def _open(claim: str) -> b.Change:
 
 
 def show(answer: None, view: View) -> Iterator[b.Block]:
-    """The claim, and what the user thinks of it."""
+    """The claim, and the user's own verdict on it."""
     claim = chosen(view)
     groups: dict[str, list[str]] = {
         name: [each.id for each in CLAIMS if each.group == name] for name in GROUPS

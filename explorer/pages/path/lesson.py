@@ -114,7 +114,7 @@ def _take(step: Step, question: Question, option: int | None) -> None:
 
 
 def _keep(view: View, given: Answer) -> None:
-    """Correct a link's answer according to the computed result."""
+    """Store this answer, and update the link, if the stored one differs."""
     made = view.choices(PathChoices)
     if made.answered(given.step) != given:
         session.change(answers=made.with_answer(given))

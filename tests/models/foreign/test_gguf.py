@@ -166,7 +166,7 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
         golden, tmp_path / "other.gguf", vocab=len(words), **{**fields, "pre": "falcon"}
     )
     with pytest.raises(
-        CheckpointError, match=r"other\.gguf: its tokenizer splits words like 'falcon'"
+        CheckpointError, match=r"other\.gguf: its tokenizer splits words in the style of 'falcon'"
     ):
         open_folder(path)
 
