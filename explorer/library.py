@@ -219,7 +219,7 @@ def at_step(name: str, step: int | None) -> str:
 
 
 def in_languages(name: str, source: str, target: str) -> str:
-    """The name of a translator for a language pair: see `split_languages`."""
+    """The name that opens a multilingual model for this pair: MODEL@SOURCE-TARGET."""
     return f"{split_languages(name)[0]}@{source}-{target}"
 
 

@@ -106,7 +106,7 @@ def _unpacked(traced: Trace | None = None) -> Demonstration:
 
 
 def _by_name(batch: Tensor) -> object:
-    """Call the right lines with a tensor instead of a dictionary."""
+    """Call the correct code with a tensor instead of a dictionary, which it rejects."""
     return batch_by_name(batch)  # type: ignore[arg-type]
 
 

@@ -31,7 +31,7 @@ def shifted_by_views(tokens: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
 
 
 def shifted_by_copies(tokens: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
-    """`where` creates a new tensor; the tokens are unchanged."""
+    """Inputs and labels shifted by one; `where` copies, so ignoring PADs leaves the tokens unchanged."""
     inputs, labels = tokens[:, :-1], tokens[:, 1:]
     labels = torch.where(labels == pad_id, IGNORED, labels)
     return inputs, labels

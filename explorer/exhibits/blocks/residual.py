@@ -127,7 +127,7 @@ def _said(view: View, flows: Flows, depth: int) -> str:
 
 
 def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
-    """Stream and gradient of each placement, block by block."""
+    """Residual stream and its gradient by block, for each norm placement."""
     names = [view.t(f"figures.residual.{place}") for place in flows]
 
     def column(what: str) -> tuple[b.Block, ...]:

@@ -28,7 +28,7 @@ from models.attention import attend
 
 CODE = (attend, fused, module_like)
 SAME = 1e-4
-"""Largest output difference at which engines agree (float32 sums in different order)."""
+"""Largest output difference at which implementations agree (float32 sums in different order)."""
 NAMES: dict[Engine, str] = {
     "fused": "F.sdpa",
     "module": "nn.MHA",
@@ -126,7 +126,7 @@ def _runs(view: View, found: Engines, chosen: Engine) -> None:
 
 
 def _reading(view: View, found: Engines) -> str:
-    """Whether the engines agree, and which dropout is active in which mode."""
+    """Whether the implementations agree, and which dropout is active in which mode."""
     choices = view.choices(CellChoices)
     explicit, by_torch, module = found.runs
     differences = [run.difference for run in found.runs if not math.isnan(run.difference)]
