@@ -31,7 +31,7 @@ def shifted_by_views(tokens: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
 
 
 def shifted_by_copies(tokens: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
-    """Inputs and labels shifted by one; `where` copies, so ignoring PADs leaves the tokens unchanged."""
+    """Inputs and labels, shifted by one; `where` copies, so the tokens stay unchanged."""
     inputs, labels = tokens[:, :-1], tokens[:, 1:]
     labels = torch.where(labels == pad_id, IGNORED, labels)
     return inputs, labels
