@@ -121,7 +121,9 @@ def test_a_large_model_is_compared_with_chance_when_asked(
     monkeypatch.setattr(roles, "AT_ONCE", 0)
     at = open_page("circuits", model="writer", behaviour="previous")
     assert "has not been tested" in reading(at, "of its attention there")
-    assert t("circuits.chance_note", lang="en", copies=19, rate="5.0 %") not in everything(at)
+    assert t(
+        "circuits.chance_note", lang="en", copies=19, rate="5.0 %", joint="10 %"
+    ) not in everything(at)
     at.button(key="circuits.test").click().run()
     assert not at.exception
     assert "chance" in reading(at, "of its attention there")
