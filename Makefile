@@ -29,7 +29,7 @@ test: chromium
 # what cannot be collected fails again in the run itself, which prints the reason.
 pytest: chromium
 	-$(BIN)/python -m pytest --collect-only -qq > /dev/null
-	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 2) --dist worksteal
+	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
 # What `pip install .` takes today, where constraints.txt does not hold it back.
 test-newest: chromium
@@ -37,7 +37,7 @@ test-newest: chromium
 	.newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	    --upgrade --upgrade-strategy eager -r requirements-dev.txt
 	.newest/bin/python -m pip list --disable-pip-version-check
-	.newest/bin/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 2) --dist worksteal
+	.newest/bin/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
 # All that is asked of the shipped models; `make test` has the core of it (tests/designs.py).
 sweep: chromium .books/made
