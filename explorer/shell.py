@@ -240,16 +240,19 @@ def show(page: Page) -> None:
         _view_links(page.name)
         if page.name != HOME:
             back_to_path(page.name)
-    try:
-        view = first_view(page.usual_pads)
-    except InputProblem as problem:  # nothing to show: no model opens
-        show_problem(problem, lang)
-        st.info(t("shell.nothing", lang=lang), icon=":material/lightbulb:")
-        return
-    hints(view)
-    if not page.follows_edits and view.edits:
-        st.caption(t("shell.unedited", lang=lang))
-    if page.needs is WORDS and not WORDS.met(view.loaded):  # others show what there is
-        st.info(t("needs.words", lang=lang), icon=":material/info:")
-        return
+    # Messages are in one container, so that the page below keeps its place when they disappear:
+    # the browser would create it anew, and a text box that is typed in would lose the focus.
+    with st.container():
+        try:
+            view = first_view(page.usual_pads)
+        except InputProblem as problem:  # nothing to show: no model opens
+            show_problem(problem, lang)
+            st.info(t("shell.nothing", lang=lang), icon=":material/lightbulb:")
+            return
+        hints(view)
+        if not page.follows_edits and view.edits:
+            st.caption(t("shell.unedited", lang=lang))
+        if page.needs is WORDS and not WORDS.met(view.loaded):  # others show what there is
+            st.info(t("needs.words", lang=lang), icon=":material/info:")
+            return
     page.render(view)

@@ -170,8 +170,10 @@ function startView(root, view, send) {
   view.stop = () => { playing = false; cancelAnimationFrame(frame); };
   view.now = () => ({ time, playing, zoom, door: head.door, opened: JSON.stringify(head.opened?.at.concat(head.opened.head)) });
   view.begin = (before, same) => {
+    // Does not play while a sentence is typed, which would be shown without its output.
+    const starts = !before && !still() && !isTyping() && !head.door;
     if (same) ({ time } = before);
-    else if (!before && !still() && !head.door) time = 0;
+    else if (starts) time = 0;
     zoom = before ? before.zoom : zoom;
     openDoor();
     readout.textContent = words.hint;
@@ -187,7 +189,7 @@ function startView(root, view, send) {
       if (focused !== undefined && before?.door !== head.door) { root.opener = focused; find("close")?.focus({ preventScroll: true }); }
     } else if (!open && before?.door) find(root.opener)?.focus({ preventScroll: true });
     zoomTo(head.door === "heads" ? 1 : 0);
-    if ((same && before.playing) || (!before && !still() && !isTyping() && !head.door)) play();
+    if ((same && before.playing) || starts) play();
     return () => { view.stop(); end(); };
   };
   return view;

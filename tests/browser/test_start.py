@@ -25,6 +25,11 @@ def said(visitor: Visitor) -> Locator:
     return visitor.page.locator(".hl .said")
 
 
+def line(visitor: Visitor) -> Locator:
+    """The page's own box for a sentence; the sidebar has another one."""
+    return visitor.page.locator(".st-key-start-text input")
+
+
 def count(visitor: Visitor) -> int:
     """The step that the picture shows."""
     return int(visitor.page.locator(".player .count").inner_text().split("/")[0])
@@ -150,20 +155,40 @@ def test_stations_of_the_picture_open_by_a_click_on_them(visitor: Visitor) -> No
 
 def test_it_is_read_while_typed(visitor: Visitor) -> None:
     visitor.open(lang="en", text=TEXT)
-    box = visitor.page.get_by_role("textbox", name=t("sidebar.sentence", lang="en")).last
+    box = line(visitor)
     box.press("ControlOrMeta+a")
     box.press_sequentially("I like dogs.", delay=60)
     expect(said(visitor)).to_have_text(trace(open_model("en-zh"), "I like dogs.").output)
     expect(box).to_have_value("I like dogs.")
 
 
+@pytest.mark.sweep
+def test_a_picture_that_arrives_while_its_sentence_is_typed_has_the_output(
+    visitor: Visitor,
+) -> None:
+    """It does not play then, so it must not wait at its first step."""
+    visitor.page.add_init_script(
+        "Object.defineProperty(document, 'activeElement', {"
+        " get: () => document.querySelector('.st-key-start-text input') })"
+    )
+    visitor.open(lang="en", text=TEXT)
+    expect(said(visitor)).to_have_text(trace(open_model("en-zh"), TEXT).output)
+    expect(visitor.page.get_by_role("button", name=word("play"), exact=True)).to_be_visible()
+
+
 def test_a_refused_text_is_mended_in_its_line(visitor: Visitor) -> None:
-    """A link without a text shows an example; the box then takes the user's own."""
+    """A link without a text shows an example; the box then takes the user's own, and no other."""
     visitor.open(lang="en", text="")
-    box = visitor.page.get_by_role("textbox", name=t("sidebar.sentence", lang="en")).last
-    box.press_sequentially("I like dogs.", delay=60)
-    expect(said(visitor)).to_have_text(trace(open_model("en-zh"), "I like dogs.").output)
-    expect(visitor.page.get_by_text(t("problems.empty", lang="en"))).to_have_count(0)
+    box = line(visitor)
+    empty = visitor.page.get_by_text(t("problems.empty", lang="en"))
+    for mended in ("I like dogs.", "I like cats."):
+        expect(empty).to_have_count(1)
+        box.press_sequentially(mended, delay=60)
+        expect(said(visitor)).to_have_text(trace(open_model("en-zh"), mended).output)
+        expect(empty).to_have_count(0)
+        expect(box).to_be_focused()
+        for _ in mended:
+            box.press("Backspace")
 
 
 def test_who_asks_for_less_motion_sees_it_still_and_whole(visitor: Visitor) -> None:

@@ -41,12 +41,13 @@ def _picture(view: View) -> None:
     state = session.state()
     if (state.lang, state.model) != (view.state.lang, view.state.model):
         st.rerun(scope="app")  # the menu and the sidebar show them too
-    view = latest(view)
-    if take_moves(view):
+    with st.container():  # of messages, as in `shell.show`
         view = latest(view)
-    elif is_of_heads(view.state):
-        session.change(door=SHUT)
-        view = latest(view)
+        if take_moves(view):
+            view = latest(view)
+        elif is_of_heads(view.state):
+            session.change(door=SHUT)
+            view = latest(view)
     _line(view)
     pick_source(view, "start")
     with shared(view, "start"):
