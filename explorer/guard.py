@@ -86,7 +86,7 @@ def embedding() -> tuple[str, ...]:
     for each in named:
         if not _ORIGIN.fullmatch(each):
             raise ValueError(
-                f"{EMBEDDING} must be origins such as https://example.org, separated by blanks, "
+                f"{EMBEDDING} must be origins such as https://example.org, separated by spaces, "
                 f"not {each!r}"
             )
     return tuple(named)

@@ -12,10 +12,10 @@ from itertools import pairwise
 from models.foreign.prompts import LINE_END
 from models.tokenizer import Tokenizer
 
-CONTINUED = "·"  # precedes a piece that continues a word, in scripts with blanks
+CONTINUED = "·"  # precedes a piece that continues a word, in scripts with spaces
 BLANK = "␣"  # displayed for a token that is a single blank
 UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
-"""Scripts without blanks between words, as prefixes of their Unicode character names."""
+"""Scripts without spaces between words, as prefixes of their Unicode character names."""
 NUMBERS = "₀₁₂₃₄₅₆₇₈₉"
 SUBSCRIPTS = str.maketrans("0123456789", NUMBERS)
 
@@ -77,7 +77,7 @@ def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 
 def _spaced(character: str) -> bool:
-    """Whether it is a letter of a script with blanks between words."""
+    """Whether it is a letter of a script with spaces between words."""
     return character.isalpha() and (
         character.isascii() or not unicodedata.name(character, "").startswith(UNSPACED)
     )

@@ -1,6 +1,6 @@
 """Toy tasks whose attention is known: copy (a diagonal), reverse (an anti-diagonal) and sort.
 
-The examples are random letters separated by blanks, so that each letter is one token.
+The examples are random letters separated by spaces, so that each letter is one token.
 """
 
 import random

@@ -2,7 +2,7 @@
 
 All languages of a model share one vocabulary (Sennrich et al. 2016, joint BPE). A text that begins
 with an alphabetic script gets a leading blank, so that a word is the same token at the start and
-in the middle. Chinese has no blanks and gets none.
+in the middle. Chinese has no spaces and gets none.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from models.tokenizer import BLANK, SPECIAL_TOKENS, Tokenizer
 
-# CJK ideographs, kana and full-width punctuation: scripts written without blanks.
+# CJK ideographs, kana and full-width punctuation: scripts written without spaces.
 _UNSPACED = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef“”‘’…—"
 
 
@@ -69,7 +69,7 @@ def train_tokenizer(
 def characters(
     texts: Iterable[str], vocab_size: int, special_tokens: Sequence[str] = SPECIAL_TOKENS
 ) -> Tokenizer:
-    """A vocabulary of single characters, without merges and without leading blanks.
+    """A vocabulary of single characters, without merges and without leading spaces.
 
     The `vocab_size` most frequent characters of `texts`, special tokens included.
     """

@@ -1,4 +1,4 @@
-"""Every page for models that read pictures, ours and those of other libraries."""
+"""Every page with models that read pictures, shipped and foreign."""
 
 import re
 from pathlib import Path

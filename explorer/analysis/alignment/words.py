@@ -1,9 +1,9 @@
 """The words of a token sequence, and the share of a word that each token of another one covers.
 
 A word is a run of letters and digits between spaces and punctuation, however many tokens it was
-split into. Chinese, Japanese and Thai are written without blanks: there a token is a word, except
+split into. Chinese, Japanese and Thai are written without spaces: there a token is a word, except
 that tokens which only together form one character are merged. Two models split a text differently,
-so words are byte ranges in the text without blanks, which are the same for both.
+so words are byte ranges in the text without spaces, which are the same for both.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ UNSPACED = (
     ("\uff66", "\uff9f"),
     ("\U00020000", "\U0003ffff"),
 )
-"""Scripts that put no blanks between words."""
+"""Scripts that put no spaces between words."""
 
 
 @dataclass(frozen=True)
 class WordRow:
     """The words of a text: `labels`, and the byte range [start, end) of each in `letters`, the text
-    as UTF-8 without blanks.
+    as UTF-8 without spaces.
     """
 
     labels: tuple[str, ...]
@@ -46,7 +46,7 @@ class WordRow:
 def token_spans(
     loaded: LoadedModel, tokens: Sequence[int], stream: Stream = "tgt"
 ) -> tuple[tuple[tuple[int, int], ...], bytes]:
-    """The byte range [start, end) of each token in the text's bytes without blanks, and these
+    """The byte range [start, end) of each token in the text's bytes without spaces, and these
     bytes.
 
     A special token has an empty span. The exception is the unknown token, which represents a part
@@ -61,7 +61,7 @@ def token_spans(
 
 
 def words_in(loaded: LoadedModel, tokens: Sequence[int], stream: Stream = "tgt") -> WordRow:
-    """The words of a sequence's tokens; special tokens and blanks are not words.
+    """The words of a sequence's tokens; special tokens and spaces are not words.
 
     Of a model that reads pictures, each patch and each character is a word.
     """
@@ -92,7 +92,7 @@ def _texts(loaded: LoadedModel, tokens: Sequence[int], stream: Stream) -> list[b
 
 
 def _after_blank(text: bytes) -> set[int]:
-    """The positions in a text without blanks that were preceded by a blank."""
+    """The positions in a text without spaces that were preceded by a space."""
     found, place = set(), 0
     for byte in text:
         if byte == 0x20:

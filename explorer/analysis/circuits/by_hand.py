@@ -31,7 +31,7 @@ NAME = "by-hand"
 
 
 def by_hand() -> LoadedModel:
-    """The model with its tokenizer: a decoder-only model that reads letters separated by blanks."""
+    """The model with its tokenizer: a decoder-only model that reads letters separated by spaces."""
     pieces = [BLANK + letter for letter in LETTERS]
     vocabulary = {piece: at for at, piece in enumerate((*SPECIAL_TOKENS, *pieces))}
     n = len(vocabulary)

@@ -54,7 +54,7 @@ def own_sites(loaded: LoadedModel) -> tuple[AttentionSite, ...]:
 
 
 def ordinary(loaded: LoadedModel) -> list[int]:
-    """The ids of all tokens that represent text: no special tokens, blanks or single bytes."""
+    """The ids of all tokens that represent text: no special tokens, spaces or single bytes."""
     tokenizer = loaded.tokenizer
     found = []
     for token in range(min(tokenizer.vocab_size, loaded.config.vocab_size)):

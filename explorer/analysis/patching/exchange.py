@@ -83,7 +83,7 @@ def _by_group(text: str, groups: Groups) -> Iterator[str]:
 
 
 def _by_itself(text: str) -> Iterator[str]:
-    """Every word replaced by every other, nearest first; characters in scripts without blanks, and
+    """Every word replaced by every other, nearest first; characters in scripts without spaces, and
     the next letter of the alphabet if the words are letters."""
     blanks = " " in text.strip()
     words = text.split() if blanks else list(text)

@@ -69,7 +69,7 @@ def test_names_in_common_by_chance() -> None:
         ("cross", "spread", "spread"),
         ("encoder", "first", "spread"),
     ]
-    assert alike_by_chance(apart) == 1, "heads of another role do not stand in"
+    assert alike_by_chance(apart) == 1, "only heads of the same role count"
 
 
 @pytest.mark.parametrize("name", ["stories", "masked-en"])
