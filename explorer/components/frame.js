@@ -50,7 +50,8 @@ function settle(current, began = performance.now(), changed = began, height = 0)
   delete page.dataset.hlOpening;
   for (const tab of document.querySelectorAll(`.st-key-views a[href$="${current}"], .st-key-parts [aria-checked=true]`)) {
     const row = tab.closest(".st-key-views, .stButtonGroup > div");
-    scrollInto(row, tab.offsetLeft - row.offsetLeft, tab.offsetWidth);
+    const left = tab.getBoundingClientRect().left - row.getBoundingClientRect().left;
+    scrollInto(row, left + row.scrollLeft, tab.offsetWidth);
   }
 }
 
