@@ -160,7 +160,7 @@ def _wanted(view: View, asked: Asked, both: Pair, what: What) -> bool:
     job = st.session_state.get(JOB)
     if job is not None and job.key == (asked, what):
         return True
-    st.markdown(view.t("patching.ask", count=count, controls=n_runs - count))
+    st.markdown(view.t("patching.ask", count=count, controls=f"{n_runs - count:,}"))
     return st.button(view.t("patching.run"), key="patching.run")
 
 
