@@ -180,7 +180,7 @@ def _opened(args: argparse.Namespace) -> LoadedModel:
         raise Refusal("no_such_folder", path=name)
     from_folder = name not in list_models() and os.path.exists(name)
     loaded = open_model(Path(name) if from_folder else name, placing=placing)
-    if sum(each.numel() for each in loaded.model.parameters()) < SMALL:
+    if loaded.n_parameters < SMALL:
         torch.set_num_threads(1)
     return loaded
 

@@ -52,7 +52,7 @@ def atlas(which: Which, *, progress: Progress = None) -> Atlas:
     if stored is not None:
         return stored
     loaded = cache.open_model(which.model)
-    small = sum(each.numel() for each in loaded.model.parameters()) <= library.SMALL
+    small = loaded.n_parameters <= library.SMALL
     return here.measured(loaded, which.texts, ablate=which.ablate and small, progress=progress)
 
 

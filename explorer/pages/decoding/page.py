@@ -111,7 +111,7 @@ def _other_strategy(view: View, shown: Generation) -> bool:
     forced prefix and for large models.
     """
     made = view.choices(DecodingChoices)
-    large = sum(each.numel() for each in view.loaded.model.parameters()) > AT_ONCE
+    large = view.loaded.n_parameters > AT_ONCE
     if made.fork or shown.stopped or large or view.trace.predicts != "next":
         return False
     other = made.beam if isinstance(made.strategy, Greedy) else Greedy()

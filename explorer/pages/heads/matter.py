@@ -31,7 +31,7 @@ def ablation_of(view: View) -> Ablation | None:
         return None
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
     n_heads = sum(site.n_heads for site in view.trace.sites)
-    work = n_heads * n_tokens * sum(each.numel() for each in view.loaded.model.parameters())
+    work = n_heads * n_tokens * view.loaded.n_parameters
     if work > AT_ONCE and not cached.ablation.is_kept(view.run):
         job = st.session_state.get(JOB)
         if job is None or job.key != view.run:

@@ -27,7 +27,7 @@ def differences(view: View) -> None:
     if view.trace.predicts is None:
         st.info(view.t("swaps.no_logits"), icon=":material/lightbulb:")
         return
-    if sum(each.numel() for each in view.loaded.model.parameters()) > SMALL:
+    if view.loaded.n_parameters > SMALL:
         st.info(view.t("swaps.too_large", limit=f"{SMALL:,}"), icon=":material/lightbulb:")
         return
     with st.spinner(view.t("swaps.working", count=len(options(view.loaded.config)))):

@@ -154,7 +154,7 @@ def _wanted(view: View, asked: Asked, both: Pair, what: What) -> bool:
     loaded = view.loaded
     n_tokens = sum(len(each[1]) for each in both.str_tokens.values())
     count, n_runs = n_patches(loaded, both, what)
-    size = sum(each.numel() for each in loaded.model.parameters())
+    size = loaded.n_parameters
     if n_runs * n_tokens * size <= AT_ONCE or cached.map_of.is_kept(asked, what):
         return True
     job = st.session_state.get(JOB)
