@@ -5,6 +5,8 @@ from importlib import import_module
 import pytest
 from shown import Open, everything, payloads, words_of
 
+from explorer.pages.decoding import speculation
+
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
     at = open_page("decoding", part="cache", limit="6")
@@ -30,10 +32,12 @@ def test_times_are_measured_when_asked_for(
 
 @pytest.mark.parametrize("model", ["en-zh", "writer"])
 def test_speculative_decoding_says_its_passes_and_follows_the_link(
-    open_page: Open, model: str
+    open_page: Open, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(speculation, "_pace", lambda greedy, rounds: "faster")
     at = open_page("decoding", model=model, part="speculation", limit="12", ahead="2")
     assert not at.exception
+    assert "at equal speed this happens in 5.0 % of cases" in everything(at)  # 3! 3! / 6!
     said = next(words_of(each) for each in at.markdown if "Greedy decoding takes" in each.value)
     rounds = next(words_of(each) for each in at.markdown if words_of(each).startswith("| Round"))
     passes = len(rounds.splitlines()) - 2

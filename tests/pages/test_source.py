@@ -12,6 +12,7 @@ from shown import Open, everything, link
 from explorer import library
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
+from explorer.exhibits.view import build
 from explorer.pages.atlas.cached import texts_for
 from explorer.problems import InputProblem
 from explorer.runs.edits import KeyHidden, parse_edits
@@ -97,6 +98,11 @@ def test_words_speak_of_pictures_and_not_of_sentences(open_reader: Open) -> None
     assert at.text_area(key="sidebar.text").label == t("pictured.sidebar.sentence", lang="en")
     assert "the order of patches" in everything(at)
     assert "the vectors of the same patches" in everything(at)
+    film = build(State(lang="en", model="reader", text="Brown @serif"), dark=False).words(
+        "components.film"
+    )
+    assert film["src"] == "picture"
+    assert film["candidates"] == t("components.film.candidates", lang="en")
     drawn = [split_face(each.source) for each in texts_for("reader")]
     assert len(drawn) == len(FACES) * len({word for word, _ in drawn})
     assert {face for _, face in drawn} == set(FACES)
