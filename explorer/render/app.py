@@ -60,8 +60,10 @@ def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
     }
     sheet.blocks = {each.name: [] for each in exhibits}
     # Draw first an exhibit whose inputs have just changed: it may be below the screen.
-    first = [drawn[each] for each in exhibits if each.answers and _is_new(sheet, each)]
-    painting.in_order([*drawn.values()], first=first[0] if first else None)
+    first = [each for each in exhibits if each.answers and _is_new(sheet, each)]
+    early = {each: partial(_below_picture, sheet, drawn[each]) for each in first[:1]}
+    drawn |= early
+    painting.in_order([*drawn.values()], first=next(iter(early.values()), None))
     needs = (each.needs for each in exhibits if each.needs is not None)
     for name in dict.fromkeys(need.name for need in needs if not need.met(view.loaded)):
         st.caption(view.t(f"needs.{name}"))
@@ -71,6 +73,13 @@ def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
 def _is_new(sheet: Sheet, exhibit: Exhibit[Any]) -> bool:
     answered = tuple(exhibit.chosen(exhibit.answers, sheet.view).values())
     return painting.is_new(exhibit.name, answered)
+
+
+def _below_picture(sheet: Sheet, draw_it: Callable[[], None]) -> None:
+    """Draw an exhibit whose picture is not the page's first, although it is drawn before that."""
+    before, sheet.has_picture = sheet.has_picture, True
+    draw_it()
+    sheet.has_picture = before
 
 
 def _exhibit(sheet: Sheet, exhibit: Exhibit[Any], place: Place) -> None:

@@ -152,3 +152,18 @@ def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(
     visitor.settle()
     assert scroller.evaluate("node => node.scrollLeft") == there > 0
     context.close()
+
+
+def test_the_patterns_of_another_layer_stay_below_the_menu(visitor: Visitor) -> None:
+    visitor.open("masks", text="I like dogs.")
+    visitor.settle()
+    menu = visitor.page.locator(".st-key-masks-layer input")
+    menu.click()
+    visitor.page.get_by_role("option", name="2", exact=True).click()
+    visitor.page.wait_for_url(lambda url: "layer=2" in url)
+    visitor.settle()
+    patterns = visitor.page.locator("canvas[data-at^=cells]").first.bounding_box()
+    above = menu.bounding_box()
+    assert patterns is not None
+    assert above is not None
+    assert patterns["y"] > above["y"]
