@@ -41,7 +41,7 @@ export default function ({ parentElement, data }) {
   function draw(width) {
     const theme = followTheme(root);
     const columns = blocks.reduce((sum, { axis }) => sum + axis.tokens.length, 0);
-    const wide = Math.max(14, Math.min(54, (width - blocks.length * (LEFT + 30)) / columns));
+    const wide = Math.max(9, Math.min(54, (width - blocks.length * (LEFT + 30)) / columns));
     const tall = Math.max(3, Math.min(9, 44 / head.heads));
     const lane = head.heads * tall;
     for (const block of blocks) {

@@ -125,7 +125,8 @@ function filmView(root, head, arrays, theme, turn, loops) {
     rebuild(root, player.node, stage.node, why, below);
     const end = redraws(root, (width) => {
       below.classList.toggle("wide", width >= 820);
-      maps.fit(maps.node.clientWidth);
+      below.classList.toggle("wider", width >= 1000 && maps.node.children.length > 1);
+      maps.fit(maps.node.firstElementChild.clientWidth);
       show({});
     });
     if (loops) play();

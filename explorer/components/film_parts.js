@@ -219,7 +219,7 @@ export function filmMaps(head, theme, reading, go) {
   let drawn = null;
 
   function fitTo(width) {
-    for (const map of maps) map.box = axisBox(width, queries, map.axis, theme, { least: 5, tallest: 170 });
+    for (const map of maps) map.box = axisBox(width, queries, map.axis, theme, { least: 4, tallest: 170 });
   }
 
   function show(step, ownWeights, cross) {

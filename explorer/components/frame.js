@@ -35,15 +35,15 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
 /**
  * Show what is below the picture (page.css) and the chosen tab of a narrow row once the page is complete,
- * and its height has not changed for 0.3 s; at the latest after 4 s.
+ * and its height has not changed for 0.3 s; at the latest after 8 s.
  */
 function settle(current, began = performance.now(), changed = began, height = 0) {
   const page = document.documentElement;
   const now = performance.now();
   const tall = document.querySelector("[data-testid=stMain]").scrollHeight;
-  const waits = tall !== height || document.querySelector("[data-testid=stMain] [data-testid=stSkeleton]") ||
+  const waits = tall !== height || document.querySelector("[data-testid=stMain] :is([data-testid=stSkeleton], .stProgress)") ||
     document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning";
-  if (now <= began + 4000 && (waits || now <= changed + 300)) {
+  if (now <= began + 8000 && (waits || now <= changed + 300)) {
     requestAnimationFrame(() => settle(current, began, waits ? now : changed, tall));
     return;
   }

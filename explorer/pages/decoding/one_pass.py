@@ -89,7 +89,7 @@ def _gaps(view: View, found: OnePass) -> None:
         y_title=view.t("onepass.gap"),
         log_y=True,
         marked_x=float(min(view.step, len(found.tokens) - 1) + 1),
-        height=260,
+        height=220,
         dark=view.dark,
     )
     figure["layout"]["yaxis"] |= {"dtick": 2, "exponentformat": "power"}

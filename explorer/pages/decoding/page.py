@@ -1,6 +1,7 @@
 """Decoding: token by token as a film, with the details of each strategy."""
 
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -125,7 +126,7 @@ def _other_strategy(view: View, shown: Generation) -> bool:
         "own": fixed(shown.logprob),
     }
     if found.tokens == shown.tokens:
-        st.caption(view.t("decoding.strategies_same", **words))
+        _beside("strategies_same", view, **words)
         return True
     pairs = enumerate(zip_longest(found.tokens, shown.tokens))
     at = next(at for at, (theirs, own) in pairs if theirs != own)
@@ -134,7 +135,7 @@ def _other_strategy(view: View, shown: Generation) -> bool:
         for each in (found, shown)
     )
     parted = {"step": at + 1, "theirs": escape(theirs), "ours": escape(ours)}
-    st.caption(view.t("decoding.strategies_part", **words, **parted))
+    _beside("strategies_part", view, **words, **parted)
     return False
 
 
@@ -150,18 +151,22 @@ def _other_rule(view: View, shown: Generation) -> None:
         found = cached.generate(
             view.loaded.name, view.text, other, view.trace.edits, made.limit, (), made.ruled
         )
-    key = "rules_same" if found.tokens == shown.tokens else "rules_differ"
-    st.caption(
-        view.t(
-            f"decoding.{key}",
-            rule=view.t(f"decoding.rule_{name}"),
-            text=escape(found.text),
-            logprob=fixed(found.logprob),
-            count=len(found.steps),
-            own=fixed(shown.logprob),
-            own_count=len(shown.steps),
-        )
+    _beside(
+        "rules_same" if found.tokens == shown.tokens else "rules_differ",
+        view,
+        rule=view.t(f"decoding.rule_{name}"),
+        text=escape(found.text),
+        logprob=fixed(found.logprob),
+        count=len(found.steps),
+        own=fixed(shown.logprob),
+        own_count=len(shown.steps),
     )
+
+
+def _beside(key: str, view: View, **words: Any) -> None:
+    """What another strategy generates, in one line above the picture: Branches lists all texts."""
+    with st.container(key=f"decoding-{key}"):
+        st.caption(view.t(f"decoding.{key}", **words))
 
 
 def _parts(view: View, first: Generation, second: Generation | None) -> None:
