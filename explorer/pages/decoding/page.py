@@ -126,7 +126,7 @@ def _other_strategy(view: View, shown: Generation) -> bool:
         "own": fixed(shown.logprob),
     }
     if found.tokens == shown.tokens:
-        _beside("strategies_same", view, **words)
+        _beside(view, "decoding.strategies_same", **words)
         return True
     pairs = enumerate(zip_longest(found.tokens, shown.tokens))
     at = next(at for at, (theirs, own) in pairs if theirs != own)
@@ -135,7 +135,7 @@ def _other_strategy(view: View, shown: Generation) -> bool:
         for each in (found, shown)
     )
     parted = {"step": at + 1, "theirs": escape(theirs), "ours": escape(ours)}
-    _beside("strategies_part", view, **words, **parted)
+    _beside(view, "decoding.strategies_part", **words, **parted)
     return False
 
 
@@ -151,9 +151,10 @@ def _other_rule(view: View, shown: Generation) -> None:
         found = cached.generate(
             view.loaded.name, view.text, other, view.trace.edits, made.limit, (), made.ruled
         )
+    key = "rules_same" if found.tokens == shown.tokens else "rules_differ"
     _beside(
-        "rules_same" if found.tokens == shown.tokens else "rules_differ",
         view,
+        f"decoding.{key}",
         rule=view.t(f"decoding.rule_{name}"),
         text=escape(found.text),
         logprob=fixed(found.logprob),
@@ -163,10 +164,10 @@ def _other_rule(view: View, shown: Generation) -> None:
     )
 
 
-def _beside(key: str, view: View, **words: Any) -> None:
+def _beside(view: View, key: str, **words: Any) -> None:
     """What another strategy generates, in one line above the picture: Branches lists all texts."""
-    with st.container(key=f"decoding-{key}"):
-        st.caption(view.t(f"decoding.{key}", **words))
+    with st.container(key=key):
+        st.caption(view.t(key, **words))
 
 
 def _parts(view: View, first: Generation, second: Generation | None) -> None:
