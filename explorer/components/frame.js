@@ -41,7 +41,7 @@ function settle(current, began = performance.now(), changed = began, height = 0)
   const page = document.documentElement;
   const now = performance.now();
   const tall = document.querySelector("[data-testid=stMain]").scrollHeight;
-  const waits = tall !== height || document.querySelector("[data-testid=stMain] :is([data-testid=stSkeleton], .stProgress)") ||
+  const waits = tall !== height || document.querySelector("[data-testid=stMain] :is([data-testid=stSkeleton], [class*=-stop])") ||
     document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning";
   if (now <= began + 8000 && (waits || now <= changed + 300)) {
     requestAnimationFrame(() => settle(current, began, waits ? now : changed, tall));

@@ -68,7 +68,8 @@ def show(found: Aligned | None, view: View) -> Iterator[b.Block]:
         [str(number), escape(" ".join(each.src)), escape(" ".join(each.tgt)), each.moses or "–"]
         for number, each in enumerate(found.pairs[:SHOWN], 1)
     ]
-    yield b.Table(["", view.stream("src"), view.stream("tgt"), "Moses"], rows, "rlll")
+    table = b.Table(["", view.stream("src"), view.stream("tgt"), "Moses"], rows, "rlll")
+    yield b.Box((table,), key="alignment-pairs")  # it scrolls, see page.css
 
 
 EXHIBIT = Exhibit(

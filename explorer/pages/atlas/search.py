@@ -10,16 +10,17 @@ from explorer.analysis.atlas.store import Head, Text
 from explorer.components import mask_matrix, stroke_of
 from explorer.engine import jobs
 from explorer.exhibits.escape import escape
+from explorer.exhibits.view import View
 from explorer.figures import heatmap
 from explorer.numbers import fixed
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.pages.atlas.heads import open_head
-from explorer.pages.atlas.sentences import beginning, draw_sentence
+from explorer.pages.atlas.sentences import beginning, source_of, view_of
 from explorer.pages.atlas.shown import Shown, kind_words, place, short
 from explorer.runs.rerun import rows_of
 from explorer.ui import controls, running, session
-from explorer.ui.stage import hero
+from explorer.ui.stage import Place, hero, staged
 from explorer.ui.tables import table
 
 FORMULA = (
@@ -47,11 +48,13 @@ def look_for(shown: Shown) -> None:
             on_change=lambda: session.change(like=st.session_state["atlas.like"]),
         )
     wanted = wanted_of(shown)
-    _show_wanted(shown, wanted)
+    with hero():
+        left, right = st.columns(2, gap="large")
+    _show_wanted(shown, wanted, left)
     if not wanted.any():
         st.info(view.t("atlas.paint_first"), icon=":material/brush:")
         return
-    _results(shown, wanted)
+    _results(shown, wanted, right)
 
 
 def wanted_of(shown: Shown) -> NDArray[np.float32]:
@@ -96,12 +99,13 @@ def _painted(shown: Shown) -> Painted:
     )
 
 
-def _show_wanted(shown: Shown, wanted: NDArray[np.float32]) -> None:
+def _show_wanted(shown: Shown, wanted: NDArray[np.float32], here: Place) -> None:
     view, site = shown.view, shown.view.site
     like = view.choices(AtlasChoices).like
     queries, keys = view.trace.query_tokens(site.name), view.trace.key_tokens(site.name)
     if like == "painted":
-        _brush(shown, queries, keys)
+        with here:
+            _brush(shown, queries, keys)
         return
     if like in ("row", "cell"):
         with st.container(horizontal=True):
@@ -124,17 +128,24 @@ def _show_wanted(shown: Shown, wanted: NDArray[np.float32]) -> None:
                         lambda key: session.change(row=view.row, key=key),
                         format_func=lambda key: f"{key} · {keys[key]}",
                     )
-    with hero():
-        figure = heatmap.attention(
-            wanted,
-            view.trace.mask(site.name)[view.head],
-            queries,
-            keys,
-            dark=view.dark,
-            words=view.words("figures.heatmap"),
-            **controls.place_titles(view),
-        )
-        controls.chart(figure, "atlas.wanted", alt=view.t("atlas.wanted"))
+    with here:
+        st.caption(view.t("atlas.wanted"))
+        _heatmap(view, wanted, "atlas.wanted", view.t("atlas.wanted"))
+
+
+def _heatmap(view: View, pattern: NDArray[np.float32], key: str, alt: str) -> None:
+    """A pattern of the view's head."""
+    name = view.site.name
+    figure = heatmap.attention(
+        pattern,
+        view.trace.mask(name)[view.head],
+        view.trace.query_tokens(name),
+        view.trace.key_tokens(name),
+        dark=view.dark,
+        words=view.words("figures.heatmap"),
+        **controls.place_titles(view),
+    )
+    controls.chart(figure, key, alt=alt)
 
 
 def _brush(shown: Shown, queries: tuple[str, ...], keys: tuple[str, ...]) -> None:
@@ -187,7 +198,7 @@ def _paint(shown: Shown) -> None:
     session.change(painted=tuple(dict.fromkeys(cells))[:MOST_PAINTED])
 
 
-def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
+def _results(shown: Shown, wanted: NDArray[np.float32], beside: Place) -> None:
     view, atlas = shown.view, shown.atlas
     searched = running.awaited(
         "atlas.searching",
@@ -248,7 +259,8 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
                 )
     with right:
         found, head = _sentences(shown, searched.texts, close, heads)
-    draw_sentence(shown, found, head)
+    with beside:
+        _most_similar(shown, found, head)
     controls.small_print(
         view,
         "atlas_search",
@@ -261,6 +273,20 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
         },
         explained="atlas.search_formula",
     )
+
+
+def _most_similar(shown: Shown, text: Text, head: Head) -> None:
+    """The pattern of the chosen sentence, next to the one that is searched for."""
+    drawn = view_of(shown, text, head)
+    if drawn is None:
+        return
+    title = place(shown.view, head)
+    st.caption(title)
+    pattern = drawn.trace.pattern(drawn.site.name)[drawn.head].astype(np.float32)
+    _heatmap(drawn, pattern, "atlas.similar", title)
+    with staged(st.container()):
+        controls.sentence_line(drawn, "sentence-atlas")
+    source_of(shown, text, head)
 
 
 def _sentences(

@@ -139,12 +139,13 @@ def _change(field: str) -> None:
     session.change(**{field: st.session_state[f"atlas.{field}"]})
 
 
-def draw_sentence(shown: Shown, text: Text, head: Head | None = None) -> None:
-    """Draw one corpus sentence as on Heads, with its source and with `head` (default: the open
-    one)."""
-    view, head = shown.view, head or shown.head
+def view_of(shown: Shown, text: Text, head: Head) -> View | None:
+    """The view of a corpus sentence with `head` open; None with its error shown if there is none.
+
+    Corpus texts may be too long to trace.
+    """
     state = replace(
-        view.state,
+        shown.view.state,
         model=shown.which.model,
         text=text.source,
         target=text.target or None,
@@ -156,9 +157,17 @@ def draw_sentence(shown: Shown, text: Text, head: Head | None = None) -> None:
         pads=None,
     )
     try:
-        drawn = build(state, view.dark)
-    except InputProblem as problem:  # corpus texts may be too long to trace
-        show_problem(problem, view.lang)
+        return build(state, shown.view.dark)
+    except InputProblem as problem:
+        show_problem(problem, shown.view.lang)
+        return None
+
+
+def draw_sentence(shown: Shown, text: Text) -> None:
+    """Draw one corpus sentence as on Heads, with its source and with the open head."""
+    head = shown.head
+    drawn = view_of(shown, text, head)
+    if drawn is None:
         return
     choice = Opened(drawn)
     chosen = sent_selection(VIEW, shape_of(choice), len(choice.aggregates))
@@ -168,9 +177,14 @@ def draw_sentence(shown: Shown, text: Text, head: Head | None = None) -> None:
         st.rerun(scope="fragment")
     controls.sentence_line(drawn, "sentence-atlas")
     draw_heads(choice, VIEW)
+    source_of(shown, text, head)
+
+
+def source_of(shown: Shown, text: Text, head: Head) -> None:
+    """A button that opens a corpus sentence on Heads, and its authors."""
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
-            view.t("atlas.open_sentence"),
+            shown.view.t("atlas.open_sentence"),
             key="atlas.open_sentence",
             icon=":material/open_in_full:",
             on_click=_take_over,
