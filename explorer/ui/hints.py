@@ -10,7 +10,6 @@ import streamlit as st
 from explorer import text
 from explorer.engine import cache
 from explorer.exhibits.escape import escape
-from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.view import View, examples_of, first_sentence
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
@@ -42,15 +41,17 @@ def hints(view: View) -> None:
 
 
 def reading_language(model: str) -> str | None:
-    """The language that a shipped model reads, detected from its first example.
+    """The language that a shipped model reads, detected from its examples.
 
-    None for a model of single letters and for a user's own model.
+    None for a model of single letters or of several languages, and for a user's own model.
     """
     base, _ = split_step(model)
     example = first_sentence(base)
     if not text.has(f"models.{base}", lang=text.LANGUAGES[0]) or max(map(len, example.split())) < 2:
         return None
-    return text.script(example)
+    every = {text.script(each) for group in text.examples(base).values() for each in group}
+    every.discard(None)
+    return every.pop() if len(every) == 1 else None
 
 
 def can_read(loaded: LoadedModel, sentence: str) -> bool:
@@ -121,8 +122,7 @@ def trained(view: View) -> None:
 
 def _other_language(view: View, reads: str, written: str) -> None:
     names = text.in_order(cache.models(), lang=written)
-    able = names if TEXTS.met(view.loaded) else ()
-    better = next((name for name in able if reading_language(name) == written), None)
+    better = next((name for name in names if reading_language(name) == written), None)
     known = view.words("languages")
     said = view.t("hints.language", reads=known[reads], written=known[written])
     if better is None:

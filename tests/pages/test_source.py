@@ -51,8 +51,10 @@ def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained
     said = message(InputProblem("other_input", name="en-zh"), "en")
     assert [each.value for each in at.warning] == [said]
     at = open_reader("heads", text="你好 @sans")
-    assert "have no such characters" in everything(at)
+    assert not at.info
     assert "hints.take" not in {each.key for each in at.button}
+    at = open_reader("heads", text="北京")
+    assert "北 cannot be drawn" in everything(at)
 
 
 def test_a_model_of_text_has_no_picture(open_page: Open) -> None:

@@ -63,6 +63,10 @@ def test_one_word_in_capitals_is_no_shouting(sentence: str) -> None:
     assert not is_shouted(sentence)
 
 
+def test_a_model_of_two_languages_reads_neither_alone() -> None:
+    assert [reading_language(name) for name in ("zh-en", "stories", "reader")] == ["zh", "en", None]
+
+
 def test_each_language_opens_with_its_readers_translator_and_lists_it_first() -> None:
     names = list_models(CHECKPOINTS)
     assert default_model(names, "en") == text.in_order(names, lang="en")[0] == "en-zh"
