@@ -47,7 +47,7 @@ from models.training.options import (
 from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.training.recipes import more_rows, preferences
 from models.training.recipes.drawing import Split, save_pictures
-from models.training.recipes.growing import grow
+from models.training.recipes.growing import add_tokens, grow
 from models.training.recipes.joining import joined_pairs
 from models.training.recipes.numbering import numbered_rows, numbers_kept
 from models.training.saving import SNAPSHOTS, save_checkpoint
@@ -95,7 +95,8 @@ def train(args: argparse.Namespace) -> None:
             sides = list(zip(*rows, strict=True))
             train(sides[0], of_source).save(out / SOURCE_TOKENIZER)
             texts = list(sides[1])
-        made = start.tokenizer if start else train(texts, size, special_tokens=special)
+        keeps = start is not None and start.config.vocab_size == size
+        made = start.tokenizer if start and keeps else train(texts, size, special_tokens=special)
         made.save(out / TOKENIZER)
     if dist.is_initialized():
         dist.barrier()  # one process writes the tokenizer, all read it
@@ -114,7 +115,9 @@ def train(args: argparse.Namespace) -> None:
 
     model.marks = tokenizer.marks
     if start is not None:
-        if start.config.n_layers == recipe.model.n_layers:
+        if start.config.vocab_size != recipe.model.vocab_size:
+            add_tokens(start.model, start.tokenizer, model, tokenizer)
+        elif start.config.n_layers == recipe.model.n_layers:
             load_weights(model, start.folder / WEIGHTS)
         else:
             grow(start.model, model)
@@ -209,7 +212,8 @@ def evaluate_model(args: argparse.Namespace) -> None:
 def draw_pictures(args: argparse.Namespace) -> None:
     """Draw pictures of words with the installed fonts, for a model that reads them."""
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    print(save_pictures(args.out, args.split, args.count, args.seed, args.fonts, args.words))
+    files = args.out, args.split, args.count, args.seed, args.fonts, args.words
+    print(save_pictures(*files, args.chinese))
 
 
 def _count(text: str) -> int:
@@ -246,6 +250,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--split", choices=get_args(Split), default="train", help="of the faces")
     command.add_argument("--count", type=_count, default=256_000, help="how many pictures")
     command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--chinese", type=float, default=0.0, help="share of Chinese, 0 to 1")
     command.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"))
     command.add_argument("--out", type=Path, required=True, help="the .npz to write")
 

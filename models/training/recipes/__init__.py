@@ -22,6 +22,9 @@ that a reader found coherent for longer (`judging.py`, the judgements in `judged
 (with eight layers) the norm placement. **Toys**, `copy`, `reverse` and `sort`, learn a task whose
 correct attention is known.
 
+**The reader**: `reader-base` and `reader-words` learn pictures of letters and digits
+(`drawing.py`), `reader` adds 500 tokens and learns Chinese words too.
+
 The modules here implement steps for English numbers, Chinese numerals, names and judged stories.
 The rest of the library does not depend on them: a recipe names its data preparation steps in its
 table [data], and `STEPS` maps the names to functions.

@@ -1,32 +1,40 @@
 """Pictures of words for `reader`, each drawn a little differently with an installed font.
 
-Nothing is downloaded: the fonts come from the Debian packages that `CARD.md` of `reader` lists.
+Nothing is downloaded: the fonts come from the packages that `CARD.md` of `reader` lists.
 Faces are divided by family, so that no drawing of a held-out family is ever trained on. Drawing
 needs Pillow, which Streamlit installs.
 """
 
 import random
+import re
 import string
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from models.training.data import read_pairs
 
 HEIGHT, WIDTH = 24, 96  # of a picture in pixels
-LONGEST = 9  # characters
+LONGEST = 9  # letters or digits
+LONGEST_CHINESE, N_CHINESE = 6, 500  # Chinese characters of a picture, and of the vocabulary
 LETTERS = string.ascii_lowercase + string.ascii_uppercase + string.digits
 Split = Literal["train", "valid", "test"]
 
 # Families that are clones of each other are held out together.
 HELD_OUT: dict[Split, tuple[str, ...]] = {
-    "valid": ("Oxygen", "Gentium", "Karla", "Domestic Manners", "Arapey", "Essays1743", "Hack"),
+    "valid": (
+        *("Oxygen", "Gentium", "Karla", "Domestic Manners", "Arapey", "Essays1743", "Hack"),
+        *("HanaMin", "ZCOOL QingKe HuangYou"),
+    ),
     "test": (
         *("Lato", "Carlito", "Open Sans", "Noto Sans", "Noto Mono", "Caladea", "Courier Prime"),
         *("Comic Neue", "DkgHandwriting", "Breip", "Quattrocento", "Cantarell", "Dosis"),
-        *("Vollkorn", "Jura", "Clear Sans", "Rufscript", "Fanwood"),
+        *("Vollkorn", "Jura", "Clear Sans", "Rufscript", "Fanwood", "LXGW WenKai", "Smiley Sans"),
+        *("ZCOOL XiaoWei", "Chocolate Classical Sans"),
     ),
 }
 UNREADABLE = (
@@ -37,6 +45,16 @@ UNREADABLE = (
 )
 SCRIPTS = ("Sans", "Serif", "Kufi", "Looped", "Naskh", "Nastaliq", "Rashi", "Trad")
 """After "Noto": faces of one other script each, whose Latin letters are those of Noto Sans."""
+REGIONS = ("SC", "TC", "JP", "KR", "HK", "CN", "TW", "MBE", "Mono", "Sharp")
+"""In the names of families that are one Chinese design."""
+
+
+class Face(NamedTuple):
+    """A face of a font file, its number there, and the Chinese characters that it must draw."""
+
+    path: Path
+    number: int
+    characters: str = ""
 
 
 def split_of(family: str) -> Split:
@@ -47,7 +65,7 @@ def split_of(family: str) -> Split:
     return "train"
 
 
-def faces(folder: Path, split: Split) -> dict[str, list[Path]]:
+def faces(folder: Path, split: Split) -> dict[str, list[Face]]:
     """The font files of each family of `split` that can tell all of `LETTERS` apart.
 
     A case whose letters look the same, as in a face of small capitals, is refused; capital I and
@@ -55,7 +73,7 @@ def faces(folder: Path, split: Split) -> dict[str, list[Path]]:
     """
     from PIL import ImageFont
 
-    found: dict[str, list[Path]] = {}
+    found: dict[str, list[Face]] = {}
     seen: set[tuple[str, str]] = set()
     for path in sorted(p for p in folder.rglob("*") if p.suffix.lower() in {".ttf", ".otf"}):
         try:
@@ -74,9 +92,65 @@ def faces(folder: Path, split: Split) -> dict[str, list[Path]]:
         seen.add((family, str(style)))
         drawn = {letter: bytes(font.getmask(letter)) for letter in "abdeghnqrtAEGHNQRT0123456789"}
         missing = bytes(font.getmask("\u0fff"))
+        if split == "test" and bytes(font.getmask("我")) != missing:
+            continue  # letters of Chinese faces were trained on
         if len(set(drawn.values())) == len(drawn) and missing not in drawn.values():
-            found.setdefault(family, []).append(path)
+            found.setdefault(family, []).append(Face(path, 0))
     return found
+
+
+def chinese_faces(folder: Path, split: Split, characters: str) -> dict[str, list[Face]]:
+    """The faces of each Chinese design of `split` that have at least half of `characters`."""
+    from PIL import ImageFont
+
+    found: dict[str, list[Face]] = {}
+    for path in sorted(
+        p for p in folder.rglob("*") if p.suffix.lower() in {".ttf", ".otf", ".ttc"}
+    ):
+        for number in count():
+            try:
+                font = ImageFont.truetype(str(path), 32, index=number)
+            except OSError:
+                break
+            family = font.getname()[0] or path.stem
+            design = " ".join(word for word in family.split() if word not in REGIONS)
+            if split_of(design) != split:
+                continue
+            missing = bytes(font.getmask("\u0fff"))
+            held = "".join(c for c in characters if bytes(font.getmask(c)) not in (missing, b""))
+            if len(held) >= len(characters) / 2:
+                found.setdefault(design, []).append(Face(path, number, held))
+    return found
+
+
+def chinese_of(texts: Sequence[str]) -> list[str]:
+    """The runs of Chinese characters in texts."""
+    return [run for text in texts for run in re.findall("[\u4e00-\u9fff]+", text)]
+
+
+def common(runs: Sequence[str]) -> str:
+    """The N_CHINESE most frequent characters."""
+    return "".join(c for c, _ in Counter(chain.from_iterable(runs)).most_common(N_CHINESE))
+
+
+def some_chinese(draw: random.Random, runs: Sequence[str], characters: str) -> str:
+    """A piece of a sentence, or as often random characters; now and then with digits.
+
+    Only of `characters`, since a face may lack others.
+    """
+    length = draw.randint(1, LONGEST_CHINESE)
+    if draw.random() < 0.5:
+        run = draw.choice(runs)
+        start = draw.randrange(len(run))
+        piece = run[start : start + length]
+        if set(piece) <= set(characters):
+            return piece
+    text = draw.choices(characters, k=length)
+    if draw.random() < 0.1:
+        for place in range(length):
+            if draw.random() < 0.5:
+                text[place] = draw.choice(string.digits)
+    return "".join(text)
 
 
 def words_of(texts: Sequence[str]) -> list[str]:
@@ -110,8 +184,12 @@ def drawn(text: str, font: Any, draw: random.Random) -> np.ndarray:
 
     wide, high = 2 * WIDTH, 2 * HEIGHT  # drawn at twice the size
     left, top, right, bottom = font.getbbox(text)
-    if draw.random() < 0.8:  # by the lines of the face; else by the ink, as a drawn word is cut out
-        _, top, _, bottom = font.getbbox("Hgjpl")
+    _, above, _, below = font.getbbox("我" if chinese_of([text]) else "Hgjpl")
+    if draw.random() < 0.8 or bottom - top < (below - above) / 4:
+        top, bottom = (
+            above,
+            below,
+        )  # the lines of the face; else the ink, as a drawn word is cut out
     size = draw.uniform(0.62, 0.98) * high
     scale = size / max(1, bottom - top)
     stretch = draw.uniform(0.85, 1.15)
@@ -152,37 +230,54 @@ def drawn(text: str, font: Any, draw: random.Random) -> np.ndarray:
 
 
 def pictures(
-    found: dict[str, list[Path]], words: Sequence[str], n: int, seed: int
+    latin: dict[str, list[Face]],
+    chinese: dict[str, list[Face]],
+    words: Sequence[str],
+    runs: Sequence[str],
+    share: float,
+    n: int,
+    seed: int,
 ) -> Iterator[tuple[np.ndarray, str, str]]:
-    """`n` pictures with their texts and families; each family is as likely as any other.
+    """`n` pictures with their texts and families; each family of a script is equally likely.
 
-    Raises ValueError if no face was found.
+    `share` of them show Chinese. Raises ValueError if no face was found.
     """
     from PIL import ImageFont
 
-    if not found:
+    if not latin or (share and not chinese):
         raise ValueError("no fonts with all letters and digits: install those that CARD.md lists")
     draw = random.Random(f"pictures/{seed}")
-    families = sorted(found)
-    fonts: dict[Path, Any] = {}
+    fonts: dict[Face, Any] = {}
     for _ in range(n):
-        family = draw.choice(families)
-        path = draw.choice(found[family])
-        if path not in fonts:
-            fonts[path] = ImageFont.truetype(str(path), 44)
-        text = some_text(draw, words)
-        yield drawn(text, fonts[path], draw), text, family
+        found = chinese if share and draw.random() < share else latin
+        family = draw.choice(sorted(found))
+        face = draw.choice(found[family])
+        if face not in fonts:
+            fonts[face] = ImageFont.truetype(str(face.path), 44, index=face.number)
+        text = (
+            some_chinese(draw, runs, face.characters) if face.characters else some_text(draw, words)
+        )
+        yield drawn(text, fonts[face], draw), text, family
 
 
-def save_pictures(out: Path, split: Split, n: int, seed: int, fonts: Path, texts: Path) -> str:
+def save_pictures(
+    out: Path, split: Split, n: int, seed: int, fonts: Path, texts: Path, share: float = 0.0
+) -> str:
     """Draw `n` pictures with the faces of `split` into an .npz; return a summary.
 
-    Half of the texts are words of the first column of `texts`, a file of pairs. Raises ValueError
-    if no face was found.
+    Half of the texts are words of the first column of `texts`, a file of pairs; `share` of the
+    pictures show its `N_CHINESE` most frequent Chinese characters. Raises ValueError if no face
+    was found.
     """
-    found = faces(fonts, split)
-    words = words_of([source for source, _ in read_pairs(texts)])
-    made = list(pictures(found, words, n, seed))
+    pairs = read_pairs(texts)
+    runs = chinese_of([target for _, target in pairs]) if share else []
+    latin = faces(fonts, split)
+    chinese = chinese_faces(fonts, split, common(runs)) if share else {}
+    words = words_of([source for source, _ in pairs])
+    made = list(pictures(latin, chinese, words, runs, share, n, seed))
     grey, drawn_texts, families = (np.array(column) for column in zip(*made, strict=True))
     np.savez(out, pictures=grey, texts=drawn_texts, families=families)
-    return f"{out}: {n} pictures, {sum(map(len, found.values()))} faces of {len(found)} families"
+    sums = (
+        f"{sum(map(len, each.values()))} faces of {len(each)} families" for each in (latin, chinese)
+    )
+    return f"{out}: {n} pictures, {' and '.join(sums)}"

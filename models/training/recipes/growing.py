@@ -1,10 +1,11 @@
-"""Making a trained model deeper: each layer is copied, and the copy initially adds nothing."""
+"""Making a trained model larger: by layers that initially add nothing, or by tokens."""
 
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from models.tokenizer import Tokenizer
 from models.transformer import Model
 
 SILENT = ("w_o.weight", "w_o.bias", "w_down.weight", "w_down.bias")
@@ -47,3 +48,25 @@ def grow(small: Model, model: Model) -> None:
             parameter.zero_()
         else:
             parameter.copy_(found[f"{stack}blocks.{layer}.{inside}"])
+
+
+@torch.no_grad()
+def add_tokens(small: Model, known: Tokenizer, model: Model, tokenizer: Tokenizer) -> None:
+    """Initialise `model` with the parameters of `small`, which has a smaller vocabulary.
+
+    Tokens are matched by their text; the rows of new tokens keep their random values. Raises
+    ValueError if a token of `small` is missing, or if more than the vocabulary differs.
+    """
+    if replace(small.config, vocab_size=model.config.vocab_size) != model.config:
+        raise ValueError("only vocab_size may differ from the initial model")
+    ids = {tokenizer.piece(token): token for token in range(tokenizer.vocab_size)}
+    pieces = [known.piece(token) for token in range(known.vocab_size)]
+    missing = [piece for piece in pieces if piece not in ids]
+    if missing:
+        raise ValueError(f"the new vocabulary lacks {missing[0]!r} of the initial model")
+    places = [ids[piece] for piece in pieces]
+    for (_, old), (_, new) in zip(small.named_parameters(), model.named_parameters(), strict=True):
+        if old.shape == new.shape:
+            new.copy_(old)
+        else:
+            new[places] = old.to(new.dtype)

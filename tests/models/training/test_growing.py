@@ -1,4 +1,4 @@
-"""A deeper model begins as the shallower one: the same numbers out, and all of it can learn."""
+"""A larger model begins as the smaller one: the same numbers out, and all of it can learn."""
 
 import json
 from dataclasses import replace
@@ -11,9 +11,9 @@ import torch
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
 from models.rows import Rows
-from models.training.recipes.growing import grow
+from models.training.recipes.growing import add_tokens, grow
 from models.training.saving import SNAPSHOTS, save_checkpoint, snapshot_name
-from models.training.vocabulary import train_tokenizer
+from models.training.vocabulary import characters, train_tokenizer
 from models.transformer import EncoderDecoder, Model
 
 SIZES: dict[str, Any] = {
@@ -119,3 +119,16 @@ def test_a_recipe_with_more_layers_begins_with_the_grown_model(tmp_path: Path) -
     grow(small, expected)
     for one, other in zip(begun.parameters(), expected.parameters(), strict=True):
         assert torch.equal(one, other.half().float())
+
+
+def test_a_model_with_more_tokens_computes_the_same_for_those_it_knew() -> None:
+    known, tokenizer = characters(["bd"], 6), characters(["abcde"], 9)
+    small, model = (built(seed, n_layers=2, **MODERN, vocab_size=n) for seed, n in ((0, 6), (1, 9)))
+    add_tokens(small, known, model, tokenizer)
+    before = small.read(Rows(torch.tensor([known.encode("bdb")]), torch.ones(1, 3).bool()))
+    now = model.read(Rows(torch.tensor([tokenizer.encode("bdb")]), torch.ones(1, 3).bool()))
+    torch.testing.assert_close(now[..., [*range(4), *tokenizer.encode("bd")]], before)
+    with pytest.raises(ValueError, match="'b'"):
+        add_tokens(small, known, model, characters(["acdef"], 9))
+    with pytest.raises(ValueError, match="only vocab_size"):
+        add_tokens(small, known, built(1, n_layers=3, **MODERN, vocab_size=9), tokenizer)

@@ -13,7 +13,7 @@ from models.training.evaluate import edit_distance
 from models.training.objectives.smudged import smudged
 from models.training.recipes.drawing import save_pictures, split_of
 
-PAIRS = "one two\tx\nthree\ty\n"
+PAIRS = "one two\t我们今天\nthree\t你好\n"
 
 
 def test_a_recipe_learns_from_drawn_pictures(
@@ -22,12 +22,14 @@ def test_a_recipe_learns_from_drawn_pictures(
     (tmp_path / "pairs.tsv").write_text(PAIRS)
     for name, count in (("train", "40"), ("valid", "8")):
         drawing = ["draw", "--words", str(tmp_path / "pairs.tsv"), "--split", "test"]
-        drawing += ["--count", count, "--fonts", str(FONTS)]
+        drawing += ["--count", count, "--fonts", str(FONTS), "--chinese", "0.5"]
         assert main([*drawing, "--out", str(tmp_path / f"{name}.npz")]) == 0
     with np.load(tmp_path / "train.npz") as made:
         assert made["pictures"].shape == (40, 24, 96)
         assert made["pictures"].reshape(40, -1).max(1).min() > 50
         n_characters = len({c for text in made["texts"] for c in text})
+        chinese = {str(each) for each in made["texts"] if set(each) & set("我们今天你好")}
+        assert 10 <= len(chinese) <= 30
     train = ["train", "--recipe", "reader-base", "--out", str(tmp_path / "run")]
     for change in (f"model.vocab_size={4 + n_characters}", "model.d_model=16", "training.epochs=1"):
         train += ["--set", change]
