@@ -2,9 +2,9 @@
 
 const [POINTS, EDGE] = [44, 8]; // the size of letters, and the margin around them, before scaling
 
-/** The letters' font, from the bytes of its file. */
-export async function fontOf(bytes) {
-  const face = new FontFace("reader", bytes);
+/** A font from the bytes of its file. */
+export async function addFont(name, bytes) {
+  const face = new FontFace(name, bytes);
   document.fonts.add(await face.load());
 }
 
@@ -12,15 +12,17 @@ export async function fontOf(bytes) {
 export function drawnWord(word, [height, width]) {
   const canvas = document.createElement("canvas");
   const pen = canvas.getContext("2d", { willReadFrequently: true });
-  pen.font = `${POINTS}px reader`;
-  const { actualBoundingBoxAscent: above, actualBoundingBoxDescent: below } = pen.measureText("Hgjpl");
+  const chinese = /[\u4e00-\u9fff]/.test(word);
+  const font = `${POINTS}px ${chinese ? "chinese" : "latin"}`;
+  pen.font = font;
+  const { actualBoundingBoxAscent: above, actualBoundingBoxDescent: below } = pen.measureText(chinese ? "我" : "Hgjpl");
   const long = Math.max(1, pen.measureText(word).width);
   const most = 0.84 * height / (above + below);
   const across = Math.min(most, (width - 6) / long);
   const down = Math.min(most, across / 0.72);
   canvas.width = Math.round(long) + 2 * EDGE;
   canvas.height = Math.ceil(above + below) + 2 * EDGE;
-  pen.font = `${POINTS}px reader`; // a canvas forgets it with its size
+  pen.font = font; // a canvas forgets it with its size
   pen.fillText(word, EDGE, EDGE + above);
   const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
   const ink = Float32Array.from({ length: data.length / 4 }, (_, at) => data[4 * at + 3]);

@@ -1,7 +1,7 @@
 // The page: a sentence, the pictures of the app, what the model may see, and the next token.
 
 import { drawing, greedy, randomOf } from "./decoding.js";
-import { drawnWord, fontOf, patchesOf, placesOf } from "./drawing.js";
+import { addFont, drawnWord, patchesOf, placesOf } from "./drawing.js";
 import { modelOf } from "./engine.js";
 import { Unreadable, flowOf, givenTokens } from "./flow.js";
 import { bytesOf, tensorsOf } from "./loading.js";
@@ -332,7 +332,7 @@ export default function livePage(views, live) {
   }
 
   async function begin(tensors) {
-    if (sizes) await fontOf(bytesOf(live.font));
+    for (const [name, bytes] of Object.entries(live.fonts ?? {})) await addFont(name, bytesOf(bytes));
     page.model = modelOf(live.config, tensors);
     window.headlight = { model: page.model, tokenizer: page.tokenizer, flowOf, maskTests };
     run();

@@ -19,7 +19,7 @@ from explorer.live import tokens, weights
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from models.pictures import picture_of
-from models.pictures.faces import FACES, FONTS
+from models.pictures.faces import FONTS, file_of
 from models.pictures.patches import Picture
 from models.strategies import Greedy
 from models.training.home import asset
@@ -135,12 +135,14 @@ def _page(loaded: LoadedModel) -> str:
 
 
 def _pictures(picture: Picture, examples: Sequence[str]) -> dict[str, Any]:
-    """The examples as pictures, and the font that draws other words."""
-    font = FONTS / next(iter(FACES.values()))
+    """The examples as pictures, and the fonts that draw other words."""
+    fonts = {"latin": file_of("a", "sans"), "chinese": file_of("我", "sans")}
     drawn = {each: picture_of(each, picture).tobytes() for each in examples}
     return {
         "pictures": {each: weights.in_characters(grey) for each, grey in drawn.items()},
-        "font": weights.in_characters(font.read_bytes()),
+        "fonts": {
+            name: weights.in_characters((FONTS / file).read_bytes()) for name, file in fonts.items()
+        },
     }
 
 

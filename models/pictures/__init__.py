@@ -91,7 +91,7 @@ def picture_of(text: str, picture: Picture) -> np.ndarray:
     """The picture that a text stands for, uint8 [height, width], 255 where the ink is; of colours
     [height, width, 3].
 
-    Raises Refusal `no_picture`, `no_face` or `long_word`.
+    Raises Refusal `no_picture`, `no_face`, `long_word` or `no_glyph`.
     """
     if text.startswith(KEPT):
         return kept_picture(text, picture)

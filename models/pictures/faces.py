@@ -1,5 +1,6 @@
 """Draw a word with one of the project's typefaces, none of which was used in training."""
 
+import re
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,8 +21,12 @@ FACES = {
     "typewriter": "CourierPrime-Regular.otf",
 }
 """Files by the names under which a text asks for them; the first is the default."""
+CHINESE = {"serif": "ZCOOLXiaoWei-Regular.ttf", "bold": "NotoSansSC-Bold.otf"} | dict.fromkeys(
+    ("antique", "comic"), "HeadlightKai-Regular.ttf"
+)
+"""The same for a word with Chinese characters; all others are Noto Sans SC."""
 LONGEST = 24
-"""Characters of a word to draw; the model was trained on up to 9."""
+"""Characters of a word to draw; the model was trained on up to 9, of Chinese on up to 6."""
 Box = tuple[float, float]
 """Where a letter is drawn: its left and right end in pixels."""
 
@@ -39,25 +44,37 @@ def split_face(text: str) -> tuple[str, str]:
     return word, face
 
 
+def file_of(word: str, face: str) -> str:
+    """The file of a face that has the characters of a word."""
+    chinese = re.search("[\u4e00-\u9fff]", word)
+    return CHINESE.get(face, "NotoSansSC-Regular.otf") if chinese else FACES[face]
+
+
 @cache
-def _font(face: str, size: int) -> Any:
+def _font(file: str, size: int) -> Any:
     from PIL import ImageFont
 
-    return ImageFont.truetype(str(FONTS / FACES[face]), size)
+    return ImageFont.truetype(str(FONTS / file), size)
 
 
 def drawn_word(text: str, height: int, width: int) -> tuple[np.ndarray, list[Box]]:
     """A word in the middle of a picture, uint8 [height, width], and the box of each character.
 
-    Raises Refusal `no_face`, and `long_word` for more than LONGEST characters.
+    Raises Refusal `no_face`, `long_word` for more than LONGEST characters, and `no_glyph` for
+    characters that the face lacks.
     """
     from PIL import Image, ImageDraw
 
     word, face = split_face(text)
     if len(word) > LONGEST:
         raise Refusal("long_word", count=len(word), limit=LONGEST)
-    font = _font(face, max(44, height))
-    _, top, _, bottom = font.getbbox("Hgjpl")
+    file = file_of(word, face)
+    font = _font(file, max(44, height))
+    missing = bytes(font.getmask("\u0fff"))
+    lacking = [c for c in dict.fromkeys(word) if c != " " and bytes(font.getmask(c)) == missing]
+    if lacking:
+        raise Refusal("no_glyph", characters=" ".join(lacking))
+    _, top, _, bottom = font.getbbox("Hgjpl" if file == FACES[face] else "我")
     long = max(1.0, font.getlength(word))
     down = 0.84 * height / (bottom - top)
     across = min(down, (width - 6) / long)

@@ -95,6 +95,8 @@ def test_a_picture_survives_as_text() -> None:
         (written(np.zeros((2000, 2000), np.uint8)), "no_picture"),
         ("hello @papyrus", "no_face"),
         ("a" * 25, "long_word"),
+        ("caf\u00e9", "no_glyph"),
+        ("\u8d62 @bold", "no_glyph"),
     ],
 )
 def test_other_texts_are_refused(text: str, key: str) -> None:

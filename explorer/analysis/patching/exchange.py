@@ -60,10 +60,11 @@ def exchanges(text: str, groups: Groups) -> Iterator[str]:
 
 
 def other_letters(text: str) -> Iterator[str]:
-    """Words to draw that differ in one letter, the third one first, in the same face."""
+    """Words to draw that differ in one character, the third one first, in the same face."""
     word, at, face = text.rpartition(" @") if " @" in text else (text, "", "")
     for index in sorted(range(len(word)), key=lambda each: abs(each - 2)):
-        for other in "atnoeACHR" if word[index].isalpha() else "3578":
+        alike = "atnoeACHR" if word[index].isalpha() else "3578"
+        for other in alike if word[index].isascii() else "天大人我好":
             if other.isupper() == word[index].isupper() and other != word[index]:
                 yield f"{word[:index]}{other}{word[index + 1 :]}{at}{face}"
 

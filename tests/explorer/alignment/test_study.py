@@ -128,7 +128,8 @@ def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> No
 
 
 def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
-    words = ["Brown", "attention", "1lI0Oo", "hello @comic", "2026 @typewriter"]  # one is misread
+    # One is misread.
+    words = ["Brown", "attention", "minimum @antique", "hello @comic", "2026 @typewriter"]
     found = study(open_model("reader"), None, words)
     assert found.basis == "known"
     assert found.checked is not None

@@ -1,5 +1,7 @@
 """A second sentence out of the first: which words are exchanged, and which exchange is offered."""
 
+import pytest
+
 from explorer.analysis.patching.exchange import exchanges, offered
 from explorer.analysis.patching.pair import pair
 from explorer.library import LoadedModel, open_model
@@ -33,11 +35,12 @@ def test_what_is_offered_is_cut_alike_and_answered_otherwise(writer: LoadedModel
     assert offered(writer, trace(writer, "!"), groups()) is None
 
 
-def test_a_drawn_word_is_paired_with_one_that_differs_in_one_letter() -> None:
+@pytest.mark.parametrize("word", ["Brown", "今天"])
+def test_a_drawn_word_is_paired_with_one_that_differs_in_one_letter(word: str) -> None:
     loaded = open_model("reader")
-    first = "Brown @serif"
+    first = f"{word} @serif"
     second = offered(loaded, trace(loaded, first), {})
     assert second is not None
     assert second.endswith(" @serif")
     assert sum(a != b for a, b in zip(first, second, strict=True)) == 1
-    assert trace(loaded, second).output != "Brown"
+    assert trace(loaded, second).output != word
