@@ -37,7 +37,7 @@ def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor:
 FIRST = """() => {
     const main = document.querySelector('[data-testid=stMain]');
     const kinds = '.js-plotly-plot, [data-testid=stBidiComponentIsolated], table, .stCode,'
-        + '.stButton, .stButtonGroup, .stTextInput, .stMultiSelect, .stProgress, '
+        + '.stButton, .stButtonGroup, .stTextInput, .stTextArea, .stMultiSelect, .stProgress, '
         + '[data-testid=stAlert]';
     if (!main || main.querySelector('[class*=st-key][class$=-stop], [data-testid=stSkeleton]')) {
         return null; // it computes
@@ -55,27 +55,41 @@ VIEWS = [
     for group in MENU
     for name in group.views
     for part in getattr(CHOICES.get(name), "parts", ("",))
-    if part not in ("printed", "paper")  # as long as what is printed
+    if part not in ("printed", "paper", "experts")  # as long as what is printed; only a caption
 ]
 SCREENS = ((720, 450, 450, 10**6), (390, 844, 600, 10**6), (1440, 900, 300, 2500))
 """Width and height of a screen, and the most that the picture's top and the view's height may be;
 720 by 450 is 1440 by 900 at 200 % zoom."""
 CORE = [("heads", ""), ("masks", ""), ("decoding", ""), ("causes", "")]
+SENTENCE = {"lang": "en", "text": "She reads a book every morning."}
+FORTY_WORDS = {
+    "lang": "zh",
+    "model": "zh-en",
+    "text": "她辛苦工作了一整天，很晚才回到家里，弟弟和他最好的朋友还坐在厨房的桌子旁边，"
+    "画着河边那座老房子的图画，他们想在那里住。",
+}
 
 
-@pytest.mark.parametrize("views", [CORE, pytest.param(VIEWS, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    ("views", "read"),
+    [
+        (CORE, SENTENCE),
+        pytest.param(VIEWS, SENTENCE, marks=pytest.mark.sweep),
+        pytest.param(VIEWS, FORTY_WORDS, marks=pytest.mark.sweep),
+    ],
+)
 def test_the_picture_begins_high_and_no_view_is_long(
-    visitor: Visitor, views: list[tuple[str, str]]
+    visitor: Visitor, views: list[tuple[str, str]], read: dict[str, str]
 ) -> None:
     """At 1440 by 900 within 300 pixels, and on the first screen at 200 % zoom and of a phone."""
     visitor.page.set_viewport_size({"width": 1440, "height": 900})
-    visitor.open("card", lang="en", text="She reads a book every morning.")
-    menu = visitor.page.get_by_label(t("frame.page", lang="en"), exact=True)
+    visitor.open("card", **read)
+    menu = visitor.page.get_by_label(t("frame.page", lang=read["lang"]), exact=True)
     fits = "at && at[0] <= top && at[1] <= most"
     within = f"([top, most]) => {{ const at = ({FIRST})(); return {fits}; }}"
     for name, part in views:
         if part:
-            visitor.open(name, lang="en", text="She reads a book every morning.", part=part)
+            visitor.open(name, part=part, **read)
         else:
             menu.select_option(name, force=True)
             expect(menu).to_have_value(name)
