@@ -9,8 +9,8 @@ import pytest
 from explorer import library
 from explorer.analysis.claims import CLAIMS
 from explorer.analysis.clinic import PITFALLS
+from explorer.exhibits.cell.choices import ASIDES
 from explorer.pages import LESSONS
-from explorer.pages.cell.choices import ASIDES
 from explorer.pages.machine.choices import ASIDES as FURTHER
 from explorer.pages.path.course import STEPS as COURSE
 

@@ -14,7 +14,6 @@ from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
 from explorer.analysis.card.facts import KINDS as MODEL_KINDS
 from explorer.analysis.causes.ledger import Kind
 from explorer.analysis.cell.initial import INITS
-from explorer.analysis.cell.origin import PARTS
 from explorer.analysis.cell.scaling import SCALINGS
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
 from explorer.analysis.circuits.composition import WAYS as READS
@@ -33,6 +32,8 @@ from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
 from explorer.exhibits.alignment.choices import ROWS
+from explorer.exhibits.cell.choices import ASIDES, STAGES
+from explorer.exhibits.cell.split import PARTS
 from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
@@ -44,7 +45,6 @@ from explorer.notebook.certify import Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
 from explorer.pages.atlas.choices import AtlasChoices
-from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS

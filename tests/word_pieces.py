@@ -7,7 +7,6 @@ from made_words import said_in_claims
 from explorer.analysis.alignment.study import Basis, Source
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
-from explorer.analysis.cell.engines import OPTIONS
 from explorer.analysis.certificate.certify import FINDINGS, LeftOut
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
 from explorer.analysis.circuits.composition import WAYS as READS
@@ -21,6 +20,7 @@ from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.exhibits import needs
 from explorer.exhibits.alignment.choices import ROWS
+from explorer.exhibits.cell.engines import OPTIONS
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, WAYS
 from explorer.exhibits.masks.conventions import OUTCOMES
 from explorer.exhibits.masks.fills import Empty

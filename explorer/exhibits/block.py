@@ -140,6 +140,13 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Metrics:
+    """Single numbers side by side in large letters, each with its label."""
+
+    values: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class Formula:
     """LaTeX, its words as for `text.formula`, and the legend of its symbols, if it needs one."""
 
@@ -149,9 +156,13 @@ class Formula:
 
 @dataclass(frozen=True)
 class Code:
-    """The functions and classes that computed the picture, in order of calls (`code.source`)."""
+    """The functions and classes that computed the picture, in order of calls (`code.source`).
+
+    `first`: above the code of other exhibits on the page.
+    """
 
     objects: Sequence[object]
+    first: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +264,8 @@ class Undo:
 class Pick:
     """A choice among a few options, as buttons or in a `menu`; `said` names an option.
 
-    Picking one sets the choice `field`, or applies `change`.
+    Picking one sets the choice `field`, or applies `change`; picking the current one of `optional`
+    buttons again picks None.
     """
 
     key: str
@@ -268,11 +280,12 @@ class Pick:
     width: int | None = None
     help: str | None = None
     quiet: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Slider:
-    """A number from `low` to `high`, or one of the `stops`."""
+    """A number from `low` to `high`, shown in the printf format `form`, or one of the `stops`."""
 
     key: str
     label: str
@@ -285,6 +298,7 @@ class Slider:
     help: str | None = None
     width: int | None = None
     disabled: bool = False
+    form: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,5 +384,5 @@ Control = (
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas
-Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Document
+Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes

@@ -67,7 +67,7 @@ class Exhibit(Generic[Answer]):
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
     is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
     follow from the user's choices. `working` is the key of the text shown during a long
-    computation.
+    computation. `open`: whether the page shows it, if the user opens one of several.
     """
 
     compute: Callable[..., Any] | None
@@ -76,6 +76,7 @@ class Exhibit(Generic[Answer]):
     answers: tuple[str, ...] = ()
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
     working: str = "shell.working"
+    open: Callable[[View], bool] = lambda view: True
 
     @property
     def name(self) -> str:
@@ -121,6 +122,11 @@ def placed(view: View, subject: str) -> View:
     """The view with what a subject opens where the user has chosen nothing."""
     opens: Callable[[View], View] | None = getattr(choices_of(subject), "opens", None)
     return view if opens is None else opens(view)
+
+
+def exhibits_of(names: Iterable[str], view: View) -> list[Exhibit[Any]]:
+    """The exhibits at these addresses that are open."""
+    return [each for each in map(exhibit_of, names) if each.open(view)]
 
 
 def exhibit_of(name: str) -> Exhibit[Any]:

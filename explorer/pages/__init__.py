@@ -9,6 +9,7 @@ from explorer.exhibits.alignment.choices import AlignmentChoices
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.card.choices import CardChoices
 from explorer.exhibits.causes.choices import CausesChoices
+from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.certificate.choices import CertificateChoices
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
@@ -18,7 +19,6 @@ from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.view import View
 from explorer.pages.atlas.choices import AtlasChoices
-from explorer.pages.cell.choices import CellChoices
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices

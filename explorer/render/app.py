@@ -10,7 +10,7 @@ from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
-from explorer.exhibits.exhibit import Exhibit, exhibit_of, placed
+from explorer.exhibits.exhibit import Exhibit, exhibits_of, placed
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
@@ -53,7 +53,7 @@ def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
     part = one_chosen(view, "part", names)
     if len(names) > 1:
         pick_part(view, sheet.page, names, groups)
-    exhibits = [exhibit_of(name) for name in parts[part]]
+    exhibits = exhibits_of(parts[part], view)
     drawn = {
         each: partial(_exhibit, sheet, each, place)
         for each, place in zip(exhibits, places(len(exhibits)), strict=True)
@@ -144,13 +144,14 @@ def _small_print(sheet: Sheet) -> None:
     """One row of buttons: the formulas, the code and the numbers of all exhibits."""
     formulas = [each for each in sheet.small if isinstance(each, b.Formula)]
     code = [each for each in sheet.small if isinstance(each, b.Code)]
+    code.sort(key=lambda each: not each.first)
     numbers = [each for each in sheet.small if isinstance(each, b.Numbers)]
     if sheet.small:
         controls.small_prints(
             sheet.view,
             sheet.page,
             formulas=[(each.lines, each.explained) for each in formulas],
-            code=[thing for each in code for thing in each.objects],
+            code=list(dict.fromkeys(thing for each in code for thing in each.objects)),
             numbers=[each.columns for each in numbers],
         )
 

@@ -140,6 +140,12 @@ def _canvas(sheet: Sheet, block: b.Canvas) -> None:
     canvas(block.view)(key=block.name, data=block.pack(file), **told)
 
 
+def _metrics(sheet: Sheet, block: b.Metrics) -> None:
+    with st.container(horizontal=True):
+        for label, value in block.values:
+            st.metric(label, value, width="content")
+
+
 def _row(block: b.Row) -> Any:
     return st.container(
         horizontal=True,
@@ -189,6 +195,8 @@ def _pick(sheet: Sheet, block: b.Pick) -> None:
     with nullcontext() if block.width is None else st.container(width=block.width):
         if block.menu:
             st.selectbox(block.label, block.options, accept_new_options=block.open, **common)
+        elif block.optional:
+            st.pills(block.label, block.options, **common)
         else:
             st.segmented_control(block.label, block.options, required=True, **common)
 
@@ -212,6 +220,7 @@ def _slider(sheet: Sheet, block: b.Slider) -> None:
         block.high,
         key=block.key,
         step=block.step,
+        format=block.form,
         help=block.help,
         width=block.width or "stretch",
         disabled=block.disabled,
@@ -305,6 +314,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),
     b.Document: _document,
     b.Table: lambda _, block: table(block.head, block.rows, block.align),
+    b.Metrics: _metrics,
     b.Chart: _chart,
     b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
     b.Canvas: _canvas,

@@ -80,6 +80,11 @@ def _table(block: b.Table, to: Reader) -> Iterator[standalone.Block]:
     yield standalone.Markup(cells(block.head, block.rows))
 
 
+def _metrics(block: b.Metrics, to: Reader) -> Iterator[standalone.Block]:
+    labels, values = zip(*block.values, strict=True)
+    yield standalone.Markup(cells(labels, [values]))
+
+
 def _numbers(block: b.Numbers, to: Reader) -> Iterator[standalone.Block]:
     columns = block.columns()
     table = cells(columns, zip(*columns.values(), strict=True))
@@ -165,6 +170,7 @@ DRAWN: Drawn = {
     b.Heatmaps: _heatmaps,
     b.Canvas: _canvas,
     b.Table: _table,
+    b.Metrics: _metrics,
     b.Formula: _formula,
     b.Numbers: _numbers,
     b.Row: _inside,

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from explorer.pages.cell.choices import STAGES
+from explorer.exhibits.cell.choices import STAGES
 from explorer.text import t, words
 from tests.browser.conftest import Visitor
 

@@ -10,7 +10,7 @@ from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.pages.cell.choices import STAGES
+from explorer.exhibits.cell.choices import STAGES
 from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]

@@ -6,7 +6,7 @@ import pytest
 from shown import everything
 from streamlit.testing.v1 import AppTest
 
-from explorer.pages.cell.choices import ASIDES
+from explorer.exhibits.cell.choices import ASIDES
 from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]
@@ -26,6 +26,8 @@ def test_every_aside_is_drawn_for_every_family(
         "backward": "backward_formula",
         "dropout": "dropout_zero",  # their configs say so
     }
+    if aside == "backward":
+        at.segmented_control(key="cell.more").set_value("formula").run()
     root = t("cell.backward_root", lang=lang)
     key = other.get(aside, f"{aside}_lead")
     assert t(f"cell.{key}", lang=lang, d_in=24, divisor=root) in everything(at)

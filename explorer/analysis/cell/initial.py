@@ -154,27 +154,27 @@ def draw_projections(model: Model, init: Init, storage: Storage, seed: int) -> N
 
 
 def fresh_scores(
-    traced: Trace,
+    trace: Trace,
     site: AttentionSite,
     init: Init,
     seeds: Sequence[int] = SEEDS,
-    progress: Callable[[float], None] = lambda done: None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> tuple[Fresh, ...]:
     """One site of fresh models that read a Trace's rows, for every layout of the weights.
 
-    `progress` is called with the fraction done, 0 to 1. The Trace's edits are ignored, since they
-    apply to the trained model. Raises KeyError for a site that the Trace does not have.
+    `progress` is called with the number of seeds done and of all. The Trace's edits are ignored,
+    since they apply to the trained model. Raises KeyError for a site that the Trace does not have.
     """
-    traced.site(site.name)
+    trace.site(site.name)
     runs: dict[Storage, list[_Run]] = {storage: [] for storage in STORAGES}
     for turn, seed in enumerate(seeds):
-        progress(turn / len(seeds))
+        progress(turn, len(seeds))
         # Without a cap: the theory describes scores before capping.
-        model = fresh_model(replace(traced.config, score_cap=None), init, seed)
+        model = fresh_model(replace(trace.config, score_cap=None), init, seed)
         for storage in STORAGES:  # all else stays equal, so only the layouts differ
             draw_projections(model, init, storage, seed)
-            runs[storage].append(_run(model, traced, site, init, storage))
-    return tuple(_together(traced.config, init, *each) for each in runs.items())
+            runs[storage].append(_run(model, trace, site, init, storage))
+    return tuple(_together(trace.config, init, *each) for each in runs.items())
 
 
 @dataclass(frozen=True, eq=False)

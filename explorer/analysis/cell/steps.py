@@ -7,11 +7,12 @@ model. The cell's effect on a logit is measured by running the model without the
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from explorer.library import LoadedModel
 from explorer.runs.rerun import (
@@ -23,9 +24,10 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.attention import attend
+from models.attention import Attention, attend
 from models.config import ModelConfig
-from models.hooks import LOGITS, AttentionSite, Edits, visiting
+from models.hooks import LOGITS, AttentionSite, Edits, StackSite, visiting
+from models.rows import Stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +127,44 @@ def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "quer
 def bias_of(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "head query key"] | None:
     """The positional bias of a site's scaled scores; None if it has none."""
     return traced.activations.get(site.hook("bias"))
+
+
+def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
+    """The attention sublayer at a site. Raises TypeError if the module is of another type."""
+    module = loaded.part(site.name)
+    if not isinstance(module, Attention):
+        raise TypeError(f"{site.name} is {type(module).__name__}, not Attention")
+    return module
+
+
+def site_inputs(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite
+) -> tuple[Float[Tensor, "query d_model"], Float[Tensor, "key d_model"]]:
+    """The input of a site's W_Q, and the input of its W_K and W_V, from the Trace.
+
+    In self-attention the two are one tensor. A norm before the sublayer is applied.
+    """
+    x = torch.tensor(stream_before(traced, site))
+    with torch.inference_mode():
+        if traced.config.norm_placement == "pre":
+            x = norm_of(loaded, site)(x)
+        if site.kind == "self":
+            return x, x
+        source = stack_of(traced, site.key_stream)
+        memory = torch.tensor(traced.activations[source.hook("resid_final")])
+        finish: Any = loaded.part(source.path("final_norm"))
+        return x, finish(memory)
+
+
+def norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
+    """The norm before or after an attention sublayer."""
+    name = "cross_attn_norm" if site.kind == "cross" else "attn_norm"
+    return loaded.part(f"{site.block}.{name}")
+
+
+def stack_of(traced: Trace, stream: Stream) -> StackSite:
+    """The stack that reads a sequence."""
+    return next(each for each in traced.stacks if each.stream == stream)
 
 
 def output_weights(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.cell.origin import module_of
+from explorer.analysis.cell.steps import module_of
 from explorer.analysis.claims.card import (
     Claim,
     Finding,

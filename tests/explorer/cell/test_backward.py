@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.cell.backward import (
+from explorer.exhibits.cell.backward import (
     GRADIENTS,
     LONG,
     Scaled,

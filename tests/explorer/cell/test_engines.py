@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.cell.engines import engines, fused, module_like
-from explorer.analysis.cell.origin import module_of
+from explorer.analysis.cell.steps import module_of
+from explorer.exhibits.cell.engines import engines, fused, module_like
 from explorer.library import LoadedModel
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace

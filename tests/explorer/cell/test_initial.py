@@ -87,13 +87,17 @@ def test_scores_scatter_as_the_theory_says(tiny: Tiny, positions: str, init: Ini
 def test_of_cross_attention_and_of_shared_keys(tiny: Tiny) -> None:
     loaded = tiny(n_kv_heads=2)
     traced = trace(loaded, "The cat sat.", "猫坐。")
-    told: list[float] = []
-    (one, fused, _) = fresh_scores(traced, traced.sites[-1], "xavier", (0, 1), told.append)
+    told: list[tuple[int, int]] = []
+
+    def hear(done: int, total: int) -> None:
+        told.append((done, total))
+
+    (one, fused, _) = fresh_scores(traced, traced.sites[-1], "xavier", (0, 1), hear)
     assert traced.sites[-1].kind == "cross"
     assert one.shape == (24, 24)
     assert fused.shape == (48, 24)  # 24 rows of W_Q, 12 of W_K, 12 of W_V
     assert len(one.scores) == 2 * 4 * len(traced.tgt_tokens) * len(traced.src_tokens)
-    assert told == [0, 0.5]
+    assert told == [(0, 2), (1, 2)]
 
 
 def test_embeddings_of_unit_size_times_the_root_decide_softmax(tiny: Tiny) -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.cell import layouts, origin
+from explorer.analysis.cell import steps
 from explorer.analysis.cell.scaling import SCALINGS, scaled, softmax_gradient
 from explorer.analysis.heads.reading import entropy
+from explorer.exhibits.cell import dropout, groups, layouts, raw, split
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 
@@ -40,7 +41,7 @@ def test_scores_are_capped_after_the_scaling(tiny) -> None:
     np.testing.assert_allclose(usual.scores, own[traced.mask(site.name)[1]], atol=1e-6)
     unscaled = scaled(traced, site, 1, "none").scores
     assert np.abs(usual.scores).mean() < np.abs(unscaled).mean() < 0.2
-    used = layouts.dropped(traced, site, 1, 2, 0.0).after
+    used = dropout.dropped(traced, site, 1, 2, 0.0).after
     np.testing.assert_allclose(used, traced.pattern(site.name)[1, 2], atol=1e-6)
 
 
@@ -74,10 +75,10 @@ def test_the_softmax_gradient_is_that_of_autograd() -> None:
 def test_the_parts_of_a_first_layer_score_add_up_to_it(tiny, changes: dict[str, object]) -> None:
     loaded = tiny("split", **changes)
     traced = trace(loaded, TEXT)
-    sites = [site for site in traced.sites if origin.can_split(traced, site)]
+    sites = [site for site in traced.sites if split.can_split(traced, site)]
     assert len(sites) == (1 if changes.get("family") else 2)
     for site in sites:
-        found = origin.split(loaded, traced, site, 3)
+        found = split.split(loaded, traced, site, 3)
         own = traced.activations[site.hook("scores")][3]
         np.testing.assert_allclose(sum(found.parts.values()), own, atol=1e-4)
         assert found.difference < 1e-4
@@ -92,7 +93,7 @@ def test_words_alone_make_equal_word_parts(translator: LoadedModel) -> None:
     first, second = (
         index for index, token in enumerate(traced.src_tokens) if traced.src_tokens.count(token) > 1
     )
-    found = origin.split(translator, traced, site, 0)
+    found = split.split(translator, traced, site, 0)
     np.testing.assert_allclose(found.word_word[:, first], found.word_word[:, second], atol=1e-9)
     np.testing.assert_allclose(found.word_position[first], found.word_position[second], atol=1e-9)
     assert np.abs(found.position_position[:, first] - found.position_position[:, second]).max() > 0
@@ -102,12 +103,12 @@ def test_scores_that_are_no_sum_are_not_split(translator: LoadedModel, tiny) -> 
     traced = trace(translator, TEXT)
     for site in traced.sites:
         if site.kind == "cross" or site.layer:
-            assert not origin.can_split(traced, site)
+            assert not split.can_split(traced, site)
             with pytest.raises(ValueError, match="not a plain sum"):
-                origin.split(translator, traced, site, 0)
+                split.split(translator, traced, site, 0)
     rotary = tiny("rotary", positions="rotary")
     turned = trace(rotary, TEXT)
-    assert not any(origin.can_split(turned, site) for site in turned.sites)
+    assert not any(split.can_split(turned, site) for site in turned.sites)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +124,8 @@ def test_three_layouts_of_the_weights_give_the_numbers_of_the_run(tiny, changes)
     loaded = tiny("layouts", **changes)
     traced = trace(loaded, TEXT)
     for site in traced.sites:
-        module = origin.module_of(loaded, site)
-        x, memory = origin.site_inputs(loaded, traced, site)
+        module = steps.module_of(loaded, site)
+        x, memory = steps.site_inputs(loaded, traced, site)
         q = module.w_q(x).unflatten(-1, (site.n_heads, -1)).transpose(0, 1)
         v = module.w_v(memory).unflatten(-1, (module.n_kv_heads, -1)).transpose(0, 1)
         np.testing.assert_allclose(q.numpy(), traced.activations[site.hook("q")], atol=1e-5)
@@ -144,7 +145,7 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(
 ) -> None:
     traced = trace(translator, TEXT)
     for site in traced.sites:
-        found = origin.raw(translator, traced, site, 0)
+        found = raw.raw(translator, traced, site, 0)
         if site.kind == "cross":
             assert found.asymmetry is None
         else:
@@ -152,15 +153,15 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(
             assert found.asymmetry[0] < 1e-5 < 0.1 < found.asymmetry[1]
     site = traced.sites[0]
     x = traced.activations["encoder.blocks.0.hook_resid_pre"].astype(np.float64)
-    unprojected = origin.raw(translator, traced, site, 0).unprojected
+    unprojected = raw.raw(translator, traced, site, 0).unprojected
     np.testing.assert_allclose(unprojected, x @ x.T / math.sqrt(24), atol=1e-4)
 
 
 def test_groups_share_in_order_and_the_cache_shrinks(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT)
     site = next(site for site in traced.sites if site.role == "decoder")
-    assert layouts.possible_groups(site) == (1, 2, 4)
-    own, two, one = (layouts.grouped(traced, site, n) for n in (4, 2, 1))
+    assert groups.possible_groups(site) == (1, 2, 4)
+    own, two, one = (groups.grouped(traced, site, n) for n in (4, 2, 1))
     assert own.group_of == (0, 1, 2, 3)
     assert two.group_of == (0, 0, 1, 1)
     assert own.moved is None
@@ -171,33 +172,33 @@ def test_groups_share_in_order_and_the_cache_shrinks(translator: LoadedModel) ->
     assert two.tiled != two.moved
     assert one.tiled == one.moved  # one group has no order
     with pytest.raises(ValueError, match="evenly"):
-        layouts.grouped(traced, site, 3)
+        groups.grouped(traced, site, 3)
 
 
 def test_a_model_that_shares_already_moves_only_below_its_own_number(tiny) -> None:
     loaded = tiny("gqa", family="decoder-only", n_kv_heads=2)
     traced = trace(loaded, TEXT)
     site = traced.sites[0]
-    assert layouts.grouped(traced, site, 2).moved is None
-    assert layouts.grouped(traced, site, 4).moved is None
-    assert layouts.grouped(traced, site, 1).moved is not None
+    assert groups.grouped(traced, site, 2).moved is None
+    assert groups.grouped(traced, site, 4).moved is None
+    assert groups.grouped(traced, site, 1).moved is not None
 
 
 def test_dropout_leaves_rows_that_no_longer_sum_to_one(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT)
     site = next(site for site in traced.sites if site.role == "cross")
-    off = layouts.dropped(traced, site, 1, 2, 0.0)
+    off = dropout.dropped(traced, site, 1, 2, 0.0)
     np.testing.assert_allclose(off.after, off.before, atol=1e-6)
     np.testing.assert_allclose(off.sums, 1, atol=1e-5)
-    half = layouts.dropped(traced, site, 1, 2, 0.5)
+    half = dropout.dropped(traced, site, 1, 2, 0.5)
     kept = half.after > 0
     np.testing.assert_allclose(half.after[kept], 2 * half.before[kept], rtol=1e-5)
     assert np.abs(half.sums - 1).max() > 0.05
-    again = layouts.dropped(traced, site, 1, 2, 0.5)
+    again = dropout.dropped(traced, site, 1, 2, 0.5)
     np.testing.assert_array_equal(half.after, again.after)
-    other = layouts.dropped(traced, site, 1, 2, 0.5, seed=1)
+    other = dropout.dropped(traced, site, 1, 2, 0.5, seed=1)
     assert (half.after != other.after).any()
-    draws = [layouts.dropped(traced, site, 1, 2, 0.5, seed).sums for seed in range(200)]
+    draws = [dropout.dropped(traced, site, 1, 2, 0.5, seed).sums for seed in range(200)]
     np.testing.assert_allclose(np.mean(draws, axis=0), 1, atol=0.25)
     with pytest.raises(ValueError, match="dropout must be"):
-        layouts.dropped(traced, site, 1, 2, 1.0)
+        dropout.dropped(traced, site, 1, 2, 1.0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.cell.single import SingleHead, cut_head, single, widths
 from explorer.analysis.cell.steps import cell_of
+from explorer.exhibits.cell.single import SingleHead, cut_head, single, widths
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 

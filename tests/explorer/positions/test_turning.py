@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.cell.origin import module_of, site_inputs
+from explorer.analysis.cell.steps import module_of, site_inputs
 from explorer.analysis.positions.turning import (
     angles_of,
     bare,

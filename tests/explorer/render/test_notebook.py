@@ -45,6 +45,15 @@ def test_a_page_shows_the_part_that_is_asked_for_and_no_controls() -> None:
     assert "Subtract from all scores" not in re.sub(r"<script>.*?</script>", "", made, flags=re.S)
 
 
+def test_of_a_page_what_is_open_is_shown() -> None:
+    made = hl.show("cell", "en-zh", TEXT, stage=3, aside="layouts")
+    assert "divided by the row sum" in made.html()
+    assert "Three common ways to store" in made.html()
+    assert not re.search("Dimension by dimension|Without W_Q", made.html())
+    weights = np.array(made.numpy()["weight"])
+    assert abs(weights.sum() - 1) < 1e-3
+
+
 def test_a_still_picture_is_the_svg_of_what_has_one() -> None:
     drawn = hl.show("masks.matrices", "en-zh", TEXT).svg()
     assert drawn.count("<g transform") > 2

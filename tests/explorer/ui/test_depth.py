@@ -14,7 +14,6 @@ from explorer.engine.caching import Store
 from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
-from explorer.pages.cell import cached as cell
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.heads import cached as heads
 from explorer.runs.edits import MaskSwitch
@@ -40,7 +39,7 @@ def answered(name: str, state: State) -> object:
         lambda: cache.trace(OTHER),
         lambda: heads.ablation(Run(MODEL, "I see.", pads=1)),
         lambda: heads.attribute(RUN, 1),
-        lambda: cell.effect(RUN, "decoder.blocks.0.attn", (0, 1, 0), 1, None),
+        lambda: answered("cell.chain", State(model=MODEL, text=TEXT)),
         lambda: answered("masks.batch", State(model=MODEL, text=TEXT, beside="I see.")),
         lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),
         lambda: answered("clinic.planted", State(model=MODEL, text=TEXT)),

@@ -3,7 +3,7 @@
 import pytest
 from seen_lines import Open, Seen, check_visit, name, parts_of
 
-from explorer.pages.cell.choices import ASIDES
+from explorer.exhibits.cell.choices import ASIDES
 
 VISITS = [
     *parts_of("cell"),

@@ -5,6 +5,7 @@ model's. Each has its own options and defaults, which are tested too.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, get_args
@@ -15,23 +16,31 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.analysis.cell.layouts import averaged
-from explorer.analysis.cell.origin import module_of, site_inputs
 from explorer.analysis.cell.scaling import Scaling, divisor_of
-from explorer.analysis.cell.steps import attend_as, bias_of
+from explorer.analysis.cell.steps import attend_as, bias_of, module_of, site_inputs
+from explorer.exhibits import block as b
+from explorer.exhibits.cell.choices import ENGINES, CellChoices, Engine
+from explorer.exhibits.cell.groups import averaged, possible_groups
+from explorer.exhibits.cell.place import drop_of, is_open, patterns, pick_dropout
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.shared import PartChoices
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
+from explorer.numbers import fixed, number, percent
 from explorer.runs.rerun import heads_off
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.attention import Attention, attend, share_heads
 from models.hooks import AttentionSite
 
-Engine = Literal["explicit", "fused", "module"]
 Option = Literal["scale", "dropout_p", "enable_gqa", "is_causal"]
 Lacking = Literal["turned", "normed", "capped"]
 """What torch's implementations lack: rotating or normalizing queries and keys, capping scores."""
-ENGINES: tuple[Engine, ...] = get_args(Engine)
 OPTIONS: tuple[Option, ...] = get_args(Option)
+SAME = 1e-4
+"""Largest output difference at which implementations agree (float32 sums in different order)."""
+NAMES: dict[Engine, str] = {"fused": "F.sdpa", "module": "nn.MHA"}
+"""Short names of torch's engines, as in the text above."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,7 @@ def module_like(layer: Attention) -> nn.MultiheadAttention:
 
 def engines(
     loaded: LoadedModel,
-    traced: Trace,
+    trace: Trace,
     site: AttentionSite,
     head: int,
     *,
@@ -151,10 +160,10 @@ def engines(
     if not 0.0 <= p < 1.0:
         raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
     layer = module_of(loaded, site)
-    x, memory = (each[None] for each in site_inputs(loaded, traced, site))
-    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
-    mask = torch.tensor(traced.mask(site.name))[None]
-    found = bias_of(traced, site)
+    x, memory = (each[None] for each in site_inputs(loaded, trace, site))
+    q, k, v = (torch.tensor(trace.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
+    mask = torch.tensor(trace.mask(site.name))[None]
+    found = bias_of(trace, site)
     bias = None if found is None else torch.tensor(found)[None]
     told = _additive(mask[0], bias)
 
@@ -163,7 +172,7 @@ def engines(
 
     def explicit_run(dropout: float) -> tuple[Tensor, Tensor]:
         p_now = dropout if training else 0.0
-        z, pattern = attend_as(traced.config)(q, k, v, mask, bias=bias, dropout=p_now)
+        z, pattern = attend_as(trace.config)(q, k, v, mask, bias=bias, dropout=p_now)
         return finish(z), pattern[0]
 
     def fused_run(dropout: float) -> tuple[Tensor, None]:
@@ -181,12 +190,12 @@ def engines(
 
     with torch.no_grad(), seeded(0):
         # An ablated head wrote nothing; these implementations support no edits.
-        edited = heads_off(traced, site.name)
-        own_z = torch.tensor(traced.activations[site.hook("z")])[None]
+        edited = heads_off(trace, site.name)
+        own_z = torch.tensor(trace.activations[site.hook("z")])[None]
         right = explicit_run(0.0)[0] if edited else finish(own_z)
         runs = []
         for engine, run in zip(ENGINES, (explicit_run, fused_run, module_run), strict=True):
-            lacks = _lacks(engine, traced, site)
+            lacks = _lacks(engine, trace, site)
             if engine == "module" and module is None:
                 runs.append(EngineRun(engine, math.nan, 0, math.nan, None, lacks, fits=False))
                 continue
@@ -207,7 +216,7 @@ def engines(
             mean = module.eval()(x, memory, memory, attn_mask=told)[1][0]
         divisor = divisor_of(scaling, layer.d_head, x.shape[-1])
         options = _options(q, k, v, mask, bias, p, (layer.divisor, divisor), n_kv_heads)
-    own = torch.tensor(traced.pattern(site.name)[head])
+    own = torch.tensor(trace.pattern(site.name)[head])
     told_rows = torch.zeros(len(own), dtype=torch.bool) if mean is None else ~mean.isnan().any(-1)
     return Engines(
         runs=tuple(runs),
@@ -218,9 +227,9 @@ def engines(
     )
 
 
-def _lacks(engine: Engine, traced: Trace, site: AttentionSite) -> tuple[Lacking, ...]:
+def _lacks(engine: Engine, trace: Trace, site: AttentionSite) -> tuple[Lacking, ...]:
     """The features of the layer at a site that an implementation lacks."""
-    config = traced.config
+    config = trace.config
     does: dict[Lacking, bool] = {
         "turned": config.position_type.acts == "turns" and site.kind == "self",
         "normed": config.qk_norm,
@@ -290,3 +299,148 @@ def _options(
             _apart(triangle, usual),
         ),
     )
+
+
+def show(found: Engines, view: View) -> Iterator[b.Block]:
+    """The switch, dropout and mode, the three runs, the returned weights, and the options."""
+    yield b.Prose(view.t("cell.engines_lead"))
+    choices, words = view.choices(CellChoices), view.t("cell.engine")
+    chosen, training = choices.engine, choices.training
+
+    def said(name: Engine) -> str:
+        return _name(view, name)
+
+    def change(on: bool) -> b.Change:
+        return b.choose(training=on)
+
+    engine = b.Pick("cell.engine", words, ENGINES, chosen, said, "engine")
+    mode = b.Toggle("cell.training", view.t("cell.training"), training, change)
+    yield b.Row((engine, pick_dropout(view, "cell.engine_drop", 220), mode))
+    yield _runs(view, found, chosen)
+    yield b.Sentence("aside", _reading(view, found))
+    yield from _weights(view, found, chosen)
+    yield from _option_rows(view, found)
+    yield b.Code((attend, fused, module_like), first=True)
+
+
+def _name(view: View, name: Engine) -> str:
+    return NAMES.get(name) or view.t("cell.engine_explicit")
+
+
+def _other_scale(view: View) -> Scaling:
+    """The scaling tried with `scale`: the one chosen for the aside on scaling, else the first one
+    that is not the model's own.
+    """
+    config, chosen = view.loaded.config, view.choices(CellChoices).scaling
+    tried: tuple[Scaling, ...] = (chosen, "model", "none")
+    own = config.divisor
+    return next(e for e in tried if divisor_of(e, config.d_head, config.d_model) != own)
+
+
+def _shared(view: View) -> int:
+    """The number of key/value heads tried with `enable_gqa`: two, or the number chosen
+    elsewhere."""
+    offered = possible_groups(view.site)
+    own = view.loaded.config.kv_heads
+    chosen = view.choices(PartChoices).kv_heads
+    if chosen in offered and chosen <= own:
+        return chosen
+    return min(own, 2) if 2 in offered else own
+
+
+def _runs(view: View, found: Engines, chosen: Engine) -> b.Table:
+    choices = view.choices(CellChoices)
+    mode = view.t("cell.mode_train" if choices.training else "cell.mode_eval")
+    head = [
+        "",
+        view.t("cell.engine_difference"),
+        view.t("cell.engine_twice", p=fixed(choices.drop / 100), mode=mode),
+        view.t("cell.engine_sums"),
+    ]
+    rows = []
+    for run in found.runs:
+        name = _name(view, run.engine)
+        sums = view.t("cell.engine_none") if run.fits else "–"
+        if run.row_sums is not None:
+            sums = " … ".join(fixed(each) for each in run.row_sums)
+        difference = number(run.difference) if run.fits else view.t("cell.engine_unfit")
+        if run.nan_rows:
+            difference += " · " + view.t("cell.engine_nan", count=run.nan_rows)
+        cells = [f"**{name}**" if run.engine == chosen else name, difference]
+        rows.append([*cells, number(run.twice) if run.fits else "–", sums])
+    return b.Table(head, rows)
+
+
+def _reading(view: View, found: Engines) -> str:
+    """Whether the implementations agree, and which dropout is active in which mode."""
+    choices = view.choices(CellChoices)
+    explicit, by_torch, module = found.runs
+    differences = [run.difference for run in found.runs if not math.isnan(run.difference)]
+    worst = max(differences, default=0.0)
+    words = " ".join(_unlike(view, run) for run in (by_torch, module) if _tells(run))
+    if words:
+        words += " " + view.t("cell.engines_rest", worst=number(explicit.difference))
+    else:
+        key = "agree" if worst < SAME else "differ"
+        said = number(worst) if worst < SAME else fixed(worst)
+        words = view.t(f"cell.engines_{key}", worst=said)
+    if choices.drop and not choices.training:
+        acts = "on" if by_torch.twice > SAME else "off"
+        words += " " + view.t(f"cell.engines_{acts}", twice=fixed(by_torch.twice))
+    return words
+
+
+def _tells(run: EngineRun) -> bool:
+    """Whether an engine visibly deviates from the layer for this sentence."""
+    return not run.fits or bool(run.lacks and run.difference >= SAME)
+
+
+def _unlike(view: View, run: EngineRun) -> str:
+    """The reason why an engine's output differs."""
+    if not run.fits:
+        config = view.loaded.config
+        usual = config.d_model / config.n_heads
+        return view.t("cell.engines_unfit", usual=f"{usual:g}", d_head=config.d_head)
+    why = view.t("heads.and").join(view.t(f"cell.engines_lack_{name}") for name in run.lacks)
+    return view.t(f"cell.engines_{run.engine}", why=why, worst=fixed(run.difference))
+
+
+def _weights(view: View, found: Engines, chosen: Engine) -> Iterator[b.Block]:
+    """The weights that an engine returns: this head's, none, or the mean of all heads."""
+    if chosen == "fused":
+        yield b.Hint(view.t("cell.engine_no_weights"), "visibility_off")
+        return
+    shown = [(view.t("cell.engine_own", head=view.head + 1), found.own)]
+    if chosen == "module" and found.mean is not None:
+        title = view.t("cell.engine_mean", heads=view.site.n_heads)
+        shown.append((title, found.mean))
+    yield patterns(view, "engine_weights", shown)
+    if chosen == "module" and found.mean is not None:
+        yield b.Prose(view.t("cell.engine_averages", apart=percent(found.apart)))
+
+
+def _option_rows(view: View, found: Engines) -> Iterator[b.Block]:
+    """The effect of the fused function's options, compared with explicit attention."""
+    yield b.Title(view.t("cell.options"))
+    scale = view.t(f"cell.scalings.{_other_scale(view)}")
+    p = fixed(drop_of(view))
+    values = {"scale": scale, "p": p, "kv": _shared(view), "own": view.divisor}
+    yield b.Table(
+        ["", *(view.t(f"cell.option_{name}") for name in ("same", "other", "meaning"))],
+        [
+            [
+                f"`{each.option}`",
+                "–" if math.isnan(each.same) else number(each.same),
+                number(each.other),
+                view.t(f"cell.option_{each.option}", **values),
+            ]
+            for each in found.options
+        ],
+        "lrrl",
+    )
+    if view.loaded.config.score_cap is not None:
+        yield b.Note(view.t("cell.options_uncapped"))
+
+
+INPUTS = {"p": drop_of, "scaling": _other_scale, "n_kv_heads": _shared}
+EXHIBIT = Exhibit(engines, show, inputs=INPUTS, open=partial(is_open, "engines"))

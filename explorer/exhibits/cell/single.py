@@ -1,6 +1,7 @@
 """A single head of any width: W_Q, W_K, W_V from d_in to d_out, and W_O from d_out back to d_in."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -11,14 +12,22 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.analysis.cell.origin import module_of, site_inputs
 from explorer.analysis.cell.scaling import mean_of
-from explorer.analysis.cell.steps import bias_of
+from explorer.analysis.cell.steps import bias_of, module_of, site_inputs
 from explorer.analysis.heads.reading import entropy
+from explorer.exhibits import block as b
+from explorer.exhibits.cell.choices import CellChoices
+from explorer.exhibits.cell.place import is_open, key_of, patterns, tokens
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
+from explorer.numbers import fixed, number, percent
 from explorer.runs.trace import Trace
 from models.attention import attend
 from models.hooks import AttentionSite
+
+ROUNDING = 1e-4
+"""Smallest weight difference at which two heads count as different."""
 
 
 class SingleHead(nn.Module):
@@ -94,9 +103,7 @@ def widths(loaded: LoadedModel, site: AttentionSite) -> tuple[int, ...]:
     return tuple(sorted({module.d_head, most, *(each for each in powers if each <= most)}))
 
 
-def single(
-    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, d_out: int
-) -> Single:
+def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_out: int) -> Single:
     """One head of width `d_out` with consecutive rows of the layer's weights.
 
     The rows start at this head's first row and wrap around after the layer's last one. With
@@ -105,37 +112,37 @@ def single(
     """
     if d_out not in widths(loaded, site):
         raise ValueError(f"d_out is {d_out}: this layer allows {widths(loaded, site)}")
-    x, memory = site_inputs(loaded, traced, site)
-    mask = torch.tensor(traced.mask(site.name)[head])
+    x, memory = site_inputs(loaded, trace, site)
+    mask = torch.tensor(trace.mask(site.name)[head])
     alone = cut_head(loaded, site, head, d_out)
     with torch.inference_mode():
         found = alone(x, memory, mask)
         q, k, v = (found[name][None, None] for name in ("q", "k", "v"))
-        root, cap = math.sqrt(x.shape[-1]), traced.config.score_cap
+        root, cap = math.sqrt(x.shape[-1]), trace.config.score_cap
         wide = attend(q, k, v, mask, divisor=root, cap=cap)[1][0, 0]
     pattern = found["pattern"].numpy()
     choice = mask.sum(-1).numpy() > 1
-    roots = traced.config.score_divisor is None
+    roots = trace.config.score_divisor is None
     return Single(
         d_in=x.shape[-1],
         d_out=d_out,
         tensors={name: each.numpy() for name, each in {"x": x, "memory": memory, **found}.items()},
         parameters=sum(each.numel() for each in alone.parameters()),
         own=d_out == module_of(loaded, site).d_head,
-        apart=float(np.abs(pattern - traced.pattern(site.name)[head]).max()),
+        apart=float(np.abs(pattern - trace.pattern(site.name)[head]).max()),
         entropy=mean_of(entropy(pattern[choice])) if roots else math.nan,
         entropy_wide=mean_of(entropy(wide.numpy()[choice])) if roots else math.nan,
         most=mean_of(np.log2(mask.sum(-1).numpy()[choice])),
-        lacks=_lacks(traced, site),
+        lacks=_lacks(trace, site),
         refused=_refused(found["z"], x.shape[-1]),
     )
 
 
-def _lacks(traced: Trace, site: AttentionSite) -> tuple[Beyond, ...]:
-    config = traced.config
+def _lacks(trace: Trace, site: AttentionSite) -> tuple[Beyond, ...]:
+    config = trace.config
     turned = config.position_type.acts == "turns" and site.kind == "self"
     does: dict[Beyond, bool] = {
-        "positions": turned or bias_of(traced, site) is not None,
+        "positions": turned or bias_of(trace, site) is not None,
         "normed": config.qk_norm,
     }
     return tuple(name for name, done in does.items() if done)
@@ -167,3 +174,98 @@ def _refused(z: Tensor, d_in: int) -> str:
     except RuntimeError as error:
         return str(error).splitlines()[0]
     return ""
+
+
+def width_of(view: View) -> int:
+    """The chosen width if this layer allows it, else that of the model's heads."""
+    chosen = view.choices(CellChoices).d_out
+    return chosen if chosen in widths(view.loaded, view.site) else view.loaded.config.d_head
+
+
+def show(found: Single, view: View) -> Iterator[b.Block]:
+    """The width, the shapes from x to the output, both patterns, and the conclusion."""
+    yield b.Prose(view.t("cell.single_lead", d_in=view.loaded.config.d_model))
+    offered = widths(view.loaded, view.site)
+    if len(offered) > 1:
+        low, high, now = offered[0], offered[-1], found.d_out
+
+        def change(width: int) -> b.Change:
+            return b.choose(d_out=width)
+
+        yield b.Slider("cell.d_out", "d_out", low, high, now, change, stops=offered, width=420)
+    yield _shapes(view, found)
+    own = view.trace.pattern(view.site.name)[view.head]
+    titles = {"d_out": found.d_out, "head": view.head + 1}
+    sides = {"single_this": found.tensors["pattern"], "single_own": own}
+    named = [(view.t(f"cell.{name}", **titles), each) for name, each in sides.items()]
+    yield patterns(view, "single_weights", named)
+    yield b.Sentence("aside", _reading(view, found))
+    if found.refused:
+        yield b.Prose(view.t("cell.single_refused", d_in=found.d_in, d_out=found.d_out))
+        yield b.Verbatim(found.refused)
+    given = view.loaded.config.score_divisor
+    scores = r"\frac{Q K^\top}{\sqrt{d'}}" if given is None else view.scaled(r"Q K^\top")
+    line = (
+        r"Q = X W_Q,\quad K = M W_K,\quad V = M W_V \in \mathbb{R}^{n\times d'},\qquad "
+        rf"Y = \mathrm{{softmax}}\Big({scores}\Big) V\, W_O,\quad "
+        r"W_O \in \mathbb{R}^{d'\times d}"
+    )
+    yield b.Formula((line,), view.t("cell.single_formula"))
+    yield b.Code((SingleHead, cut_head), first=True)
+
+
+def _shapes(view: View, found: Single) -> b.Table:
+    """Each tensor with its formula, its shape, and its norm at the query or key."""
+    wide, narrow = found.d_in, found.d_out
+    divisor = f"√{narrow}" if view.loaded.config.score_divisor is None else view.divisor
+    rows: tuple[tuple[str, str, str, int], ...] = (
+        ("X", "x", view.t("cell.single_stream"), view.row),
+        ("M", "memory", view.t("cell.single_memory"), key_of(view)),
+        ("Q", "q", f"X W_Q · {wide} → {narrow}", view.row),
+        ("K", "k", f"M W_K · {wide} → {narrow}", key_of(view)),
+        ("V", "v", f"M W_V · {wide} → {narrow}", key_of(view)),
+        ("A", "pattern", f"softmax(Q Kᵀ ÷ {divisor})", view.row),
+        ("Z", "z", "A V", view.row),
+        ("Y", "out", f"Z W_O · {narrow} → {wide}", view.row),
+    )
+    if view.site.kind == "self":
+        rows = (rows[0], *((a, b, made.replace("M W", "X W"), at) for a, b, made, at in rows[2:]))
+    query, key = tokens(view).values()
+    return b.Table(
+        ["", *(view.t(f"cell.single_{name}") for name in ("made", "shape", "norm"))],
+        [
+            [
+                f"**{name}**",
+                made,
+                " × ".join(map(str, found.tensors[tensor].shape)),
+                f"{_norm(found.tensors[tensor][at])} · {key if name in 'MKV' else query}",
+            ]
+            for name, tensor, made, at in rows
+        ],
+        "llrr",
+    )
+
+
+def _norm(row: np.ndarray) -> str:
+    return fixed(float(np.linalg.norm(row)))
+
+
+def _reading(view: View, found: Single) -> str:
+    """Whether this equals the model's head, and the effect of dividing by √d_in."""
+    own = "same" if found.apart < ROUNDING else "positions"
+    kind = own if found.own else "other"
+    apart = percent(found.apart) if found.apart >= ROUNDING else number(found.apart)
+    values = {"d_out": found.d_out, "apart": apart, "parameters": f"{found.parameters:,}"}
+    if kind == "positions":
+        lacks = (view.t(f"cell.single_lack_{name}") for name in found.lacks)
+        values["more"] = view.t("heads.and").join(lacks)
+    words = view.t(f"cell.single_{kind}", **values)
+    if math.isnan(found.entropy) or found.d_in == found.d_out:
+        return words
+    bits = {"entropy": fixed(found.entropy), "wide": fixed(found.entropy_wide)}
+    scale = "flatter" if found.entropy_wide > found.entropy else "sharper"
+    said = view.t(f"cell.single_{scale}", d_in=found.d_in, most=fixed(found.most), **bits)
+    return f"{words} {said}"
+
+
+EXHIBIT = Exhibit(single, show, inputs={"d_out": width_of}, open=partial(is_open, "single"))

@@ -1,61 +1,33 @@
-"""Where a score comes from: words and positions in the first layer, and the effect of projections.
+"""A score of the first layer as a sum: words and positions of the query with those of the key.
 
 In the first layer the stream is a sum, word + position, and a score is a product of two sums: it
 splits into word-word, word-position, position-word and position-position terms. In later layers the
 two cannot be separated. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
 """
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cell.steps import bias_of, stream_before
+from explorer.analysis.cell.steps import module_of, norm_of, stack_of
+from explorer.exhibits import block as b
+from explorer.exhibits.cell import place
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.figures.cell import signed as bars
 from explorer.library import LoadedModel
+from explorer.numbers import fixed, signed
 from explorer.runs.trace import Trace
-from models.attention import Attention
-from models.hooks import AttentionSite, StackSite
+from models.hooks import AttentionSite
 from models.norms import LayerNorm
-from models.rows import Stream
 
 Parts = Float[np.ndarray, "query key"]
 PARTS = ("word_word", "word_position", "position_word", "position_position", "constant")
-
-
-def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
-    """The attention sublayer at a site. Raises TypeError if the module is of another type."""
-    module = loaded.part(site.name)
-    if not isinstance(module, Attention):
-        raise TypeError(f"{site.name} is {type(module).__name__}, not Attention")
-    return module
-
-
-def site_inputs(
-    loaded: LoadedModel, traced: Trace, site: AttentionSite
-) -> tuple[Float[Tensor, "query d_model"], Float[Tensor, "key d_model"]]:
-    """The input of a site's W_Q, and the input of its W_K and W_V, from the Trace.
-
-    In self-attention the two are one tensor. A norm before the sublayer is applied.
-    """
-    x = torch.tensor(stream_before(traced, site))
-    with torch.inference_mode():
-        if traced.config.norm_placement == "pre":
-            x = _norm_of(loaded, site)(x)
-        if site.kind == "self":
-            return x, x
-        source = _stack(traced, site.key_stream)
-        memory = torch.tensor(traced.activations[source.hook("resid_final")])
-        finish: Any = loaded.part(source.path("final_norm"))
-        return x, finish(memory)
-
-
-def _norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
-    name = "cross_attn_norm" if site.kind == "cross" else "attn_norm"
-    return loaded.part(f"{site.block}.{name}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,45 +52,41 @@ class Split:
         return {name: getattr(self, name) for name in PARTS}
 
 
-def can_split(traced: Trace, site: AttentionSite) -> bool:
+def can_split(trace: Trace, site: AttentionSite) -> bool:
     """Whether this site's scores are a product of two sums of words and positions.
 
     True for first-layer self-attention in a model that adds its positions to the embeddings.
     """
-    config = traced.config
+    config = trace.config
     plain = not config.embed_norm and not config.qk_norm and config.score_cap is None
     return (
         plain
         and site.kind == "self"
         and site.layer == 0
-        and _added(traced, site) in traced.activations
+        and _added(trace, site) in trace.activations
     )
 
 
-def _added(traced: Trace, site: AttentionSite) -> str:
+def _added(trace: Trace, site: AttentionSite) -> str:
     """The hook point of the positions that are added to the input of a site's queries."""
-    return _stack(traced, site.query_stream).hook("pos_embed")
+    return stack_of(trace, site.query_stream).hook("pos_embed")
 
 
-def _stack(traced: Trace, stream: Stream) -> StackSite:
-    return next(each for each in traced.stacks if each.stream == stream)
-
-
-def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Split:
+def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split:
     """Split the scores of a first-layer head by origin. Raises ValueError for other heads.
 
     A norm before the sublayer is applied with the statistics of the sum, so that it acts on each
     part in the same way and the parts still add up.
     """
-    if not can_split(traced, site):
+    if not can_split(trace, site):
         raise ValueError(f"{site.name}: its input is not a plain sum of words and positions")
-    embedded = _stack(traced, site.query_stream).hook("embed")
-    word = torch.tensor(traced.activations[embedded]).double()
-    position = torch.tensor(traced.activations[_added(traced, site)]).double()
+    embedded = stack_of(trace, site.query_stream).hook("embed")
+    word = torch.tensor(trace.activations[embedded]).double()
+    position = torch.tensor(trace.activations[_added(trace, site)]).double()
     position = position.expand(word.shape)
     constant = torch.zeros_like(word)
-    if traced.config.norm_placement == "pre":
-        word, position, constant = _normed(_norm_of(loaded, site), word, position)
+    if trace.config.norm_placement == "pre":
+        word, position, constant = _normed(norm_of(loaded, site), word, position)
     module = module_of(loaded, site)
     queries: list[Tensor] = []
     keys: list[Tensor] = []
@@ -133,11 +101,11 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
         if linear.bias is not None:
             side[-1] = side[-1] + linear.bias.detach().double()[which]
     products = [
-        [(q @ k.T / traced.config.divisor).numpy() for k in keys] for q in queries
+        [(q @ k.T / trace.config.divisor).numpy() for k in keys] for q in queries
     ]  # [word, position, constant] of the query by those of the key
     rest = products[2][0] + products[2][1] + products[2][2] + products[0][2] + products[1][2]
     parts = dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))
-    own = traced.activations[site.hook("scores")][head]
+    own = trace.activations[site.hook("scores")][head]
     return Split(**parts, difference=float(np.abs(sum(parts.values()) - own).max()))
 
 
@@ -157,32 +125,46 @@ def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Te
     return weight * word / std, weight * position / std, constant
 
 
-@dataclass(frozen=True, eq=False)
-class Raw:
-    """X X^T / sqrt(d_model) compared with a head's scores, both [query, key].
-
-    `asymmetry` of each is max |s_ij - s_ji|, None in cross-attention, where queries and keys are
-    different tokens. Without projections a token would mostly attend to itself, and i would attend
-    to j exactly as j attends to i.
-    """
-
-    unprojected: Parts = field(repr=False)
-    projected: Parts = field(repr=False)
-    asymmetry: tuple[float, float] | None
+def compute(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split | None:
+    """The parts of this head's scores; None where they cannot be separated."""
+    return split(loaded, trace, site, head) if can_split(trace, site) else None
 
 
-def raw(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Raw:
-    """What the scores would be without W_Q and W_K. Raises IndexError."""
-    x, memory = site_inputs(loaded, traced, site)
-    unprojected = (x @ memory.T / math.sqrt(x.shape[-1])).numpy()
-    projected, biases = traced.activations[site.hook("scores")][head], bias_of(traced, site)
-    if biases is not None:  # positional biases come from no projection
-        projected = projected - biases[head]
-    both = None
-    if site.kind == "self":
-        both = (_asymmetry(unprojected), _asymmetry(projected))
-    return Raw(unprojected, projected, both)
+def show(found: Split | None, view: View) -> Iterator[b.Block]:
+    """The five parts of this cell, and four of them for all cells."""
+    if found is None:
+        yield b.Hint(view.t("cell.split_not"))
+        first = next((site for site in view.trace.sites if can_split(view.trace, site)), None)
+        if first is not None:
+            there = b.choose(site=first.role, layer=0, head=0, row=None, key=None)
+            yield b.Button("cell.split_go", view.t("cell.split_go"), there)
+        return
+    yield b.Prose(view.t("cell.split_lead"))
+    parts, title = found.parts, view.t("cell.score")
+    query, key = view.row, place.key_of(view)
+    here = np.array([part[query, key] for part in parts.values()])
+    names = {name: view.t(f"cell.parts.{name}") for name in parts}
+    draw = partial(bars, [*names.values()], here, title=title, words=view.words("figures.cell"))
+    yield b.Chart("cell.split", draw, view.t("cell.asides.split"))
+    site, head = view.site, view.head
+    allowed = view.trace.mask(site.name)[head]
+    spread = {name: float(part[allowed].std()) for name, part in parts.items()}
+    most = max(spread, key=lambda name: spread[name])
+    values = {
+        "terms": " ".join(signed(float(value), 2) for value in here),
+        "score": fixed(float(view.trace.activations[site.hook("scores")][head, query, key])),
+        "most": names[most],
+        "spread": fixed(spread[most]),
+    }
+    yield b.Sentence("aside", view.t("cell.split_reading", **values))
+    limit = max(float(np.abs(part).max()) for part in parts.values())
+    drawn = [
+        place.matrix(view, parts[name], names[name], f"cell.part.{number}", limit)
+        for number, name in enumerate(PARTS[:4])
+    ]
+    yield b.Columns(drawn[:2])
+    yield b.Columns(drawn[2:])
+    yield b.Code((split,), first=True)
 
 
-def _asymmetry(matrix: Parts) -> float:
-    return float(np.abs(matrix - matrix.T).max())
+EXHIBIT = Exhibit(compute, show, open=partial(place.is_open, "split"))

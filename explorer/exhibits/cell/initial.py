@@ -1,68 +1,55 @@
-"""Before training: the scores of untrained models, by initialisation and layout of weights."""
+"""Before training: the scores of untrained models, by initialization and layout of weights."""
 
 import math
+from collections.abc import Iterator
+from functools import partial
 
-import streamlit as st
-
-from explorer.analysis.cell.initial import INITS, SEEDS, Fresh
-from explorer.analysis.cell.steps import Cell
+from explorer.analysis.cell.initial import INITS, SEEDS, Fresh, fresh_scores
+from explorer.exhibits import block as b
+from explorer.exhibits.cell.choices import CellChoices
+from explorer.exhibits.cell.place import is_open
+from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.view import View
 from explorer.figures.histograms import histograms
 from explorer.numbers import fixed, percent, tabled
-from explorer.pages.cell import cached
-from explorer.pages.cell.choices import CellChoices
-from explorer.ui import controls, session
-from explorer.ui.tables import table
 
 EVEN, DECIDED = 0.99, 0.5
 """Thresholds of relative entropy: above, softmax is nearly uniform; below, nearly one-hot."""
 
 
-def initial(view: View, cell: Cell) -> None:
-    """The control, the histogram of the three layouts, their table, and the conclusion."""
-    st.markdown(view.t("cell.initial_lead"))
-    init = view.choices(CellChoices).init
-    st.session_state["cell.init"] = init
-    st.segmented_control(
-        view.t("cell.asides.initial"),
-        INITS,
-        format_func=lambda name: view.t(f"cell.inits.{name}"),
-        required=True,
-        key="cell.init",
-        label_visibility="collapsed",
-        on_change=lambda: session.change(init=st.session_state["cell.init"]),
-    )
-    st.caption(view.t(f"cell.init_notes.{init}"))
-    bar = st.empty()
+def show(found: tuple[Fresh, ...], view: View) -> Iterator[b.Block]:
+    """The histogram of the three layouts, their table, and the conclusion."""
+    yield b.Prose(view.t("cell.initial_lead"))
+    init, title = view.choices(CellChoices).init, view.t("cell.asides.initial")
 
-    def tell(done: float) -> None:
-        bar.progress(done, view.t("cell.initial_working"))
+    def said(name: str) -> str:
+        return view.t(f"cell.inits.{name}")
 
-    found = cached.fresh_scores(view.run, cell.site.name, init, progress=tell)
-    bar.empty()
+    yield b.Pick("cell.init", title, INITS, init, said, "init", quiet=True)
+    yield b.Note(view.t(f"cell.init_notes.{init}"))
     names = [view.t(f"cell.layout.{each.storage}") for each in found]
-    figure = histograms(
+    draw = partial(
+        histograms,
         [each.scores for each in found],
         names,
         max(1e-3, 3.5 * max(each.spread for each in found)),
-        x_title=view.t("cell.initial_score"),
-        y_title=view.t("cell.initial_share"),
-        dark=view.dark,
+        **view.axes("cell.initial_score", "cell.initial_share"),
     )
-    controls.chart(figure, "cell.initial", alt=view.t("cell.asides.initial"))
-    st.caption(view.t("cell.initial_note", seeds=len(SEEDS), heads=cell.site.n_heads))
-    _table(view, names, found)
-    controls.reading("aside", _of_layouts(view, found))
-    st.markdown(_of_softmax(view, found[0]))
-    st.latex(
+    yield b.Chart("cell.initial", draw, title)
+    yield b.Note(view.t("cell.initial_note", seeds=len(SEEDS), heads=view.site.n_heads))
+    yield _table(view, names, found)
+    yield b.Sentence("aside", _of_layouts(view, found))
+    yield b.Prose(_of_softmax(view, found[0]))
+    wide = r"\,\sqrt{d_\mathrm{head}}" if view.loaded.config.divisor == 1 else ""
+    line = (
         r"\sigma_W = \sqrt{\tfrac{2}{\mathrm{fan_{in}} + \mathrm{fan_{out}}}}, \qquad "
         r"\sigma_s = \sigma_{W_Q}\,\sigma_{W_K}\,\lVert x_i\rVert\,\lVert x_j\rVert"
-        + (r"\,\sqrt{d_\mathrm{head}}" if view.loaded.config.divisor == 1 else "")
     )
-    st.caption(view.t("cell.initial_formula"))
+    yield b.Formula((line + wide,), view.t("cell.initial_formula"))
+    yield b.Code((fresh_scores,), first=True)
 
 
-def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> None:
+def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> b.Table:
     columns = ("weights", "scores", "bits", "most")
     rows = [
         [
@@ -74,7 +61,7 @@ def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> None:
         ]
         for name, each in zip(names, found, strict=True)
     ]
-    table(["", *(view.t(f"cell.initial_{name}") for name in columns)], rows)
+    return b.Table(["", *(view.t(f"cell.initial_{name}") for name in columns)], rows)
 
 
 def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
@@ -99,3 +86,12 @@ def _of_softmax(view: View, one: Fresh) -> str:
     state = "decided" if left < DECIDED else "even" if left > EVEN else "open"
     bits = {"entropy": fixed(one.entropy), "most": fixed(one.most)}
     return view.t(f"cell.initial_{state}", top=percent(one.top), **bits)
+
+
+EXHIBIT = Exhibit(
+    fresh_scores,
+    show,
+    inputs={"seeds": lambda view: SEEDS},
+    open=partial(is_open, "initial"),
+    working="cell.initial_working",
+)

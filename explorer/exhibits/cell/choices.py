@@ -1,13 +1,17 @@
 """Choices on the Cell page."""
 
 from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
 
-from explorer.analysis.cell.backward import GRADIENTS, Gradient
-from explorer.analysis.cell.engines import ENGINES, Engine
 from explorer.analysis.cell.initial import INITS, Init
 from explorer.analysis.cell.scaling import SCALINGS, Scaling
 from explorer.exhibits.choices import as_digit, choice, from_one, one_of, plus_one, switch, whole
 
+Engine = Literal["explicit", "fused", "module"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+Gradient = Literal["v", "pattern", "scores", "q", "k"]
+GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
+"""In the order in which the backward pass computes them."""
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""
 ASIDES: tuple[str, ...] = (
@@ -24,6 +28,9 @@ class CellChoices:
     single head), `engine`, `training` (training mode) and `gradient`.
     """
 
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "": tuple(f"cell.{name}" for name in ("chain", *STAGES, "further", *ASIDES))
+    }
     stage: int = choice(0, from_one(len(STAGES)), plus_one)
     goal: int | None = choice(None, whole(0, 999_999))
     aside: str = choice("", one_of(ASIDES))

@@ -1,8 +1,9 @@
 """The backward pass of one head, derived by hand: from the gradient of z to those of v, q and k."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from functools import partial
 
 import numpy as np
 import torch
@@ -11,15 +12,41 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explorer.analysis.cell.steps import bias_of
+from explorer.exhibits import block as b
+from explorer.exhibits.cell.choices import GRADIENTS, CellChoices, Gradient
+from explorer.exhibits.cell.place import goal_of, is_open, key_of
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.saying import quoted
+from explorer.exhibits.view import View
+from explorer.figures.cell import matrix
 from explorer.library import LoadedModel
+from explorer.numbers import byte_size, digits, number
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.attention import attend, capped
 from models.hooks import AttentionSite, Edits, visiting
 
-Gradient = Literal["v", "pattern", "scores", "q", "k"]
-GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
-"""In the order in which the backward pass computes them."""
+NAMES: dict[Gradient, str] = {
+    "v": "dV",
+    "pattern": "dA",
+    "scores": "dS",
+    "q": "dQ",
+    "k": "dK",
+}
+MADE: dict[Gradient, str] = {
+    "v": "Aᵀ dZ",
+    "pattern": "dZ Vᵀ",
+    "scores": "A ∘ (dA − Σ A ∘ dA)",
+    "q": "dS K ÷ {divisor}",
+    "k": "dSᵀ Q ÷ {divisor}",
+}
+"""The formulas of the gradients, the same in both languages."""
+CAPPED: dict[Gradient, str] = {
+    "q": "(dS ∘ (1 − tanh²)) K ÷ {divisor}",
+    "k": "(dS ∘ (1 − tanh²))ᵀ Q ÷ {divisor}",
+}
+"""The formulas with a softcap, cap · tanh(score / cap)."""
 TILE = 4
 """Keys per tile in the fused passes; a real kernel takes as many as fit into fast memory."""
 LONG = 512
@@ -153,7 +180,7 @@ class HeadBackward:
     `upstream` [query, d_head] is the gradient of z: of a token's logit, or of half the squared norm
     of z in a model without logits (`of_logit` False). `errors` are the largest differences from
     autograd, `recomputed` those of the fused pass, which only has v, q and k. With shared key/value
-    heads, the gradients of v and k are this head's share.
+    heads, the gradients of v and k are this head's share. `kept`: for this text and a long one.
     """
 
     upstream: Float[np.ndarray, "query d_head"] = field(repr=False)
@@ -162,11 +189,12 @@ class HeadBackward:
     recomputed: dict[Gradient, float]
     of_logit: bool
     row_sums: float
+    kept: tuple[Kept, Kept]
 
 
 def head_backward(
     loaded: LoadedModel,
-    traced: Trace,
+    trace: Trace,
     site: AttentionSite,
     head: int,
     goal: tuple[int, int] | None,
@@ -177,15 +205,15 @@ def head_backward(
     ValueError for another model's Trace.
     """
     q, k, v = (
-        torch.tensor(traced.activations[site.hook(what)]).double() for what in ("q", "k", "v")
+        torch.tensor(trace.activations[site.hook(what)]).double() for what in ("q", "k", "v")
     )
     kv_head = head * len(k) // len(q)
     q, k, v = q[head], k[kv_head], v[kv_head]
-    mask = torch.tensor(traced.mask(site.name)[head])
-    found = bias_of(traced, site)
+    mask = torch.tensor(trace.mask(site.name)[head])
+    found = bias_of(trace, site)
     bias = torch.zeros(mask.shape).double() if found is None else torch.tensor(found[head]).double()
-    grad_z = _upstream(loaded, traced, site, head, goal)
-    scaling = Scaled(traced.config.divisor, traced.config.score_cap)
+    grad_z = _upstream(loaded, trace, site, head, goal)
+    scaling = Scaled(trace.config.divisor, trace.config.score_cap)
     scores = scaling(q, k) + bias
     lowest = torch.finfo(scores.dtype).min
     pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
@@ -203,6 +231,7 @@ def head_backward(
         recomputed={name: _apart(each, by_torch[name]) for name, each in again.items()},
         of_logit=goal is not None,
         row_sums=float(by_hand["scores"].sum(-1).abs().max()),
+        kept=memory_kept(trace, site),
     )
 
 
@@ -212,21 +241,21 @@ def _apart(one: Tensor, other: Tensor) -> float:
 
 def _upstream(
     loaded: LoadedModel,
-    traced: Trace,
+    trace: Trace,
     site: AttentionSite,
     head: int,
     goal: tuple[int, int] | None,
 ) -> Tensor | None:
     """The gradient of a logit at z [query, d_head], through the whole model after this head."""
-    require_same_model(loaded, traced)
+    require_same_model(loaded, trace)
     if goal is None:
         return None
     position, token = goal
     with torch.inference_mode(False), torch.enable_grad():
-        nudge = torch.zeros(traced.activations[site.hook("z")].shape, requires_grad=True)
+        nudge = torch.zeros(trace.activations[site.hook("z")].shape, requires_grad=True)
         nudged = Edits({site.hook("z"): lambda z: z + nudge})
-        with visiting(edits_of(traced).then(nudged)):
-            logit = loaded.model.read(rows_of(traced))[0, position, token]
+        with visiting(edits_of(trace).then(nudged)):
+            logit = loaded.model.read(rows_of(trace))[0, position, token]
         (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
     return gradient[head].double()
 
@@ -251,11 +280,11 @@ def _autograd(
     return dict(zip(GRADIENTS, found, strict=True))
 
 
-def memory_kept(traced: Trace, site: AttentionSite) -> tuple[Kept, Kept]:
+def memory_kept(trace: Trace, site: AttentionSite) -> tuple[Kept, Kept]:
     """The bytes a layer saves for its backward pass, for this text and for `LONG` causal tokens."""
-    own = torch.tensor(traced.mask(site.name)[0])
+    own = torch.tensor(trace.mask(site.name)[0])
     long = torch.ones(LONG, LONG, dtype=torch.bool).tril()
-    d_head = traced.config.d_head
+    d_head = trace.config.d_head
     return _kept(site.n_heads, own, d_head), _kept(site.n_heads, long, d_head)
 
 
@@ -291,3 +320,104 @@ def _kept(n_heads: int, mask: Tensor, d_head: int) -> Kept:
 
 def _place(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
+
+
+def show(found: HeadBackward, view: View) -> Iterator[b.Block]:
+    """The choice of a gradient, its picture, all of them against autograd, and the memory."""
+    goal = goal_of(view)
+    if goal is None:
+        yield b.Prose(view.t("cell.backward_lead_silent"))
+    else:
+        token = quoted(view, view.loaded.str_tokens(goal[1:])[0])
+        yield b.Prose(view.t("cell.backward_lead", token=token))
+    chosen, label = view.choices(CellChoices).gradient, view.t("cell.backward_which")
+    said = NAMES.__getitem__
+    yield b.Pick("cell.gradient", label, GRADIENTS, chosen, said, "gradient", quiet=True)
+    yield _matrix(view, chosen, found.gradients[chosen])
+    yield _table(view, found)
+    yield b.Sentence("aside", _reading(view, found))
+    yield b.Prose(_memory(view, found.kept))
+    config, slope, root = view.loaded.config, "", r"\sqrt{d}"
+    if config.score_cap is not None:
+        slope = r"\circ (1 - \tanh^2)"
+    if config.score_divisor is not None:
+        root = view.divisor.replace("√", r"\sqrt ", 1)
+    lines = (
+        r"dV = A^\top dZ,\quad dA = dZ\,V^\top,\quad "
+        r"dS_{ij} = A_{ij}\Big(dA_{ij} - \sum_k A_{ik}\,dA_{ik}\Big),\quad "
+        rf"dQ = \frac{{(dS{slope})\,K}}{{{root}}},\quad "
+        rf"dK = \frac{{(dS{slope})^\top Q}}{{{root}}}",
+        r"A_{ij} = e^{S_{ij} - L_i},\quad L_i = \log\sum_j e^{S_{ij}},\qquad "
+        r"\sum_k A_{ik}\,dA_{ik} = dZ_i\cdot Z_i",
+    )
+    divided = view.t("cell.backward_root") if config.score_divisor is None else ""
+    yield b.Formula(lines, view.t("cell.backward_formula", divisor=divided))
+    yield b.Code((attention_backward, fused_forward, fused_backward), first=True)
+
+
+def _matrix(view: View, name: Gradient, values: np.ndarray) -> b.Chart:
+    """One gradient: query by key, or token by dimension."""
+    site, words = view.site, view.words("figures.cell")
+    queries, keys = view.trace.query_tokens(site.name), view.trace.key_tokens(site.name)
+    of_scores = name in ("pattern", "scores")
+    by_query = of_scores or name == "q"
+    if not of_scores:
+        words = words | {"key": words["dimension"]}
+        words = words if by_query else words | {"query": view.t("cell.key")}
+    draw = partial(
+        matrix,
+        values,
+        queries if by_query else keys,
+        keys if of_scores else [str(at) for at in range(values.shape[1])],
+        title=NAMES[name],
+        streams=(
+            site.query_stream if by_query else site.key_stream,
+            site.key_stream if of_scores else None,
+        ),
+        marked=(view.row, key_of(view)) if of_scores else None,
+        words=words,
+    )
+    return b.Chart("cell.backward", draw, view.t("cell.backward_alt", name=NAMES[name]))
+
+
+def _table(view: View, found: HeadBackward) -> b.Table:
+    made = MADE | (CAPPED if view.loaded.config.score_cap is not None else {})
+    rows = [
+        [
+            f"**{NAMES[name]}**",
+            made[name].format(divisor=view.divisor),
+            " × ".join(map(str, found.gradients[name].shape)),
+            digits(float(np.abs(found.gradients[name]).max(initial=0.0)), 2),
+            number(found.errors[name]),
+            number(found.recomputed[name]) if name in found.recomputed else "–",
+        ]
+        for name in GRADIENTS
+    ]
+    names = ("made", "shape", "largest", "error", "recomputed")
+    return b.Table(["", *(view.t(f"cell.backward_{name}") for name in names)], rows, "llrrrr")
+
+
+def _reading(view: View, found: HeadBackward) -> str:
+    """Whether the manual gradients match autograd, with and without a stored pattern."""
+    error, again = max(found.errors.values()), max(found.recomputed.values())
+    largest = max(float(np.abs(each).max(initial=0.0)) for each in found.gradients.values())
+    agrees = max(error, again) <= 1e-9 * max(largest, 1e-9)
+    return view.t(
+        "cell.backward_agrees" if agrees else "cell.backward_differs",
+        error=number(error),
+        again=number(again),
+        largest=digits(largest, 2),
+        sums=number(found.row_sums),
+    )
+
+
+def _memory(view: View, kept: tuple[Kept, ...]) -> str:
+    lines = []
+    for each in kept:
+        sizes = {"explicit": byte_size(each.explicit), "fused": byte_size(each.fused)}
+        lines.append(view.t("cell.backward_kept", queries=each.n_query, keys=each.n_key, **sizes))
+    heads = escape(str(view.site.n_heads))
+    return f"{view.t('cell.backward_memory', heads=heads)} {' '.join(lines)}"
+
+
+EXHIBIT = Exhibit(head_backward, show, inputs={"goal": goal_of}, open=partial(is_open, "backward"))

@@ -1,0 +1,96 @@
+"""Every number between q . k and the logit, side by side, and the five steps."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from explorer.analysis.cell.steps import Cell, lengths
+from explorer.exhibits import block as b
+from explorer.exhibits.cell.choices import STAGES, CellChoices
+from explorer.exhibits.cell.place import Found, compute, goal_of, key_of
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_place
+from explorer.exhibits.view import View
+from explorer.numbers import fixed, percent, signed
+
+
+def show(found: Found, view: View) -> Iterator[b.Block]:
+    """The controls for the place, the numbers, and the controls for the step."""
+    yield b.SentenceLine()
+    yield b.Changes("cell.reset")
+    yield b.Row((*pick_place(view, "cell"), *_pick_tokens(view)))
+    cell, goal = found.cell, found.goal
+    exponential = f"{cell.exponentials[cell.key]:.3f}" if cell.is_allowed else ""
+    shown = [
+        (view.t("cell.dot"), fixed(cell.dot)),
+        (view.t("cell.scaled", divisor=view.divisor), fixed(cell.scaled)),
+        *_joined(view, cell),
+        (view.t("cell.exponential"), exponential or view.t("cell.blocked")),
+        (view.t("cell.row_sum"), fixed(cell.row_sum)),
+        (view.t("cell.weight"), percent(cell.weight)),
+        (view.t("cell.written"), fixed(lengths([cell.written])[0])),
+    ]
+    if goal is not None:
+        token = escape(goal.str_tokens[goal.chosen])
+        change = signed(float(goal.change[goal.chosen]), 3)
+        shown.append((view.t("cell.logit", token=token), change))
+    yield b.Metrics(shown)
+    stage = view.choices(CellChoices).stage
+    step = b.Pick(
+        "cell.stage",
+        view.t("cell.stage"),
+        STAGES,
+        STAGES[stage],
+        lambda name: f"{STAGES.index(name) + 1} · {view.t(f'cell.stages.{name}')}",
+        change=lambda name: b.choose(stage=STAGES.index(name)),
+        quiet=True,
+    )
+    last, further = stage == len(STAGES) - 1, b.choose(stage=stage + 1)
+    onward = b.Button("cell.next", view.t("cell.next"), further, "arrow_forward", disabled=last)
+    yield b.Row((step, onward))
+
+
+def _joined(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
+    """The contribution of positions to the score and the resulting score, or the capped score."""
+    if cell.cap is not None:
+        return ((view.t("cell.capped", cap=fixed(cell.cap)), fixed(cell.score)),)
+    if cell.bias is None:
+        return ()
+    bias = signed(cell.bias)
+    return ((view.t("cell.bias"), bias), (view.t("cell.score"), fixed(cell.score)))
+
+
+def _pick_tokens(view: View) -> Iterator[b.Pick]:
+    """Query and key; in an encoder also the output token whose logit is measured."""
+    trace, site = view.trace, view.site
+    yield _pick(view, "query", trace.query_tokens(site.name), view.row, "row")
+    yield _pick(view, "key", trace.key_tokens(site.name), key_of(view), "key")
+    if site.query_stream == "src":
+        n_real = int(trace.tgt_valid.sum())
+        at = min(view.step, n_real - 1)
+        yield _pick(view, "token", trace.predicted_str_tokens[:n_real], at, "step", 190)
+
+
+def _pick(
+    view: View, name: str, tokens: Sequence[str], now: int, field: str, width: int = 170
+) -> b.Pick:
+    def change(chosen: int) -> b.Change:
+        # Fix the default query and key, which could change with an edit.
+        place: dict[str, Any] = {"layer": view.layer, "head": view.head, "row": view.row}
+        forgotten = {"key": (), "step": ("goal",), "row": ("goal", "key")}[field]
+        return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
+
+    label, places = view.t(f"cell.{name}"), range(len(tokens))
+    return b.Pick(
+        f"cell.{name}",
+        label,
+        places,
+        now,
+        lambda at: f"{at}  {tokens[at]}",
+        change=change,
+        menu=True,
+        width=width,
+    )
+
+
+EXHIBIT = Exhibit(compute, show, inputs={"key": key_of, "goal": goal_of})

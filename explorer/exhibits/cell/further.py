@@ -1,0 +1,27 @@
+"""The menu of asides."""
+
+from collections.abc import Iterator
+
+from explorer.exhibits import block as b
+from explorer.exhibits.cell.choices import ASIDES, CellChoices
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The buttons; at most one aside is open."""
+    title, now = view.t("cell.further"), view.choices(CellChoices).aside or None
+    yield b.Title(title, large=True)
+    yield b.Pick(
+        "cell.aside",
+        title,
+        ASIDES,
+        now,
+        lambda name: view.t(f"cell.asides.{name}"),
+        change=lambda name: b.choose(aside=name or ""),
+        quiet=True,
+        optional=True,
+    )
+
+
+EXHIBIT = Exhibit(None, show)
