@@ -156,10 +156,13 @@ def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(
 
 def test_the_patterns_of_another_layer_stay_below_the_menu(visitor: Visitor) -> None:
     visitor.open("masks", text="I like dogs.")
-    visitor.settle()
     menu = visitor.page.locator(".st-key-masks-layer input")
+    menu.click(trial=True)  # the page is complete, and scrolled there
+    option = visitor.page.get_by_role("option", name="2", exact=True)
+    # An open menu closes as the page scrolls: the event arrives a frame later.
+    visitor.page.evaluate("() => new Promise((end) => requestAnimationFrame(() => { end(); }))")
     menu.click()
-    visitor.page.get_by_role("option", name="2", exact=True).click()
+    option.click()
     visitor.page.wait_for_url(lambda url: "layer=2" in url)
     visitor.settle()
     patterns = visitor.page.locator("canvas[data-at^=cells]").first.bounding_box()
