@@ -332,7 +332,8 @@ export default function livePage(views, live) {
   }
 
   async function begin(tensors) {
-    for (const [name, bytes] of Object.entries(live.fonts ?? {})) await addFont(name, bytesOf(bytes));
+    const fonts = Object.entries(live.fonts ?? {});
+    await Promise.all(fonts.map(([name, bytes]) => addFont(name, bytesOf(bytes))));
     page.model = modelOf(live.config, tensors);
     window.headlight = { model: page.model, tokenizer: page.tokenizer, flowOf, maskTests };
     run();
