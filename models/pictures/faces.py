@@ -25,6 +25,8 @@ CHINESE = {"serif": "ZCOOLXiaoWei-Regular.ttf", "bold": "NotoSansSC-Bold.otf"} |
     ("antique", "comic"), "HeadlightKai-Regular.ttf"
 )
 """The same for a word with Chinese characters; all others are Noto Sans SC."""
+HAN = re.compile("[\u4e00-\u9fff]+")
+"""A run of Chinese characters."""
 LONGEST = 24
 """Characters of a word to draw; the model was trained on up to 9, of Chinese on up to 6."""
 Box = tuple[float, float]
@@ -46,8 +48,7 @@ def split_face(text: str) -> tuple[str, str]:
 
 def file_of(word: str, face: str) -> str:
     """The file of a face that has the characters of a word."""
-    chinese = re.search("[\u4e00-\u9fff]", word)
-    return CHINESE.get(face, "NotoSansSC-Regular.otf") if chinese else FACES[face]
+    return CHINESE.get(face, "NotoSansSC-Regular.otf") if HAN.search(word) else FACES[face]
 
 
 @cache

@@ -1,5 +1,7 @@
 """The shipped model that reads pictures: it reads the drawn words and looks at their letters."""
 
+import string
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from explorer import text
 from explorer.library import open_model
 from explorer.runs.trace import Trace, trace
 from models.pictures import letter_patches, picture_of, split_face, written
-from models.pictures.faces import FACES
+from models.pictures.faces import FACES, drawn_word
 
 WORDS = ("Brown", "attention", "Head", "quick", "juMP5", "2026", "wizard", "Lkz")
 CHINESE = ("今天", "朋友", "我们喜欢读书", "3月5日")
@@ -43,6 +45,16 @@ def test_the_row_that_writes_a_letter_looks_at_where_it_is_drawn(read: dict[str,
     best = np.mean(shares, axis=0)  # [layer, head]
     assert best.max() >= 0.9
     assert np.mean(even) < 0.21
+
+
+def test_every_face_has_ascii_and_the_characters_of_the_vocabulary() -> None:
+    writer = open_model("reader").tokenizer.of("tgt")
+    pieces = [writer.piece(token) for token in range(writer.vocab_size)]
+    every = "".join(sorted({*string.printable[:94], *(each for each in pieces if len(each) == 1)}))
+    for face in FACES:
+        for first in range(0, len(every), 20):
+            drawn_word(f"{every[first:][:20]} @{face}", 24, 96)
+            drawn_word(f"我{every[first:][:20]} @{face}", 24, 96)
 
 
 def test_a_picture_written_as_text_is_read_as_the_picture() -> None:

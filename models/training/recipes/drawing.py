@@ -6,7 +6,6 @@ needs Pillow, which Streamlit installs.
 """
 
 import random
-import re
 import string
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from models.pictures.faces import HAN
 from models.training.data import read_pairs
 
 HEIGHT, WIDTH = 24, 96  # of a picture in pixels
@@ -93,7 +93,7 @@ def faces(folder: Path, split: Split) -> dict[str, list[Face]]:
         drawn = {letter: bytes(font.getmask(letter)) for letter in "abdeghnqrtAEGHNQRT0123456789"}
         missing = bytes(font.getmask("\u0fff"))
         if split == "test" and bytes(font.getmask("我")) != missing:
-            continue  # letters of Chinese faces were trained on
+            continue  # the first stages were trained on the letters of some Chinese faces
         if len(set(drawn.values())) == len(drawn) and missing not in drawn.values():
             found.setdefault(family, []).append(Face(path, 0))
     return found
@@ -125,7 +125,7 @@ def chinese_faces(folder: Path, split: Split, characters: str) -> dict[str, list
 
 def chinese_of(texts: Sequence[str]) -> list[str]:
     """The runs of Chinese characters in texts."""
-    return [run for text in texts for run in re.findall("[\u4e00-\u9fff]+", text)]
+    return [run for text in texts for run in HAN.findall(text)]
 
 
 def common(runs: Sequence[str]) -> str:
@@ -184,12 +184,10 @@ def drawn(text: str, font: Any, draw: random.Random) -> np.ndarray:
 
     wide, high = 2 * WIDTH, 2 * HEIGHT  # drawn at twice the size
     left, top, right, bottom = font.getbbox(text)
-    _, above, _, below = font.getbbox("我" if chinese_of([text]) else "Hgjpl")
+    _, above, _, below = font.getbbox("我" if HAN.search(text) else "Hgjpl")
+    # The height of a line; one time in five that of the ink, to which a drawing is cropped.
     if draw.random() < 0.8 or bottom - top < (below - above) / 4:
-        top, bottom = (
-            above,
-            below,
-        )  # the lines of the face; else the ink, as a drawn word is cut out
+        top, bottom = above, below
     size = draw.uniform(0.62, 0.98) * high
     scale = size / max(1, bottom - top)
     stretch = draw.uniform(0.85, 1.15)
@@ -244,8 +242,10 @@ def pictures(
     """
     from PIL import ImageFont
 
-    if not latin or (share and not chinese):
+    if not latin:
         raise ValueError("no fonts with all letters and digits: install those that CARD.md lists")
+    if share and not chinese:
+        raise ValueError("no fonts with Chinese characters: install those that CARD.md lists")
     draw = random.Random(f"pictures/{seed}")
     fonts: dict[Face, Any] = {}
     for _ in range(n):
@@ -266,11 +266,15 @@ def save_pictures(
     """Draw `n` pictures with the faces of `split` into an .npz; return a summary.
 
     Half of the texts are words of the first column of `texts`, a file of pairs; `share` of the
-    pictures show its `N_CHINESE` most frequent Chinese characters. Raises ValueError if no face
-    was found.
+    pictures show the `N_CHINESE` most frequent Chinese characters of its second column. Raises
+    ValueError for an invalid `share`, and if a face or a Chinese text is missing.
     """
+    if not 0 <= share <= 1:
+        raise ValueError(f"chinese is {share}: it must be between 0 and 1")
     pairs = read_pairs(texts)
     runs = chinese_of([target for _, target in pairs]) if share else []
+    if share and not runs:
+        raise ValueError(f"no Chinese in the second column of {texts}")
     latin = faces(fonts, split)
     chinese = chinese_faces(fonts, split, common(runs)) if share else {}
     words = words_of([source for source, _ in pairs])

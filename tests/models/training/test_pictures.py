@@ -51,6 +51,11 @@ def test_held_out_families_are_never_trained_on(tmp_path: Path) -> None:
     (tmp_path / "pairs.tsv").write_text(PAIRS)
     with pytest.raises(ValueError, match="no fonts"):
         save_pictures(tmp_path / "x.npz", "valid", 1, 1, FONTS, tmp_path / "pairs.tsv")
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        save_pictures(tmp_path / "x.npz", "test", 1, 1, FONTS, tmp_path / "pairs.tsv", 2.0)
+    (tmp_path / "pairs.tsv").write_text("one two\tx\n")
+    with pytest.raises(ValueError, match="no Chinese"):
+        save_pictures(tmp_path / "x.npz", "test", 1, 1, FONTS, tmp_path / "pairs.tsv", 0.5)
 
 
 def test_smudging_keeps_grey_levels_and_changes_each_picture() -> None:
