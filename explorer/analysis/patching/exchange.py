@@ -32,7 +32,7 @@ def offered(
     """
     first = len(given_tokens(loaded, traced.text))
     drawn = loaded.config.picture is not None
-    texts = other_letters(traced.text) if drawn else exchanges(traced.text, groups)
+    texts = other_characters(traced.text) if drawn else exchanges(traced.text, groups)
     for done, text in enumerate(islice(texts, MOST_TRIED)):
         if progress is not None:
             progress(done, MOST_TRIED)
@@ -59,7 +59,7 @@ def exchanges(text: str, groups: Groups) -> Iterator[str]:
             yield found
 
 
-def other_letters(text: str) -> Iterator[str]:
+def other_characters(text: str) -> Iterator[str]:
     """Words to draw that differ in one character, the third one first, in the same face."""
     word, at, face = text.rpartition(" @") if " @" in text else (text, "", "")
     for index in sorted(range(len(word)), key=lambda each: abs(each - 2)):

@@ -177,7 +177,7 @@ def _refused(z: Tensor, d_in: int) -> str:
 
 
 def width_of(view: View) -> int:
-    """The chosen width if this layer allows it, else that of the model's heads."""
+    """The chosen width if this layer allows it, else the width of the model's heads."""
     chosen = view.choices(CellChoices).d_out
     return chosen if chosen in widths(view.loaded, view.site) else view.loaded.config.d_head
 

@@ -1,4 +1,4 @@
-"""A score of the first layer as a sum: words and positions of the query with those of the key.
+"""A score of the first layer as a sum over the words and positions of its query and key.
 
 In the first layer the stream is a sum, word + position, and a score is a product of two sums: it
 splits into word-word, word-position, position-word and position-position terms. In later layers the
