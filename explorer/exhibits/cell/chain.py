@@ -72,7 +72,7 @@ def _pick_tokens(view: View) -> Iterator[b.Pick]:
 
 
 def _pick(
-    view: View, name: str, tokens: Sequence[str], now: int, field: str, width: int = 170
+    view: View, name: str, tokens: Sequence[str], now: int, field: str, width: int = 150
 ) -> b.Pick:
     def change(chosen: int) -> b.Change:
         # Fix the default query and key, which could change with an edit.
