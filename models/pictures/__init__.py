@@ -188,7 +188,7 @@ class PictureTokenizer(Tokenizer):
         return (
             []
             if text.startswith(ADDRESS) or self.processing
-            else super().unknown(split_face(text)[0])
+            else self._writer.unknown(split_face(text)[0])
         )
 
 

@@ -53,6 +53,8 @@ def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained
     at = open_reader("heads", text="你好 @sans")
     assert not at.info
     assert "hints.take" not in {each.key for each in at.button}
+    at = open_reader("heads", text="今天!")
+    assert "so it is misread: " in everything(at)
     at = open_reader("heads", text="北京")
     assert "北 cannot be drawn" in everything(at)
 
