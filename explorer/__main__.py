@@ -157,7 +157,7 @@ def show_head_roles(args: argparse.Namespace) -> int:
     ]
     traces = [trace(loaded, sentence) for sentence in sentences]
     found = list(head_roles(traces))
-    if not any(site.kind == "cross" for site in loaded.sites):
+    if not loaded.config.reads_source:
         found.append(induction(trace(loaded, f"{sentences[0]} {sentences[0]}")))
     for role in found:
         print(json.dumps({**asdict(role), "value": round(role.value, 3)}))

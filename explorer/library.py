@@ -136,7 +136,7 @@ class LoadedModel:
     @property
     def fills_in(self) -> bool:
         """Whether it predicts the masked tokens of its text."""
-        return self.model.predicts == "same" and self.marks.mask is not None
+        return self.config.predicts == "same" and self.marks.mask is not None
 
     @property
     def reads_pairs(self) -> bool:

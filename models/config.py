@@ -250,6 +250,21 @@ class ModelConfig:
         """Whether the logits of a position are independent of later positions."""
         return self.family != "encoder-only"
 
+    @property
+    def predicts(self) -> Literal["next", "same"] | None:
+        """Whether logits predict the next token or the token at a position; None without logits."""
+        return None if not self.lm_head else "next" if self.is_causal else "same"
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model generates text token by token, each from all tokens before it."""
+        return self.predicts == "next"
+
+    @property
+    def continues(self) -> bool:
+        """Whether its output continues the text that it reads."""
+        return self.generates and not self.reads_source
+
     def to_json(self) -> str:
         """All fields as indented JSON."""
         return json.dumps(asdict(self), indent=2) + "\n"

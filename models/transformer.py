@@ -170,7 +170,7 @@ class Model(nn.Module, ABC):
     @property
     def predicts(self) -> Literal["next", "same"] | None:
         """Whether logits predict the next token or the token at a position; None without logits."""
-        return "next" if self.config.lm_head else None
+        return self.config.predicts
 
     def tie(self) -> None:
         """Share the weights that the config shares; needed again after they were replaced."""
@@ -380,10 +380,6 @@ class EncoderOnly(OneStack):
         """The given text with its mask tokens replaced by the output, in order."""
         filling = iter(output)
         return tuple(next(filling, token) if token == self.marks.mask else token for token in given)
-
-    @property
-    def predicts(self) -> Literal["same"] | None:
-        return "same" if self.config.lm_head else None
 
 
 FAMILIES: dict[Family, type[Model]] = {

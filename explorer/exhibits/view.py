@@ -204,7 +204,7 @@ def key_for(loaded: LoadedModel, key: str, lang: str) -> str:
 
 
 def _own(loaded: LoadedModel) -> Sequence[str]:
-    predicts, pictured = loaded.model.predicts, loaded.config.picture is not None
+    predicts, pictured = loaded.config.predicts, loaded.config.picture is not None
     holds = (predicts == "same", predicts is None, pictured)
     return [table for table, is_own in zip(OWN, holds, strict=True) if is_own]
 

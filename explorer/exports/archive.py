@@ -52,7 +52,7 @@ def to_npz(traced: Trace) -> bytes:
     meta["sites"] = [vars(site) for site in traced.sites]
     meta["stacks"] = [vars(stack) for stack in traced.stacks]
     meta["marks"] = asdict(traced.marks)
-    meta["predicts"] = traced.predicts
+    meta["predicts"] = traced.config.predicts
     arrays = {name: getattr(traced, name) for name in _ARRAYS}
     # The logits have the name `logits` instead of their hook name, as in all earlier archives.
     arrays |= {name: array for name, array in traced.activations.items() if name != LOGITS}
@@ -89,7 +89,7 @@ def from_npz(data: bytes) -> Trace:
             for stack in meta["stacks"]
         )
         fields["marks"] = _marks(meta["marks"])
-        traced = Trace(activations=arrays, predicts=meta["predicts"], **fields)
+        traced = Trace(activations=arrays, **fields)
         _check_lengths(traced)
     # RuntimeError: an encrypted member, or an unsupported compression method.
     except (

@@ -152,7 +152,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
     def family(table: str) -> dict[str, str]:
         found = text.family(table, lang=lang)
         filling = f"filling.{table}"
-        is_other = loaded.model.predicts == "same" and text.has_family(filling, lang=lang)
+        is_other = loaded.config.predicts == "same" and text.has_family(filling, lang=lang)
         return found | text.family(filling, lang=lang) if is_other else found
 
     count = text.in_units(loaded.n_parameters, lang=lang)
@@ -176,7 +176,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
 
 def _first(loaded: LoadedModel, sentence: str) -> bytes:
     """The picture of one sentence, shown until the weights have arrived."""
-    continues = loaded.model.predicts == "next" and "src" not in loaded.model.reads
+    continues = loaded.config.continues
     made = generate(loaded, sentence, Greedy(), MOST_NEW if continues else MOST)
     found = flow(loaded, trace(loaded, sentence), made)
     words = text.family("components.start", lang="en")
@@ -193,9 +193,7 @@ def _first(loaded: LoadedModel, sentence: str) -> bytes:
         opened=None,
         links={},
         said=found.steps[-1].text,
-        prompt=""
-        if loaded.model.predicts == "same" or len(found.lanes) > 1
-        else loaded.tokenizer.decode(made.given),
+        prompt=loaded.tokenizer.decode(made.given) if continues else "",
         words=dict.fromkeys(words, ""),
     )
 

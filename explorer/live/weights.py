@@ -45,7 +45,7 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
     _require_supported(config, model)
     scaling = config.rope_scaling
     return {
-        "predicts": model.predicts,
+        "predicts": config.predicts,
         "picture": config.picture,
         "n_ctx": config.n_ctx,
         "d_model": config.d_model,
@@ -113,7 +113,7 @@ def _require_supported(config: ModelConfig, model: Model) -> None:
     scaling = config.rope_scaling
     lacking = {each.name for each in fields(config) if each.name not in READ}
     lacking = {name for name in lacking if getattr(config, name) != getattr(ModelConfig, name)}
-    if model.predicts is None:
+    if not config.lm_head:
         lacking.add("lm_head")
     if scaling is not None and scaling.n_ctx is not None:
         lacking.add("rope_scaling")

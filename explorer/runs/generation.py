@@ -107,7 +107,7 @@ def translate(
     translation without the edits, only makes it faster. Without an LM head nothing is generated:
     the decoder then reads the source's own tokens.
     """
-    if loaded.model.predicts is None:
+    if not loaded.config.lm_head:
         return _unmarked(loaded, given)
     tokens, valid = padded([given], loaded.marks.of("src").pad, right=pads)
     longest = _longest(loaded, given)
@@ -126,7 +126,7 @@ def translate_all(
     Under edits, the sources must have equal lengths. A step reads all weights once, however many
     sources there are.
     """
-    if loaded.model.predicts is None:
+    if not loaded.config.lm_head:
         return [_unmarked(loaded, given) for given in sources]
     tokens, valid = padded(sources, loaded.marks.of("src").pad)
     limits = [_longest(loaded, given) for given in sources]
@@ -231,7 +231,7 @@ def generate(
         model=loaded.name,
         given=given,
         src_str_tokens=(
-            tuple(loaded.str_tokens(given, "src")) if "src" in loaded.model.reads else ()
+            tuple(loaded.str_tokens(given, "src")) if loaded.config.reads_source else ()
         ),
         steps=tuple(
             _step(loaded, step, row, rows, token)
@@ -274,10 +274,10 @@ def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[i
     """The model's input, and the maximum number of new tokens. Raises InputProblem."""
     checked_number("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
     given = given_tokens(loaded, text)
-    if loaded.model.predicts is None:
+    if not loaded.config.lm_head:
         raise InputProblem("no_logits")
     left = room_after(loaded, as_tensor([given]))
-    if left < 1 and loaded.model.predicts == "same":
+    if left < 1 and not loaded.config.generates:
         raise InputProblem("nothing_to_fill")
     if left < 1:
         raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given))

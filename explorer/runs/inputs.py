@@ -112,7 +112,7 @@ def room_after(loaded: LoadedModel, given: Tensor) -> int:
     special tokens: up to the limit, or, for a model that fills masks in, the minimum number of mask
     tokens per row."""
     rows, mask = loaded.model.begin(given), loaded.marks.mask
-    if loaded.model.predicts == "next":
+    if loaded.config.generates:
         return limit(loaded) - rows.tgt.shape[1]
     return 0 if mask is None else int((rows.tgt == mask).sum(1).min())
 

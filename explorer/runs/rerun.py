@@ -81,9 +81,9 @@ def written_tokens(traced: Trace) -> tuple[int, ...]:
     replaced by the model's prediction. Empty for a model without logits.
     """
     row = traced.tgt_tokens[: int(traced.tgt_valid.sum())]
-    if traced.predicts is None:
+    if not traced.config.lm_head:
         return ()
-    if traced.predicts == "same":
+    if traced.config.predicts == "same":
         pairs = zip(row, traced.predicted_tokens, strict=False)
         return tuple(guess if token == traced.marks.mask else token for token, guess in pairs)
     end = traced.marks.end

@@ -70,10 +70,14 @@ class Trace:
     ignored_edits: tuple[Edit, ...] = ()  # those that name a site, head or cell not in this run
     unknown: tuple[str, ...] = ()  # characters of the text that the vocabulary lacks
     finished: bool = True  # False: the translation was cut off before its end mark
-    predicts: Literal["next", "same"] | None = "next"  # the token that a position's logits predict
     predicted_tokens: tuple[int, ...] = ()  # the most probable token at each position
     predicted_str_tokens: tuple[str, ...] = ()
     marks: Marks = OUR_MARKS
+
+    @property
+    def predicts(self) -> Literal["next", "same"] | None:
+        """The token that a position's logits predict."""
+        return self.config.predicts
 
     @property
     def logits(self) -> np.ndarray:
@@ -144,7 +148,7 @@ def trace(
     """
     edits = tuple(edits)
     finished, output = True, ""
-    if "src" in loaded.model.reads:
+    if loaded.config.reads_source:
         given = given_tokens(loaded, text)
         checked_number("pads", pads, 0, MAX_PADS)
         tokens = target_tokens(loaded, target or "")
@@ -152,7 +156,7 @@ def trace(
             made = made or translate(loaded, given, edits, pads)
             tokens, finished = list(made[0]), made[1]
         rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
-        output = "" if loaded.model.predicts is None else loaded.tokenizer.decode(tokens)
+        output = loaded.tokenizer.decode(tokens) if loaded.config.lm_head else ""
     else:
         rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)
     activations, predicted = survey(loaded, rows, edits, read)
@@ -177,7 +181,6 @@ def trace(
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
         unknown=tuple(loaded.tokenizer.of("src").unknown(clean_text(text))),
         finished=finished,
-        predicts=loaded.model.predicts,
         predicted_tokens=predicted,
         predicted_str_tokens=tuple(loaded.str_tokens(predicted)),
         marks=loaded.marks,

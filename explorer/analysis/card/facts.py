@@ -55,10 +55,10 @@ def facts(loaded: LoadedModel) -> ModelFacts:
 
 
 def _kind(loaded: LoadedModel) -> Kind:
-    if "src" in loaded.model.reads:
+    if loaded.config.reads_source:
         return "translator"
     kinds: dict[str | None, Kind] = {"next": "writer", "same": "filler", None: "reader"}
-    return kinds[loaded.model.predicts]
+    return kinds[loaded.config.predicts]
 
 
 def _written_in(loaded: LoadedModel) -> dict[str, int]:

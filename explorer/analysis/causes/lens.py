@@ -118,7 +118,7 @@ def film(
 
 
 def _require_logits(loaded: LoadedModel) -> None:
-    if loaded.model.predicts is None:
+    if not loaded.config.lm_head:
         raise ValueError(f"{loaded.name} has no LM head")
 
 
@@ -134,7 +134,7 @@ def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int],
     given, output = generation.given, generation.tokens
     begun = loaded.model.begin(as_tensor([given]))
     first, steps = begun.tgt[0].tolist(), range(len(output))
-    if loaded.model.predicts == "same":
+    if loaded.config.predicts == "same":
         texts = [loaded.model.whole(given, output[:step]) for step in steps]
         places = [generation.steps[step].position for step in steps]
     elif generation.edits:

@@ -72,7 +72,7 @@ def next_word(traced: Trace, position: int) -> int:
     Raises ValueError for a model without logits, IndexError for a position that is padding or out
     of range.
     """
-    if traced.predicts is None:
+    if not traced.config.lm_head:
         raise ValueError(f"{traced.model} has no LM head")
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
@@ -167,7 +167,7 @@ def pushes(
     Raises ValueError for a model without logits, IndexError for a head or query out of range.
     """
     require_same_model(loaded, traced)
-    if traced.predicts is None:
+    if not traced.config.lm_head:
         raise ValueError(f"{loaded.name} has no LM head")
     weights = traced.pattern(site.name)[head][query].astype(np.float64)
     keys = tuple(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())

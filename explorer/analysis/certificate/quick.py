@@ -92,7 +92,7 @@ def self_check(
     property.
     """
     model = loaded.model
-    src = model.with_marks("src", _tokens(loaded, "src")) if "src" in model.reads else ()
+    src = model.with_marks("src", _tokens(loaded, "src")) if model.config.reads_source else ()
     tgt = model.with_marks("tgt", _tokens(loaded, "tgt"))
 
     def edited(rows: Rows) -> Edits:

@@ -175,7 +175,7 @@ def _even(patterns: Float[np.ndarray, "layer row head query key"], queries: np.n
 
 
 def _written(loaded: LoadedModel, given: Twice, logits: torch.Tensor) -> tuple[float, float, float]:
-    if loaded.model.predicts != "next":
+    if not loaded.config.generates:
         return float("nan"), float("nan"), float("nan")
     n, start, tokens = given.n, given.start, given.tokens
     logprobs = logits[:, :-1].log_softmax(-1)
@@ -224,7 +224,7 @@ def _values(
     rows = [loaded.model.with_marks("tgt", [token]) for token in members]
     at = list(rows[0]).index(members[0])
     source = None
-    if "src" in loaded.model.reads:
+    if loaded.config.reads_source:
         source = [source_of(loaded, [token]) for token in members]
     given = Rows.of(rows, source, loaded.marks)
     kept = run(loaded.model, given, {site.hook("v") for site in sites})

@@ -270,7 +270,7 @@ def copied(loaded: LoadedModel, given: Twice, at: Place) -> tuple[float, float]:
     """How often a head's output, read by the unembedding, ranks the next token highest among the
     distinct tokens of the row; and the rate by chance. NaN without logits.
     """
-    if not loaded.config.lm_head or loaded.model.predicts != "next":
+    if not loaded.config.generates:
         return float("nan"), float("nan")
     site = own_sites(loaded)[at[0]]
     z = run(loaded.model, given.rows, {site.hook("z")})[site.hook("z")][:, at[1]]

@@ -103,7 +103,7 @@ def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
         raise ValueError("the rows must have equal, non-zero length")
     rows = [loaded.model.with_marks("tgt", [*half, *half]) for half in halves]
     source = None
-    if "src" in loaded.model.reads:
+    if loaded.config.reads_source:
         source = [source_of(loaded, half) for half in halves]
     start = list(rows[0]).index(halves[0][0])
     return Twice(Rows.of(rows, source, loaded.marks), n, start)

@@ -200,7 +200,7 @@ def _output(
 ) -> list[int]:
     """The model's greedy output; each step uses a new visitor, since the rows grow."""
     model, rows = loaded.model, _rows(traced, pitfall, left)
-    if model.predicts != "next":
+    if not model.config.generates:
         return []
     given = traced.src_tokens or traced.tgt_tokens
     row = model.begin(as_tensor([[t for t in given if t != loaded.marks.pad]])).tgt[0].tolist()

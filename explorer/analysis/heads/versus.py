@@ -185,9 +185,9 @@ and the other the token at the same position; one translates and the other does 
 
 def incomparable(one: Trace, other: Trace) -> Incomparable | None:
     """Why the predictions of two models cannot be compared; None if they can."""
-    if None in (one.predicts, other.predicts):
+    if None in (one.config.predicts, other.config.predicts):
         return "no_predictions"
-    if one.predicts != other.predicts:
+    if one.config.predicts != other.config.predicts:
         return "other_predictions"
     return None if bool(one.src_tokens) == bool(other.src_tokens) else "other_task"
 
@@ -206,7 +206,7 @@ def expectations(
     pieces = align(*rows)
     found = []
     for label, ours, theirs in zip(pieces.labels, pieces.one, pieces.other, strict=True):
-        if one.predicts == "same" and not len(ours) == len(theirs) == 1:
+        if one.config.predicts == "same" and not len(ours) == len(theirs) == 1:
             continue  # a piece of several tokens is no single prediction
         at = ours[-1], theirs[-1]
         found.append(
@@ -219,7 +219,7 @@ def _top(trace: Trace, at: int, shown: Shown, n: int) -> tuple[tuple[str, float]
     logits = trace.logits[at].astype(np.float64)
     chances = np.exp(logits - np.logaddexp.reduce(logits))
     # With context, so that a piece inside a word is labelled as one.
-    before = [] if trace.predicts == "same" else [trace.tgt_tokens[at]]
+    before = [] if trace.config.predicts == "same" else [trace.tgt_tokens[at]]
     return tuple(
         (shown([*before, int(token)])[-1], float(chances[token]))
         for token in np.argsort(-chances, kind="stable")[:n]

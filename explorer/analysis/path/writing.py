@@ -25,7 +25,7 @@ def _written(
     forced: tuple[int, ...] = (),
 ) -> Generation | Missing:
     """The model's output for this text, after the `forced` tokens."""
-    if trace.predicts != "next":
+    if not trace.config.generates:
         return Missing("no_next")
     try:
         made = generate(loaded, trace.text, strategy, most, (), forced)

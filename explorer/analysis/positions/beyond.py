@@ -76,8 +76,7 @@ class Beyond:
 
 def can_go_beyond(loaded: LoadedModel) -> bool:
     """Whether a model continues texts and has unlimited positions: learned ones end at n_ctx."""
-    one_text = not loaded.config.reads_source and loaded.model.predicts == "next"
-    return one_text and loaded.config.longest is None
+    return loaded.config.continues and loaded.config.longest is None
 
 
 def beyond(loaded: LoadedModel, text: str) -> Beyond:

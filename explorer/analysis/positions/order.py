@@ -169,7 +169,7 @@ def writing(
     tokens = torch.cat([tokens, *(tokens[:, list(order)] for order in orders)])
     usual = 2 * len(given) + 20 if loaded.config.reads_source else CONTINUED
     longest = min(room_after(loaded, tokens), usual)
-    if longest < 1 or loaded.model.predicts is None:
+    if longest < 1 or not loaded.config.lm_head:
         return [""] * len(tokens)
     steps, seen = decode(loaded.model, tokens, Greedy(), longest, use_cache=use_cache), []
     while True:

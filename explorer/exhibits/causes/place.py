@@ -26,7 +26,7 @@ def telling(view: View) -> View:
         view = replace(view, site=site, head=head)
     if state.row is None and not trace.src_tokens:
         view = replace(view, row=int(trace.tgt_valid.sum()) - 1)
-        if trace.predicts == "same" and trace.marks.mask in trace.tgt_tokens:
+        if view.loaded.fills_in and trace.marks.mask in trace.tgt_tokens:
             view = replace(view, row=trace.tgt_tokens.index(trace.marks.mask))
     return view
 

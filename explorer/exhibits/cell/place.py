@@ -55,7 +55,7 @@ def goal_of(view: View) -> tuple[int, int] | None:
     the predicted one; None for a model without logits.
     """
     trace, chosen = view.trace, view.choices(CellChoices).goal
-    if trace.predicts is None:
+    if not trace.config.lm_head:
         return None
     place = view.step if view.site.query_stream == "src" else view.row
     position = min(place, int(trace.tgt_valid.sum()) - 1)

@@ -11,7 +11,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     """A note, if the model is a translator or reads both ways."""
     if view.sites_of("cross"):
         yield b.Note(view.t("circuits.translator"))
-    elif view.trace.predicts != "next":
+    elif not view.loaded.config.is_causal:
         yield b.Note(view.t("circuits.both_ways"))
 
 

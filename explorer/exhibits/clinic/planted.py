@@ -47,7 +47,7 @@ def show(found: Symptom | None, view: View) -> Iterator[b.Block]:
     if pitfall.left:
         key = "clinic.read_left" if found.left else "clinic.no_room"
         yield b.Prose(view.t(key, n=found.left))
-    if view.trace.predicts is None:
+    if not view.trace.config.lm_head:
         yield b.Prose(_moved(view, found))
     elif not found.changed:
         yield b.Prose(view.t("clinic.unchanged"))
@@ -68,7 +68,7 @@ def _moved(view: View, found: Symptom) -> str:
 
 
 def _written(view: View, found: Symptom) -> Iterator[b.Block]:
-    if view.trace.predicts == "next":
+    if view.trace.config.generates:
         silent = np.isnan(found.logprobs_after).any()
         key = "clinic.writes_nothing" if silent else "clinic.writes_end"
         yield b.Note(view.t("clinic.writes"))

@@ -168,9 +168,9 @@ def _after(view: View, found: Forced) -> tuple[Block, ...]:
 
 def _place(view: View, found: Forced, step: int) -> str:
     """The place of a prediction: after a prefix, or at one token of a bidirectional model."""
-    if view.trace.predicts == "same":
-        return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
-    return "<s> " + " ".join(found.tokens[:step])
+    if view.trace.config.is_causal:
+        return "<s> " + " ".join(found.tokens[:step])
+    return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
 
 
 EXHIBIT = Exhibit(compute, show)

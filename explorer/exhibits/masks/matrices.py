@@ -266,7 +266,7 @@ def _code(view: View) -> list[object]:
     code: list[object] = [view.loaded.model.last_stack.run]
     if rules:
         code.append(mask_of)
-    if view.loaded.model.last_stack.causal:
+    if view.loaded.config.is_causal:
         code.append(causal_mask)
     if rules or view.pads:
         code.append(padding_mask)

@@ -39,7 +39,7 @@ def _n_real(trace: Trace) -> int:
 
 def _lacking(loaded: LoadedModel, trace: Trace) -> Missing | None:
     """Why the steps about the causal mask do not work with this run; None if they do."""
-    if not loaded.config.is_causal or trace.predicts != "next":
+    if not loaded.config.generates:
         return Missing("no_causal")
     site = trace.sites_of(own_role(trace))[0]
     n = _n_real(trace)

@@ -41,7 +41,7 @@ def show(found: Shifted, view: View) -> Iterator[b.Block]:
     """The loss by start position."""
     shifts, curves = found.shifts, found.losses
     if not np.isfinite(curves["tgt"]).all():
-        why = "positions.no_loss" if view.trace.predicts is None else "positions.nothing_written"
+        why = "positions.nothing_written" if view.loaded.config.lm_head else "positions.no_loss"
         yield b.Title(view.t("positions.begin_later"))
         yield b.Hint(view.t(why))
         return

@@ -113,7 +113,7 @@ def _other_strategy(view: View, shown: Generation) -> bool:
     """
     made = view.choices(DecodingChoices)
     large = view.loaded.n_parameters > AT_ONCE
-    if made.fork or shown.stopped or large or view.trace.predicts != "next":
+    if made.fork or shown.stopped or large or not view.trace.config.generates:
         return False
     other = made.beam if isinstance(made.strategy, Greedy) else Greedy()
     found = cached.generate(
@@ -175,7 +175,7 @@ def _parts(view: View, first: Generation, second: Generation | None) -> None:
 
     They need growing sequences, so models that fill in masks have none.
     """
-    if view.trace.predicts != "next":
+    if not view.trace.config.generates:
         return
     part = pick_part(view, "decoding", DecodingChoices.parts)
     if part == "pass":
@@ -191,7 +191,7 @@ def _parts(view: View, first: Generation, second: Generation | None) -> None:
 def _code(view: View) -> tuple[object, ...]:
     """The code of the decoding loop, the strategy, and the forward pass."""
     model = view.loaded.model
-    fills = model.predicts == "same"
+    fills = view.loaded.fills_in
     writer = decoding._Filler if fills else decoding._Writer
     reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
     strategy = view.choices(DecodingChoices).strategy

@@ -37,7 +37,7 @@ def show_film(view: View, generation: Generation) -> None:
     """The film of a Generation at the view's step."""
     own = stacked(generation, _sites(view, generation, view.own_role))
     across = _sites(view, generation, "cross")
-    row, places = whole_row(generation, view.trace.predicts)
+    row, places = whole_row(generation, view.trace.config.predicts)
     n_layers, n_heads = own.shape[:2]
     layer, head = view.state.layer, view.state.head
     film(

@@ -80,7 +80,7 @@ def pick_strategy(view: View) -> None:
 def _elsewhere(view: View) -> None:
     """The settings in the model's folder: rules, which can be disabled, and all others."""
     asked, made = view.loaded.asked, view.choices(DecodingChoices)
-    if asked.rules and view.trace.predicts == "next":
+    if asked.rules and view.trace.config.generates:
         st.session_state["decoding.ruled"] = made.ruled
         st.toggle(
             view.t("decoding.ruled", settings=escape(", ".join(asked.applied))),

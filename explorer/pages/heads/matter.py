@@ -26,7 +26,7 @@ translator with 72 heads and 7.6 million parameters."""
 def ablation_of(view: View) -> Ablation | None:
     """The ablation of every head if cached, quick or requested; None before that."""
     if not written_tokens(view.trace):
-        silent = view.trace.predicts is None
+        silent = not view.trace.config.lm_head
         st.caption(view.t("matter.no_logits" if silent else "matter.nothing"))
         return None
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)

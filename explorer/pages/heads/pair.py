@@ -140,7 +140,7 @@ def _shared_target(view: View, name: str) -> str | None:
     Both models then predict the same positions. None if only one of them reads a source sequence.
     """
     theirs = cache.open_model(name)
-    if ("src" in theirs.model.reads) != bool(view.trace.src_tokens):
+    if theirs.config.reads_source != view.loaded.config.reads_source:
         return None
     return view.target or view.trace.output or None
 

@@ -72,7 +72,7 @@ def predictions(view: View) -> list[str] | None:
 
     None if there are no predictions: in the encoder of an encoder-decoder, or without an LM head.
     """
-    if view.site.query_stream != "tgt" or view.trace.predicts is None:
+    if view.site.query_stream != "tgt" or not view.trace.config.lm_head:
         return None
     tokens = view.trace.predicted_str_tokens
     return [token if real else "" for token, real in zip(tokens, view.trace.tgt_valid, strict=True)]
@@ -80,7 +80,7 @@ def predictions(view: View) -> list[str] | None:
 
 def _given(view: View, row: int) -> str | None:
     """The next token of a given text, which may differ from the predicted one."""
-    if view.trace.predicts != "next" or row + 1 >= int(view.trace.tgt_valid.sum()):
+    if not view.trace.config.generates or row + 1 >= int(view.trace.tgt_valid.sum()):
         return None
     return view.trace.tgt_str_tokens[row + 1]
 

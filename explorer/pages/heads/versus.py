@@ -287,7 +287,7 @@ def _predictions(pair: Pair, found: Sequence[Expectation]) -> None:
     shown = found if len(found) <= MOST_ROWS else (differing or list(found))[:MOST_ROWS]
     if len(shown) < len(found):
         st.caption(view.t("versus.only_differing", count=len(shown), total=len(found)))
-    after = "versus.at" if view.trace.predicts == "same" else "versus.after"
+    after = "versus.at" if view.trace.config.predicts == "same" else "versus.after"
     table(
         ["", view.t(after), str(names["one"]), str(names["other"])],
         [

@@ -118,7 +118,7 @@ def asked(view: View, one: Step) -> Asked | Missing:
     trace = view.trace
     if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:
         return Missing("long")
-    if trace.predicts is None and one.page == "decoding":
+    if not trace.config.lm_head and one.page == "decoding":
         return Missing("no_logits")
     found = cached.found(view.run, one.find)
     if isinstance(found, Missing):

@@ -128,8 +128,11 @@ def test_predictions_that_answer_different_questions_are_not_compared(
     shown = translator.str_tokens
     for other, why in (
         (written, "other_task"),
-        (replace(traced, predicts="same"), "other_predictions"),
-        (replace(traced, predicts=None), "no_predictions"),
+        (
+            replace(traced, config=replace(traced.config, family="encoder-only")),
+            "other_predictions",
+        ),
+        (replace(traced, config=replace(traced.config, lm_head=False)), "no_predictions"),
     ):
         assert incomparable(traced, other) == why
         assert expectations(traced, other, shown, shown) == ()
