@@ -134,6 +134,11 @@ class LoadedModel:
         return isinstance(self.tokenizer, ForeignTokenizer)
 
     @property
+    def continues(self) -> bool:
+        """Whether its output continues the text that it reads."""
+        return self.config.generates and not self.config.reads_source
+
+    @property
     def fills_in(self) -> bool:
         """Whether it predicts the masked tokens of its text."""
         return self.config.predicts == "same" and self.marks.mask is not None

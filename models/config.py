@@ -131,9 +131,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for field in fields(self):
             if field.name in CHOICES:
-                options = tuple(CHOICES[field.name])
-                known = ", ".join(options)
-                self._require(field.name, options.__contains__, "one_of", allowed=known)
+                known = tuple(CHOICES[field.name])
+                self._require(field.name, known.__contains__, "one_of", allowed=", ".join(known))
             else:
                 kind = (*get_args(field.type), field.type)[0]  # of `int | None`: int
                 self._require(field.name, *KINDS[kind], most=LARGEST)
@@ -227,8 +226,7 @@ class ModelConfig:
     @property
     def cacheable(self) -> float:
         """Longest sequence whose cached keys stay valid; beyond it RoPE scaling changes them."""
-        scaling = self.rope_scaling
-        return math.inf if scaling is None or scaling.n_ctx is None else scaling.n_ctx
+        return (self.rope_scaling and self.rope_scaling.n_ctx) or math.inf
 
     @property
     def pattern_dropout(self) -> float:
@@ -259,11 +257,6 @@ class ModelConfig:
     def generates(self) -> bool:
         """Whether the model generates text token by token, each from all tokens before it."""
         return self.predicts == "next"
-
-    @property
-    def continues(self) -> bool:
-        """Whether its output continues the text that it reads."""
-        return self.generates and not self.reads_source
 
     def to_json(self) -> str:
         """All fields as indented JSON."""

@@ -124,8 +124,7 @@ class Stack(nn.Module):
         positions = self.hook_positions(positions_of(valid, tokens, past))  # [batch, past + pos]
         new = positions[:, past:]
         x = self.hook_embed(self.embed(tokens) * self.embed_scale)
-        added = self.added(tokens, new)
-        if added is not None:
+        if (added := self.added(tokens, new)) is not None:
             x = x + self.hook_pos_embed(added.to(x.dtype))
         x = self.dropout(self.embed_map(self.embed_norm(x)))
         return x, self.positions.place(new, positions)

@@ -176,7 +176,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
 
 def _first(loaded: LoadedModel, sentence: str) -> bytes:
     """The picture of one sentence, shown until the weights have arrived."""
-    continues = loaded.config.continues
+    continues = loaded.continues
     made = generate(loaded, sentence, Greedy(), MOST_NEW if continues else MOST)
     found = flow(loaded, trace(loaded, sentence), made)
     words = text.family("components.start", lang="en")

@@ -76,7 +76,7 @@ class Beyond:
 
 def can_go_beyond(loaded: LoadedModel) -> bool:
     """Whether a model continues texts and has unlimited positions: learned ones end at n_ctx."""
-    return loaded.config.continues and loaded.config.longest is None
+    return loaded.continues and loaded.config.longest is None
 
 
 def beyond(loaded: LoadedModel, text: str) -> Beyond:
