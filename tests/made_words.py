@@ -35,6 +35,7 @@ from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.cell.choices import ASIDES, STAGES
 from explorer.exhibits.cell.split import PARTS
 from explorer.exhibits.circuits.choices import MADE_OF
+from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.figures.alignment.links import FOUND
@@ -45,7 +46,6 @@ from explorer.notebook.certify import Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
 from explorer.pages.atlas.choices import AtlasChoices
-from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.path.course import CHAPTERS

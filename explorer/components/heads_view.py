@@ -1,6 +1,6 @@
 """All heads of one kind of attention, the open ones as heatmap and text, linked in the browser."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -91,15 +91,16 @@ def heads_view(
     key_tokens: Sequence[str],
     key: str,
     selection: HeadsSelection | None = None,
+    on_picked: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> HeadsSelection:
     """Show `patterns` [layer, head, query, key] linked; return what is selected now.
 
     `selection` is what is open, pinned and locked. A click in the browser takes precedence and is
     returned in the run that it starts (`sent_selection` reads it earlier in that run), so store the
-    result and pass it again. `options` are those of `pack_heads_view`. Hovering and locking are
-    handled in the browser, without a run. Thumbnails that the browser already has are not sent
-    again.
+    result and pass it again. `on_picked` is called before that run. `options` are those of
+    `pack_heads_view`. Hovering and locking are handled in the browser, without a run. Thumbnails
+    that the browser already has are not sent again.
     """
     aggregates = options.get("aggregates") or {}
     n_layers, n_heads, *_ = patterns.shape
@@ -120,7 +121,7 @@ def heads_view(
         key=key,
         data=data,
         sent=without(data, "cells") if holds else data,
-        on_picked_change=lambda: None,
+        on_picked_change=on_picked,
         on_down_change=lambda: None,
         on_lost_change=lambda: None,  # the browser lacks thumbnails: this run sends them
     )

@@ -57,6 +57,13 @@ def models() -> tuple[str, ...]:
     return library.list_models(library.CHECKPOINTS)
 
 
+@cached
+def alike(model: str, shelf: tuple[str, ...]) -> tuple[str, ...]:
+    """The models on the shelf with the same tokenization as this one, and their snapshots."""
+    found = library.same_vocabulary(model, library.CHECKPOINTS)
+    return tuple(each for each in found if library.split_step(each)[0] in shelf)
+
+
 @cached(is_model=True)
 def open_model(name: str) -> LoadedModel:
     """A listed model, opened once and shared by all sessions. Raises InputProblem.

@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from explorer.components import Grid, HeadsSelection
 from explorer.exhibits.links import State
+from explorer.exhibits.view import View
 from explorer.figures.matrix import Matrix
 
 Figure = dict[str, Any]
@@ -121,6 +123,19 @@ class Canvas:
     on: Mapping[str, Callable[[Any], Change | None]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class AllHeads:
+    """All heads of one kind of attention, with the `options` of `components.heads_view`.
+
+    `change` is what a selection in it does; the view itself remembers what is pinned and locked.
+    """
+
+    name: str
+    grid: Grid
+    options: Mapping[str, Any]
+    change: Callable[[HeadsSelection], Change | None]
+
+
 @dataclass(frozen=True)
 class Document:
     """Markdown of an unknown author, without anything that could load or run; `cut`: shortened."""
@@ -201,20 +216,24 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """Blocks one below the other, of a fixed width in pixels or `framed`; `key` is for a style."""
+    """Blocks one below the other, of a fixed width in pixels or `framed`; `key` is for a style.
+    Blocks that need more than a fixed `height` scroll.
+    """
 
     blocks: Sequence["Block"]
     width: int | None = None
+    height: int | None = None
     framed: bool = False
     key: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Blocks hidden behind a button."""
+    """Blocks hidden behind a button; `inline`: behind a line that opens in its place."""
 
     label: str
     blocks: Sequence["Block"]
+    inline: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +245,11 @@ class Hero:
 
 @dataclass(frozen=True)
 class SentenceLine:
-    """The text and the model's output."""
+    """The text and the model's output, of this `view` if given; `here`: not above the controls."""
+
+    key: str = "sentence"
+    view: View | None = None
+    here: bool = False
 
 
 @dataclass(frozen=True)
@@ -262,7 +285,8 @@ class Undo:
 
 @dataclass(frozen=True, eq=False)
 class Pick:
-    """A choice among a few options, as buttons or in a `menu`; `said` names an option.
+    """A choice among a few options, as buttons, in a `menu` or `listed` as lines; `said` names an
+    option.
 
     Picking one sets the choice `field`, or applies `change`; picking the current one of `optional`
     buttons again picks None.
@@ -276,6 +300,7 @@ class Pick:
     field: str = ""
     change: Callable[[Any], Change] | None = None
     menu: bool = False
+    listed: bool = False
     open: bool = False
     width: int | None = None
     help: str | None = None
@@ -340,23 +365,58 @@ class Several:
 
 @dataclass(frozen=True)
 class TextBox:
-    """A text that the user may edit, `height` pixels high."""
+    """A text that the user may edit, `height` pixels high (None: one line of at most `most`
+    characters).
+    """
 
     key: str
     label: str
     now: str
     change: Callable[[str], Change]
-    height: int
+    height: int | None = None
+    most: int | None = None
+    help: str | None = None
+    width: int | None = None
+
+
+@dataclass(frozen=True)
+class PickModel:
+    """A menu of the other models that the user can open, and none ("")."""
+
+    key: str
+    label: str
+    now: str
+    change: Callable[[str], Change]
+    help: str
+    width: int
+
+
+@dataclass(frozen=True)
+class NumberBox:
+    """An integer from `low` to `high` that the user may type."""
+
+    key: str
+    label: str
+    low: int
+    high: int
+    now: int
+    change: Callable[[int], Change]
+    help: str | None = None
+    width: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Download:
-    """A button that saves the text of `make`; `ending` is the file name's extension."""
+    """A button that saves the text of `make`; `ending` is the file name's extension.
+
+    With an `export`, the end of the file name, it is among the page's exports instead.
+    """
 
     key: str
     label: str
     make: Callable[[], str]
     ending: Literal["txt", "json", "csv"]
+    export: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,11 +438,13 @@ Control = (
     | Remember
     | Several
     | TextBox
+    | NumberBox
+    | PickModel
     | Download
     | Upload
 )
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
-Picture = Chart | Heatmaps | Canvas
+Picture = Chart | Heatmaps | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes

@@ -28,11 +28,13 @@ class Form:
 
     `read` None: the choice lasts for this session and is not part of links.
     `of_site`: it points into one kind of attention of one model, and is dropped with it.
+    `model`: it is the name of a model.
     """
 
     read: Callable[[str], Any] | Offered | None
     write: Callable[[Any], str]
     of_site: bool
+    model: bool = False
 
 
 def choice(
@@ -44,6 +46,11 @@ def choice(
 ) -> Value:
     """A field of a dataclass of choices; see `Form`. Links omit the default and None."""
     return field(default=default, metadata={"form": Form(read, write, of_site)})
+
+
+def model_name() -> str:
+    """A field with the name of a model, "" for none; a link never opens another user's upload."""
+    return field(default="", metadata={"form": Form(str, str, False, model=True)})
 
 
 def unlinked(default: Value) -> Value:

@@ -67,7 +67,9 @@ class Exhibit(Generic[Answer]):
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
     is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
     follow from the user's choices. `working` is the key of the text shown during a long
-    computation. `open`: whether the page shows it, if the user opens one of several.
+    computation. `open`: whether the page shows it, if the user opens one of several. `after` is the
+    address of an exhibit further up that computes what this one needs: until it has its answer,
+    this one is shown with None.
     """
 
     compute: Callable[..., Any] | None
@@ -77,6 +79,7 @@ class Exhibit(Generic[Answer]):
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
     working: str = "shell.working"
     open: Callable[[View], bool] = lambda view: True
+    after: str = ""
 
     @property
     def name(self) -> str:
@@ -110,12 +113,12 @@ class Exhibit(Generic[Answer]):
 
 
 def choices_of(subject: str) -> Any:
-    """The class of a subject's own choices, which has the `parts` of its page.
+    """The class of a subject's own choices, which has the `parts` of its page; None if it has none.
 
     Raises ImportError for an unknown subject.
     """
     module = import_module(f"explorer.exhibits.{subject}.choices")
-    return next(value for value in vars(module).values() if hasattr(value, "parts"))
+    return next((value for value in vars(module).values() if hasattr(value, "parts")), None)
 
 
 def placed(view: View, subject: str) -> View:

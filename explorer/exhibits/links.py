@@ -17,6 +17,7 @@ from explorer.exhibits.choices import (
     form_of,
     from_one,
     link_name,
+    model_name,
     one_of,
     plus_one,
     whole,
@@ -56,7 +57,7 @@ class State:
     """
 
     lang: str = choice("en", one_of(LANGUAGES))
-    model: str = choice("", str)
+    model: str = model_name()
     text: str | None = choice(None, str)
     target: str | None = choice(None, str)
     beside: str = choice("", str)
@@ -132,6 +133,11 @@ class Links:
         """`state` without the choices that point into the kind of attention that is left."""
         pointing = (name for name, form in self._forms.items() if form.of_site)
         return self.change(state, **{name: self.chosen(State(), name) for name in pointing})
+
+    @property
+    def models(self) -> list[str]:
+        """The choices that are names of models."""
+        return [name for name, form in self._forms.items() if form.model]
 
     def read(self, params: Mapping[str, str]) -> tuple[State, tuple[tuple[str, str], ...]]:
         """The state of a link, and its invalid parts as (name, value) pairs.

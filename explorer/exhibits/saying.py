@@ -10,12 +10,12 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.view import View
 from explorer.figures.theme import isolated
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, split_step
 from explorer.numbers import fixed, percent
 from explorer.problems import InputProblem, Value
 from explorer.runs.edits import CellEdit, Edit, HeadOff, KeyHidden, MaskSize, MaskSwitch
 from explorer.runs.labelled import Labelled, labelled
-from explorer.text import refusal, shorten, t
+from explorer.text import model_name, refusal, shorten, t
 from models.hooks import AttentionSite
 from models.refusals import Refusal
 
@@ -60,6 +60,15 @@ def site_titles(view: View, site: AttentionSite) -> dict[str, Any]:
 def axis_title(view: View, role: str, stream: str) -> str:
     """An axis title such as "query · target", in the user's language."""
     return view.t(f"streams.{role}", stream=view.stream(stream))
+
+
+def model_title(view: View, name: str) -> str:
+    """A model's name, with the training step of a snapshot."""
+    base, step = split_step(name)
+    words = model_name(base, lang=view.lang)
+    if step is None:
+        return words
+    return view.t("versus.snapshot", model=words, moment=view.t("sidebar.moment_step", step=step))
 
 
 def name_edit(view: View, edit: Edit) -> str:

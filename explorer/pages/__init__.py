@@ -14,13 +14,13 @@ from explorer.exhibits.certificate.choices import CertificateChoices
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.clinic.choices import ClinicChoices
+from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.view import View
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.decoding.choices import DecodingChoices
-from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices

@@ -14,7 +14,7 @@ from explorer.exhibits.exhibit import Exhibit, exhibits_of, placed
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
-from explorer.render.drawing import Sheet, draw, visit_due
+from explorer.render.drawing import Sheet, draw, save, visit_due
 from explorer.ui import controls, painting, running, session, share
 from explorer.ui.current import latest
 from explorer.ui.page import fragment
@@ -92,7 +92,7 @@ def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
     if exhibit.needs is not None and not exhibit.needs.met(view.loaded):
         return
     try:
-        request = exhibit.request(view)
+        request = exhibit.request(view) if exhibit.after in sheet.answered else None
         if request is None:
             _shown(sheet, exhibit, None)
         elif not request.takes_long or is_answered(request):
@@ -118,6 +118,8 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
 
 
 def _shown(sheet: Sheet, exhibit: Exhibit[Any], answer: Any) -> None:
+    if answer is not None:
+        sheet.answered.add(exhibit.name)
     shown = exhibit.show(answer, sheet.view)
     draw(sheet, _picture_first(sheet, _noted(sheet.blocks[exhibit.name], shown)))
 
@@ -181,6 +183,9 @@ def _exports(sheet: Sheet) -> None:
         label=view.t("take.paper"),
     )
     stills = (each for each in _inside(sheet.drawn) if isinstance(each, b.Columns) and each.still)
+    for each in every:
+        if isinstance(each, b.Download) and each.export:
+            save(sheet, each)
     for number, each in enumerate(stills):
         name = f"{page}-{number + 1}" if number else page
         st.caption(each.words)

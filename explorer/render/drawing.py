@@ -12,12 +12,14 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.components import heads_view, sent_selection
 from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
 from explorer.exhibits.view import View
 from explorer.ui import controls, history, session, share
 from explorer.ui.markdown import has_more, sections
-from explorer.ui.stage import hero
+from explorer.ui.parts import pick_model
+from explorer.ui.stage import hero, staged
 from explorer.ui.tables import table
 
 _VISIT = "render.visit"
@@ -35,6 +37,7 @@ class Sheet:
     has_picture: bool = False
     blocks: dict[str, list[b.Block]] = field(default_factory=dict)
     problems: set[tuple[str, str]] = field(default_factory=set)
+    answered: set[str] = field(default_factory=lambda: {""})
 
     @property
     def drawn(self) -> list[b.Block]:
@@ -140,6 +143,18 @@ def _canvas(sheet: Sheet, block: b.Canvas) -> None:
     canvas(block.view)(key=block.name, data=block.pack(file), **told)
 
 
+def _all_heads(sheet: Sheet, block: b.AllHeads) -> None:
+    told, file = partial(_selected, block), controls.picture_file(block.name)
+    heads_view(block.grid, key=block.name, file=file, on_picked=told, **block.options)
+
+
+def _selected(block: b.AllHeads) -> None:
+    selection = sent_selection(block.name, block.grid.shape, len(block.options["aggregates"]))
+    change = None if selection is None else block.change(selection)
+    if change is not None:
+        _make(change)
+
+
 def _metrics(sheet: Sheet, block: b.Metrics) -> None:
     with st.container(horizontal=True):
         for label, value in block.values:
@@ -167,13 +182,23 @@ def _columns(sheet: Sheet, block: b.Columns) -> None:
 
 
 def _box(sheet: Sheet, block: b.Box) -> None:
-    with st.container(width=block.width or "stretch", border=block.framed, key=block.key):
+    with st.container(
+        width=block.width or "stretch",
+        height=block.height or "content",
+        border=block.framed,
+        key=block.key,
+    ):
         draw(sheet, block.blocks)
 
 
 def _fold(sheet: Sheet, block: b.Fold) -> None:
-    with st.popover(block.label):
+    with st.expander(block.label) if block.inline else st.popover(block.label):
         draw(sheet, block.blocks)
+
+
+def _sentence(sheet: Sheet, block: b.SentenceLine) -> None:
+    with staged(st.container()) if block.here else nullcontext():
+        controls.sentence_line(block.view or sheet.view, block.key)
 
 
 def _hero(sheet: Sheet, block: b.Hero) -> None:
@@ -195,6 +220,8 @@ def _pick(sheet: Sheet, block: b.Pick) -> None:
     with nullcontext() if block.width is None else st.container(width=block.width):
         if block.menu:
             st.selectbox(block.label, block.options, accept_new_options=block.open, **common)
+        elif block.listed:
+            st.radio(block.label, block.options, **common)
         elif block.optional:
             st.pills(block.label, block.options, **common)
         else:
@@ -246,9 +273,15 @@ def _button(sheet: Sheet, block: b.Button) -> None:
 
 
 def _download(sheet: Sheet, block: b.Download) -> None:
-    name = share.file_name(sheet.view, sheet.page, block.ending)
-    icon, make = ":material/download:", block.make
-    st.download_button(block.label, make, name, key=block.key, on_click="ignore", icon=icon)
+    if not block.export:
+        save(sheet, block)
+
+
+def save(sheet: Sheet, block: b.Download) -> None:
+    """The button that saves a file."""
+    name, end = share.file_name(sheet.view, sheet.page), f"-{block.export}" if block.export else ""
+    icon, file = None if end else ":material/download:", f"{name}{end}.{block.ending}"
+    st.download_button(block.label, block.make, file, key=block.key, on_click="ignore", icon=icon)
 
 
 def _upload(sheet: Sheet, block: b.Upload) -> None:
@@ -274,8 +307,38 @@ def _several(sheet: Sheet, block: b.Several) -> None:
 
 def _text_box(sheet: Sheet, block: b.TextBox) -> None:
     st.session_state[block.key] = block.now
-    change = partial(_changed, block.key, block.change)
-    st.text_area(block.label, key=block.key, height=block.height, on_change=change)
+    common: dict[str, Any] = {
+        "key": block.key,
+        "max_chars": block.most,
+        "help": block.help,
+        "width": block.width or "stretch",
+        "on_change": partial(_changed, block.key, block.change),
+    }
+    if block.height is None:
+        st.text_input(block.label, **common)
+    else:
+        st.text_area(block.label, height=block.height, **common)
+
+
+def _pick_model(sheet: Sheet, block: b.PickModel) -> None:
+    def choose(name: str) -> None:
+        _make(block.change(name))
+
+    with st.container(width=block.width):
+        pick_model(sheet.view, block.now, block.label, block.help, choose, block.key)
+
+
+def _number_box(sheet: Sheet, block: b.NumberBox) -> None:
+    st.session_state[block.key] = block.now
+    st.number_input(
+        block.label,
+        block.low,
+        block.high,
+        key=block.key,
+        help=block.help,
+        width=block.width or "stretch",
+        on_change=partial(_changed, block.key, block.change),
+    )
 
 
 def _undo(sheet: Sheet, block: b.Undo) -> None:
@@ -318,6 +381,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Chart: _chart,
     b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
     b.Canvas: _canvas,
+    b.AllHeads: _all_heads,
     b.Formula: _kept,
     b.Code: _kept,
     b.Numbers: _kept,
@@ -326,7 +390,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Box: _box,
     b.Fold: _fold,
     b.Hero: _hero,
-    b.SentenceLine: lambda sheet, _: controls.sentence_line(sheet.view),
+    b.SentenceLine: _sentence,
     b.Changes: lambda sheet, block: controls.edits_bar(sheet.view, block.key, reset=_reset),
     b.Offer: lambda sheet, block: controls.offer(sheet.view, block.lesson),
     b.Remember: lambda _, block: _make(block.change),
@@ -337,6 +401,8 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Undo: _undo,
     b.Several: _several,
     b.TextBox: _text_box,
+    b.NumberBox: _number_box,
+    b.PickModel: _pick_model,
     b.Download: _download,
     b.Upload: _upload,
 }

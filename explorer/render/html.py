@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from explorer.components import standalone
+from explorer.components.heads_view import pack_heads_view
 from explorer.exhibits import block as b
 from explorer.exhibits import saying
 from explorer.exhibits.escape import plain
@@ -76,6 +77,11 @@ def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
     yield standalone.View(block.view, block.pack(f"{to.file}-{name_of(block.name)}"))
 
 
+def _all_heads(block: b.AllHeads, to: Reader) -> Iterator[standalone.Block]:
+    file = f"{to.file}-{name_of(block.name)}"
+    yield standalone.View("heads_view", pack_heads_view(block.grid, file=file, **block.options))
+
+
 def _table(block: b.Table, to: Reader) -> Iterator[standalone.Block]:
     yield standalone.Markup(cells(block.head, block.rows))
 
@@ -121,6 +127,10 @@ def _inside(block: b.Row | b.Box | b.Hero, to: Reader) -> Iterator[standalone.Bl
     yield from kept(block.blocks, to)
 
 
+def _fold(block: b.Fold, to: Reader) -> Iterator[standalone.Block]:
+    yield from kept(block.blocks if block.inline else (), to)
+
+
 def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
     drawn = [list(kept(column, to)) for column in block.columns]
     side_by_side = all(isinstance(each, standalone.View) for column in drawn for each in column[1:])
@@ -143,7 +153,7 @@ def said_of(view: View) -> Iterator[standalone.Text]:
 
 
 def _sentence(block: b.SentenceLine, to: Reader) -> Iterator[standalone.Block]:
-    yield from said_of(to.view)
+    yield from said_of(block.view or to.view)
 
 
 def _changes(block: b.Changes, to: Reader) -> Iterator[standalone.Block]:
@@ -169,6 +179,7 @@ DRAWN: Drawn = {
     b.Chart: _chart,
     b.Heatmaps: _heatmaps,
     b.Canvas: _canvas,
+    b.AllHeads: _all_heads,
     b.Table: _table,
     b.Metrics: _metrics,
     b.Formula: _formula,
@@ -176,6 +187,7 @@ DRAWN: Drawn = {
     b.Row: _inside,
     b.Box: _inside,
     b.Hero: _inside,
+    b.Fold: _fold,
     b.Columns: _columns,
     b.SentenceLine: _sentence,
     b.Changes: _changes,

@@ -71,5 +71,5 @@ DRAWN: html.Drawn = {
     b.Columns: _columns,
     b.Numbers: _numbers,
     b.Formula: _formula,
-    b.SentenceLine: lambda block, to: (),
+    b.SentenceLine: lambda block, to: () if block.view is None else html.said_of(block.view),
 }

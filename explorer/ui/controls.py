@@ -135,12 +135,16 @@ def opening(view: View, page: str) -> None:
 def clicked_point(key: str, size: int) -> int | None:
     """The index of the point just clicked in the chart with this key; None if there is none.
 
-    `size` is the number of points; an index out of range is ignored.
+    `size` is the number of points; an index out of range is ignored. In a chart of several traces,
+    the index is the first of the point's `customdata`.
     """
     points = getattr(getattr(st.session_state.get(key), "selection", None), "points", None)
     if not isinstance(points, list) or not points or not isinstance(points[0], Mapping):
         return None
-    return inside(points[0].get("point_index"), size)
+    data = points[0].get("customdata")
+    numbers = data if isinstance(data, list | tuple) else ()
+    numbered = len(numbers) > 0 and not isinstance(numbers[0], str)
+    return inside(numbers[0] if numbered else points[0].get("point_index"), size)
 
 
 @contextmanager

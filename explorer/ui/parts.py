@@ -5,10 +5,13 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from explorer.engine.cache import alike
+from explorer.exhibits.saying import model_title
 from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
-from explorer.ui import session
+from explorer.ui import controls, session
 from explorer.ui.stage import parts_place
+from explorer.ui.uploads import models
 from models.rows import Stream
 
 Choice = TypeVar("Choice", bound=str)
@@ -102,6 +105,26 @@ def pick_group(
         key=key,
         label_visibility="collapsed" if quiet else "visible",
         on_change=lambda: change(st.session_state[key]),
+    )
+
+
+def pick_model(
+    view: View, now: str, label: str, why: str, choose: Callable[[str], None], key: str
+) -> None:
+    """A menu of the models that this session can open besides the current one, those with the same
+    tokenization first, and none (""); `now` is the chosen one."""
+    shelf = models()
+    # One from a link may not be listed: its error is shown below.
+    offered = dict.fromkeys(["", *alike(view.loaded.name, shelf), *shelf, now])
+    offered.pop(view.loaded.name, None)
+    controls.pick(
+        label,
+        tuple(offered),
+        now if now in offered else "",
+        key,
+        choose,
+        format_func=lambda name: model_title(view, name) if name else view.t("versus.none"),
+        help=why,
     )
 
 

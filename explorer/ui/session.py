@@ -60,7 +60,8 @@ def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=
 
 def _load(params: Mapping[str, str], lang: str) -> None:
     chosen, refused = links().read({"lang": lang, **params})
-    chosen = links().change(chosen, model=for_this_session(chosen.model))
+    named = {name: for_this_session(links().chosen(chosen, name)) for name in links().models}
+    chosen = links().change(chosen, **named)
     if not params.keys() - {"lang"}:  # not a link to any state
         chosen = _first(chosen.lang)
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)

@@ -271,10 +271,10 @@ def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
 def _files() -> None:
     import streamlit as st
 
+    from explorer.exhibits.heads.opened import Opened
     from explorer.exhibits.links import State
     from explorer.exhibits.view import build
     from explorer.exports.page import trace_page
-    from explorer.pages.heads.opened import Opened
     from explorer.pages.heads.takeaway import _svg
     from explorer.shell import LINKS
     from explorer.ui import session

@@ -21,12 +21,12 @@ from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
 from explorer.exhibits.choices import choice, form_of
 from explorer.exhibits.escape import escape
+from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
 from explorer.exhibits.shared import THEMES, PartChoices, ScreenChoices
 from explorer.pages import PAGES, Page
 from explorer.pages.decoding.choices import MOST_NEW
-from explorer.pages.heads.choices import MEASURES
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.shell import LINKS
 from explorer.text import t

@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.components.payload import BLOCKED
+from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import State
-from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.start.choices import SHUT, StartChoices
 from explorer.pages.start.masks import CHANGES, in_force, with_mask
 from explorer.pages.start.rooted import is_of_heads

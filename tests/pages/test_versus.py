@@ -16,10 +16,10 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.heads.versus import versus
 from explorer.components import HeadsSelection
+from explorer.exhibits.heads.opened import Opened
 from explorer.figures.theme import show
 from explorer.pages.heads import page as heads_page
 from explorer.pages.heads import pair, takeaway
-from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.versus import open_heads
 from explorer.runs.trace import trace
 from explorer.text import t

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.analysis.atlas.sums import MEASURES
-from explorer.exhibits.choices import RefusedError, choice, one_of, whole
+from explorer.exhibits.choices import RefusedError, choice, model_name, one_of, whole
 
 AXES: tuple[str, ...] = ("entropy", "deviation", "distance", "cost", "depth", *MEASURES)
 """The possible axes of the map: numbers of a head, and its share of each measure."""
@@ -48,7 +48,7 @@ class AtlasChoices:
     longest: int = choice(0, whole(0, 9999))
     containing: str = choice("", str)
     least: int = choice(0, whole(0, 100))
-    against: str = choice("", str)
+    against: str = model_name()
     traced: str = choice("", one_of(MEASURES))
     like: str = choice("matrix", one_of(SOURCES))
     painted: Painted = choice((), parse_painted, format_painted, of_site=True)

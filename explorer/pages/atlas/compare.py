@@ -11,6 +11,7 @@ from explorer.analysis.atlas.store import Head, numbers_of
 from explorer.analysis.atlas.sums import MEASURES
 from explorer.engine import cache, jobs
 from explorer.exhibits.escape import escape
+from explorer.exhibits.saying import model_title as title
 from explorer.figures import curves
 from explorer.figures.atlas import scatter
 from explorer.library import at_step, snapshots, split_step
@@ -29,13 +30,12 @@ from explorer.pages.atlas.shown import (
     short,
     values,
 )
-from explorer.pages.heads.pair import pick_model, title
 from explorer.problems import InputProblem
 from explorer.ui import controls, running, session
+from explorer.ui.parts import pick_model
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.uploads import for_this_session
 
 FORMULA = (r"\Delta_h = s_m^{(2)}(h) - s_m^{(1)}(h)",)
 MOST_ROWS = 12
@@ -54,7 +54,7 @@ def compared(shown: Shown) -> None:
     if steps:
         _moments(shown, base, steps)
     _pick(shown)
-    other = for_this_session(view.choices(AtlasChoices).against)
+    other = view.choices(AtlasChoices).against
     if not other or other == view.loaded.name:
         if not steps:
             st.caption(view.t("atlas.compare_none"))
@@ -77,7 +77,7 @@ def _pick(shown: Shown) -> None:
             view.t("atlas.against"),
             view.t("atlas.against_help"),
             lambda name: session.change(against=name),
-            key="atlas.against",
+            "atlas.against",
         )
 
 

@@ -11,12 +11,12 @@ from explorer.analysis.atlas.store import Head, Text
 from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.components import sent_selection
 from explorer.exhibits.escape import escape
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.view import View, build
 from explorer.numbers import percent
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.atlas.shown import Shown, kind_words
-from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.picture import draw_heads, shape_of
 from explorer.problems import InputProblem
 from explorer.ui import controls, session

@@ -6,11 +6,11 @@ import streamlit as st
 
 from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
 from explorer.analysis.heads.ranks import HeadRanks, head_ranks, likely
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.view import View
 from explorer.figures.theme import show
 from explorer.numbers import fixed, percent, signed
 from explorer.pages.heads import cached
-from explorer.pages.heads.opened import Opened
 from explorer.ui import controls, session
 
 STRONG, WEAK = 0.6, 0.3

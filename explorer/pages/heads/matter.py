@@ -7,10 +7,10 @@ import streamlit as st
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.ranks import LITTLE, need
 from explorer.engine import jobs
+from explorer.exhibits.heads import grids
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.view import View
 from explorer.figures.head_map import head_map
-from explorer.pages.heads import cached
-from explorer.pages.heads.opened import Opened
 from explorer.runs.edits import HeadOff
 from explorer.runs.generation import StepsDone
 from explorer.runs.rerun import written_tokens
@@ -32,7 +32,7 @@ def ablation_of(view: View) -> Ablation | None:
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
     n_heads = sum(site.n_heads for site in view.trace.sites)
     work = n_heads * n_tokens * view.loaded.n_parameters
-    if work > AT_ONCE and not cached.ablation.is_kept(view.run):
+    if work > AT_ONCE and not grids.ablation.is_kept(view.run):
         job = st.session_state.get(JOB)
         if job is None or job.key != view.run:
             st.markdown(view.t("matter.ask", heads=n_heads, count=n_tokens))
@@ -59,7 +59,7 @@ def begun(view: View) -> Ablation | None:
 
 
 def _ablate(view: View, tell: StepsDone) -> Ablation:
-    return cached.ablation(view.run, progress=jobs.whole(tell))
+    return grids.ablation(view.run, progress=jobs.whole(tell))
 
 
 def heads_that_matter(choice: Opened, ablation: Ablation) -> None:

@@ -12,13 +12,13 @@ from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
+from explorer.exhibits.heads.choices import HeadsChoices
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.view import View
 from explorer.pages.heads.attribution import four_numbers
-from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
-from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.pair import Pair, linked_pair, pair_of, pick_other
 from explorer.pages.heads.pair import go_down as go_down_beside
 from explorer.pages.heads.pair import take_clicks as take_clicks_beside

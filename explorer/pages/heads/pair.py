@@ -1,24 +1,22 @@
 """The compared model: its choice, its input, and the selection in its picture."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer import text
 from explorer.analysis.heads.versus import Versus, input_role
 from explorer.components import HeadsSelection, sent_cell, sent_selection
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits.escape import escape
+from explorer.exhibits.heads.choices import HeadsChoices
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.links import FREE, State
+from explorer.exhibits.saying import model_title
 from explorer.exhibits.view import View, build
-from explorer.library import split_step
 from explorer.pages.heads import cached
-from explorer.pages.heads.choices import HeadsChoices
-from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.picture import (
     BESIDE,
     KEY,
@@ -30,8 +28,8 @@ from explorer.pages.heads.picture import (
 from explorer.problems import InputProblem
 from explorer.ui import controls, session
 from explorer.ui.hints import trained
+from explorer.ui.parts import pick_model
 from explorer.ui.problem import show_problem
-from explorer.ui.uploads import for_this_session, models
 from models.hooks import Role
 
 
@@ -58,51 +56,11 @@ class Pair:
         return cached.closest(self.view.run, self.other.run, self.view.kind, layer, head)
 
 
-def others(name: str) -> tuple[str, ...]:
-    """The models that can be compared, those with the same tokenization first."""
-    shelf = models()
-    offered = dict.fromkeys([*cached.alike(name, shelf), *shelf])
-    return tuple(each for each in offered if each != name)
-
-
-def title(view: View, name: str) -> str:
-    """A model's name, with the training step of a snapshot."""
-    base, step = split_step(name)
-    words = text.model_name(base, lang=view.lang)
-    if step is None:
-        return words
-    return view.t("versus.snapshot", model=words, moment=view.t("sidebar.moment_step", step=step))
-
-
 def pick_other(view: View) -> None:
     """The control for the compared model; choosing one sorts the heads by difference."""
     with st.container(width=250):
         label, why = view.t("versus.with"), view.t("versus.with_help")
-        pick_model(view, view.choices(HeadsChoices).with_, label, why, compare_with)
-
-
-def pick_model(
-    view: View,
-    given: str,
-    label: str,
-    why: str,
-    choose: Callable[[str], None],
-    key: str = "heads.with",
-) -> None:
-    """A list of models to compare with, or none; `given` is the link's value."""
-    offered = others(view.loaded.name)
-    chosen = for_this_session(given)
-    if chosen and chosen not in offered and chosen != view.loaded.name:
-        offered = (*offered, chosen)  # from a link; its error is shown below
-    controls.pick(
-        label,
-        ("", *offered),
-        chosen if chosen in offered else "",
-        key,
-        choose,
-        format_func=lambda name: title(view, name) if name else view.t("versus.none"),
-        help=why,
-    )
+        pick_model(view, view.choices(HeadsChoices).with_, label, why, compare_with, "heads.with")
 
 
 def compare_with(name: str) -> None:
@@ -119,7 +77,7 @@ def pair_of(view: View) -> Pair | None:
 
     An error is shown in its place.
     """
-    name = for_this_session(view.choices(HeadsChoices).with_)
+    name = view.choices(HeadsChoices).with_
     if name in ("", view.loaded.name):
         return None
     try:
@@ -186,10 +144,11 @@ def take_clicks(pair: Pair) -> bool:
         return False
     chosen = _here(pair, by_token(choice, chosen))
     if pair.compared is not None and pair.compared.by_number:
-        Opened(pair.view, pair.differs).take(chosen)
+        session.change(**Opened(pair.view, pair.differs).chosen(chosen))
         return True
     own = Opened(pair.view)
-    own.take(replace(own.selection, query=chosen.query, key=chosen.key, scale=chosen.scale))
+    taken = replace(own.selection, query=chosen.query, key=chosen.key, scale=chosen.scale)
+    session.change(**own.chosen(taken))
     if chosen.opened is not None and chosen.opened[0] < len(choice.sites):
         session.change(with_head=chosen.opened)
     return True
@@ -235,7 +194,7 @@ def linked_pair(pair: Pair) -> None:
         with column:
             config = each.loaded.config
             st.markdown(
-                f"**{escape(title(each, each.loaded.name))}**  \n"
+                f"**{escape(model_title(each, each.loaded.name))}**  \n"
                 + each.t(
                     "versus.shape",
                     kind=each.t(f"kinds.{each.kind}"),

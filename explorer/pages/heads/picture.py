@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import streamlit as st
@@ -20,20 +20,17 @@ from explorer.components import (
     sent_selection,
 )
 from explorer.engine import cache, jobs
-from explorer.exhibits.pictured import picture_axis
-from explorer.exhibits.reasons import blocked_by
+from explorer.exhibits.heads.grids import grid_of
+from explorer.exhibits.heads.linked import measure_of, options
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.view import View
-from explorer.pages.heads import cached
 from explorer.pages.heads.matter import begun
-from explorer.pages.heads.opened import Opened
-from explorer.pages.heads.reading import predictions
 from explorer.runs.rerun import written_tokens
 from explorer.ui import controls, running, session
 from explorer.ui.share import file_name
 
 KEY, BESIDE = "heads.view", "heads.beside"
 Result = TypeVar("Result")
-SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
 
 def take_clicks(view: View, key: str = KEY) -> bool:
@@ -42,7 +39,7 @@ def take_clicks(view: View, key: str = KEY) -> bool:
     chosen = sent_selection(key, shape_of(choice), len(choice.aggregates))
     if chosen is None:
         return False
-    choice.take(by_token(choice, chosen))
+    session.change(**choice.chosen(by_token(choice, chosen)))
     return True
 
 
@@ -91,19 +88,6 @@ def by_token(choice: Opened, chosen: HeadsSelection) -> HeadsSelection:
     )
 
 
-def _by_word(choice: Opened) -> HeadsSelection:
-    """The selection in the picture's units: by word if the picture is by word."""
-    chosen = choice.selection
-    if choice.words is None:
-        return chosen
-    queries, keys = choice.words
-    return replace(
-        chosen,
-        query=None if chosen.query is None else queries.of(chosen.query),
-        key=None if chosen.key is None else keys.of(chosen.key),
-    )
-
-
 def linked_heads(choice: Opened, other: Opened | None) -> None:
     """The heads for this sentence and for the second sentence, if any."""
     if other is None:
@@ -119,53 +103,18 @@ def linked_heads(choice: Opened, other: Opened | None) -> None:
 
 def draw_heads(choice: Opened, key: str) -> None:
     """All heads; the shown ones large, as heatmap and text."""
-    view, trace = choice.view, choice.view.trace
-    aggregates = choice.aggregates
-
-    behind = {choice.aggregate_name(each): each.pattern for each in aggregates}
-    query_tokens = trace.query_tokens(view.site.name)
-    key_tokens = trace.key_tokens(view.site.name)
-    about_to_write = predictions(view)
-    starts: tuple[Any, ...] = (slice(None), slice(None))
-    if choice.words is not None:
-        queries, keys = choice.words
-        query_tokens, key_tokens = queries.labels, keys.labels
-        starts = np.ix_(queries.starts, keys.starts)
-        if about_to_write is not None:  # a word's prediction is at its last token
-            ends = (*queries.starts[1:], len(about_to_write))
-            about_to_write = [about_to_write[end - 1] for end in ends]
-
-    def why(layer: int, head: int) -> list[list[str]]:
-        names = blocked_by(trace, choice.sites[layer].name)[head]
-        return controls.blocker_words(view, names[starts])
-
     small = _small(choice, key)
-    if small is None:
-        return
-    heads_view(
-        small,
-        cells_of=lambda address: choice.cells(choice.at(address)),
-        query_tokens=query_tokens,
-        key_tokens=key_tokens,
-        about_to_write=about_to_write,
-        blocked_by=why,
-        aggregates=behind,
-        measure=_measure(choice, key),
-        picture=None if choice.words is not None else picture_axis(trace, view.site),
-        selection=_by_word(choice),
-        file=file_name(view, "heads"),
-        words=view.words("components.heads_view"),
-        key=key,
-        **controls.place_titles(view),
-    )
+    if small is not None:
+        given = options(choice, _measure(choice, key))
+        heads_view(small, key=key, file=file_name(choice.view, "heads"), **given)
 
 
 def _small(choice: Opened, key: str) -> Grid | None:
     """Thumbnails of all heads; None while computing (long texts) or after a stop."""
     view, by_words = choice.view, choice.words is not None
     if view.trace.patterns_kept:
-        return cached.grid_of(view.run, choice.kind, by_words)
-    make = partial(cached.grid_of, view.run, choice.kind, by_words)
+        return grid_of(view.run, choice.kind, by_words)
+    make = partial(grid_of, view.run, choice.kind, by_words)
     return _by_layers(choice, f"{key}.grid", by_words, make)
 
 
@@ -196,14 +145,12 @@ def _measure(choice: Opened, key: str) -> Measure | None:
     view, name = choice.view, choice.measure
     if name is None:
         return None
-    title = view.t(f"heads.measures.{name}")
+    values: NDArray[np.float64] | None = None
     if name == "needed":
-        if not written_tokens(view.trace):
-            return None
-        ablation = begun(view)
-        return None if ablation is None else Measure(title, need_map(ablation, choice.kind))
-    if name == "differs":
-        return None if choice.differs is None else Measure(title, choice.differs)
-    found = _measures(choice, key)
-    values = None if found is None else found.get(cast(HeadMeasure, name))
-    return None if values is None else Measure(title, values, percent=name in SHARES)
+        ablation = begun(view) if written_tokens(view.trace) else None
+        values = None if ablation is None else need_map(ablation, choice.kind)
+    elif name == "differs":
+        values = choice.differs
+    else:
+        values = (_measures(choice, key) or {}).get(cast(HeadMeasure, name))
+    return measure_of(view, name, values)

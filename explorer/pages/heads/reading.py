@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explorer.analysis.heads.reading import KeyWeight, top_keys
+from explorer.exhibits.heads.linked import predictions
+from explorer.exhibits.heads.opened import Opened, Shown
 from explorer.exhibits.view import View
 from explorer.figures import heatmap
 from explorer.numbers import percent
-from explorer.pages.heads.opened import Opened, Shown
 from explorer.runs.edits import HeadOff
 from explorer.ui import controls, session
 
@@ -65,17 +66,6 @@ def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object], l
     if given is not None and given != after[last]:
         return view.t("heads.reading_given", given=controls.quoted(view, given), **values)
     return view.t("heads.reading_next", **values)
-
-
-def predictions(view: View) -> list[str] | None:
-    """The prediction at each query of the open kind of attention; "" for padding.
-
-    None if there are no predictions: in the encoder of an encoder-decoder, or without an LM head.
-    """
-    if view.site.query_stream != "tgt" or not view.trace.config.lm_head:
-        return None
-    tokens = view.trace.predicted_str_tokens
-    return [token if real else "" for token, real in zip(tokens, view.trace.tgt_valid, strict=True)]
 
 
 def _given(view: View, row: int) -> str | None:

@@ -7,14 +7,15 @@ from pathlib import Path
 import streamlit as st
 
 from explorer import library
+from explorer.exhibits.heads.opened import Opened, Shown
+from explorer.exhibits.saying import model_title
 from explorer.exhibits.view import View
 from explorer.exports.archive import to_csv, to_npz, to_rows
 from explorer.exports.page import picture_words
 from explorer.exports.picture import difference_svg, site_svg
 from explorer.exports.snippet import snippet
 from explorer.library import LoadedModel
-from explorer.pages.heads.opened import Opened, Shown
-from explorer.pages.heads.pair import Pair, title
+from explorer.pages.heads.pair import Pair
 from explorer.pages.heads.versus import OpenHeads, open_heads
 from explorer.text import UPLOADED
 from explorer.ui.share import file_name
@@ -53,7 +54,7 @@ def difference(pair: Pair, opened: OpenHeads) -> str:
     """The difference of the two open heads, as an SVG."""
     view, found, site = pair.view, pair.compared, pair.view.site
     assert found is not None
-    one, other = (title(view, each.loaded.name) for each in (view, pair.other))
+    one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
     places = opened.places
     return difference_svg(
         opened.one,

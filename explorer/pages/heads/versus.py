@@ -19,10 +19,11 @@ from explorer.analysis.heads.versus import (
 )
 from explorer.analysis.heads.versus import closest as closest_head
 from explorer.exhibits.escape import escape
+from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.saying import model_title
 from explorer.figures import heatmap
 from explorer.numbers import fixed, percent
-from explorer.pages.heads.opened import Opened
-from explorer.pages.heads.pair import Pair, swap, title
+from explorer.pages.heads.pair import Pair, swap
 from explorer.ui import controls, session
 from explorer.ui.tables import table
 
@@ -93,8 +94,8 @@ def expected(pair: Pair) -> tuple[Expectation, ...]:
 
 def _names(pair: Pair) -> dict[str, object]:
     return {
-        "one": escape(title(pair.view, pair.view.loaded.name)),
-        "other": escape(title(pair.view, pair.other.loaded.name)),
+        "one": escape(model_title(pair.view, pair.view.loaded.name)),
+        "other": escape(model_title(pair.view, pair.other.loaded.name)),
     }
 
 
@@ -246,8 +247,8 @@ def _open_head(choice: Opened, pair: Pair) -> None:
         dark=view.dark,
         words={
             **view.words("figures.heatmap"),
-            "before": title(view, view.loaded.name),
-            "after": title(view, pair.other.loaded.name),
+            "before": model_title(view, view.loaded.name),
+            "after": model_title(view, pair.other.loaded.name),
         },
         **titles,
     )
@@ -344,7 +345,7 @@ def _numbers(pair: Pair, found: Sequence[Expectation]) -> dict[str, list[object]
                 round(float(compared.difference[place]), 4) for place in ranked
             ],
         }
-    one, other = (title(view, each.loaded.name) for each in (view, pair.other))
+    one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
     if found or compared is None:
         return {
             view.t("versus.after"): [each.piece for each in found],

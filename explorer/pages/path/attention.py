@@ -4,9 +4,9 @@ import numpy as np
 
 from explorer.analysis.path import attention as finding
 from explorer.analysis.path.attention import Carried, Counted, Crossing, Looked, Ratio, Undivided
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.view import View
 from explorer.numbers import percent
-from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.picture import draw_heads
 from explorer.pages.path import pictures
 from explorer.pages.path.asked import Asked, question, step

@@ -1,7 +1,7 @@
 """Root addresses of earlier versions, in which Heads was at the root."""
 
+from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import State
-from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.start.choices import StartChoices
 
 POINTING = ("site", "layer", "head", "row", "key", "beside")

@@ -12,6 +12,7 @@ from explorer.engine import asking, cache, caching
 from explorer.engine.cache import Run
 from explorer.engine.caching import Store
 from explorer.exhibits.exhibit import exhibit_of
+from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
 from explorer.pages.decoding import cached as decoding
@@ -37,7 +38,7 @@ def answered(name: str, state: State) -> object:
     "ask",
     [
         lambda: cache.trace(OTHER),
-        lambda: heads.ablation(Run(MODEL, "I see.", pads=1)),
+        lambda: ablation(Run(MODEL, "I see.", pads=1)),
         lambda: heads.attribute(RUN, 1),
         lambda: answered("cell.chain", State(model=MODEL, text=TEXT)),
         lambda: answered("masks.batch", State(model=MODEL, text=TEXT, beside="I see.")),
@@ -51,7 +52,7 @@ def test_at_most_six_steps_lie_between_a_page_and_the_model(
     ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(caching, "STORE", Store(10**9))
-    heads.ablation(RUN)  # what a page has asked for before it asks for more
+    ablation(RUN)  # what a page has asked for before it asks for more
     cache.trace(Run(MODEL, "I see.", pads=1))
     cache.trace(Run(MODEL, TEXT, edits=OFF))
     deepest: list[list[str]] = [[]]

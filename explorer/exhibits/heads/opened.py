@@ -11,12 +11,11 @@ from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.components import Cells, HeadsSelection
+from explorer.exhibits.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
+from explorer.exhibits.heads.grids import aggregates_of
 from explorer.exhibits.links import FREE
 from explorer.exhibits.view import View
 from explorer.once import once
-from explorer.pages.heads import cached
-from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
-from explorer.ui import session
 from models.hooks import AttentionSite, Role
 
 
@@ -73,7 +72,7 @@ class Opened:
     @once
     def aggregates(self) -> tuple[Aggregate, ...]:
         """The aggregates: means, rollout, flow."""
-        return cached.aggregates_of(self.view.run, self.kind)
+        return aggregates_of(self.view.run, self.kind)
 
     @once
     def words(self) -> tuple[Words, Words] | None:
@@ -167,23 +166,23 @@ class Opened:
         """The `pattern` or `mask` of several, [head, query, key]."""
         return np.stack([getattr(each, what) for each in shown])
 
-    def take(self, chosen: HeadsSelection) -> None:
-        """Store a selection from the view in the state."""
+    def chosen(self, chosen: HeadsSelection) -> dict[str, Any]:
+        """The choices of a selection in the view, by their names."""
         place = NOTHING if chosen.opened is None else self._place(chosen.opened)
-        opened = (
+        opened: dict[str, Any] = (
             {"instead": place}
             if isinstance(place, str)
             else {"instead": "", "layer": place[0], "head": place[1]}
         )
-        session.change(
+        return {
             **opened,
-            pins=tuple(self._place(address) for address in chosen.pinned),
-            row=FREE if chosen.query is None else chosen.query,
-            key=chosen.key,
-            scale=chosen.scale,
-            own_range=not chosen.shared,
-            by_measure=chosen.by_measure,
-        )
+            "pins": tuple(self._place(address) for address in chosen.pinned),
+            "row": FREE if chosen.query is None else chosen.query,
+            "key": chosen.key,
+            "scale": chosen.scale,
+            "own_range": not chosen.shared,
+            "by_measure": chosen.by_measure,
+        }
 
     def _place(self, address: tuple[int, int]) -> HeadOrAggregate:
         layer, head = address

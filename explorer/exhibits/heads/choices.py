@@ -6,7 +6,7 @@ from typing import get_args
 
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.components import MAX_PINNED, SCALES, Scale
-from explorer.exhibits.choices import RefusedError, as_digit, choice, one_of, switch
+from explorer.exhibits.choices import RefusedError, as_digit, choice, model_name, one_of, switch
 
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed", "differs")
 """The measures of heads; the last two are the ablation loss, and the difference from the head of
@@ -76,5 +76,5 @@ class HeadsChoices:
     scale: Scale = choice("linear", one_of(SCALES))
     own_range: bool = choice(False, switch, as_digit)
     words: bool = choice(False, switch, as_digit)
-    with_: str = choice("", str)
+    with_: str = model_name()
     with_head: tuple[int, int] | None = choice(None, _one_head, _format_one, of_site=True)

@@ -1,0 +1,1 @@
+"""All heads of one kind of attention in one linked view."""
