@@ -8,11 +8,13 @@ Positions break that, and so does a causal mask, under which a token sees as man
 import random
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from explorer.analysis.positions.changes import REMOVE, position_functions
 from explorer.library import LoadedModel
@@ -23,7 +25,7 @@ from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.decoding import best, decode
-from models.hooks import Edits, visiting
+from models.hooks import Change, Edits, visiting
 from models.pictures.patches import as_tensor
 from models.rows import Stream
 from models.strategies import Greedy
@@ -154,16 +156,13 @@ def writing(
     given: Sequence[int],
     functions: Edits,
     orders: Sequence[Sequence[int]] = (),
-    before: int = 0,
-    of: int = 1,
     use_cache: bool = False,
 ) -> Writing[list[str]]:
     """The model's greedy output under edits for the `given` tokens, and for each order of them.
 
     A text is continued by at most `CONTINUED` tokens. "" if there is nothing to generate.
-    Yields the tokens generated and their maximum; this is one of `of` batches, after `before`
-    others. `use_cache`: only if `functions` change nothing in the decoder; otherwise every step
-    recomputes the sequence.
+    Yields the tokens generated and their maximum. `use_cache`: only if `functions` change nothing
+    in the decoder; otherwise every step recomputes the sequence.
     """
     tokens = as_tensor([list(given)])
     tokens = torch.cat([tokens, *(tokens[:, list(order)] for order in orders)])
@@ -178,7 +177,7 @@ def writing(
         if step is None:
             break
         seen.append(step)
-        yield before * longest + len(seen), of * longest
+        yield len(seen), longest
     return [loaded.tokenizer.decode(output.tokens) for output in best(seen)]
 
 
@@ -205,15 +204,20 @@ class FourTexts:
 def four_texts(
     loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()
 ) -> Writing[FourTexts]:
-    """Generate four texts, two at a time. Yields the tokens generated and their maximum.
+    """Generate four texts in one batch. Yields the tokens generated and their maximum.
 
     Raises InputProblem as `trace`.
     """
     given, stream = given_tokens(loaded, text), reading_stream(loaded)
     order = shuffled_order(loaded.str_tokens(given, stream), len(given), stream, seed)
-    kept = edit_functions(loaded.sites, edits)
-    bare = kept.then(Edits(position_functions(loaded, stream, REMOVE)))
+    removed = position_functions(loaded, stream, REMOVE)
+    without = Edits({name: partial(_from_row, 2, change) for name, change in removed.items()})
+    functions = edit_functions(loaded.sites, edits).then(without)
+    orders = [order, range(len(given)), order]
     cached = stream == "src" and not edits
-    with_positions = yield from writing(loaded, given, kept, [order], 0, 2, cached)
-    without = yield from writing(loaded, given, bare, [order], 1, 2, cached)
-    return FourTexts(*with_positions, *without)
+    return FourTexts(*(yield from writing(loaded, given, functions, orders, cached)))
+
+
+def _from_row(first: int, change: Change, tensor: Tensor) -> Tensor:
+    """A change of a tensor [batch, ...] in its rows from `first` on."""
+    return torch.cat([tensor[:first], change(tensor[first:])])
