@@ -22,12 +22,14 @@ class Request(Generic[Answer]):
     `values()` returns the arguments by name. `key` identifies them for the cache and refers to an
     opened model or a Trace by name, so that a request does not hold them. A function `takes_long`
     if it is a generator, which yields (done, total) and returns its answer, or if it has a
-    parameter `progress`, which it calls with both.
+    parameter `progress`, which it calls with both. Answers for which `worth` is False are not
+    cached.
     """
 
     function: Callable[..., Any]
     key: tuple[Hashable, ...]
     values: Callable[[], Mapping[str, Any]]
+    worth: Callable[[Any], bool] = lambda answer: True
 
     @property
     def takes_long(self) -> bool:
@@ -57,17 +59,17 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
     `tell(done, total)` is called with the progress; if it returns False, the work ends, with
     StoppedError if it has no partial result.
     """
+    store, values, worth = caching.STORE, request.values, request.worth
     if not request.takes_long:
-        return caching.STORE.get(request.address, request.function, values=request.values)
+        return store.get(request.address, request.function, worth=worth, values=values)
     told = [True]
 
     def hear(done: int, total: int) -> bool:
         told[0] = tell is None or tell(done, total) is not False
         return told[0]
 
-    store, values = caching.STORE, request.values
     if request.tells:
-        return store.get(request.address, request.function, whole(hear), values=values)
+        return store.get(request.address, request.function, whole(hear), worth, values=values)
     return store.get(
         request.address,
         lambda progress=hear: walked(request.function(**values()), progress),

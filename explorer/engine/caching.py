@@ -260,7 +260,7 @@ class Cached(Generic[P, Result]):
     def __init__(
         self, function: Callable[P, Result], worth: Callable[[Result], bool], is_model: bool
     ) -> None:
-        self._function, self._worth, self._is_model = function, worth, is_model
+        self._function, self.worth, self._is_model = function, worth, is_model
         self._signature = inspect.signature(function)
         update_wrapper(self, function)
 
@@ -268,7 +268,7 @@ class Cached(Generic[P, Result]):
         key, progress = self._key(*args, **kwargs)
         kwargs.pop("progress", None)
         make = partial(self._function, *args, **kwargs)
-        return STORE.get(key, make, progress, self._worth, self._is_model)
+        return STORE.get(key, make, progress, self.worth, self._is_model)
 
     def is_kept(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether the result of a call is cached."""

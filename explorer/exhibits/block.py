@@ -162,6 +162,26 @@ class Metrics:
 
 
 @dataclass(frozen=True)
+class Progress:
+    """A bar that is full to this `share`, 0 to 1."""
+
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """A link to this page with these choices and no others, to copy.
+
+    With a `key`, that of its QR code, it also has all current choices, and is in Export below its
+    `words`.
+    """
+
+    choices: Mapping[str, Any]
+    key: str = ""
+    words: str = ""
+
+
+@dataclass(frozen=True)
 class Formula:
     """LaTeX, its words as for `text.formula`, and the legend of its symbols, if it needs one."""
 
@@ -365,8 +385,8 @@ class Several:
 
 @dataclass(frozen=True)
 class TextBox:
-    """A text that the user may edit, `height` pixels high (None: one line of at most `most`
-    characters).
+    """A text of at most `most` characters that the user may edit: of one line, or of several in a
+    box `height` pixels high.
     """
 
     key: str
@@ -375,6 +395,7 @@ class TextBox:
     change: Callable[[str], Change]
     height: int | None = None
     most: int | None = None
+    disabled: bool = False
     help: str | None = None
     width: int | None = None
 
@@ -440,11 +461,12 @@ Control = (
     | TextBox
     | NumberBox
     | PickModel
+    | Link
     | Download
     | Upload
 )
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas | AllHeads
-Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Document
+Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Progress | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes

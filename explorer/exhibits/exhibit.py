@@ -62,7 +62,8 @@ class Exhibit(Generic[Answer]):
     """One question and its picture.
 
     `compute` None: there is nothing to compute, and `show` is called with None. A `@cached`
-    function, whose inputs are hashable, shares its cache with its other callers.
+    function, whose inputs are hashable, shares its cache, and what is `worth` caching, with its
+    other callers.
     `needs` is the capability that the open model must have.
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
     is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
@@ -99,6 +100,7 @@ class Exhibit(Generic[Answer]):
             inspect.unwrap(self.compute),
             key,
             lambda: chosen | {name: of(view) for name, (_, of) in run.items()},
+            getattr(self.compute, "worth", lambda answer: True),
         )
 
     def answer(self, view: View) -> Answer:

@@ -139,6 +139,11 @@ class Links:
         """The choices that are names of models."""
         return [name for name, form in self._forms.items() if form.model]
 
+    def keep(self, state: State, before: State) -> State:
+        """`state` with the choices of `before` that are not part of links."""
+        names = [name for name, form in self._forms.items() if form.read is None]
+        return self.change(state, **{name: self.chosen(before, name) for name in names})
+
     def read(self, params: Mapping[str, str]) -> tuple[State, tuple[tuple[str, str], ...]]:
         """The state of a link, and its invalid parts as (name, value) pairs.
 

@@ -19,6 +19,7 @@ from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.view import View
+from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.machine.choices import MachineChoices
@@ -26,7 +27,6 @@ from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.start.choices import StartChoices
 from explorer.pages.training.choices import TrainingChoices
-from explorer.pages.workshop.choices import WorkshopChoices
 from explorer.render.app import draw_page
 
 

@@ -182,6 +182,10 @@ def _exports(sheet: Sheet) -> None:
         key=f"{page}.take.report",
         label=view.t("take.paper"),
     )
+    for each in every:
+        if isinstance(each, b.Link) and each.key:
+            st.caption(each.words)
+            share.show_link(session.links().change(view.state, **each.choices), each.key)
     stills = (each for each in _inside(sheet.drawn) if isinstance(each, b.Columns) and each.still)
     for each in every:
         if isinstance(each, b.Download) and each.export:

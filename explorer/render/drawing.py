@@ -15,6 +15,7 @@ import streamlit as st
 from explorer.components import heads_view, sent_selection
 from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
+from explorer.exhibits.links import State
 from explorer.exhibits.view import View
 from explorer.ui import controls, history, session, share
 from explorer.ui.markdown import has_more, sections
@@ -312,6 +313,7 @@ def _text_box(sheet: Sheet, block: b.TextBox) -> None:
         "max_chars": block.most,
         "help": block.help,
         "width": block.width or "stretch",
+        "disabled": block.disabled,
         "on_change": partial(_changed, block.key, block.change),
     }
     if block.height is None:
@@ -339,6 +341,12 @@ def _number_box(sheet: Sheet, block: b.NumberBox) -> None:
         width=block.width or "stretch",
         on_change=partial(_changed, block.key, block.change),
     )
+
+
+def _link(sheet: Sheet, block: b.Link) -> None:
+    if not block.key:
+        chosen = session.links().change(State(lang=sheet.view.lang), **block.choices)
+        st.code(share.address(chosen), language=None, wrap_lines=True)
 
 
 def _undo(sheet: Sheet, block: b.Undo) -> None:
@@ -378,6 +386,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Document: _document,
     b.Table: lambda _, block: table(block.head, block.rows, block.align),
     b.Metrics: _metrics,
+    b.Progress: lambda _, block: st.progress(block.share),
     b.Chart: _chart,
     b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
     b.Canvas: _canvas,
@@ -403,6 +412,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.TextBox: _text_box,
     b.NumberBox: _number_box,
     b.PickModel: _pick_model,
+    b.Link: _link,
     b.Download: _download,
     b.Upload: _upload,
 }

@@ -64,6 +64,8 @@ def _load(params: Mapping[str, str], lang: str) -> None:
     chosen = links().change(chosen, **named)
     if not params.keys() - {"lang"}:  # not a link to any state
         chosen = _first(chosen.lang)
+    if _STATE in st.session_state:
+        chosen = links().keep(chosen, state())
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)
     st.session_state[_REFUSED] = refused
 

@@ -92,15 +92,21 @@ def show_link(state: State, key: str = "take.qr") -> None:
         st.warning(t(words, lang=state.lang), icon=":material/wifi:")
         if outside is not None:
             here = here._replace(netloc=f"{outside}:{here.port}" if here.port else outside)
-    address = f"{here.geturl()}?{urlencode(session.links().write(state))}"
-    st.code(address, language=None, wrap_lines=True)
+    link = address(state, here.geturl())
+    st.code(link, language=None, wrap_lines=True)
     if embedding():
         st.caption(t("take.embed", lang=state.lang))
         style = 'title="Headlight" style="width: 100%; height: 40rem; border: 0"'
-        line = f'<iframe src="{escape(address)}&amp;embed=1" {style}></iframe>'
+        line = f'<iframe src="{escape(link)}&amp;embed=1" {style}></iframe>'
         st.code(line, language=None, wrap_lines=True)
     if st.toggle(t("take.qr", lang=state.lang), key=key):
-        _qr_code(address, state.lang)
+        _qr_code(link, state.lang)
+
+
+def address(state: State, page: str | None = None) -> str:
+    """The address of a page, by default of this one, with these choices."""
+    page = st.context.url or "" if page is None else page
+    return f"{page}?{urlencode(session.links().write(state))}"
 
 
 def network_address() -> str | None:

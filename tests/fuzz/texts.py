@@ -17,9 +17,9 @@ from explorer.components.heads_payload import Heads, read_selection
 from explorer.components.mask_matrix import stroke_of
 from explorer.components.mount import index_of, inside
 from explorer.exhibits.choices import Offered, RefusedError, form_of, link_name
+from explorer.exhibits.workshop.choices import MOST_CARRIED, read_programs, write_programs
+from explorer.exhibits.workshop.sheets import learner_of
 from explorer.pages.path.views import read_results
-from explorer.pages.workshop.choices import MOST_CARRIED, read_programs, write_programs
-from explorer.pages.workshop.lists import _learner
 from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.inputs import MAX_TOKENS
 from explorer.runs.sentences import MAX_CHARS, clean_text
@@ -98,7 +98,7 @@ def results(rng: random.Random, folder: Path) -> None:
         sent = damaged(rng, sent.encode(errors="replace")).decode("utf-8", "replace")
     found = read_results(sent)
     assert found is None or (len(found[0]) <= 40 and found[1])
-    learner = _learner(sent)
+    learner = learner_of(sent)
     assert learner is None or len(learner.name) <= 40
 
 

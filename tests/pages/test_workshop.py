@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from explorer import sandbox
 from explorer.analysis.workshop.tasks import KINDS, task_of, tasks
 from explorer.exhibits.choices import RefusedError
-from explorer.pages.workshop.choices import (
+from explorer.exhibits.workshop.choices import (
     MOST_CARRIED,
     MOST_UNPACKED,
     read_ids,
@@ -224,6 +224,16 @@ def test_a_repair_leads_to_its_pitfall(open_page: Open) -> None:
     at = open_page("workshop", task="mend_scale")
     title = t("clinic.model_scale.title", lang="en")
     assert at.button(key="workshop.clinic").label == t("workshop.pitfall", lang="en", title=title)
+
+
+def test_the_back_button_leaves_the_program_as_it_is(open_page: Open) -> None:
+    at = typed(open_page("workshop"), "def may_attend(q, k): return k == q")
+    at.query_params["task"] = "softmax"
+    at.run()
+    assert at.text_area(key="workshop.code.softmax")
+    at.query_params["task"] = "causal"
+    at.run()
+    assert "k == q" in at.text_area(key="workshop.code.causal").value
 
 
 def test_the_link_with_code_is_offered_only_for_what_was_written(open_page: Open) -> None:

@@ -7,7 +7,7 @@ from hostile import BODIES, VALUES, answers
 from shown import Open, everything
 
 from explorer.analysis.workshop.tasks import tasks
-from explorer.pages.workshop.choices import write_programs
+from explorer.exhibits.workshop.choices import write_programs
 from explorer.text import t
 
 FORMS = ("causal", "alibi", "softmax", "mend_after", "check_causal")

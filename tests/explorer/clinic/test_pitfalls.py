@@ -79,8 +79,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         "explorer/exhibits/clinic/pitfall.py",
         "explorer/exhibits/clinic/planted.py",
         "explorer/analysis/workshop/planted.py",
-        "explorer/pages/workshop/cached.py",
-        "explorer/pages/workshop/judged.py",
+        "explorer/exhibits/workshop/planted.py",
     }
     assert set(importers) == showing
 

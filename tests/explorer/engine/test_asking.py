@@ -37,6 +37,25 @@ def test_what_was_answered_is_not_asked_again() -> None:
     assert not is_answered(request_of(doubled, number=5))
 
 
+@pytest.mark.parametrize("long", [False, True])
+def test_an_answer_that_is_not_worth_it_is_not_kept(long: bool) -> None:
+    def short(number: int) -> int:
+        return number
+
+    def told(number: int, progress: Callable[[int, int], object]) -> int:
+        progress(1, 1)
+        return number
+
+    for number, kept in ((1, False), (2, True)):
+        request = Request(told if long else short, (number,), lambda: {"number": number}, _is_even)
+        assert ask(request) == number
+        assert is_answered(request) == kept
+
+
+def _is_even(answer: int) -> bool:
+    return answer % 2 == 0
+
+
 def test_the_arguments_are_made_only_where_the_answer_is_not_at_hand() -> None:
     made: Asked = []
 

@@ -7,7 +7,7 @@ import pytest
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.workshop.grading import by_case, grade, relation
 from explorer.analysis.workshop.tasks import KINDS, Task, read, task_of, tasks
-from explorer.pages.workshop.pictures import flat
+from explorer.exhibits.workshop.answer import flat
 from explorer.text import LANGUAGES
 
 TASKS = pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)

@@ -1,4 +1,4 @@
-"""Choices on the Workshop page, and the link format of programs."""
+"""Choices on the Workshop page (Exercises), and the link format of programs."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.exhibits.choices import RefusedError, choice
+from explorer.exhibits.choices import RefusedError, choice, unlinked
 
 MOST_TASKS = 200
 """Most tasks in a link; more than exist."""
@@ -16,6 +16,15 @@ MOST_NAME = 40
 MOST_CARRIED, MOST_UNPACKED = 12_000, 200_000
 """Most characters of all programs in a link, compressed and uncompressed."""
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+
+
+def read_task(text: str) -> str:
+    """Read the id of a task. Raises RefusedError for an unknown one."""
+    from explorer.analysis.workshop.tasks import task_of  # imported here to keep other pages fast
+
+    if task_of(text) is None:
+        raise RefusedError(text)
+    return text
 
 
 def read_ids(text: str) -> tuple[str, ...]:
@@ -67,12 +76,23 @@ def _name(text: str) -> str:
 class WorkshopChoices:
     """`task` is the open task ("" is the first), `solved` the solved ones.
 
-    `programs` are answers received in a link, by task; `solver` is the name entered with them. The
-    user's own programs stay in the session until a link with them is requested.
+    `programs` are answers received in a link, by task; `solver` is the name entered with them.
+    `drafts` are the user's own programs, by task, which stay in the session until a link with them
+    is requested. `helped` counts the hints shown, by task. `planted` is the task and the program
+    that the user last put into the model, and `pasted` the results links of a class.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("task", "overview", "sheets", "paper")
-    task: str = choice("", str)
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "task": ("workshop.absent", "workshop.asked", "workshop.answer", "workshop.planted"),
+        "overview": ("workshop.absent", "workshop.overview"),
+        "sheets": ("workshop.absent", "workshop.pasted", "workshop.sheets"),
+        "paper": ("workshop.absent", "workshop.paper"),
+    }
+    task: str = choice("", read_task)
     solved: tuple[str, ...] = choice((), read_ids, "~".join)
     programs: tuple[tuple[str, str], ...] = choice((), read_programs, write_programs)
     solver: str = choice("", _name)
+    drafts: tuple[tuple[str, str], ...] = unlinked(())
+    helped: tuple[tuple[str, int], ...] = unlinked(())
+    planted: tuple[str, str] | None = unlinked(None)
+    pasted: str = unlinked("")

@@ -1,0 +1,112 @@
+"""A task: its description, the editor for its program, hints and the solution."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from explorer import sandbox
+from explorer.analysis.workshop.tasks import KINDS, Task, tasks
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import State
+from explorer.exhibits.picking import pick_group
+from explorer.exhibits.view import View
+from explorer.exhibits.workshop.choices import WorkshopChoices
+from explorer.exhibits.workshop.subject import opened, program
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The choice of a task, then the task; its picture is above both (`answer`)."""
+    task = opened(view)
+    yield from _pick(view, task)
+    yield b.Columns(((*_task(view, task), *_editor(view, task), *_help(view, task)), ()), (5, 7))
+    code = dict(view.choices(WorkshopChoices).drafts).get(task.id)
+    if code is not None:
+        chosen: dict[str, Any] = {"task": task.id, "part": "task", "programs": ((task.id, code),)}
+        yield b.Link(chosen, "workshop.qr", view.t("workshop.share_code"))
+    yield b.Formula((task.formula,), view.t("workshop.formula"))
+
+
+def _pick(view: View, task: Task) -> Iterator[b.Block]:
+    groups: dict[str, list[str]] = {
+        kind: [each.id for each in tasks() if each.kind == kind] for kind in KINDS
+    }
+    yield pick_group(view, "workshop.group", groups, task.kind, lambda name: b.choose(task=name))
+    names = {each.id: each.name[view.lang] for each in tasks()}
+    solved = view.choices(WorkshopChoices).solved
+    yield b.Pick(
+        "workshop.task",
+        view.t("workshop.task"),
+        groups[task.kind],
+        task.id,
+        lambda name: names[name] + ("  ✓" if name in solved else ""),
+        "task",
+        menu=True,
+        quiet=True,
+    )
+
+
+def _task(view: View, task: Task) -> Iterator[b.Block]:
+    yield b.Title(task.text[view.lang])
+    if task.clinic:
+        label = view.t("workshop.pitfall", title=view.t(f"clinic.{task.clinic}.title"))
+        change = b.choose(visit="clinic", case=task.clinic)
+        yield b.Button("workshop.clinic", label, change, "stethoscope", quiet=True)
+    yield b.Prose(f"${view.formula(task.formula)}$")
+    if task.note[view.lang]:
+        yield b.Prose(task.note[view.lang])
+
+
+def _editor(view: View, task: Task) -> Iterator[b.Block]:
+    """The program, and buttons to run it and to return to the starter code."""
+
+    def keep(code: str) -> b.Change:
+        return b.Change(lambda state: {"drafts": _with(state, task, code)})
+
+    code, is_off = program(view), not sandbox.available()
+    signature = task.signature.removeprefix("def ").rstrip(":")
+    editor = b.TextBox(
+        f"workshop.code.{task.id}",
+        view.t("workshop.editor", signature=signature),
+        code,
+        keep,
+        max(120, 28 * (code.count("\n") + 3)),
+        most=sandbox.MOST_CHARACTERS,
+        disabled=is_off,
+    )
+    yield b.Box((editor,), key="workshop-editor")
+    # The browser sends the text as soon as the button takes the focus; a click changes nothing.
+    run = b.Button(
+        "workshop.run",
+        view.t("workshop.run"),
+        b.choose(),
+        "play_arrow",
+        primary=True,
+        disabled=is_off,
+    )
+    restart = b.Button(
+        "workshop.restart", view.t("workshop.restart"), keep(task.starter), quiet=True
+    )
+    yield b.Row((run, *([restart] if code != task.starter else [])), "center")
+
+
+def _with(state: State, task: Task, code: str) -> tuple[tuple[str, str], ...]:
+    """The user's programs with a new one for a task."""
+    return tuple({**dict(state.of(WorkshopChoices).drafts), task.id: code}.items())
+
+
+def _help(view: View, task: Task) -> Iterator[b.Block]:
+    """Three hints, one after another, and the solution, each on request."""
+    helped = dict(view.choices(WorkshopChoices).helped)
+    shown = helped.get(task.id, 0)
+    for number, hint in enumerate(task.hints[view.lang][:shown], 1):
+        yield b.Prose(f":material/lightbulb: **{view.t('workshop.hint', n=number)}** {hint}")
+    if shown > 3:
+        yield b.Prose(f"**{view.t('workshop.solution')}** {task.solution[view.lang]}")
+        yield b.Verbatim(task.reference, "python")
+        return
+    label = view.t("workshop.hint_ask", n=shown + 1) if shown < 3 else view.t("workshop.give_up")
+    more = b.choose(helped=tuple({**helped, task.id: shown + 1}.items()))
+    yield b.Button("workshop.more_help", label, more, "lightbulb")
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,64 @@
+"""All tasks, with the solved ones marked, and a link with the user's results."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from explorer.analysis.workshop.tasks import KINDS, tasks
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.exhibits.workshop.choices import (
+    MOST_CARRIED,
+    MOST_NAME,
+    WorkshopChoices,
+    write_programs,
+)
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The tasks of each kind, and the link."""
+    known = {task.id for task in tasks()}
+    done = len(known & set(view.choices(WorkshopChoices).solved))
+    yield b.Prose(view.t("workshop.progress", done=done, count=len(known)))
+    yield b.Progress(done / max(1, len(known)))
+    yield b.Box([each for kind in KINDS for each in _of_kind(view, kind)])
+    yield b.Box((b.Title(view.t("workshop.send")), *_results(view)))
+
+
+def _of_kind(view: View, kind: str) -> tuple[b.Block, ...]:
+    solved = view.choices(WorkshopChoices).solved
+    buttons = [
+        b.Button(
+            f"workshop.open.{task.id}",
+            task.name[view.lang],
+            b.choose(task=task.id, part="task"),
+            "check_circle" if task.id in solved else "",
+            quiet=True,
+        )
+        for task in tasks()
+        if task.kind == kind
+    ]
+    return b.Title(view.t(f"workshop.groups.{kind}")), b.Row(buttons, "top")
+
+
+def _results(view: View) -> Iterator[b.Block]:
+    """A link with the user's name and programs."""
+    made = view.choices(WorkshopChoices)
+    yield b.TextBox(
+        "workshop.solver",
+        view.t("workshop.name"),
+        made.solver,
+        lambda name: b.choose(solver=name),
+        most=MOST_NAME,
+    )
+    written = dict(made.programs) | dict(made.drafts)
+    sent = tuple((name, written[name]) for name in made.solved if name in written)
+    if len(write_programs(sent)) > MOST_CARRIED:
+        yield b.Hint(view.t("workshop.too_much"), "warning", warns=True)
+        return
+    chosen: dict[str, Any] = {"part": "overview", "solver": made.solver, "solved": made.solved}
+    yield b.Note(view.t("workshop.sent", count=len(sent)))
+    yield b.Link(chosen | {"programs": sent})
+
+
+EXHIBIT = Exhibit(None, show)

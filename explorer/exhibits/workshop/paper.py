@@ -1,0 +1,27 @@
+"""All tasks for print: description, formula, and space to write."""
+
+from collections.abc import Iterator
+
+from explorer.analysis.workshop.tasks import KINDS, Task, tasks
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The tasks of each kind, numbered."""
+    yield b.Note(view.t("workshop.paper_lead"))
+    for kind in KINDS:
+        yield b.Box((b.Title(view.t(f"workshop.groups.{kind}"), large=True),))
+        for number, task in enumerate((each for each in tasks() if each.kind == kind), 1):
+            yield from _on_paper(view, number, task)
+
+
+def _on_paper(view: View, number: int, task: Task) -> Iterator[b.Block]:
+    asked = f"{task.text[view.lang]} {task.note[view.lang]}"
+    yield b.Prose(f"**{number}. {task.name[view.lang]}** {asked}")
+    yield b.Prose(f"${view.formula(task.formula)}$")
+    yield b.Verbatim(task.signature if not task.clinic else task.starter, "python")
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,156 @@
+"""The second test: the user's mask in the trained model, its certificate and its translation."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from explorer.analysis.certificate.certify import Finding
+from explorer.analysis.clinic import Symptom
+from explorer.analysis.workshop import planted
+from explorer.engine.cache import Run, open_model, trace
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.exhibits.workshop.choices import WorkshopChoices
+from explorer.exhibits.workshop.said import fault_words
+from explorer.exhibits.workshop.subject import graded, opened, program, task_named
+from explorer.numbers import digits
+from explorer.sandbox import Fault
+
+Told = Callable[[int, int], object]
+Program = tuple[str, str]
+"""A task and a program for it."""
+Status = Literal["", "no_place", "plant"]
+"""Why no program is put into the model: there is no mask, no place for it, or no request yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The properties under the user's mask and under the right one, and the changed output."""
+
+    own: tuple[Finding, ...]
+    right: tuple[Finding, ...]
+    symptom: Symptom
+
+
+@cached
+def examined(run: Run, program: Program, *, progress: Told | None = None) -> tuple[Finding, ...]:
+    """The properties of a run's model with a program's mask.
+
+    Raises PlantedError if the program fails, and InputProblem.
+    """
+    loaded, traced = open_model(run.model), trace(run)
+    return planted.examined(task_named(program[0]), program[1], loaded, traced, progress or _silent)
+
+
+def _silent(done: int, total: int) -> None:
+    """A progress callback that does nothing."""
+
+
+@cached(worth=lambda found: not isinstance(found, Fault))
+def tried(
+    plain: Run, wanted: Program | Status, *, progress: Told | None = None
+) -> Trial | Fault | Status:
+    """A program's mask in the model without edits; its fault if it fails there, which may be a
+    timeout of a busy machine. Raises InputProblem.
+    """
+    if isinstance(wanted, str):
+        return wanted
+    task, tell = task_named(wanted[0]), progress or _silent
+    right = task.id, task.reference
+    try:
+        return Trial(
+            examined(plain, wanted, progress=lambda done, n: tell(done, 3 * n)),
+            examined(plain, right, progress=lambda done, n: tell(n + done, 3 * n)),
+            planted.written(
+                *(task, wanted[1], open_model(plain.model), trace(plain)),
+                lambda done, n: tell(2 * n + done, 3 * n),
+            ),
+        )
+    except planted.PlantedError as problem:
+        fault: Fault = problem.args[0]
+        return fault
+
+
+def _wanted(view: View) -> Program | Status:
+    """A right program, or one that the user or another session has put into this model."""
+    task, code = opened(view), program(view)
+    if not task.planted:
+        return ""
+    made = graded(task.id, code)
+    if made is None or made.fault is not None or (made.wrong and made.wrong.shape):
+        return ""
+    if not planted.fits(task, view.loaded):
+        return "no_place"
+    mine = view.choices(WorkshopChoices).planted == (task.id, code)
+    is_due = made.passed or mine or tried.is_kept(view.run.plain, (task.id, code))
+    return (task.id, code) if is_due else "plant"
+
+
+def show(found: Trial | Fault | Status, view: View) -> Iterator[b.Block]:
+    """The model with this mask: at once if it is right, else on request."""
+    if found == "":
+        return
+    task = opened(view)
+    yield b.Title(view.t("workshop.in_model"))
+    if found == "no_place":
+        yield b.Note(view.t("workshop.no_place"))
+    elif found == "plant":
+        change = b.choose(planted=(task.id, program(view)))
+        yield b.Button("workshop.plant", view.t("workshop.plant"), change, "science")
+    elif isinstance(found, Fault):
+        yield b.Hint(fault_words(view, task, found), "warning", warns=True)
+    elif isinstance(found, Trial):
+        yield from _certificate(view, found)
+        yield from _written(view, found.symptom)
+
+
+def _certificate(view: View, found: Trial) -> Iterator[b.Block]:
+    """Properties violated by the mask but not by the reference mask."""
+    expected = {each.name for each in found.right if not each.passed}
+    broken = [each for each in found.own if not each.passed]
+    surprising = [each for each in broken if each.name not in expected]
+    missing = [each for each in found.own if each.passed and each.name in expected]
+    kept, count = len(found.own) - len(broken), len(found.own)
+    if not surprising and not missing:
+        said = view.t(
+            f"workshop.{'as_expected' if broken else 'certified'}", kept=kept, count=count
+        )
+        yield b.Prose(f":green[:material/verified:] {said}")
+    elif surprising:
+        said = view.t("workshop.breaks", count=len(surprising), of=count)
+        yield b.Prose(f":red[:material/cancel:] {said}")
+    else:
+        yield b.Prose(view.t("workshop.unlike"))
+    for finding in surprising:
+        yield b.Prose(f"- **{view.t(finding.title_key)}** {view.t(finding.meaning_key)}")
+    for finding in broken:
+        if finding.name in expected:
+            words = view.t("workshop.expected", promise=view.t(finding.title_key))
+            yield b.Prose(f"- :gray[{words}]")
+
+
+def _written(view: View, found: Symptom) -> Iterator[b.Block]:
+    """The model's output with and without the mask."""
+    if view.trace.predicts == "next":
+        silent = np.isnan(found.logprobs_after).any()
+        key = "clinic.writes_nothing" if silent else "clinic.writes_end"
+        words = saying.marked_words(found.words) or view.t(key)
+        yield b.Prose(f"{view.t('workshop.writes')} {words}")
+    if found.changed:
+        before, after = digits(found.loss_before), digits(found.loss_after)
+        yield b.Prose(view.t("clinic.loss", before=before, after=after))
+    else:
+        yield b.Note(view.t("workshop.same"))
+
+
+EXHIBIT = Exhibit(
+    tried,
+    show,
+    inputs={"plain": lambda view: view.run.plain, "wanted": _wanted},
+    working="workshop.planting",
+)

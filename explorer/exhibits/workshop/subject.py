@@ -1,0 +1,43 @@
+"""The open task, the user's program for it, and its grade."""
+
+from explorer import sandbox
+from explorer.analysis.workshop import grading
+from explorer.analysis.workshop.grading import Grade
+from explorer.analysis.workshop.tasks import Task, task_of, tasks
+from explorer.engine.caching import cached
+from explorer.engine.turns import waiting
+from explorer.exhibits.view import View
+from explorer.exhibits.workshop.choices import WorkshopChoices
+
+
+def task_named(name: str) -> Task:
+    """The task with this id; the first one for ""."""
+    return task_of(name) or tasks()[0]
+
+
+def opened(view: View) -> Task:
+    """The open task."""
+    return task_named(view.choices(WorkshopChoices).task)
+
+
+def program(view: View) -> str:
+    """The user's program for the open task; initially the link's, else the starter code."""
+    made, task = view.choices(WorkshopChoices), opened(view)
+    code = (dict(made.programs) | dict(made.drafts)).get(task.id, task.starter)
+    return code.replace("\r\n", "\n")
+
+
+def _settled(made: Grade | None) -> bool:
+    """Whether the grade is reproducible: a timeout may be due to a busy machine."""
+    return made is not None and (made.fault is None or made.fault.kind not in ("time", "large"))
+
+
+@cached(worth=_settled)
+def graded(task: str, code: str) -> Grade | None:
+    """Grade a program in a separate process, while other sessions compute; None if no program can
+    run here.
+    """
+    if not sandbox.available():
+        return None
+    with waiting():
+        return grading.grade(task_named(task), code)
