@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,13 +48,10 @@ def test_an_answer_that_is_not_worth_it_is_not_kept(long: bool) -> None:
         return number
 
     for number, kept in ((1, False), (2, True)):
-        request = Request(told if long else short, (number,), lambda: {"number": number}, _is_even)
+        request = request_of(told if long else short, number=number)
+        request = replace(request, worth=lambda answer: answer % 2 == 0)
         assert ask(request) == number
         assert is_answered(request) == kept
-
-
-def _is_even(answer: int) -> bool:
-    return answer % 2 == 0
 
 
 def test_the_arguments_are_made_only_where_the_answer_is_not_at_hand() -> None:
