@@ -10,7 +10,22 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from explorer.components import Grid, HeadsSelection
-from explorer.exhibits.links import State
+from explorer.exhibits.control import Button as Button
+from explorer.exhibits.control import Change as Change
+from explorer.exhibits.control import Control as Control
+from explorer.exhibits.control import Download as Download
+from explorer.exhibits.control import NumberBox as NumberBox
+from explorer.exhibits.control import Offer as Offer
+from explorer.exhibits.control import Pick as Pick
+from explorer.exhibits.control import PickModel as PickModel
+from explorer.exhibits.control import Remember as Remember
+from explorer.exhibits.control import Several as Several
+from explorer.exhibits.control import Slider as Slider
+from explorer.exhibits.control import TextBox as TextBox
+from explorer.exhibits.control import Toggle as Toggle
+from explorer.exhibits.control import Undo as Undo
+from explorer.exhibits.control import Upload as Upload
+from explorer.exhibits.control import choose as choose
 from explorer.exhibits.view import View
 from explorer.figures.matrix import Matrix
 
@@ -18,24 +33,6 @@ Figure = dict[str, Any]
 Gap = Literal["small", "medium", "large"]
 Align = Literal["top", "center", "bottom"]
 Columned = Mapping[str, Sequence[Any]]
-
-
-@dataclass(frozen=True)
-class Change:
-    """The effect of a control: the choices that it sets in the current state, by name.
-
-    `visit` opens a page with them. `elsewhere` drops the choices that pointed into the kind of
-    attention just left (`links.Links.elsewhere`).
-    """
-
-    choices: Callable[[State], Mapping[str, Any]]
-    visit: str = ""
-    elsewhere: bool = False
-
-
-def choose(*, visit: str = "", elsewhere: bool = False, **choices: Any) -> Change:
-    """A change that sets these choices, whatever the state is."""
-    return Change(lambda state: choices, visit, elsewhere)
 
 
 @dataclass(frozen=True)
@@ -279,194 +276,8 @@ class Changes:
     key: str
 
 
-@dataclass(frozen=True)
-class Remember:
-    """Makes a choice for the user as soon as it is drawn, such as the score of a guess."""
-
-    change: Change
-
-
-@dataclass(frozen=True)
-class Offer:
-    """An offer of a sentence that shows a lesson better than the current one, if one is known.
-
-    The texts are at `lessons.LESSON`.
-    """
-
-    lesson: str
-
-
-@dataclass(frozen=True)
-class Undo:
-    """Buttons to undo and redo the last change of the model; texts at `prefix`."""
-
-    prefix: str
-
-
-@dataclass(frozen=True, eq=False)
-class Pick:
-    """A choice among a few options, as buttons, in a `menu` or `listed` as lines; `said` names an
-    option.
-
-    Picking one sets the choice `field`, or applies `change`; picking the current one of `optional`
-    buttons again picks None.
-    """
-
-    key: str
-    label: str
-    options: Sequence[Any]
-    now: Any
-    said: Callable[[Any], str]
-    field: str = ""
-    change: Callable[[Any], Change] | None = None
-    menu: bool = False
-    listed: bool = False
-    open: bool = False
-    width: int | None = None
-    help: str | None = None
-    quiet: bool = False
-    optional: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Slider:
-    """A number from `low` to `high`, shown in the printf format `form`, or one of the `stops`."""
-
-    key: str
-    label: str
-    low: float
-    high: float
-    now: float
-    change: Callable[[Any], Change]
-    step: float = 1
-    stops: Sequence[int] = ()
-    help: str | None = None
-    width: int | None = None
-    disabled: bool = False
-    form: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Toggle:
-    """A switch."""
-
-    key: str
-    label: str
-    now: bool
-    change: Callable[[bool], Change]
-    help: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Button:
-    """A button."""
-
-    key: str
-    label: str
-    change: Change
-    icon: str = ""
-    quiet: bool = False
-    disabled: bool = False
-    primary: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Several:
-    """A choice of at most `most` options; `said` names an option."""
-
-    key: str
-    label: str
-    options: Sequence[Any]
-    now: Sequence[Any]
-    said: Callable[[Any], str]
-    change: Callable[[Any], Change]
-    most: int
-
-
-@dataclass(frozen=True)
-class TextBox:
-    """A text of at most `most` characters that the user may edit: of one line, or of several in a
-    box `height` pixels high.
-    """
-
-    key: str
-    label: str
-    now: str
-    change: Callable[[str], Change]
-    height: int | None = None
-    most: int | None = None
-    disabled: bool = False
-    help: str | None = None
-    width: int | None = None
-
-
-@dataclass(frozen=True)
-class PickModel:
-    """A menu of the other models that the user can open, and none ("")."""
-
-    key: str
-    label: str
-    now: str
-    change: Callable[[str], Change]
-    help: str
-    width: int
-
-
-@dataclass(frozen=True)
-class NumberBox:
-    """An integer from `low` to `high` that the user may type."""
-
-    key: str
-    label: str
-    low: int
-    high: int
-    now: int
-    change: Callable[[int], Change]
-    help: str | None = None
-    width: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Download:
-    """A button that saves the text of `make`; `ending` is the file name's extension.
-
-    With an `export`, the end of the file name, it is among the page's exports instead.
-    """
-
-    key: str
-    label: str
-    make: Callable[[], str]
-    ending: Literal["txt", "json", "csv"]
-    export: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Upload:
-    """A box for one file of at most a megabyte; `change` gets its name and bytes, or None."""
-
-    key: str
-    label: str
-    change: Callable[[tuple[str, bytes] | None], Change]
-
-
-Control = (
-    Pick
-    | Slider
-    | Toggle
-    | Button
-    | Undo
-    | Offer
-    | Remember
-    | Several
-    | TextBox
-    | NumberBox
-    | PickModel
-    | Link
-    | Download
-    | Upload
-)
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Progress | Document
-Block = Words | Picture | Small | Group | Control | SentenceLine | Changes
+Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link
