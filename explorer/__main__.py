@@ -18,7 +18,7 @@ from explorer.analysis.certificate.certify import examine_text
 from explorer.analysis.heads.roles import head_roles, induction
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
-from explorer.exports.page import picture_words, trace_page
+from explorer.exports.page import axes_of, trace_page
 from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
@@ -54,17 +54,14 @@ def export(args: argparse.Namespace) -> int:
         np.savez_compressed(file, allow_pickle=False, **patterns)
     tokens = json.dumps(axes_record(traced), ensure_ascii=False, indent=2)
     (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
-    words = picture_words(traced, args.lang)
+    words = text.family("export", lang=args.lang)
     svgs = []
     for site in traced.sites:
         svg = site_svg(
             traced.pattern(site.name),
             traced.mask(site.name),
-            traced.query_tokens(site.name),
-            traced.key_tokens(site.name),
+            axes_of(traced, site, args.lang),
             title=_title(site, args.lang),
-            query_stream=site.query_stream,
-            key_stream=site.key_stream,
             words=words,
         )
         (out / f"{site.name}.svg").write_text(svg, encoding="utf-8")

@@ -3,54 +3,30 @@
 from collections.abc import Sequence
 from html import escape
 
-from explorer.figures.theme import FONT, LIGHT
+from explorer.components.standalone import Markup, page
+from explorer.exports.picture import Axes
 from explorer.runs.trace import Trace
 from explorer.text import family, t
+from models.hooks import AttentionSite
 
 
-def picture_words(traced: Trace, lang: str) -> dict[str, str]:
-    """The words for `site_svg`; without an encoder, the sequence is called "text", not "target"."""
+def axes_of(traced: Trace, site: AttentionSite, lang: str) -> Axes:
+    """The axes of a site's pattern; without an encoder, the sequence is called "text"."""
     words = family("export", lang=lang)
-    return words if traced.src_tokens else {**words, "tgt": t("streams.text", lang=lang)}
+    words = words if traced.src_tokens else {**words, "tgt": t("streams.text", lang=lang)}
+    tokens = traced.query_tokens(site.name), traced.key_tokens(site.name)
+    return Axes.of(*tokens, (site.query_stream, site.key_stream), words)
 
 
 def trace_page(traced: Trace, svgs: Sequence[str], lang: str) -> str:
     """The page of a trace: its sentence, the model's output, and SVGs from `site_svg`."""
-    facts = [(t("export.sentence", lang=lang), traced.text)]
-    if traced.output:
-        facts.append((t("export.translation", lang=lang), traced.output))
-    title = t("export.title", lang=lang, model=traced.model)
-    return page_html(svgs, title=title, facts=facts, lang=lang)
-
-
-def page_html(
-    svgs: Sequence[str], *, title: str, facts: Sequence[tuple[str, str]], lang: str
-) -> str:
-    """One self-contained page: a title, facts (name, value), and SVGs from `site_svg`."""
     # The hatching has the same id in every SVG; the definitions are equal, so the first is used.
-    rows = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
-    figures = "\n".join(f"<figure>\n{svg}</figure>" for svg in svgs)
-    return f"""<!doctype html>
-<html lang="{escape(lang)}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>
-body {{ margin: 2rem auto; max-width: 110rem; padding: 0 1.5rem; color: {LIGHT.ink};
-  background: {LIGHT.paper}; font: 16px/1.5 {FONT}; }}
-dl {{ display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; }}
-dt {{ color: {LIGHT.muted}; }}
-dd {{ margin: 0; overflow-wrap: anywhere; }}
-figure {{ margin: 2rem 0; overflow-x: auto; }}
-</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-<dl>
-{rows}
-</dl>
-{figures}
-</body>
-</html>
-"""
+    facts = {"sentence": traced.text, "translation": traced.output}
+    rows = "".join(
+        f"<dt>{escape(t(f'export.{name}', lang=lang))}</dt><dd>{escape(words)}</dd>"
+        for name, words in facts.items()
+        if words
+    )
+    figures = [Markup(f"<figure>\n{svg}</figure>") for svg in svgs]
+    title = t("export.title", lang=lang, model=traced.model)
+    return page(title, [Markup(f"<dl>{rows}</dl>"), *figures], lang)

@@ -1,26 +1,62 @@
-"""Heatmaps as SVG without a browser: one per attention site, and the difference of two patterns.
+"""Heatmaps and mask matrices as SVG without a browser.
 
 The SVG is written as text: it loads nothing and has no scripts, and text from users is escaped.
 Cells of one colour form one path, with one rectangle per run of cells, so 8 heads of 128 tokens
 stay under a megabyte.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from html import escape
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explorer.figures.frame import Bools, Floats, Words, check_shape
 from explorer.figures.matrix import Matrix
-from explorer.figures.theme import FONT, LIGHT, Palette, Stream, bare, clipped, is_special, show
+from explorer.figures.theme import FONT, LIGHT, Stream, bare, clipped, is_special, show
 
 LEVELS = 65
 """Shades of a scale, odd so that one is the middle; weights that differ by less than 1.6 % may look
 the same."""
 LEAST = 0.01
 """The smallest limit of a difference scale, so that noise is not stretched over the scale."""
+HATCHES = (
+    "M-1 1L1 -1M0 6L6 0M5 7L7 5",
+    "M-1 5L1 7M0 0L6 6M5 -1L7 1",
+    "M0 3L6 3",
+    "M-1 1L1 -1M0 6L6 0M5 7L7 5M-1 5L1 7M0 0L6 6M5 -1L7 1",
+    "M3 0L3 6",
+    "M2 2h1.5v1.5h-1.5z",
+)
+"""One tile of 6 x 6 pixels for each rule, as `components/canvas.js` draws them."""
 _GAP, _TITLE, _LEGEND = 32.0, 30.0, 34.0
+_CELL, _FONT, _LINE = 16.0, 11.0, 22.0
+_SIDES = ("query", "key")
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Tokens, title and sequence of the rows (queries) and of the columns (keys) of a matrix."""
+
+    query_tokens: Sequence[str]
+    key_tokens: Sequence[str]
+    query_title: str
+    key_title: str
+    query_stream: Stream = "tgt"
+    key_stream: Stream = "tgt"
+
+    @classmethod
+    def of(
+        cls,
+        queries: Sequence[str],
+        keys: Sequence[str],
+        streams: tuple[Stream, Stream],
+        words: Words,
+    ) -> "Axes":
+        """The axes named by `words` of `export`: "query (source)"."""
+        titles = [f"{words[name]} ({words[of]})" for name, of in zip(_SIDES, streams, strict=True)]
+        return cls(queries, keys, titles[0], titles[1], *streams)
 
 
 @dataclass(frozen=True)
@@ -36,12 +72,9 @@ class Scale:
 def site_svg(
     patterns: Floats,
     mask: Bools,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
+    axes: Axes,
     *,
     title: str,
-    query_stream: Stream,
-    key_stream: Stream,
     names: Sequence[str] | None = None,
     words: Words,
 ) -> str:
@@ -54,16 +87,7 @@ def site_svg(
     if names is None:
         names = [f"{words['head']} {head + 1}" for head in range(len(patterns))]
     scale = Scale(LIGHT.attention, 0.0, f"0–100 % {words['weight']}")
-    tokens, streams = (query_tokens, key_tokens), (query_stream, key_stream)
-    titles = _titles(streams, words)
-    return _sheet(patterns, mask, tokens, titles, streams, title, names, scale, words["blocked"])
-
-
-def _titles(streams: tuple[Stream, Stream], words: Words) -> tuple[str, str]:
-    return (
-        f"{words['query']} ({words[streams[0]]})",
-        f"{words['key']} ({words[streams[1]]})",
-    )
+    return _sheet(patterns, mask, axes, title, names, scale, words["blocked"])
 
 
 def matrix_svg(matrix: Matrix, *, title: str, blocked: str) -> str:
@@ -71,36 +95,16 @@ def matrix_svg(matrix: Matrix, *, title: str, blocked: str) -> str:
     scale = matrix.scale
     shares = (matrix.values - scale.low) / (scale.high - scale.low)
     ticks = " … ".join(dict.fromkeys(label for _, label in (scale.ticks[0], scale.ticks[-1])))
-    drawn = Scale(
-        getattr(LIGHT, scale.colours),
-        0.5 if scale.colours == "diverging" else 0.0,
-        f"{ticks} {scale.title}",
-    )
-    return _sheet(
-        np.where(matrix.blocked, 0, shares)[None],
-        ~matrix.blocked[None],
-        (matrix.query_tokens, matrix.key_tokens),
-        (matrix.query_title, matrix.key_title),
-        (matrix.query_stream or "tgt", matrix.key_stream or "tgt"),
-        title,
-        [""],
-        drawn,
-        blocked,
-    )
+    ground = 0.5 if scale.colours == "diverging" else 0.0
+    drawn = Scale(getattr(LIGHT, scale.colours), ground, f"{ticks} {scale.title}")
+    given = {each.name: getattr(matrix, each.name) for each in fields(Axes)}
+    axes = Axes(**{name: "tgt" if value is None else value for name, value in given.items()})
+    shares = np.where(matrix.blocked, 0, shares)[None]
+    return _sheet(shares, ~matrix.blocked[None], axes, title, [""], drawn, blocked)
 
 
 def difference_svg(
-    before: Floats,
-    after: Floats,
-    mask: Bools,
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    *,
-    title: str,
-    query_stream: Stream,
-    key_stream: Stream,
-    name: str,
-    words: Words,
+    before: Floats, after: Floats, mask: Bools, axes: Axes, *, title: str, name: str, words: Words
 ) -> str:
     """after - before of one pattern [query, key] as an SVG, with a diverging scale around 0.
 
@@ -112,69 +116,164 @@ def difference_svg(
     limit = max(LEAST, float(np.abs(change).max(initial=0.0)))
     ends = f"{100 * limit:.1f}"
     scale = Scale(LIGHT.diverging, 0.5, f"−{ends} … +{ends} {words['points']}")
-    tokens, streams = (query_tokens, key_tokens), (query_stream, key_stream)
-    shares, titles = (0.5 + change / limit / 2)[None], _titles(streams, words)
-    return _sheet(
-        shares, mask[None], tokens, titles, streams, title, [name], scale, words["blocked"]
-    )
+    shares = (0.5 + change / limit / 2)[None]
+    return _sheet(shares, mask[None], axes, title, [name], scale, words["blocked"])
 
 
 def _sheet(
     shares: Floats,
     mask: Bools,
-    tokens: tuple[Sequence[str], Sequence[str]],
-    titles: tuple[str, str],
-    streams: tuple[Stream, Stream],
+    axes: Axes,
     title: str,
     names: Sequence[str],
     scale: Scale,
     blocked: str,
 ) -> str:
     """Draw matrices [head, query, key] of positions (0 to 1) on a scale, each with its name."""
-    query_tokens, key_tokens = tokens
-    n_heads, n_query, n_key = len(shares), len(query_tokens), len(key_tokens)
+    n_heads, n_query, n_key = len(shares), len(axes.query_tokens), len(axes.key_tokens)
     check_shape("patterns", shares, (n_heads, n_query, n_key))
     check_shape("mask", mask, (n_heads, n_query, n_key))
-    colours = LIGHT  # in the dark theme too
     if len(names) != n_heads:
         raise ValueError(f"names has {len(names)} entries, but there are {n_heads} heads")
     cell = max(4.0, min(18.0, 420 / max(n_query, n_key, 1)))
     font = max(3.0, min(12.0, cell * 0.8))
-    left = 30 + font * longest(query_tokens)
-    top = 48 + font * longest(key_tokens) * 0.75
+    left, top = _corner(axes, font)
     width, height = left + n_key * cell, top + n_query * cell
     columns = max(1, min(n_heads, 4, int(1600 // (width + _GAP))))
-    rows = -(-n_heads // columns)
-    total = (
-        max(columns * (width + _GAP), 360.0) + _GAP,
-        _TITLE + rows * (height + _GAP) + _LEGEND,
-    )
+    bottom = _TITLE + -(-n_heads // columns) * (height + _GAP)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{total[0]:g}" '
-        f'height="{total[1]:g}" viewBox="0 0 {total[0]:g} {total[1]:g}" '
-        f'font-family="{escape(FONT)}" font-size="{font:g}" fill="{colours.ink}">',
-        f"<title>{escape(title)}</title>",
         '<defs><pattern id="h" width="0.5" height="0.5" patternUnits="userSpaceOnUse">'
-        f'<rect width="0.5" height="0.5" fill="{colours.blocked}"/>'
-        f'<path d="M0 0.5L0.5 0" stroke="{colours.hatch}" stroke-width="0.08"/></pattern></defs>',
-        f'<rect width="100%" height="100%" fill="{colours.paper}"/>',
-        f'<text x="{_GAP:g}" y="22" font-size="15" font-weight="600">{escape(title)}</text>',
+        f'<rect width="0.5" height="0.5" fill="{LIGHT.blocked}"/>'
+        f'<path d="M0 0.5L0.5 0" stroke="{LIGHT.hatch}" stroke-width="0.08"/></pattern></defs>',
+        *_heading(title, 22, 15),
     ]
-    for head in range(n_heads):
+    for head, name in enumerate(names):
         x = _GAP + (head % columns) * (width + _GAP)
         y = _TITLE + (head // columns) * (height + _GAP)
-        parts.append(f'<g transform="translate({x:g} {y:g})">')
-        parts.append(
-            f'<text x="{left:g}" y="14" font-size="12" font-weight="600">'
-            f"{escape(names[head])}</text>"
-        )
-        parts.extend(axes(titles, streams, colours, left, top))
-        parts.extend(labels(query_tokens, key_tokens, colours, left, top, cell, font))
-        parts.append(f'<g transform="translate({left:g} {top:g}) scale({cell:g})">')
-        parts.extend(_cells(shares[head], mask[head], scale, colours))
+        parts += [
+            *_framed((x, y), name, left, axes, (left, top), cell, font),
+            f'<g transform="translate({left:g} {top:g}) scale({cell:g})">',
+            *_cells(shares[head], mask[head], scale),
+            "</g></g>",
+        ]
+    parts += _legend(scale, blocked, bottom)
+    wide = max(columns * (width + _GAP), 360.0) + _GAP
+    return _svg((wide, bottom + _LEGEND), font, title, parts)
+
+
+def masks_svg(
+    matrices: Sequence[tuple[str, NDArray[np.integer], Axes]],
+    *,
+    title: str,
+    rules: Sequence[str],
+    words: Words,
+) -> str:
+    """Mask matrices of one layer side by side, with a legend of the rules that occur in them.
+
+    Each has a title and `blocked_by` [query, key]: 0 if the query may attend to the key, else the
+    1-based number of the rule that blocks it. `rules[n - 1]` is the name of rule n; `words["open"]`
+    is the name of an open cell. The colours are light in the dark theme too. Raises ValueError,
+    with the sizes, if sizes disagree or a rule has no name or hatching.
+    """
+    most = min(len(rules), len(HATCHES))
+    parts: list[str] = []
+    x, bottom, used = _GAP, 0.0, {0}
+    for name, blocked_by, axes in matrices:
+        n_query, n_key = len(axes.query_tokens), len(axes.key_tokens)
+        check_shape("blocked_by", blocked_by, (n_query, n_key))
+        found = np.unique(blocked_by).tolist()
+        if found and not 0 <= found[0] <= found[-1] <= most:
+            raise ValueError(f"blocked_by runs from {found[0]} to {found[-1]}, of {most} rules")
+        used |= set(found)
+        left, top = _corner(axes, _FONT)
+        parts += _framed((x, _TITLE), name, 0, axes, (left, top), _CELL, _FONT)
+        parts.append(f'<g transform="translate({left:g} {top:g})" stroke="{LIGHT.line}">')
+        parts += [
+            f'<rect x="{key * _CELL:g}" y="{query * _CELL:g}" width="{_CELL:g}" '
+            f'height="{_CELL:g}" fill="{_fill(int(rule))}"/>'
+            for (query, key), rule in np.ndenumerate(blocked_by)
+        ]
         parts.append("</g></g>")
-    parts.extend(_legend(scale, blocked, _TITLE + rows * (height + _GAP)))
-    return "\n".join([*parts, "</svg>\n"])
+        wide = max(left + n_key * _CELL, _FONT * 1.1 * longest([name], whole=True))
+        x += wide + _FONT * longest(axes.key_tokens[-1:]) * 0.65 + _GAP
+        bottom = max(bottom, _TITLE + top + n_query * _CELL)
+    for line, rule in enumerate(sorted(used)):
+        y = bottom + _GAP / 2 + line * _LINE
+        parts.append(
+            f'<rect x="{_GAP:g}" y="{y:g}" width="16" height="16" fill="{_fill(rule)}" '
+            f'stroke="{LIGHT.line}"/>'
+            f'<text x="{_GAP + 24:g}" y="{y + 12:g}">{escape([words["open"], *rules][rule])}</text>'
+        )
+    tiles = f"<defs>{''.join(_tile(rule) for rule in sorted(used) if rule)}</defs>"
+    size = max(x, 420.0), bottom + _GAP + len(used) * _LINE
+    return _svg(size, _FONT, title, [tiles, *_heading(title, 20, 14), *parts])
+
+
+def _fill(rule: int) -> str:
+    return f"url(#rule-{rule})" if rule else LIGHT.paper
+
+
+def _tile(rule: int) -> str:
+    return (
+        f'<pattern id="rule-{rule}" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<rect width="6" height="6" fill="{LIGHT.rules[rule - 1]}" stroke="none"/>'
+        f'<path d="{HATCHES[rule - 1]}" fill="none" stroke="{LIGHT.rule_marks[rule - 1]}" '
+        'stroke-width="0.9"/></pattern>'
+    )
+
+
+def _svg(size: tuple[float, float], font: float, title: str, parts: Sequence[str]) -> str:
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{size[0]:g}" '
+        f'height="{size[1]:g}" viewBox="0 0 {size[0]:g} {size[1]:g}" '
+        f'font-family="{escape(FONT)}" font-size="{font:g}" fill="{LIGHT.ink}">'
+    )
+    return "\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>\n"])
+
+
+def _heading(title: str, y: int, size: int) -> tuple[str, str]:
+    return (
+        f'<rect width="100%" height="100%" fill="{LIGHT.paper}"/>',
+        f'<text x="{_GAP:g}" y="{y}" font-size="{size}" font-weight="600">{escape(title)}</text>',
+    )
+
+
+def _corner(axes: Axes, font: float) -> tuple[float, float]:
+    """The room left of the cells and above them, for the labels."""
+    return 30 + font * longest(axes.query_tokens), 48 + font * longest(axes.key_tokens) * 0.75
+
+
+def _framed(
+    at: tuple[float, float],
+    name: str,
+    name_at: float,
+    axes: Axes,
+    corner: tuple[float, float],
+    cell: float,
+    font: float,
+) -> Iterator[str]:
+    """Begin a group with a matrix's name, and the titles and tokens of its axes."""
+    left, top = corner
+    yield f'<g transform="translate({at[0]:g} {at[1]:g})">'
+    yield f'<text x="{name_at:g}" y="14" font-size="12" font-weight="600">{escape(name)}</text>'
+    turned = f'transform="translate(10 {top:g}) rotate(-90)" text-anchor="end"'
+    for place, title, stream in (
+        (turned, axes.query_title, axes.query_stream),
+        (f'x="{left:g}" y="30"', axes.key_title, axes.key_stream),
+    ):
+        yield f'<text {place} font-size="11" fill="{LIGHT.stream(stream)}">{escape(title)}</text>'
+    for index, token in enumerate(axes.query_tokens):
+        y = top + (index + 0.5) * cell + font * 0.35
+        yield f'<text x="{left - 4:g}" y="{y:g}" text-anchor="end"{_label(token)}'
+    for index, token in enumerate(axes.key_tokens):
+        x = left + (index + 0.5) * cell + font * 0.3
+        yield f'<text transform="translate({x:g} {top - 4:g}) rotate(-50)"{_label(token)}'
+
+
+def _label(token: str) -> str:
+    """The rest of a token's text element; special tokens are muted."""
+    ink = f' fill="{LIGHT.muted}"' if is_special(token) else ""
+    return f"{ink}>{escape(_shown(token))}</text>"
 
 
 def longest(tokens: Sequence[str], *, whole: bool = False) -> float:
@@ -191,53 +290,7 @@ def _shown(token: str) -> str:
     return clipped(show(token), 16)
 
 
-def axes(
-    titles: tuple[str, str],
-    streams: tuple[Stream, Stream],
-    colours: Palette,
-    left: float,
-    top: float,
-) -> list[str]:
-    """The titles of the two axes, in the colours of their sequences."""
-    return [
-        f'<text transform="translate(10 {top:g}) rotate(-90)" text-anchor="end" font-size="11" '
-        f'fill="{colours.stream(streams[0])}">{escape(titles[0])}</text>',
-        f'<text x="{left:g}" y="30" font-size="11" '
-        f'fill="{colours.stream(streams[1])}">{escape(titles[1])}</text>',
-    ]
-
-
-def labels(
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    colours: Palette,
-    left: float,
-    top: float,
-    cell: float,
-    font: float,
-) -> list[str]:
-    """The tokens left of the rows and, rotated, above the columns."""
-    drawn = []
-    for index, token in enumerate(query_tokens):
-        y = top + (index + 0.5) * cell + font * 0.35
-        drawn.append(
-            f'<text x="{left - 4:g}" y="{y:g}" text-anchor="end"{_ink(token, colours)}>'
-            f"{escape(_shown(token))}</text>"
-        )
-    for index, token in enumerate(key_tokens):
-        x = left + (index + 0.5) * cell + font * 0.3
-        drawn.append(
-            f'<text transform="translate({x:g} {top - 4:g}) rotate(-50)"{_ink(token, colours)}>'
-            f"{escape(_shown(token))}</text>"
-        )
-    return drawn
-
-
-def _ink(token: str, colours: Palette) -> str:
-    return f' fill="{colours.muted}"' if is_special(token) else ""
-
-
-def _cells(shares: Floats, mask: Bools, scale: Scale, colours: Palette) -> list[str]:
+def _cells(shares: Floats, mask: Bools, scale: Scale) -> list[str]:
     """A background rectangle and one path per shade, in units of cells."""
     n_query, n_key = shares.shape
     level = np.rint(np.clip(shares, 0, 1) * (LEVELS - 1)).astype(int)
@@ -254,7 +307,7 @@ def _cells(shares: Floats, mask: Bools, scale: Scale, colours: Palette) -> list[
     }
     return [
         f'<rect width="{n_key}" height="{n_query}" fill="{_shade(scale.ground, scale)}" '
-        f'stroke="{colours.line}" stroke-width="0.06"/>',
+        f'stroke="{LIGHT.line}" stroke-width="0.06"/>',
         *(f'<path fill="{shades[shade]}" d="{"".join(runs[shade])}"/>' for shade in sorted(runs)),
     ]
 

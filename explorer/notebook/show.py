@@ -13,7 +13,7 @@ from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Block, Text, View
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import BLOCKERS, blocked_by
-from explorer.exports.picture import site_svg
+from explorer.exports.picture import Axes, site_svg
 from explorer.library import LoadedModel
 from explorer.notebook.captured import Captured
 from explorer.notebook.given import (
@@ -290,15 +290,13 @@ def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
         n_layers, n_heads, n_query, n_key = part.weights.shape
         places = [divmod(at, n_heads) for at in range(n_layers * n_heads)]
         mask = np.ones(part.weights.shape, bool) if part.mask is None else part.mask
+        streams: Any = part.query_stream or "tgt", part.key_stream or "tgt"
         drawn.append(
             site_svg(
                 part.weights.reshape(-1, n_query, n_key),
                 mask.reshape(-1, n_query, n_key),
-                part.query_tokens,
-                part.key_tokens,
+                Axes.of(part.query_tokens, part.key_tokens, streams, words),
                 title=" · ".join(filter(None, (title, part.title))) if len(parts) > 1 else title,
-                query_stream=part.query_stream or "tgt",
-                key_stream=part.key_stream or "tgt",
                 names=[f"L{layer + 1}·H{head + 1}" for layer, head in places],
                 words=words,
             )

@@ -40,7 +40,7 @@ from explorer.exhibits.reasons import (
     empty_rows,
 )
 from explorer.exhibits.view import View
-from explorer.exports.mask_picture import MaskPicture, masks_svg
+from explorer.exports.picture import Axes, masks_svg
 from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch, paint
 from explorer.runs.interventions import (
     edit_functions,
@@ -240,18 +240,16 @@ def _tools(view: View) -> Row:
 
 def _svg(found: Sequence[HeadMask], view: View) -> str:
     """The matrices as one SVG."""
-    drawn = [
-        MaskPicture(
-            title=_title(view, mask),
-            blocked_by=mask.rules,
-            query_tokens=view.trace.query_tokens(mask.site.name),
-            key_tokens=view.trace.key_tokens(mask.site.name),
+    axes = [
+        Axes(
+            view.trace.query_tokens(mask.site.name),
+            view.trace.key_tokens(mask.site.name),
             **saying.site_titles(view, mask.site),
         )
         for mask in found
     ]
     return masks_svg(
-        drawn,
+        [(_title(view, mask), mask.rules, each) for mask, each in zip(found, axes, strict=True)],
         title=view.t("masks.title"),
         rules=[view.t(f"blockers.{name}") for name in RULES],
         words=view.words("components.mask_matrix"),

@@ -1,6 +1,7 @@
 """Exports of the Heads page: the shown heads as SVG and CSV, the run, the code."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from explorer.exhibits.heads.opened import Opened, Shown
 from explorer.exhibits.saying import model_title
 from explorer.exhibits.view import View
 from explorer.exports.archive import to_csv, to_npz, to_rows
-from explorer.exports.page import picture_words
+from explorer.exports.page import axes_of
 from explorer.exports.picture import difference_svg, site_svg
 from explorer.exports.snippet import snippet
 from explorer.library import LoadedModel
@@ -52,21 +53,19 @@ def _of_both(choice: Opened, pair: Pair) -> None:
 
 def difference(pair: Pair, opened: OpenHeads) -> str:
     """The difference of the two open heads, as an SVG."""
-    view, found, site = pair.view, pair.compared, pair.view.site
+    view, found = pair.view, pair.compared
     assert found is not None
+    own = axes_of(view.trace, view.site, view.lang)
     one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
     places = opened.places
     return difference_svg(
         opened.one,
         opened.other,
         (opened.one > 0) | (opened.other > 0),
-        found.queries.labels,
-        opened.keys,
+        replace(own, query_tokens=found.queries.labels, key_tokens=opened.keys),
         title=view.t("versus.difference", one=one, other=other, **places),
         name="L{their_layer}·H{their_head} − L{layer}·H{head}".format_map(places),
-        query_stream=site.query_stream,
-        key_stream=site.key_stream,
-        words=picture_words(view.trace, view.lang),
+        words=view.words("export"),
     )
 
 
@@ -115,17 +114,14 @@ def _download(
 
 
 def _svg(choice: Opened) -> str:
-    view, shown, site = choice.view, choice.shown, choice.view.site
+    view, shown = choice.view, choice.shown
     return site_svg(
         choice.stacked(shown, "pattern"),
         choice.stacked(shown, "mask"),
-        view.trace.query_tokens(site.name),
-        view.trace.key_tokens(site.name),
+        axes_of(view.trace, view.site, view.lang),
         title=view.t(f"kinds.{choice.kind}"),
         names=[each.name for each in shown],
-        query_stream=site.query_stream,
-        key_stream=site.key_stream,
-        words=picture_words(view.trace, view.lang),
+        words=view.words("export"),
     )
 
 

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -8,8 +9,8 @@ import numpy as np
 import pytest
 
 from explorer.__main__ import main
-from explorer.exports.page import page_html
-from explorer.exports.picture import difference_svg, site_svg
+from explorer.exports.page import trace_page
+from explorer.exports.picture import Axes, difference_svg, site_svg
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import parse_edits
@@ -96,11 +97,8 @@ def test_heads_are_named_or_counted() -> None:
         svg = site_svg(
             np.zeros((2, 1, 1)),
             np.ones((2, 1, 1), bool),
-            ["a"],
-            ["b"],
+            Axes.of(["a"], ["b"], ("src", "src"), WORDS),
             title="T",
-            query_stream="src",
-            key_stream="src",
             words=WORDS,
             **more,  # type: ignore[arg-type]
         )
@@ -118,12 +116,14 @@ def test_cells_of_a_picture() -> None:
     svg = site_svg(
         patterns,
         mask,
-        ["a<b", "</s>"],
-        ["x&y", "猫", "</s>"],
+        Axes.of(
+            ["a<b", "</s>"],
+            ["x&y", "猫", "</s>"],
+            ("tgt", "src"),
+            {**WORDS, "query": "Q&A"},
+        ),
         title="T<1>",
-        query_stream="tgt",
-        key_stream="src",
-        words={**WORDS, "query": "Q&A"},
+        words=WORDS,
     )
     first, second = cells(svg, 0), cells(svg, 1)
     assert first["url(#h)"] == {(0, 1), (0, 2), (1, 2)}
@@ -134,28 +134,12 @@ def test_cells_of_a_picture() -> None:
     texts = ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
     for label in ("T<1>", "a<b", "x&y", "猫", "Q&A (target)", "key (source)", "head 2"):
         assert label in texts
+    tokens = ["a", "b"], ["x", "y", "z"]
+    axes = Axes.of(*tokens, ("tgt", "src"), WORDS)
     with pytest.raises(ValueError, match="mask"):
-        site_svg(
-            patterns,
-            mask[:1],
-            ["a", "b"],
-            ["x", "y", "z"],
-            title="",
-            query_stream="tgt",
-            key_stream="src",
-            words=WORDS,
-        )
+        site_svg(patterns, mask[:1], axes, title="", words=WORDS)
     with pytest.raises(KeyError, match="query"):
-        site_svg(
-            patterns,
-            mask,
-            ["a", "b"],
-            ["x", "y", "z"],
-            title="",
-            query_stream="tgt",
-            key_stream="src",
-            words={"qeury": "x", "head": "y", "weight": "z"},
-        )
+        Axes.of(*tokens, ("tgt", "src"), {"qeury": "x", "head": "y", "weight": "z"})
 
 
 def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
@@ -168,11 +152,8 @@ def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
             before,
             after,
             mask,
-            ["a", "b"],
-            ["x", "y", "z"],
+            Axes.of(["a", "b"], ["x", "y", "z"], ("tgt", "src"), WORDS),
             title="two − one",
-            query_stream="tgt",
-            key_stream="src",
             name="L1·H2 − L1·H2",
             words=WORDS,
         )
@@ -189,9 +170,11 @@ def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
         drawn(after[:1])
 
 
-def test_a_page_escapes_what_it_is_given() -> None:
-    page = page_html([], title="<b>", facts=[("<i>", "</dl>\"'")], lang='"><p>')
-    assert not re.search(r"<b>|<i>|<p>|</dl>\"", page)
+def test_a_page_escapes_what_it_is_given(translator: LoadedModel) -> None:
+    traced = replace(trace(translator, "<i></dl>\"'", "<u>"), model="<b>")
+    page = trace_page(traced, [], "en").split("</style>")[1]
+    assert not re.search(r"<b>|<i>|<u>|</dl>(\"|&quot;)", page)
+    assert "&lt;i&gt;" in page
 
 
 def test_a_long_sentence_stays_small() -> None:
@@ -201,11 +184,8 @@ def test_a_long_sentence_stays_small() -> None:
     svg = site_svg(
         patterns,
         np.broadcast_to(mask, patterns.shape),
-        ["token"] * 128,
-        ["token"] * 128,
+        Axes.of(["token"] * 128, ["token"] * 128, ("src", "src"), WORDS),
         title="t",
-        query_stream="src",
-        key_stream="src",
         words=WORDS,
     )
     assert len(svg) < 1_000_000

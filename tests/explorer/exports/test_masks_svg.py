@@ -8,19 +8,22 @@ import numpy as np
 import pytest
 
 import explorer
-from explorer.exports.mask_picture import HATCHES, MaskPicture, masks_svg
+from explorer.exports.picture import HATCHES, Axes, masks_svg
 from explorer.figures.theme import LIGHT
 
 RULES = ["a PAD", "a PAD query", "later <than> the query"]
 CAUSAL = np.array([[0, 3, 3], [0, 0, 3]])
 
 
-def picture(blocked_by: np.ndarray, tokens: tuple[str, ...] = ("<b>", "猫")) -> MaskPicture:
-    keys = ("a", "b", "c")
-    return MaskPicture("decoder & co", blocked_by, tokens, keys, "query", "key", "tgt", "src")
+Drawn = tuple[str, np.ndarray, Axes]
 
 
-def svg(*pictures: MaskPicture) -> str:
+def picture(blocked_by: np.ndarray, tokens: tuple[str, ...] = ("<b>", "猫")) -> Drawn:
+    axes = Axes(tokens, ("a", "b", "c"), "query", "key", "tgt", "src")
+    return "decoder & co", blocked_by, axes
+
+
+def svg(*pictures: Drawn) -> str:
     return masks_svg(pictures, title="Masks", rules=RULES, words={"open": "visible"})
 
 
