@@ -148,15 +148,9 @@ def to_csv(
 
     A token that a spreadsheet would evaluate as a formula ("=1+1") is prefixed with an apostrophe.
     """
-    file = io.StringIO()
-    table = csv.writer(file, lineterminator="\r\n")
-    table.writerow(["", *map(_plain, keys)])
-    for token, weights, may in zip(queries, pattern, mask, strict=True):
-        cells = (
-            "" if not seen else f"{weight:.6g}" for weight, seen in zip(weights, may, strict=True)
-        )
-        table.writerow([_plain(token), *cells])
-    return file.getvalue()
+    cells = np.where(mask, np.char.mod("%.6g", pattern), "").tolist()
+    rows = ([query, *row] for query, row in zip(queries, cells, strict=True))
+    return to_rows(["", *map(_plain, keys)], rows)
 
 
 def to_rows(names: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -176,33 +170,21 @@ def _plain(token: str) -> str:
 def axes_record(traced: Trace) -> dict[str, object]:
     """The meaning of the axes [head, query, key] of each site's array, as values for JSON."""
     return {
-        "model": traced.model,
-        "text": traced.text,
-        "output": traced.output,
-        "finished": traced.finished,
+        **{name: getattr(traced, name) for name in _PLAIN},
         "unknown": traced.unknown,
-        "edits": format_edits(traced.edits),
-        "ignored_edits": format_edits(traced.ignored_edits),
-        "src": {
-            "ids": traced.src_tokens,
-            "tokens": traced.src_str_tokens,
-            "valid": traced.src_valid.tolist(),
-        },
-        "tgt": {
-            "ids": traced.tgt_tokens,
-            "tokens": traced.tgt_str_tokens,
-            "valid": traced.tgt_valid.tolist(),
+        **{name: format_edits(getattr(traced, name)) for name in _EDITS},
+        **{
+            stream: {
+                "ids": getattr(traced, f"{stream}_tokens"),
+                "tokens": getattr(traced, f"{stream}_str_tokens"),
+                "valid": getattr(traced, f"{stream}_valid").tolist(),
+            }
+            for stream in ("src", "tgt")
         },
         "sites": [
-            {
-                "name": site.name,
-                "stack": site.stack,
-                "layer": site.layer,
-                "kind": site.kind,
-                "query": site.query_stream,
-                "key": site.key_stream,
-                "axes": ["head", "query", "key"],
-            }
+            {name: getattr(site, name) for name in ("name", "stack", "layer", "kind")}
+            | {"query": site.query_stream, "key": site.key_stream}
+            | {"axes": ["head", "query", "key"]}
             for site in traced.sites
         ],
     }

@@ -41,6 +41,11 @@ class Patterns:
     notes: tuple[str, ...] = ()
     picture: PictureAxis | None = None
 
+    @property
+    def allowed(self) -> np.ndarray:
+        """`mask`, or True everywhere."""
+        return np.ones(self.weights.shape, bool) if self.mask is None else self.mask
+
 
 def as_array(given: Any) -> np.ndarray:
     """Convert a tensor (any device, dtype, with or without gradients), array or nested list.

@@ -17,7 +17,7 @@ from explorer.library import LoadedModel
 from explorer.notebook.given import Patterns, tokens_for
 from explorer.notebook.masks import for_queries, n_queries, read_mask
 from explorer.notebook.opening import opened, worded
-from explorer.notebook.picture import Picture, Table
+from explorer.notebook.picture import Picture, Table, joined, places
 from explorer.notebook.show import ROLES, axis_titles, cells_table, parts_svg
 from explorer.runs.generation import Generation, generate
 from explorer.runs.trace import Trace
@@ -305,20 +305,15 @@ def positions(
         return made
 
     def table() -> Table:
-        kept = {name: array for name, array in arrays.items() if name.endswith("table")}
-        places = {name: np.indices(array.shape).reshape(2, -1) for name, array in kept.items()}
-
-        def joined(columns: list[np.ndarray]) -> np.ndarray:
-            return np.concatenate(columns) if columns else np.zeros(0)
-
-        return {
-            "stream": joined(
-                [np.full(a.size, name.split()[0], dtype=object) for name, a in kept.items()]
-            ),
-            "position": joined([at[0] for at in places.values()]),
-            "dimension": joined([at[1] for at in places.values()]),
-            "value": joined([array.ravel() for array in kept.values()]),
-        }
+        axes = ("position", "dimension")
+        kept = {stream: added for stream, added in tables.items() if added is not None}
+        rows = [
+            {"stream": stream}
+            | {axis: at - 1 for axis, at in places(added.shape, *axes).items()}
+            | {"value": added.ravel()}
+            for stream, added in kept.items()
+        ]
+        return joined(rows or [dict.fromkeys(("stream", *axes, "value"), np.zeros(0))])
 
     head = title or t("notebook.positions", lang=lang, model=named)
 

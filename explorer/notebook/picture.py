@@ -1,7 +1,7 @@
 """`Picture`, the result of `show`, `mask`, `film` and `positions`: display, export and numbers."""
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,23 @@ for _name, _colours in (("LIGHT", LIGHT), ("DARK", DARK)):
 # Hides the static picture next to a frame. Where frames are removed, in an untrusted notebook or
 # on a static notebook viewer, that picture is shown instead.
 _HIDDEN = "<style>iframe + .headlight-still { display: none }</style>"
+
+
+def places(shape: Sequence[int], *axes: str) -> dict[str, np.ndarray]:
+    """The index of every number of an array along each axis, from 1, in the array's order."""
+    found = np.indices(shape).reshape(len(shape), -1) + 1
+    return dict(zip(axes, found, strict=True))
+
+
+def joined(tables: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
+    """Tables of the same columns one below the other; a single value fills its column."""
+    columns: dict[str, list[np.ndarray]] = {}
+    for table in tables:
+        size = max(np.size(column) for column in table.values())
+        for name, column in table.items():
+            whole = column if np.ndim(column) else np.full(size, column, dtype=object)
+            columns.setdefault(name, []).append(whole)
+    return {name: np.concatenate(parts) for name, parts in columns.items()}
 
 
 class Picture:

@@ -1,7 +1,7 @@
 """`show`: attention from any source, in the linked view of all heads."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from explorer.notebook.given import (
 )
 from explorer.notebook.masks import read_mask
 from explorer.notebook.opening import opened, worded
-from explorer.notebook.picture import Picture, Table
+from explorer.notebook.picture import Picture, Table, joined, places
 from explorer.runs.trace import Trace
 from explorer.runs.trace import trace as run_trace
 from explorer.text import family, model_name, t
@@ -257,29 +257,17 @@ def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
 
 def cells_table(parts: Sequence[Patterns]) -> Table:
     """One row per cell: view, layer, head, query, key (from 1), their tokens, weight, allowed."""
-    columns: dict[str, list[Any]] = {}
+    return joined(map(_cells, parts))
 
-    def add(values: Mapping[str, Any]) -> None:
-        for name, value in values.items():
-            columns.setdefault(name, []).append(value)
 
-    for part in parts:
-        places = np.indices(part.weights.shape).reshape(4, -1)
-        allowed = np.ones(part.weights.shape, bool) if part.mask is None else part.mask
-        add(
-            {
-                "view": np.full(places.shape[1], part.title, dtype=object),
-                **{
-                    name: places[axis] + 1
-                    for axis, name in enumerate(("layer", "head", "query", "key"))
-                },
-                "query_token": np.array(part.query_tokens, dtype=object)[places[2]],
-                "key_token": np.array(part.key_tokens, dtype=object)[places[3]],
-                "weight": part.weights.ravel(),
-                "allowed": allowed.ravel(),
-            }
-        )
-    return {name: np.concatenate(values) for name, values in columns.items()}
+def _cells(part: Patterns) -> dict[str, Any]:
+    at = places(part.weights.shape, "layer", "head", "query", "key")
+    tokens = {
+        f"{axis}_token": np.array(names, dtype=object)[at[axis] - 1]
+        for axis, names in (("query", part.query_tokens), ("key", part.key_tokens))
+    }
+    numbers = {"weight": part.weights.ravel(), "allowed": part.allowed.ravel()}
+    return {"view": part.title, **at, **tokens, **numbers}
 
 
 def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
@@ -289,12 +277,11 @@ def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
     for part in parts:
         n_layers, n_heads, n_query, n_key = part.weights.shape
         places = [divmod(at, n_heads) for at in range(n_layers * n_heads)]
-        mask = np.ones(part.weights.shape, bool) if part.mask is None else part.mask
         streams: Any = part.query_stream or "tgt", part.key_stream or "tgt"
         drawn.append(
             site_svg(
                 part.weights.reshape(-1, n_query, n_key),
-                mask.reshape(-1, n_query, n_key),
+                part.allowed.reshape(-1, n_query, n_key),
                 Axes.of(part.query_tokens, part.key_tokens, streams, words),
                 title=" · ".join(filter(None, (title, part.title))) if len(parts) > 1 else title,
                 names=[f"L{layer + 1}·H{head + 1}" for layer, head in places],

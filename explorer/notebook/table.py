@@ -8,7 +8,7 @@ from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import Attribution
 from explorer.notebook.captured import Captured
 from explorer.notebook.certify import Certified
-from explorer.notebook.picture import Picture, Table
+from explorer.notebook.picture import Picture, Table, joined, places
 from explorer.notebook.show import attention
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
@@ -46,41 +46,32 @@ def table(what: Any, of: Literal["patterns", "logits"] = "patterns") -> "pd.Data
 
 
 def _logits(traced: Trace) -> Table:
-    n_pos, n_vocab = traced.logits.shape
-    tokens = np.array(traced.tgt_str_tokens, dtype=object)
-    return {
-        "position": np.repeat(np.arange(1, n_pos + 1), n_vocab),
-        "token": np.repeat(tokens, n_vocab),
-        "id": np.tile(np.arange(n_vocab), n_pos),
-        "logit": traced.logits.ravel(),
-    }
+    at = places(traced.logits.shape, "position", "id")
+    tokens = np.array(traced.tgt_str_tokens, dtype=object)[at["position"] - 1]
+    numbers = {"id": at["id"] - 1, "logit": traced.logits.ravel()}
+    return {"position": at["position"], "token": tokens, **numbers}
 
 
 def _ablation(found: Ablation) -> Table:
-    deltas = {site: found.token_deltas[site.name] for site in found.sites}
-    return _joined(deltas, ("head", "token")) | {
-        "token_id": np.concatenate([np.tile(found.tokens, len(each)) for each in deltas.values()]),
-        "delta": np.concatenate([each.ravel() for each in deltas.values()]),
-    }
+    tokens = np.array(found.tokens)
+    for_sites = []
+    for site in found.sites:
+        deltas = found.token_deltas[site.name]
+        at = places(deltas.shape, "head", "token")
+        more = {"token_id": tokens[at["token"] - 1], "delta": deltas.ravel()}
+        for_sites.append(_of_site(site) | at | more)
+    return joined(for_sites)
 
 
 def _attribution(found: Attribution) -> Table:
-    weights = {site: found.weight[site.name] for site in found.sites}
-    more = {
-        name: np.concatenate([getattr(found, name)[site.name].ravel() for site in found.sites])
-        for name in ("weight", "contribution", "gradient")
-    }
-    return _joined(weights, ("head", "query", "key")) | more
+    names = ("weight", "contribution", "gradient")
+    return joined(
+        _of_site(site)
+        | places(found.weight[site.name].shape, "head", "query", "key")
+        | {name: getattr(found, name)[site.name].ravel() for name in names}
+        for site in found.sites
+    )
 
 
-def _joined(arrays: dict[AttentionSite, np.ndarray], axes: tuple[str, ...]) -> dict[str, Any]:
-    """The site and index columns for every number of every site."""
-    columns: dict[str, list[Any]] = {}
-    for site, array in arrays.items():
-        places = np.indices(array.shape).reshape(array.ndim, -1) + 1
-        site_columns = {"site": site.name, "role": site.role, "layer": site.layer + 1}
-        for name, value in site_columns.items():
-            columns.setdefault(name, []).append(np.full(array.size, value, dtype=object))
-        for name, place in zip(axes, places, strict=True):
-            columns.setdefault(name, []).append(place)
-    return {name: np.concatenate(parts) for name, parts in columns.items()}
+def _of_site(site: AttentionSite) -> dict[str, Any]:
+    return {"site": site.name, "role": site.role, "layer": site.layer + 1}
