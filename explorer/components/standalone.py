@@ -368,5 +368,7 @@ p.note {{ opacity: 0.75; font-size: 0.9rem; }}
 .row {{ display: flex; flex-wrap: wrap; gap: 1rem 2rem; }}
 .row > * {{ flex: 1 1 16rem; min-width: 0; }}
 figure {{ margin: 1rem 0; overflow-x: auto; }}
+dl {{ display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; }}
+dd {{ margin: 0; }}
 .hl .down {{ display: none; }} /* no page to go on to */
 """

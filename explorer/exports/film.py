@@ -3,8 +3,8 @@
 The Decoding page draws it in the app, `explorer.film` in a notebook.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,6 +43,27 @@ def whole_row(
     mask = whole[last.position]
     whole[last.position] = last.chosen_str
     return (*whole, mask), [step.position for step in generation.steps]
+
+
+def film_of(
+    generation: Generation,
+    sites: Iterable[AttentionSite],
+    predicts: str | None,
+    how: How,
+    say: Say,
+) -> dict[str, Any]:
+    """A Generation as arguments of `pack_film`, with those of the `sites` that every step ran."""
+    ran = [site for site in sites if site.name in generation.steps[0].rows]
+    own, across = ([site for site in ran if site.kind == kind] for kind in ("self", "cross"))
+    row, places = whole_row(generation, predicts)
+    return {
+        "frames": frames_of(generation, how, say),
+        "row": row,
+        "own": stacked(generation, own),
+        "cross": stacked(generation, across) if across else None,
+        "source": generation.src_str_tokens,
+        "places": places,
+    }
 
 
 def frames_of(generation: Generation, how: How, say: Say) -> list[Frame]:

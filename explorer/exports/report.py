@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.certificate.certify import Certificate, Finding
+from explorer.analysis.certificate.certify import Certificate, Finding, Verdict
 from explorer.analysis.certificate.examiner import Location
 from explorer.runs.edits import Edit, format_edits
 from explorer.text import t
@@ -25,9 +25,7 @@ def report_lines(
     if edits:
         yield t("certify.edits", lang=lang, edits=format_edits(edits))
     for name, why in certificate.left_out.items():
-        yield t("certify.untested", lang=lang, promise=t(f"certify.{name}.title", lang=lang)) + (
-            f" {t(f'certify.untested_{why}', lang=lang)}"
-        )
+        yield untested_line(name, f"certify.untested_{why}", lang)
     for finding in certificate.findings:
         yield ""
         yield from finding_lines(finding, lang)
@@ -36,12 +34,21 @@ def report_lines(
         yield t(f"certify.reach_{name}", lang=lang)
         yield from matrix_lines(reached)
     yield ""
-    count = len(certificate.findings)
-    broken = sum(not finding.passed for finding in certificate.findings)
-    if broken:
-        yield t("certify.verdict_broken", lang=lang, count=count, broken=broken)
-    else:
-        yield t("certify.verdict_kept", lang=lang, count=count)
+    yield verdict_line(certificate, lang)
+
+
+def untested_line(name: str, why: str, lang: str) -> str:
+    """A property that was left out, and the text at `why`: the reason."""
+    promise = t(f"certify.{name}.title", lang=lang)
+    return f"{t('certify.untested', lang=lang, promise=promise)} {t(why, lang=lang)}"
+
+
+def verdict_line(found: Verdict, lang: str) -> str:
+    """How many properties were tested, and how many of them do not hold."""
+    count = len(found.findings)
+    if found.passed:
+        return t("certify.verdict_kept", lang=lang, count=count)
+    return t("certify.verdict_broken", lang=lang, count=count, broken=len(found.broken))
 
 
 def report_record(

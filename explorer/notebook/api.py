@@ -76,7 +76,8 @@ def _entry(name: str, thing: Any) -> str:
     lines += [_said(thing), ""]
     if not inspect.isclass(thing):
         return "\n".join(lines)
-    for member, value in vars(thing).items():
+    kinds = thing.__mro__[-2::-1]  # without `object`
+    for member, value in (pair for kind in kinds for pair in vars(kind).items()):
         found = value.fget if isinstance(value, property) else value
         if member.startswith("_") or not inspect.isfunction(found) or not inspect.getdoc(found):
             continue

@@ -36,6 +36,11 @@ class Attention:
     fill: float | None = field(default=None, repr=False)
 
 
+def _each(name: str) -> property:
+    """One field of every call."""
+    return property(lambda seen: [getattr(call, name) for call in seen.calls])
+
+
 class Captured:
     """Result of `capture`: `calls` in order, and `unseen`, the modules and functions that may
     compute attention but whose pattern could not be recorded.
@@ -70,21 +75,7 @@ class Captured:
     def names(self) -> list[str]:
         return [call.name for call in self.calls]
 
-    @property
-    def patterns(self) -> list[Tensor]:
-        return [call.pattern for call in self.calls]
-
-    @property
-    def masks(self) -> list[Tensor | None]:
-        return [call.mask for call in self.calls]
-
-    @property
-    def queries(self) -> list[Tensor | None]:
-        return [call.query for call in self.calls]
-
-    @property
-    def keys(self) -> list[Tensor | None]:
-        return [call.key for call in self.calls]
+    patterns, masks, queries, keys = map(_each, ("pattern", "mask", "query", "key"))
 
     def numpy(self) -> dict[str, np.ndarray]:
         """The patterns of the first sequence by kind, [call, head, query, key], as in `show`.

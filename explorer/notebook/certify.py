@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.certificate.certify import Finding
+from explorer.analysis.certificate.certify import Finding, Verdict
 from explorer.analysis.certificate.examiner import Location, Worst
 from explorer.components.standalone import Text, page
-from explorer.exports.report import finding_lines, finding_record
+from explorer.exports.report import finding_lines, finding_record, untested_line, verdict_line
 from explorer.notebook.behaviour import (
     TOLERANCES,
     Behaviour,
@@ -26,7 +26,7 @@ from explorer.notebook.behaviour import (
     own_step,
 )
 from explorer.notebook.capture import capture
-from explorer.notebook.captured import Captured
+from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.diagnosis import Cause, Evidence, diagnose, pitfall_of
 from explorer.text import t
 
@@ -59,7 +59,7 @@ Note = Literal["fused_nan", "finite_fill", "own_input"]
 
 
 @dataclass(frozen=True, eq=False)
-class Certified:
+class Certified(Verdict):
     """Result of `certify`.
 
     `findings` are in order; each has `name`, `passed`, `deviation`, `tolerance`, `where` and
@@ -74,16 +74,6 @@ class Certified:
     masks: dict[str, np.ndarray] = field(repr=False)
     notes: tuple[Note, ...] = ()
     causes: tuple[Cause, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Whether every tested property holds."""
-        return not self.broken
-
-    @property
-    def broken(self) -> tuple[Finding, ...]:
-        """The findings that did not pass."""
-        return tuple(finding for finding in self.findings if not finding.passed)
 
     def record(self) -> dict[str, Any]:
         """The result as plain strings, numbers and lists; a `deviation` of None is infinite."""
@@ -110,16 +100,10 @@ class Certified:
                 yield "  " + t("notebook.shown_by", lang=lang, pitfall=shown, id=pitfall.id)
                 yield from (f"    {line}" for line in pitfall.wrong_source.splitlines())
         for name, why in self.left_out.items():
-            promise = t(f"certify.{name}.title", lang=lang)
-            reason = t(f"notebook.untested.{why}", lang=lang)
-            yield f"{t('certify.untested', lang=lang, promise=promise)} {reason}"
+            yield untested_line(name, f"notebook.untested.{why}", lang)
         for note in self.notes:
             yield t(f"notebook.notes.{note}", lang=lang)
-        counts = {"count": len(self.findings), "broken": len(self.broken)}
-        if self.passed:
-            yield t("certify.verdict_kept", lang=lang, count=counts["count"])
-        else:
-            yield t("certify.verdict_broken", lang=lang, **counts)
+        yield verdict_line(self, lang)
 
     def numpy(self) -> dict[str, np.ndarray]:
         """The recovered masks by module path, Bool [head, query, key]."""
@@ -265,13 +249,14 @@ class _Seen:
     def __init__(self, behaviour: Behaviour, causal: bool) -> None:
         self.behaviour, self.causal = behaviour, causal
         self.masks: dict[str, np.ndarray] = {}
-        self._runs: list[tuple[Padded, Captured]] = []
+        self._runs: list[Captured] = []
+        self._calls: list[tuple[Padded, Attention, tuple[str, str]]] = []
 
     @property
     def has_finite_fill(self) -> bool:
         """Whether any mask uses a finite number instead of minus infinity."""
-        fills = [call.fill for _, seen in self._runs for call in seen if call.fill is not None]
-        return any(math.isfinite(fill) for fill in fills)
+        fills = [call.fill for seen in self._runs for call in seen if call.fill is not None]
+        return any(map(math.isfinite, fills))
 
     def check(self, name: str) -> Worst | None:
         """Check one property at every attention whose shape identifies its queries and keys.
@@ -281,46 +266,32 @@ class _Seen:
         if not self._runs:
             self._run()
         worst, sites = Worst(), 0
-        for rows, seen in self._runs:
-            for call in seen:
-                kind = _kind(call.pattern, rows)
-                if kind is None:
-                    continue
-                off = self._off(name, kind, rows, call.pattern, call.mask)
-                if off is None:
-                    continue
-                sites += 1
-                worst.see(
-                    off,
-                    lambda _, head, query, *key, call=call: Location(
-                        call.name, None, head, query, *key
-                    ),
-                )
+        for rows, call, kind in self._calls:
+            off = self._off(name, kind, rows, call.pattern, call.mask)
+            if off is None:
+                continue
+            sites += 1
+            worst.see(
+                off,
+                lambda _, head, query, *key, call=call: Location(
+                    call.name, None, head, query, *key
+                ),
+            )
         return worst if sites else None
 
     def evidence(self, rows_see_each_other: bool) -> Evidence:
         """What the weights that should be 0 have in common. Call `check` first."""
-        unseen = any(seen.unseen for _, seen in self._runs)
         ahead, pads = [], []
-        for rows, seen in self._runs:
-            for call in seen:
-                kind = _kind(call.pattern, rows)
-                if kind is None:
-                    continue
-                query_real, key_real = (self._real(rows, stream) for stream in kind)
-                real = query_real[:, None, :, None]
-                on_pads = (real & ~key_real[:, None, None, :]).expand(call.pattern.shape)
-                pads.append(call.pattern.masked_fill(~on_pads, math.nan))
-                if self.causal and kind == ("tgt", "tgt"):
-                    later = (real & key_real[:, None, None, :]).expand(call.pattern.shape).triu(1)
-                    ahead.append(call.pattern.masked_fill(~later, math.nan))
-        ahead, pads = (
-            [each for each in hidden if float(each.nan_to_num().max()) > SHARE]
-            for hidden in (ahead, pads)
-        )
+        for rows, call, kind in self._calls:
+            query_real, key_real = (self._real(rows, stream) for stream in kind)
+            queries, keys = query_real[:, None, :, None], key_real[:, None, None, :]
+            pads += _hidden(call.pattern, queries & ~keys)
+            if self.causal and kind == ("tgt", "tgt"):
+                later = torch.ones_like(call.pattern, dtype=torch.bool).triu(1)
+                ahead += _hidden(call.pattern, queries & keys & later)
         return Evidence(
             rows=rows_see_each_other,
-            unseen=unseen,
+            unseen=any(seen.unseen for seen in self._runs),
             next_only=all(map(_next_only, ahead)),
             equal=all(map(_equal, ahead)),
             some_heads=all(map(_some_heads, ahead)),
@@ -328,18 +299,20 @@ class _Seen:
         )
 
     def _run(self) -> None:
-        both = [False] if self.behaviour.pad_id is None else [False, True]
-        for left in both:
-            pads = 0 if self.behaviour.pad_id is None else 2
-            sentence = (self.behaviour.src, self.behaviour.tgt)
-            rows = self.behaviour.batch([sentence] * 3, left, pads)
+        is_padded = self.behaviour.pad_id is not None
+        sentences = [(self.behaviour.src, self.behaviour.tgt)] * 3
+        for left in (False, True)[: 1 + is_padded]:
+            rows = self.behaviour.batch(sentences, left, 2 * is_padded)
             with capture() as seen:
                 self.behaviour.run(rows)
-            self._runs.append((rows, seen))
-        rows, seen = self._runs[0]
-        for call in seen:
-            if _kind(call.pattern, rows) is not None:
-                self.masks[call.name] = _visible(call.pattern, call.mask)[-1].cpu().numpy()
+            self._runs.append(seen)
+            for call in seen:
+                kind = _kind(call.pattern, rows)
+                if kind is not None:
+                    self._calls.append((rows, call, kind))
+                    if not left:
+                        visible = _visible(call.pattern, call.mask)
+                        self.masks[call.name] = visible[-1].cpu().numpy()
 
     def _off(
         self, name: str, kind: tuple[str, str], rows: Padded, pattern: Tensor, mask: Tensor | None
@@ -373,7 +346,10 @@ class _Seen:
         return ids != self.behaviour.pad_id
 
 
-# Below, `hidden` is a pattern [batch, head, query, key] that is NaN except at hidden keys.
+def _hidden(pattern: Tensor, where: Tensor) -> list[Tensor]:
+    """The pattern [batch, head, query, key] at hidden keys, NaN elsewhere; none if all are 0."""
+    hidden = pattern.masked_fill(~where, math.nan)
+    return [hidden] if float(hidden.nan_to_num().max()) > SHARE else []
 
 
 def _next_only(hidden: Tensor) -> bool:

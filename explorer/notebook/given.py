@@ -1,7 +1,7 @@
 """Convert the user's attention to [layer, head, query, key] float32, with notes on anomalies."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isqrt
 from numbers import Integral
 from pathlib import Path
@@ -38,13 +38,17 @@ class Patterns:
     whys: np.ndarray | None = field(default=None, repr=False)
     query_stream: Any = None
     key_stream: Any = None
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
     picture: PictureAxis | None = None
 
     @property
     def allowed(self) -> np.ndarray:
         """`mask`, or True everywhere."""
         return np.ones(self.weights.shape, bool) if self.mask is None else self.mask
+
+    def only_first(self) -> "Patterns":
+        """The first head alone."""
+        return replace(self, weights=self.weights[:1, :1], mask=self.allowed[:1, :1])
 
 
 def as_array(given: Any) -> np.ndarray:

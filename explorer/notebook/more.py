@@ -1,6 +1,7 @@
 """`mask`, `film` and `positions`: standalone views."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,16 @@ from explorer.components.film import pack_film
 from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
 from explorer.components.standalone import Block, Chart, Text, View
 from explorer.exhibits.reasons import RULES, rule_numbers
-from explorer.exports.film import How, frames_of, stacked, whole_row
+from explorer.exports.film import How, film_of
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.notebook.given import Patterns, tokens_for
 from explorer.notebook.masks import for_queries, n_queries, read_mask
 from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, Table, joined, places
-from explorer.notebook.show import ROLES, axis_titles, cells_table, parts_svg
+from explorer.notebook.show import ROLES, axis_titles, cells_table, parts_svg, traced_of
 from explorer.runs.generation import Generation, generate
 from explorer.runs.trace import Trace
-from explorer.runs.trace import trace as run_trace
 from explorer.text import family, model_name, t
 from models.strategies import Beam, Greedy, Sample, Strategy
 
@@ -61,40 +61,35 @@ def mask(
     as text for each blocked cell, at most six different ones.
     Raises ValueError for numbers that block nothing, and if shapes and token lists do not match.
     """
-    if isinstance(what, str | Path | LoadedModel):
-        if not isinstance(tokens, str):
-            raise ValueError("a model needs a text: mask(model, text)")
-        what = run_trace(opened(what), tokens, target, (), pads)
+    what = traced_of(what, "mask", tokens, target, pads)
     words = family("components.mask_matrix", lang=lang)
     name = title or t("notebook.masks", lang=lang)
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     if isinstance(what, Trace):
-        parts, numbers = _masks_of(what, layer, head, lang)
+        masked = [*_masks_of(what, layer, head, lang)]
         rules = [t(f"blockers.{rule}", lang=lang) for rule in RULES]
     else:
         if isinstance(tokens, str):
             raise ValueError("tokens are one string; give a list of tokens")
-        allowed, said = read_mask(what, lang)
+        allowed, notes = read_mask(what, lang)
         allowed, more = for_queries(allowed, n_queries(allowed, tokens, key_tokens), lang)
+        notes += more
         allowed = _chosen(allowed, layer, head)
-        notes = (*said, *more)
         if key_tokens is None and allowed.shape[0] == allowed.shape[1]:
             key_tokens = tokens
-        rows = (
-            tokens_for(tokens, allowed.shape[0], "query"),
-            tokens_for(key_tokens, allowed.shape[1], "key"),
-        )
+        rows = tokens_for(tokens, allowed.shape[0], "query")
+        columns = tokens_for(key_tokens, allowed.shape[1], "key")
         number, rules = _reasons(allowed, why, words["blocked"])
-        parts, numbers = [_part(name, allowed, *rows)], [number]
+        masked = [(_part(name, allowed, rows, columns), number)]
+    parts = [part for part, _ in masked]
 
-    def blocks(_: int) -> list[Block]:
-        made: list[Block] = [Text(note) for note in notes]
-        for part, number in zip(parts, numbers, strict=True):
-            if len(parts) > 1:
-                made.append(Text(part.title, is_reading=True))
-            assert part.mask is not None
+    def blocks(_: int) -> Iterator[Block]:
+        yield from map(Text, notes)
+        for part, number in masked:
+            if len(masked) > 1:
+                yield Text(part.title, is_reading=True)
             packed = pack_mask_matrix(
-                part.mask[0, 0],
+                part.allowed[0, 0],
                 number,
                 title=part.title,
                 rules=rules,
@@ -103,47 +98,43 @@ def mask(
                 words=words,
                 **axis_titles(part, lang),
             )
-            made.append(View("mask_matrix", packed))
-        return made
+            yield View("mask_matrix", packed)
 
     def table() -> Table:
         columns = dict(cells_table(parts))
         del columns["layer"], columns["head"], columns["weight"]
         said = np.array(["", *rules], dtype=object)
-        return columns | {"why": said[np.concatenate([number.ravel() for number in numbers])]}
+        return columns | {"why": said[np.concatenate([number.ravel() for _, number in masked])]}
 
-    arrays = {part.title: part.mask[0, 0] for part in parts if part.mask is not None}
-
-    def svg() -> str:
-        return parts_svg(name, parts, lang)
-
-    return Picture(name, blocks, lang, arrays, table, svg, still=svg)
+    arrays = {part.title: part.allowed[0, 0] for part in parts}
+    drawn = partial(parts_svg, name, parts, lang)
+    return Picture(name, blocks, lang, arrays, table, drawn, still=drawn)
 
 
 def _part(title: str, allowed: np.ndarray, queries: Any, keys: Any, **streams: Any) -> Patterns:
     """A mask as a pattern of zero weights, for tables and SVGs."""
-    shape = (1, 1, *allowed.shape)
-    return Patterns(
-        title, np.zeros(shape, np.float32), queries, keys, allowed.reshape(shape), **streams
-    )
+    weights = np.zeros((1, 1, *allowed.shape), np.float32)
+    return Patterns(title, weights, queries, keys, allowed[None, None], **streams)
 
 
 def _masks_of(
     traced: Trace, layer: int, head: int, lang: str
-) -> tuple[list[Patterns], list[np.ndarray]]:
-    parts, numbers = [], []
+) -> Iterator[tuple[Patterns, np.ndarray]]:
+    """The mask of each kind of attention, and the rule that blocks each cell."""
     for role in ROLES:
         sites = traced.sites_of(role)
-        if not sites:
-            continue
-        site = sites[_index("layer", layer, len(sites))]
-        _index("head", head, site.n_heads)
-        streams = {"query_stream": site.query_stream, "key_stream": site.key_stream}
-        rows = traced.query_tokens(site.name), traced.key_tokens(site.name)
-        allowed = traced.mask(site.name)[head]
-        parts.append(_part(t(f"kinds.{role}", lang=lang), allowed, *rows, **streams))
-        numbers.append(rule_numbers(traced, site.name)[head])
-    return parts, numbers
+        if sites:
+            site = sites[_index("layer", layer, len(sites))]
+            _index("head", head, site.n_heads)
+            part = _part(
+                t(f"kinds.{role}", lang=lang),
+                traced.mask(site.name)[head],
+                traced.query_tokens(site.name),
+                traced.key_tokens(site.name),
+                query_stream=site.query_stream,
+                key_stream=site.key_stream,
+            )
+            yield part, rule_numbers(traced, site.name)[head]
 
 
 def _index(name: str, index: int, count: int) -> int:
@@ -155,26 +146,25 @@ def _index(name: str, index: int, count: int) -> int:
 def _chosen(given: np.ndarray, layer: int, head: int) -> np.ndarray:
     if not 2 <= given.ndim <= 4 or 0 in given.shape:
         raise ValueError(f"the mask has shape {list(given.shape)}, expected [query, key]")
-    if given.ndim == 4:
-        given = given[_index("layer", layer, len(given)) if len(given) > 1 else 0]
-    if given.ndim == 3:
-        given = given[_index("head", head, len(given)) if len(given) > 1 else 0]
+    for name, index in (("layer", layer), ("head", head))[4 - given.ndim :]:
+        given = given[_index(name, index, len(given)) if len(given) > 1 else 0]
     return given
 
 
 def _reasons(allowed: np.ndarray, why: Any, blocked: str) -> tuple[np.ndarray, list[str]]:
+    """For each cell 0 if it is open, else the number of its reason, from 1; and the reasons."""
     if why is None:
         return (~allowed).astype(np.uint8), [blocked]
     given = np.asarray(why, dtype=object)
     if given.shape != allowed.shape:
         raise ValueError(f"why has shape {given.shape}, the mask {allowed.shape}")
-    words = [[str(word or blocked) for word in row] for row in given]
-    said = np.where(allowed, "", np.array(words, dtype=object))
-    rules = [str(word) for word in dict.fromkeys(said.ravel().tolist()) if word]
+    cells = zip(given.flat, allowed.flat, strict=True)
+    said = ["" if may else str(word or blocked) for word, may in cells]
+    rules = [word for word in dict.fromkeys(said) if word]
     if len(rules) > MAX_RULES:
         raise ValueError(f"{len(rules)} different reasons, at most {MAX_RULES} can be told apart")
-    number = {"": 0} | {rule: at for at, rule in enumerate(rules, start=1)}
-    return np.vectorize(lambda word: number[word], otypes=[np.uint8])(said), rules
+    number = {word: at for at, word in enumerate(["", *rules])}
+    return np.array([number[word] for word in said], np.uint8).reshape(allowed.shape), rules
 
 
 @worded
@@ -201,39 +191,23 @@ def film(
     made = generate(loaded, text, chosen, max_new_tokens, forced=begin)
     if not made.steps:
         raise ValueError("nothing was generated: max_new_tokens leaves no room for a token")
-    steps = made.steps[0].rows
-    sites = [site for site in loaded.sites if site.name in steps]
-    own = [site for site in sites if site.kind == "self"]
-    across = [site for site in sites if site.kind == "cross"]
-    arrays = {"self": stacked(made, own)} | ({"cross": stacked(made, across)} if across else {})
-    row, places = whole_row(made, loaded.model.predicts)
+    shown = film_of(made, loaded.sites, loaded.model.predicts, how, partial(t, lang=lang))
+    found = {"self": shown["own"], "cross": shown["cross"]}
+    arrays = {name: array for name, array in found.items() if array is not None}
+    words = family("components.film", lang=lang)
+    words |= {} if "cross" in arrays else {"tgt": t("streams.text", lang=lang)}
 
-    def say(key: str, **values: object) -> str:
-        return t(key, lang=lang, **values)
-
-    def blocks(grain: int) -> list[Block]:
-        words = family("components.film", lang=lang)
-        if not across:
-            words = words | {"tgt": t("streams.text", lang=lang)}
-        packed = pack_film(
-            frames_of(made, how, say),
-            row,
-            arrays["self"],
-            arrays.get("cross"),
-            made.src_str_tokens,
-            places=places,
-            grain=grain,
-            words=words,
-        )
-        return [Text(text), Text(made.text), View("film", packed)]
+    def blocks(grain: int) -> Iterator[Block]:
+        yield from map(Text, (text, made.text))
+        yield View("film", pack_film(**shown, grain=grain, words=words))
 
     def svg() -> str:
-        name = "cross" if across else "self"
+        name, kind = ("cross", "cross") if "cross" in arrays else ("self", "decoder")
         mean = arrays[name].mean((0, 1), keepdims=True)
-        keys = made.src_str_tokens if across else row[: mean.shape[-1]]
-        kind = t("kinds.cross" if across else "kinds.decoder", lang=lang)
+        keys = made.src_str_tokens if name == "cross" else shown["row"][: mean.shape[-1]]
         written = tuple(step.chosen_str for step in made.steps)
-        return parts_svg(head, [Patterns(kind, mean, written, tuple(keys))], lang)
+        part = Patterns(t(f"kinds.{kind}", lang=lang), mean, written, tuple(keys))
+        return parts_svg(head, [part], lang)
 
     head = title or t("notebook.film", lang=lang, model=model_name(loaded.name, lang=lang))
     return Picture(head, blocks, lang, arrays, lambda: _candidates(made), svg, still=svg)
@@ -280,54 +254,51 @@ def positions(
     loaded = opened(model)
     if not isinstance(n_positions, int) or not 1 <= n_positions <= MOST_POSITIONS:
         raise ValueError(f"n_positions is {n_positions}, expected 1 to {MOST_POSITIONS}")
-    tables = {stream: model_table(loaded, n_positions, stream) for stream in loaded.model.reads}
-    arrays: dict[str, np.ndarray] = {}
-    for stream, added in tables.items():
-        if added is not None:
-            arrays |= {f"{stream} table": added, f"{stream} dot": gram(added)}
+    added = {stream: model_table(loaded, n_positions, stream) for stream in loaded.model.reads}
+    tables = {stream: table for stream, table in added.items() if table is not None}
+    grams = {stream: gram(table) for stream, table in tables.items()}
     named = model_name(loaded.name, lang=lang)
+    head = title or t("notebook.positions", lang=lang, model=named)
+    nothing = t("notebook.nothing_added", lang=lang, model=named)
+    words = family("figures.positions", lang=lang)
 
-    def blocks(_: int) -> list[Block]:
-        if not arrays:
-            return [Text(t("notebook.nothing_added", lang=lang, model=named))]
-        words = family("figures.positions", lang=lang)
-        made: list[Block] = []
-        for name, array in arrays.items():
-            stream, what = name.split()
-            draw, axis = {
-                "table": (figures.table, words["dimension"]),
-                "dot": (figures.gram, words["other_position"]),
-            }[what]
-            stream_name = t(f"streams.{stream}" if "src" in tables else "streams.text", lang=lang)
-            said = f"{stream_name}: {words['position']} × {axis}"
-            light, dark = (draw(array, dark=dark, words=words) for dark in (False, True))
-            made += [Text(said, is_reading=True), Chart(light, said, dark=dark)]
-        return made
+    def blocks(_: int) -> Iterator[Block]:
+        if not tables:
+            yield Text(nothing)
+        for stream in tables:
+            name = t(f"streams.{stream}" if "src" in added else "streams.text", lang=lang)
+            for values, draw, axis in (
+                (tables[stream], figures.table, words["dimension"]),
+                (grams[stream], figures.gram, words["other_position"]),
+            ):
+                said = f"{name}: {words['position']} × {axis}"
+                light, dark = (draw(values, dark=dark, words=words) for dark in (False, True))
+                yield Text(said, is_reading=True)
+                yield Chart(light, said, dark=dark)
 
     def table() -> Table:
         axes = ("position", "dimension")
-        kept = {stream: added for stream, added in tables.items() if added is not None}
         rows = [
             {"stream": stream}
-            | {axis: at - 1 for axis, at in places(added.shape, *axes).items()}
-            | {"value": added.ravel()}
-            for stream, added in kept.items()
+            | {axis: at - 1 for axis, at in places(values.shape, *axes).items()}
+            | {"value": values.ravel()}
+            for stream, values in tables.items()
         ]
         return joined(rows or [dict.fromkeys(("stream", *axes, "value"), np.zeros(0))])
 
-    head = title or t("notebook.positions", lang=lang, model=named)
-
     def svg() -> str:
         """Cosine similarity of positions, clipped at 0."""
+        if not tables:
+            raise ValueError(nothing)
         parts = []
-        for name, array in arrays.items():
-            if name.endswith("dot"):
-                size = np.sqrt(np.diag(array)).clip(1e-12)
-                alike = (array / size / size[:, None]).clip(0, 1)[None, None].astype(np.float32)
-                labels = tuple(str(at) for at in range(len(array)))
-                parts.append(Patterns(f"{name}, cosine", alike, labels, labels))
-        if not parts:
-            raise ValueError(t("notebook.nothing_added", lang=lang, model=named))
+        for stream, dots in grams.items():
+            size = np.sqrt(np.diag(dots)).clip(1e-12)
+            alike = (dots / size / size[:, None]).clip(0, 1)[None, None].astype(np.float32)
+            labels = tuple(map(str, range(len(dots))))
+            parts.append(Patterns(f"{stream} dot, cosine", alike, labels, labels))
         return parts_svg(head, parts, lang)
 
-    return Picture(head, blocks, lang, arrays, table, svg, still=svg if arrays else None)
+    arrays: dict[str, np.ndarray] = {}
+    for stream in tables:
+        arrays |= {f"{stream} table": tables[stream], f"{stream} dot": grams[stream]}
+    return Picture(head, blocks, lang, arrays, table, svg, still=svg if tables else None)

@@ -87,7 +87,7 @@ class Picture:
     def __init__(
         self,
         title: str,
-        blocks: Callable[[int], Sequence[Block]],
+        blocks: Callable[[int], Iterable[Block]],
         lang: str,
         arrays: Mapping[str, np.ndarray],
         table: Callable[[], Table],
@@ -101,7 +101,7 @@ class Picture:
     @once
     def _page(self) -> str:
         asked = t("notebook.no_script", lang=self.lang)
-        return page(self.title, self._blocks(0), self.lang, no_script=asked)
+        return page(self.title, self.blocks(), self.lang, no_script=asked)
 
     def blocks(self, grain: int = 0) -> Sequence[Block]:
         """The blocks of the picture, to place it on a page with others.
@@ -109,7 +109,7 @@ class Picture:
         A `grain` from 1 to 64 rounds the weights to save space, more for larger values; the
         picture then marks the weights that it displays as rounded.
         """
-        return self._blocks(grain)
+        return list(self._blocks(grain))
 
     def html(self) -> str:
         """The picture as one self-contained HTML page."""

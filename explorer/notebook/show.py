@@ -1,8 +1,8 @@
 """`show`: attention from any source, in the linked view of all heads."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,10 @@ from explorer.components.heads_payload import HeadsSelection
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Block, Text, View
 from explorer.exhibits.pictured import picture_axis
-from explorer.exhibits.reasons import BLOCKERS, blocked_by
+from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.exports.picture import Axes, site_svg
 from explorer.library import LoadedModel
-from explorer.notebook.captured import Captured
+from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.given import (
     Patterns,
     as_array,
@@ -56,16 +56,13 @@ def attention(
     """
     if image is not None and isinstance(what, str | Path | LoadedModel | Trace | Captured):
         raise ValueError("an image needs attention weights: show(weights, image=…)")
-    if isinstance(what, str | Path | LoadedModel):
-        if not isinstance(tokens, str):
-            raise ValueError("a model needs a text: show(model, text)")
-        what = run_trace(opened(what), tokens, target)
+    what = traced_of(what, "show", tokens, target)
     if isinstance(what, Trace):
-        parts = _of_trace(what, lang)
         named = model_name(what.model, lang=lang)
         name = title or t("export.title", lang=lang, model=named)
-        said = [what.text, *([what.output] if what.output else [])]
-        return _picture(name, parts, said, lang)
+        return _picture(
+            name, [*_of_trace(what, lang)], filter(None, (what.text, what.output)), lang
+        )
     if what is None or callable(what):
         raise ValueError(
             f"nothing to show in {type(what).__name__}: give a model's name or attention. "
@@ -79,25 +76,28 @@ def attention(
     weights, notes = layers_of(what, batch, lang)
     weights, odd = checked(weights, lang)
     n_query, n_key = weights.shape[2:]
-    axis, names = None, None
+    axis = None
     if image is not None:
         axis, names = image_axis(image, grid, n_query, n_key)
         tokens = names if tokens is None and n_query == n_key else tokens
         key_tokens = names if key_tokens is None else key_tokens
-    queries = tokens_for(tokens, n_query, "query")
-    if key_tokens is None and tokens is not None and n_key == n_query:
-        key_tokens = tokens
+    rows = tokens_for(tokens, n_query, "query")
+    if key_tokens is None and n_key == n_query:
+        key_tokens = rows
+    columns = tokens_for(key_tokens, n_key, "key")
     allowed, how = (None, []) if mask is None else _fitting(mask, weights.shape, lang)
-    part = Patterns(
-        name,
-        weights,
-        queries,
-        tokens_for(key_tokens, n_key, "key"),
-        mask=allowed,
-        notes=(*notes, *odd, *how),
-        picture=axis,
-    )
+    notes += [*odd, *how]
+    part = Patterns(name, weights, rows, columns, mask=allowed, notes=notes, picture=axis)
     return _picture(name, [part], [], lang)
+
+
+def traced_of(what: Any, name: str, tokens: Any, target: str | None = None, pads: int = 0) -> Any:
+    """The Trace of a model, whose text are the `tokens`; anything else as it is."""
+    if not isinstance(what, str | Path | LoadedModel):
+        return what
+    if not isinstance(tokens, str):
+        raise ValueError(f"a model needs a text: {name}(model, text)")
+    return run_trace(opened(what), tokens, target, (), pads)
 
 
 def _fitting(mask: Any, shape: tuple[int, ...], lang: str) -> tuple[np.ndarray, list[str]]:
@@ -108,30 +108,23 @@ def _fitting(mask: Any, shape: tuple[int, ...], lang: str) -> tuple[np.ndarray, 
         raise ValueError(f"the mask has shape {allowed.shape}, the weights {shape}") from None
 
 
-def _of_trace(traced: Trace, lang: str) -> list[Patterns]:
-    words: dict[str, str] = {
-        name: t(f"blockers.{name}", lang=lang) if name else "" for name in BLOCKERS
-    }
-    parts = []
+def _of_trace(traced: Trace, lang: str) -> Iterator[Patterns]:
+    words = [t(f"blockers.{name}", lang=lang) if name else "" for name in BLOCKERS]
     for role in ROLES:
         sites = traced.sites_of(role)
-        if not sites:
-            continue
-        whys = np.stack([blocked_by(traced, site.name) for site in sites])
-        parts.append(
-            Patterns(
+        if sites:
+            codes = np.stack([blocker_codes(traced, site.name) for site in sites])
+            yield Patterns(
                 t(f"kinds.{role}", lang=lang),
                 np.stack([traced.pattern(site.name) for site in sites]),
                 traced.query_tokens(sites[0].name),
                 traced.key_tokens(sites[0].name),
                 mask=np.stack([traced.mask(site.name) for site in sites]),
-                whys=np.vectorize(lambda name: words[str(name)], otypes=[object])(whys),
+                whys=np.array(words, dtype=object)[codes],
                 query_stream=sites[0].query_stream,
                 key_stream=sites[0].key_stream,
                 picture=picture_axis(traced, sites[0]),
             )
-        )
-    return parts
 
 
 def _of_capture(
@@ -147,25 +140,23 @@ def _of_capture(
             "no attention was captured: nothing called scaled_dot_product_attention or "
             f"nn.MultiheadAttention, or multiplied a softmax by values. {unseen}".strip()
         )
-    groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for at, call in enumerate(seen.calls):
+    groups: dict[tuple[str, tuple[int, ...]], list[Attention]] = {}
+    for call in seen:
         kind = re.sub(r"\d+", "#", call.name)
-        groups.setdefault((kind, tuple(call.pattern.shape[1:])), []).append(at)
+        groups.setdefault((kind, tuple(call.pattern.shape[1:])), []).append(call)
     lists = [each for each in (tokens, key_tokens) if each is not None]
     used: set[int] = set()
     parts = []
-    for (kind, (_, n_query, n_key)), places in groups.items():
-        calls = [seen.calls[at] for at in places]
+    for (kind, (_, n_query, n_key)), calls in groups.items():
         n_batch = min(call.pattern.shape[0] for call in calls)
         if not 0 <= batch < n_batch:
             raise IndexError(f"batch is {batch}, but {kind} has {n_batch} sequences")
         weights, notes = checked(np.stack([as_array(call.pattern[batch]) for call in calls]), lang)
         if n_batch > 1:
             notes.insert(0, t("notebook.batch", lang=lang, index=batch + 1, count=n_batch))
-        masks = [None if call.mask is None else as_array(call.mask) for call in calls]
         mask = None
-        if any(each is not None for each in masks):
-            mask = np.stack([_one_of(each, batch, weights.shape[1:]) for each in masks])
+        if any(call.mask is not None for call in calls):
+            mask = np.stack([_mask_of(call, batch, weights.shape[1:]) for call in calls])
         # Self-attention uses one token list; in an encoder, that of the cross-attention keys.
         cross = n_query != n_key or _CROSS.search(kind) is not None
         first, last = (lists[:1], lists[-1:]) if cross else (lists, lists)
@@ -177,7 +168,7 @@ def _of_capture(
             used |= {id(fitting)}
             rows.append(tokens_for(fitting, length, axis))
         title = kind if len(calls) == 1 else kind.replace("#", f"0–{len(calls) - 1}", 1)
-        parts.append(Patterns(title, weights, rows[0], rows[1], mask=mask, notes=tuple(notes)))
+        parts.append(Patterns(title, weights, rows[0], rows[1], mask=mask, notes=notes))
     for each in lists:
         if id(each) not in used:
             lengths = sorted({n for part in parts for n in part.weights.shape[2:]})
@@ -185,55 +176,41 @@ def _of_capture(
     return parts, [unseen] if unseen else []
 
 
-def _one_of(mask: np.ndarray | None, batch: int, shape: tuple[int, ...]) -> np.ndarray:
-    if mask is None:
-        return np.ones(shape, np.bool_)
+def _mask_of(call: Attention, batch: int, shape: tuple[int, ...]) -> np.ndarray:
+    mask = np.array(True) if call.mask is None else as_array(call.mask)
     if mask.ndim == 4:
         mask = mask[batch if mask.shape[0] > 1 else 0]
     return np.broadcast_to(mask, shape)
 
 
-def _picture(title: str, parts: Sequence[Patterns], said: Sequence[str], lang: str) -> Picture:
-    def blocks(grain: int) -> list[Block]:
-        made: list[Block] = [Text(words) for words in said]
+def _picture(title: str, parts: Sequence[Patterns], said: Iterable[str], lang: str) -> Picture:
+    opening = [Text(words) for words in said]
+
+    def blocks(grain: int) -> Iterator[Block]:
+        yield from opening
         for part in parts:
             if len(parts) > 1:
-                made.append(Text(part.title, is_reading=True))
-            made += [Text(note) for note in part.notes]
-            made.append(View("heads_view", _packed(part, grain, lang)))
-        return made
+                yield Text(part.title, is_reading=True)
+            yield from map(Text, part.notes)
+            yield View("heads_view", _packed(part, grain, lang))
 
-    return Picture(
-        title,
-        blocks,
-        lang,
-        {part.title: part.weights for part in parts},
-        lambda: cells_table(parts),
-        lambda: parts_svg(title, parts, lang),
-        still=lambda: parts_svg("", [_first_head(part) for part in parts], lang),
-    )
+    def still() -> str:
+        """The first head of each part, which is open at the start."""
+        return parts_svg("", [part.only_first() for part in parts], lang)
 
-
-def _first_head(part: Patterns) -> Patterns:
-    """The part with its first head only, which is open at the start."""
-    mask = None if part.mask is None else part.mask[:1, :1]
-    return replace(part, weights=part.weights[:1, :1], mask=mask)
+    arrays = {part.title: part.weights for part in parts}
+    drawn = partial(parts_svg, title, parts, lang)
+    return Picture(title, blocks, lang, arrays, lambda: cells_table(parts), drawn, still)
 
 
 def _packed(part: Patterns, grain: int, lang: str) -> bytes:
-    whys: Callable[[int, int], Any] | None = None
-    if part.whys is not None:
-        found = part.whys
-
-        def whys(layer: int, head: int) -> Any:
-            return found[layer, head]
-
+    whys = part.whys
     return pack_heads_view(
         part.weights,
         query_tokens=part.query_tokens,
         key_tokens=part.key_tokens,
         mask=part.mask,
-        blocked_by=whys,
+        blocked_by=None if whys is None else lambda layer, head: whys[layer, head],
         selection=HeadsSelection(opened=(0, 0)),
         alone=True,
         grain=grain,

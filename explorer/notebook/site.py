@@ -106,17 +106,12 @@ def _slug(sentence: str) -> str:
     return re.sub(r"\W+", "-", sentence).strip("-_")[:MOST_NAME].rstrip("-_")
 
 
-def _other(lang: str) -> str:
-    return next(each for each in LANGUAGES if each != lang)
-
-
 def _links(name: str, lang: str) -> list[tuple[str, str]]:
-    other = _other(lang)
-    return [
-        (t("site.all", lang=lang), f"index.{lang}.html"),
-        (t("positions.title", lang=lang), f"positions.{lang}.html"),
-        (t(f"languages.{other}", lang=other), f"{name}.{other}.html"),
-    ]
+    """Links to the index, to the positions and to the page in the other language."""
+    other = next(each for each in LANGUAGES if each != lang)
+    pages = {"index": "site.all", "positions": "positions.title"}
+    links = [(t(key, lang=lang), f"{to}.{lang}.html") for to, key in pages.items() if to != name]
+    return [*links, (t(f"languages.{other}", lang=other), f"{name}.{other}.html")]
 
 
 def _blocks(
@@ -152,30 +147,17 @@ def _plain(words: str) -> str:
 
 def _write_shared(loaded: LoadedModel, kept: Sequence[tuple[str, str]], folder: Path) -> None:
     """Write the index and the positions in every language, and the shared scripts."""
-    views = views_script(["film", "heads_view", "mask_matrix"])
-    (folder / VIEWS).write_text(views, encoding="utf-8")
-    if positions(loaded).numpy():  # else no chart is drawn
-        (folder / PLOTLY).write_text(plotly_script(), encoding="utf-8")
+    files = {VIEWS: views_script(["film", "heads_view", "mask_matrix"])}
     for lang in LANGUAGES:
-        other = _other(lang)
-        to_other = t(f"languages.{other}", lang=other)
+        shown, title = positions(loaded, lang=lang), t("positions.title", lang=lang)
+        links = _links("positions", lang)
+        files[f"positions.{lang}.html"] = page(title, shown.blocks(), lang, links, PLOTLY)
+        if shown.numpy():  # else no chart is drawn
+            files[PLOTLY] = plotly_script()
         title = t("site.title", lang=lang, model=model_name(loaded.name, lang=lang))
         links = [(sentence, f"{name}.{lang}.html") for name, sentence in kept]
-        links += [(t("positions.title", lang=lang), f"positions.{lang}.html")]
-        index = page(title, [], lang, [*links, (to_other, f"index.{other}.html")])
-        (folder / f"index.{lang}.html").write_text(
-            index.replace(" · <a", "<br><a"), encoding="utf-8"
-        )
-        made = page(
-            t("positions.title", lang=lang),
-            positions(loaded, lang=lang).blocks(),
-            lang,
-            [
-                (t("site.all", lang=lang), f"index.{lang}.html"),
-                (to_other, f"positions.{other}.html"),
-            ],
-            PLOTLY,
-        )
-        (folder / f"positions.{lang}.html").write_text(made, encoding="utf-8")
-    first = (folder / "index.en.html").read_text(encoding="utf-8")
-    (folder / "index.html").write_text(first, encoding="utf-8")
+        index = page(title, [], lang, [*links, *_links("index", lang)])
+        files[f"index.{lang}.html"] = index.replace(" · <a", "<br><a")
+    files["index.html"] = files["index.en.html"]
+    for file, made in files.items():
+        (folder / file).write_text(made, encoding="utf-8")

@@ -85,8 +85,24 @@ class Finding:
         return f"certify.{self.name}.{'kept' if self.passed else 'broken'}"
 
 
+class Verdict:
+    """Whether all `findings` passed, and which did not."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every tested property holds."""
+        return not self.broken
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """The findings that did not pass."""
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Verdict):
     """All findings about a model for one sentence, and the masks recovered from its behaviour.
 
     `masks[site]` is Bool [head, query, key]: with all-zero queries, that key reached that query
@@ -102,15 +118,6 @@ class Certificate:
     src_tokens: tuple[int, ...]
     tgt_tokens: tuple[int, ...]
     left_out: dict[str, LeftOut] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        return all(finding.passed for finding in self.findings)
-
-    @property
-    def broken(self) -> tuple[Finding, ...]:
-        """The findings that did not pass."""
-        return tuple(finding for finding in self.findings if not finding.passed)
 
     @property
     def largest(self) -> float:
