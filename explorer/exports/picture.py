@@ -32,7 +32,6 @@ HATCHES = (
 """One tile of 6 x 6 pixels for each rule, as `components/canvas.js` draws them."""
 _GAP, _TITLE, _LEGEND = 32.0, 30.0, 34.0
 _CELL, _FONT, _LINE = 16.0, 11.0, 22.0
-_SIDES = ("query", "key")
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,9 @@ class Axes:
         words: Words,
     ) -> "Axes":
         """The axes named by `words` of `export`: "query (source)"."""
-        titles = [f"{words[name]} ({words[of]})" for name, of in zip(_SIDES, streams, strict=True)]
-        return cls(queries, keys, titles[0], titles[1], *streams)
+        query, key = (f"({words[stream]})" for stream in streams)
+        titles = f"{words['query']} {query}", f"{words['key']} {key}"
+        return cls(queries, keys, *titles, *streams)
 
 
 @dataclass(frozen=True)
@@ -166,12 +166,12 @@ def masks_svg(
     *,
     title: str,
     rules: Sequence[str],
-    words: Words,
+    visible: str,
 ) -> str:
     """Mask matrices of one layer side by side, with a legend of the rules that occur in them.
 
     Each has a title and `blocked_by` [query, key]: 0 if the query may attend to the key, else the
-    1-based number of the rule that blocks it. `rules[n - 1]` is the name of rule n; `words["open"]`
+    1-based number of the rule that blocks it. `rules[n - 1]` is the name of rule n; `visible`
     is the name of an open cell. The colours are light in the dark theme too. Raises ValueError,
     with the sizes, if sizes disagree or a rule has no name or hatching.
     """
@@ -202,7 +202,7 @@ def masks_svg(
         parts.append(
             f'<rect x="{_GAP:g}" y="{y:g}" width="16" height="16" fill="{_fill(rule)}" '
             f'stroke="{LIGHT.line}"/>'
-            f'<text x="{_GAP + 24:g}" y="{y + 12:g}">{escape([words["open"], *rules][rule])}</text>'
+            f'<text x="{_GAP + 24:g}" y="{y + 12:g}">{escape([visible, *rules][rule])}</text>'
         )
     tiles = f"<defs>{''.join(_tile(rule) for rule in sorted(used) if rule)}</defs>"
     size = max(x, 420.0), bottom + _GAP + len(used) * _LINE

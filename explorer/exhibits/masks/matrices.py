@@ -252,7 +252,7 @@ def _svg(found: Sequence[HeadMask], view: View) -> str:
         [(_title(view, mask), mask.rules, each) for mask, each in zip(found, axes, strict=True)],
         title=view.t("masks.title"),
         rules=[view.t(f"blockers.{name}") for name in RULES],
-        words=view.words("components.mask_matrix"),
+        visible=view.words("components.mask_matrix")["open"],
     )
 
 

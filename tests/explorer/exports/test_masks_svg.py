@@ -24,7 +24,7 @@ def picture(blocked_by: np.ndarray, tokens: tuple[str, ...] = ("<b>", "猫")) ->
 
 
 def svg(*pictures: Drawn) -> str:
-    return masks_svg(pictures, title="Masks", rules=RULES, words={"open": "visible"})
+    return masks_svg(pictures, title="Masks", rules=RULES, visible="visible")
 
 
 def test_cells_have_the_hatching_of_their_rule_and_the_legend_says_which() -> None:
