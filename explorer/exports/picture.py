@@ -54,9 +54,8 @@ class Axes:
         words: Words,
     ) -> "Axes":
         """The axes named by `words` of `export`: "query (source)"."""
-        query, key = (f"({words[stream]})" for stream in streams)
-        titles = f"{words['query']} {query}", f"{words['key']} {key}"
-        return cls(queries, keys, *titles, *streams)
+        query = f"{words['query']} ({words[streams[0]]})"
+        return cls(queries, keys, query, f"{words['key']} ({words[streams[1]]})", *streams)
 
 
 @dataclass(frozen=True)
