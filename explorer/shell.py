@@ -16,15 +16,17 @@ from explorer.components import frame
 from explorer.components.frame import Menu
 from explorer.engine import cache
 from explorer.engine.turns import computing
+from explorer.exhibits.exhibit import exhibit_of
+from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.shared import PartChoices, ScreenChoices
+from explorer.exhibits.start.choices import SHUT, StartChoices
+from explorer.exhibits.start.masks import CHANGES, MaskName, with_mask
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
 from explorer.pages.path.back import back_to_path
-from explorer.pages.start.masks import CHANGES, MaskName, with_mask
-from explorer.pages.start.rooted import is_of_heads
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
@@ -40,6 +42,8 @@ LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
 """The link format of this app; fails at import if two pages use the same name."""
 
 
+POINTING = ("site", "layer", "head", "row", "key", "beside")
+"""Choices in an address that belong to Heads."""
 LATER = 3.0
 """Seconds after a server's start that are reserved for the first user's picture."""
 BETWEEN = 0.3
@@ -86,6 +90,18 @@ def run() -> None:
     if st.context.is_embedded:  # likewise
         st.container(key="embedded").empty()
     current.run()
+
+
+def is_of_heads(state: State) -> bool:
+    """Whether the choices belong to Heads, which was at the root in earlier versions, and none to
+    Start.
+    """
+    if state.of(StartChoices) != StartChoices():
+        return False
+    plain = State()
+    return state.of(HeadsChoices) != HeadsChoices() or any(
+        getattr(state, name) != getattr(plain, name) for name in POINTING
+    )
 
 
 def _obey(message: Mapping[str, object]) -> None:
@@ -179,11 +195,9 @@ def _view_links(current: str) -> None:
 
 
 def get_ready() -> None:
-    """Prepare a first visit: import its page, open its model, run its sentence."""
-    from explorer.pages.start.page import get_ready as start
-
+    """Prepare a first visit: import its picture, open its model, run its sentence."""
     with computing(), suppress(InputProblem):  # the page reports it
-        start(build(first_state(LANGUAGES[0]), dark=False))
+        exhibit_of("start.picture").answer(build(first_state(LANGUAGES[0]), dark=False))
 
 
 def get_ready_for_others(over: Event) -> None:
@@ -232,6 +246,8 @@ def show_alone(name: str, render: Callable[[], None]) -> None:
 
 def show(page: Page) -> None:
     """One page in its frame, after `session.start`. The frame is drawn whatever the input."""
+    if page.name == HOME and is_of_heads(session.state()):
+        session.change(door=SHUT)
     sidebar()
     lang = session.state().lang
     with st.container(key="head", horizontal=True, vertical_alignment="center"):

@@ -38,6 +38,7 @@ from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
+from explorer.exhibits.start.masks import MaskName
 from explorer.figures.alignment.links import FOUND
 from explorer.figures.blocks.residual import Placement
 from explorer.library import CHECKPOINTS, list_models
@@ -49,7 +50,6 @@ from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.path.course import CHAPTERS
-from explorer.pages.start.masks import MaskName
 from explorer.pages.training.setting import NAMES as TRAINING_NAMES
 from explorer.problems import PROBLEMS
 from explorer.sandbox import Kind as FaultKind

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from explorer.components.mount import inside, sent, view
+from explorer.components.mount import inside
 from explorer.components.payload import (
     Bools,
     Bytes,
@@ -116,46 +116,11 @@ class Picked:
     link: str | None = None
 
 
-def start(
-    lanes: Sequence[Thread],
-    moments: Sequence[Moment],
-    *,
-    key: str,
-    masks: Sequence[tuple[str, str]],
-    mask: str,
-    diff: Sequence[tuple[str, str]],
-    door: str,
-    opened: Opened | None,
-    links: Mapping[str, str],
-    said: str,
-    prompt: str,
-    words: Words,
-) -> None:
-    """Show the picture; `sent_pick` returns the user's actions. Takes the arguments of
-    `pack_start`."""
-    data = pack_start(
-        lanes,
-        moments,
-        masks=masks,
-        mask=mask,
-        diff=diff,
-        door=door,
-        opened=opened,
-        links=links,
-        said=said,
-        prompt=prompt,
-        words=words,
-    )
-    view("start")(key=key, data=data, on_picked_change=lambda: None)
-
-
-def sent_pick(key: str, lanes: Sequence[Sequence[Sequence[int]]], masks: Sequence[str]) -> Picked:
-    """The last action in the picture with this key; an empty `Picked` if there is none or it is
-    stale.
+def pick_of(given: Any, lanes: Sequence[Sequence[Sequence[int]]], masks: Sequence[str]) -> Picked:
+    """The action that the picture sent; an empty `Picked` if it is invalid.
 
     `lanes` are the numbers of heads per lane, block and sublayer.
     """
-    given = sent(key, "picked")
     if not isinstance(given, Mapping):
         return Picked()
     door, mask, link = given.get("door"), given.get("mask"), given.get("link")

@@ -22,14 +22,14 @@ class Request(Generic[Answer]):
     `values()` returns the arguments by name. `key` identifies them for the cache and refers to an
     opened model or a Trace by name, so that a request does not hold them. A function `takes_long`
     if it is a generator, which yields (done, total) and returns its answer, or if it has a
-    parameter `progress`, which it calls with both. Answers for which `worth` is False are not
-    cached.
+    parameter `progress`, which it calls with both. A function with a condition `worth` (see
+    `caching.cached`) returns a partial answer once `progress` returns False; others are ended.
     """
 
     function: Callable[..., Any]
     key: tuple[Hashable, ...]
     values: Callable[[], Mapping[str, Any]]
-    worth: Callable[[Any], bool] = lambda answer: True
+    worth: Callable[[Any], bool] | None = None
 
     @property
     def takes_long(self) -> bool:
@@ -59,7 +59,7 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
     `tell(done, total)` is called with the progress; if it returns False, the work ends, with
     StoppedError if it has no partial result.
     """
-    store, values, worth = caching.STORE, request.values, request.worth
+    store, values, worth = caching.STORE, request.values, request.worth or caching.always
     if not request.takes_long:
         return store.get(request.address, request.function, worth=worth, values=values)
     told = [True]
@@ -69,7 +69,8 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
         return told[0]
 
     if request.tells:
-        return store.get(request.address, request.function, whole(hear), worth, values=values)
+        heard = hear if request.worth else whole(hear)
+        return store.get(request.address, request.function, heard, worth, values=values)
     return store.get(
         request.address,
         lambda progress=hear: walked(request.function(**values()), progress),

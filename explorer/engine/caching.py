@@ -49,6 +49,11 @@ def budget() -> int:
     return int(wanted) * 1_000_000
 
 
+def always(made: object) -> bool:
+    """Every result is worth storing."""
+    return True
+
+
 @dataclass(frozen=True)
 class _Entry:
     value: Any
@@ -122,7 +127,7 @@ class Store:
         key: Hashable,
         make: Callable[..., Result],
         progress: Callable[..., Any] | None = None,
-        worth: Callable[[Result], bool] = lambda made: True,
+        worth: Callable[[Result], bool] = always,
         is_model: bool = False,
         values: Callable[[], Mapping[str, Any]] = dict,
     ) -> Result:
@@ -258,7 +263,10 @@ class Cached(Generic[P, Result]):
     """A pure function whose results are cached in STORE; see `cached`."""
 
     def __init__(
-        self, function: Callable[P, Result], worth: Callable[[Result], bool], is_model: bool
+        self,
+        function: Callable[P, Result],
+        worth: Callable[[Result], bool] | None,
+        is_model: bool,
     ) -> None:
         self._function, self.worth, self._is_model = function, worth, is_model
         self._signature = inspect.signature(function)
@@ -268,7 +276,7 @@ class Cached(Generic[P, Result]):
         key, progress = self._key(*args, **kwargs)
         kwargs.pop("progress", None)
         make = partial(self._function, *args, **kwargs)
-        return STORE.get(key, make, progress, self.worth, self._is_model)
+        return STORE.get(key, make, progress, self.worth or always, self._is_model)
 
     def is_kept(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether the result of a call is cached."""
@@ -296,7 +304,7 @@ def cached(function: Callable[P, Result], /) -> Cached[P, Result]: ...
 
 @overload
 def cached(
-    *, worth: Callable[[Any], bool] = ..., is_model: bool = ...
+    *, worth: Callable[[Any], bool] | None = ..., is_model: bool = ...
 ) -> Callable[[Callable[P, Result]], Cached[P, Result]]: ...
 
 
@@ -304,7 +312,7 @@ def cached(
     function: Callable[..., Any] | None = None,
     /,
     *,
-    worth: Callable[[Any], bool] = lambda made: True,
+    worth: Callable[[Any], bool] | None = None,
     is_model: bool = False,
 ) -> Any:
     """Cache the results of a pure function for all sessions, within the budget of STORE.

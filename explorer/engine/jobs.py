@@ -89,11 +89,11 @@ class Job(Generic[Result]):
         return self._result  # type: ignore[return-value]
 
 
-def whole(tell: StepsDone) -> Callable[[int, int], None]:
+def whole(tell: Callable[[int, int], object]) -> Callable[[int, int], None]:
     """Wrap `tell` for work without partial results: raise StoppedError once it is stopped."""
 
     def step(done: int, total: int) -> None:
-        if not tell(done, total):
+        if tell(done, total) is False:
             raise StoppedError
 
     return step

@@ -111,13 +111,20 @@ class Canvas:
     """A view of `explorer.components` by its name; `pack(file)` makes its payload.
 
     `on` maps each message of the view (`picked`, `painted`, …) to a function that returns the
-    Change. Messages are untrusted browser input; for invalid ones it returns None.
+    Change. Messages are untrusted browser input; for invalid ones it returns None. `links` are the
+    targets of links in the view, None for no link: `pack(file, hrefs)` gets their addresses.
     """
 
     name: str
     view: str
-    pack: Callable[[str], bytes]
+    pack: Callable[..., bytes]
     on: Mapping[str, Callable[[Any], Change | None]] = field(default_factory=dict)
+    links: Sequence[Change | None] = ()
+
+    def payload(self, file: str, address: Callable[[Change], str] = lambda change: "") -> bytes:
+        """The payload, with the `address` of each link; by default "", as outside the app."""
+        hrefs = ["" if link is None else address(link) for link in self.links]
+        return self.pack(file, hrefs) if hrefs else self.pack(file)
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,7 +70,8 @@ class Exhibit(Generic[Answer]):
     follow from the user's choices. `working` is the key of the text shown during a long
     computation. `open`: whether the page shows it, if the user opens one of several. `after` is the
     address of an exhibit further up that computes what this one needs: until it has its answer,
-    this one is shown with None.
+    this one is shown with None. `stop` is the key of the label of the button that ends a long
+    computation.
     """
 
     compute: Callable[..., Any] | None
@@ -81,6 +82,7 @@ class Exhibit(Generic[Answer]):
     working: str = "shell.working"
     open: Callable[[View], bool] = lambda view: True
     after: str = ""
+    stop: str = "running.stop"
 
     @property
     def name(self) -> str:
@@ -100,7 +102,7 @@ class Exhibit(Generic[Answer]):
             inspect.unwrap(self.compute),
             key,
             lambda: chosen | {name: of(view) for name, (_, of) in run.items()},
-            getattr(self.compute, "worth", lambda answer: True),
+            getattr(self.compute, "worth", None),
         )
 
     def answer(self, view: View) -> Answer:

@@ -1,5 +1,6 @@
 """Render a page of the app: its exhibits in sequence, whichever they are."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeGuard
@@ -10,7 +11,7 @@ from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
-from explorer.exhibits.exhibit import Exhibit, exhibits_of, placed
+from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, placed
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
@@ -20,26 +21,35 @@ from explorer.ui.current import latest
 from explorer.ui.page import fragment
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
+from explorer.ui.source import ask_text
 from explorer.ui.stage import Place, places, stage, staged
 
 Parts = Mapping[str, Sequence[str]]
 
 
 def draw_page(view: View, page: str, parts: Parts, groups: Parts | None = None) -> None:
-    """Draw a page: its introduction, and the exhibits of the open part.
+    """Draw a page: its introduction or controls of the text, and the exhibits of the open part.
 
     `parts` maps each part ("" for a page without parts) to the addresses of its exhibits. `groups`
     maps groups to names of parts, if a group is chosen first.
     """
-    controls.opening(view, page)
+    if not _asks(page):
+        controls.opening(view, page)
     _below(view, page, parts, groups)
+
+
+def _asks(page: str) -> bool:
+    return getattr(choices_of(page), "asks", False)
 
 
 @fragment
 def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
     """The fragment that is redrawn after a change on the page, with the current choices."""
     visit_due()
-    sheet = Sheet(placed(latest(view), page), page)
+    with st.container():  # of messages, as in `shell.show`
+        sheet = Sheet(placed(latest(view), page), page)
+    if _asks(page):
+        ask_text(sheet.view, page)
     place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
     with recorded(share.file_name(sheet.view, page)), stage():
         _part(sheet, parts, groups)
@@ -112,7 +122,11 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
         return (ask(request, tell),)
 
     view, name = sheet.view, f"{exhibit.name}.job"
-    found = running.awaited(name, request.address, work, view.t(exhibit.working), view.lang)
+    found = running.awaited(
+        *(name, request.address, work, view.t(exhibit.working), view.lang),
+        stop=exhibit.stop,
+        most_ahead=running.MANY if sheet.has_picture else math.inf,
+    )
     if found is not None:
         _shown(sheet, exhibit, found[0])
 

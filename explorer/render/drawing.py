@@ -63,7 +63,7 @@ def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
 def visit_due() -> None:
     """Open the page that a control asked for in the last run."""
     visited = st.session_state.pop(_VISIT, None)
-    if visited is not None:
+    if visited in session.page_names():
         session.visit(visited)
 
 
@@ -81,6 +81,13 @@ def _make(change: b.Change) -> None:
     if "edits" in chosen:
         history.change_edits(chosen.pop("edits"))
     session.change(**chosen)
+
+
+def _address(change: b.Change) -> str:
+    """The address of the page that a change opens."""
+    links, now = session.links(), session.state()
+    left = links.elsewhere(now) if change.elsewhere else now
+    return session.address(change.visit, links.change(left, **change.choices(now)))
 
 
 def _changed(key: str, change: Callable[[Any], b.Change]) -> None:
@@ -140,8 +147,8 @@ def _canvas(sheet: Sheet, block: b.Canvas) -> None:
         f"on_{event}_change": partial(_sent, block.name, event, change)
         for event, change in block.on.items()
     }
-    file = controls.picture_file(block.name)
-    canvas(block.view)(key=block.name, data=block.pack(file), **told)
+    data = block.payload(controls.picture_file(block.name), _address)
+    canvas(block.view)(key=block.name, data=data, **told)
 
 
 def _all_heads(sheet: Sheet, block: b.AllHeads) -> None:

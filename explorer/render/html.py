@@ -74,7 +74,7 @@ def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[standalone.Block]:
 
 
 def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
-    yield standalone.View(block.view, block.pack(f"{to.file}-{name_of(block.name)}"))
+    yield standalone.View(block.view, block.payload(f"{to.file}-{name_of(block.name)}"))
 
 
 def _all_heads(block: b.AllHeads, to: Reader) -> Iterator[standalone.Block]:

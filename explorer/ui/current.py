@@ -15,6 +15,8 @@ from explorer.ui import session
 from explorer.ui.problem import show_problem, show_refused
 
 _GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"
+_AROUND = "view.around"
+"""The language and the model that the menu and the sidebar show."""
 
 
 def first_view(usual_pads: int = 0) -> View:
@@ -28,6 +30,7 @@ def first_view(usual_pads: int = 0) -> View:
     for name, value in session.refused():
         show_refused(name, value, state.lang)
     st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
+    st.session_state[_AROUND] = state.lang, state.model
     with st.spinner(said("shell.working")):
         try:
             return _accept(_build(state))
@@ -54,8 +57,13 @@ def said(key: str, **values: object) -> str:
 
 
 def latest(view: View) -> View:
-    """The view inside a fragment, which reruns without the page: `view` with the latest choices."""
+    """The view inside a fragment, which reruns without the page: `view` with the latest choices.
+
+    The whole page reruns if the language or the model has changed.
+    """
     state = session.state()
+    if (state.lang, state.model) != st.session_state.get(_AROUND, (state.lang, state.model)):
+        st.rerun(scope="app")
     session.write_link_later(False)
     standing_in = st.session_state.get(_STANDING_IN)
     if state == view.state:

@@ -62,15 +62,23 @@ def finished(
 
 
 def awaited(
-    name: str, key: Hashable, work: Callable[[StepsDone], Result], working: str, lang: str
+    name: str,
+    key: Hashable,
+    work: Callable[[StepsDone], Result],
+    working: str,
+    lang: str,
+    *,
+    stop: str = "running.stop",
+    most_ahead: float = MANY,
 ) -> Result | None:
     """The result of `work`, run as a job of this name; None while it runs or if it was stopped.
 
-    For what is below a page's main picture: while many sessions wait for theirs, it comes later.
+    What is below a page's main picture comes later while more than `most_ahead` computations
+    precede it. `stop` is the key of the button's label.
     Shows the state of the job, with a button to stop or restart it. Reraises its exceptions.
     """
     running = job(name, key, work)
-    if not finished(running, name, working, t("running.stop", lang=lang), lang, MANY):
+    if not finished(running, name, working, t(stop, lang=lang), lang, most_ahead):
         return None
     try:
         return running.result()

@@ -8,7 +8,7 @@ at once.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import streamlit as st
 
@@ -168,6 +168,15 @@ def opening_page() -> str:
     """The page at the root address; "" if a page runs alone, as in tests."""
     found: str = st.session_state.get(_OPENING, "")
     return found
+
+
+def address(page: str, chosen: State) -> str:
+    """The address of a page with these choices, relative to the app; "" if the menu lacks it."""
+    if page not in page_names():
+        return ""
+    # The opening page is only reachable at the root, not by its name.
+    path = "./" if page == opening_page() else page
+    return f"{path}?{urlencode(links().write(chosen))}"
 
 
 def visit(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The encoder's input if it is a picture: type a word, draw, upload, hide patches."""
+"""The input above a page's picture: the text and the model, or the encoder's picture."""
 
 import os
 from functools import partial
@@ -8,16 +8,58 @@ import streamlit as st
 from explorer.components import picture, sent_drawing, sent_patch
 from explorer.engine.turns import waiting
 from explorer.exhibits.view import View
+from explorer.library import split_step
 from explorer.problems import InputProblem
 from explorer.runs.edits import KeyHidden
+from explorer.text import in_order, model_name
 from explorer.ui import session
+from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
-from explorer.ui.sidebar import new_text
+from explorer.ui.sidebar import new_text, pick_language, shown_text
+from explorer.ui.uploads import models
 from explorer.uploads import MOST_PICTURE, open_picture
 from models.pictures import ADDRESS, as_text, order_of, shown_picture
 from models.pictures.faces import FACES, split_face
 from models.pictures.patches import Picture
 from models.rows import Stream
+
+
+def ask_text(view: View, key: str) -> None:
+    """Controls in one row for the sentence, read while it is typed, the model and the language;
+    those of a picture below them. `key` begins the keys of all.
+    """
+    with st.container(horizontal=True, vertical_alignment="center", key=f"{key}-line"):
+        _text(view, f"{key}.text")
+        with st.container(width=270):
+            _model(view, f"{key}.model")
+        with st.container(width="content"):
+            pick_language(f"{key}.lang")
+    pick_source(view, key)
+
+
+def _text(view: View, key: str) -> None:
+    if st.session_state.get(key) != shown_text():  # any write overwrites letters just typed
+        st.session_state[key] = shown_text()
+    st.text_input(
+        view.t("sidebar.sentence"),
+        key=key,
+        live=True,
+        label_visibility="collapsed",
+        on_change=lambda: new_text(st.session_state[key]),
+    )
+
+
+def _model(view: View, key: str) -> None:
+    names, current = in_order(models(), lang=view.lang), split_step(view.loaded.name)[0]
+    st.session_state[key] = current if current in names else None
+    st.selectbox(
+        view.t("sidebar.model"),
+        names,
+        format_func=lambda name: model_name(name, lang=view.lang),
+        key=key,
+        label_visibility="collapsed",
+        on_change=lambda: change_model(current, st.session_state[key]),
+    )
 
 
 def pick_source(view: View, key: str) -> None:

@@ -10,13 +10,16 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.components.payload import BLOCKED
+from explorer.exhibits.block import Canvas, Hero
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import State
-from explorer.pages.start.choices import SHUT, StartChoices
-from explorer.pages.start.masks import CHANGES, in_force, with_mask
-from explorer.pages.start.rooted import is_of_heads
+from explorer.exhibits.start.choices import SHUT, StartChoices
+from explorer.exhibits.start.masks import CHANGES, in_force, with_mask
+from explorer.exhibits.start.picture import EXHIBIT
+from explorer.exhibits.view import build
 from explorer.runs.edits import HeadOff, MaskSize, MaskSwitch
 from explorer.runs.trace import generate, trace
+from explorer.shell import is_of_heads
 from explorer.text import t
 from models.strategies import Greedy
 
@@ -154,6 +157,34 @@ def test_the_sentence_is_read_while_it_is_typed(open_page: Open) -> None:
     assert head["lanes"][0]["tokens"] == list(traced.src_str_tokens)
     assert at.query_params["text"] == "She reads a book."
     assert at.text_area(key="sidebar.text").value == "She reads a book."
+
+
+def test_a_model_that_does_not_exist_leaves_the_picture_of_another(open_page: Open) -> None:
+    at = open_page("start", model="nosuch", text=TEXT)
+    head, _ = picture(at)
+    assert len(head["lanes"]) == 2
+    assert "nosuch" in everything(at)
+
+
+def test_another_model_is_shown_in_the_sidebar_too(open_page: Open) -> None:
+    at = open_page("start", text=TEXT)
+    at.selectbox(key="start.model").select("writer").run()
+    assert len(picture(at)[0]["lanes"]) == 1
+    assert at.selectbox(key="sidebar.model").value == "writer"
+
+
+def test_what_the_picture_cannot_do_is_ignored() -> None:
+    view = build(State(text=TEXT), dark=False)
+    (hero, *_) = EXHIBIT.show(EXHIBIT.answer(view), view)
+    assert isinstance(hero, Hero)
+    (canvas,) = hero.blocks
+    assert isinstance(canvas, Canvas)
+    picked = canvas.on["picked"]
+    for sent in (None, 3, {"link": "http://x/"}, {"link": "claims?a=b"}, {"head": [9, 0, 0, 0]}):
+        assert picked(sent) is None
+    change = picked({"link": "heads?text=a"})
+    assert change is not None
+    assert change.visit == "heads"
 
 
 def test_a_prompt_without_room_is_shown_and_says_so(open_page: Open) -> None:

@@ -11,6 +11,7 @@ from explorer.analysis.clinic import Symptom
 from explorer.analysis.workshop import planted
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
+from explorer.engine.jobs import whole
 from explorer.exhibits import block as b
 from explorer.exhibits import saying
 from explorer.exhibits.exhibit import Exhibit
@@ -60,7 +61,7 @@ def tried(
     """
     if isinstance(wanted, str):
         return wanted
-    task, tell = task_named(wanted[0]), progress or _silent
+    task, tell = task_named(wanted[0]), whole(progress or _silent)
     right = task.id, task.reference
     try:
         return Trial(

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from explorer.analysis.workshop.tasks import task_of, tasks
 from explorer.engine.caching import cached
+from explorer.engine.jobs import whole
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
@@ -46,12 +47,11 @@ def checked(pasted: str, *, progress: Callable[[int, int], object] | None = None
     links = [line.strip() for line in pasted.splitlines() if line.strip()][:MOST_LINKS]
     found = [learner_of(link) for link in links]
     learners = [each for each in found if each is not None]
-    proved = []
+    tell, proved = whole(progress or (lambda done, total: None)), []
     for at, learner in enumerate(learners):
         solved = []
         for task, code in learner.programs:
-            if progress is not None:
-                progress(at, len(learners))
+            tell(at, len(learners))
             made = graded(task, code)
             if made is not None and made.passed:
                 solved.append(task)

@@ -1,9 +1,9 @@
-"""Links to the guided tour: from a page to its chapter, and from Start for newcomers."""
+"""A link to the guided tour: from a page to its chapter."""
 
 import streamlit as st
 
 from explorer.exhibits.shared import ScreenChoices
-from explorer.pages.path.chapters import CHAPTER_OF, NAMES
+from explorer.pages.path.chapters import CHAPTER_OF
 from explorer.text import t
 from explorer.ui import session
 
@@ -14,15 +14,7 @@ def back_to_path(page: str) -> None:
     if chapter is None or state.of(ScreenChoices).beamer:
         return
     named = t(f"path.groups.{chapter}", lang=state.lang)
-    _way(chapter, t("path.chapter_of", lang=state.lang, chapter=named))
-
-
-def new_here() -> None:
-    """A small button to the first chapter."""
-    _way(NAMES[0], t("path.new_here", lang=session.state().lang))
-
-
-def _way(chapter: str, label: str) -> None:
+    label = t("path.chapter_of", lang=state.lang, chapter=named)
     if st.button(label, key="path.way", type="tertiary", icon=":material/route:"):
         # Imported on click: the course imports the analyses of all its steps.
         from explorer.pages.path.course import CHAPTERS

@@ -1,11 +1,9 @@
 """What Start's picture is sent, and what it is trusted to send back."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pytest
-import streamlit as st
 from payloads import unpack
 
 from explorer.components.start import (
@@ -15,7 +13,7 @@ from explorer.components.start import (
     Picked,
     Thread,
     pack_start,
-    sent_pick,
+    pick_of,
     signed,
 )
 from explorer.text import family
@@ -115,9 +113,5 @@ def test_an_opened_head_of_another_size_is_refused() -> None:
         (None, Picked()),
     ],
 )
-def test_what_the_browser_sent_is_checked(
-    monkeypatch: pytest.MonkeyPatch, sent: object, picked: Picked
-) -> None:
-    state: Mapping[str, Any] = {"key": {"picked": sent}}
-    monkeypatch.setattr(st, "session_state", state)
-    assert sent_pick("key", COUNTS, ("trained", "causal")) == picked
+def test_what_the_browser_sent_is_checked(sent: object, picked: Picked) -> None:
+    assert pick_of(sent, COUNTS, ("trained", "causal")) == picked

@@ -1,7 +1,7 @@
 """Choices on the Start page."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from explorer.components.start import DOORS
 from explorer.exhibits.choices import choice, one_of
@@ -15,7 +15,10 @@ class StartChoices:
     """`door` is what is open in the picture, "" for nothing; the head is shared by all pages.
 
     SHUT also means that nothing is open, but is written into the address: an address with a head
-    and no door belongs to Heads, which was at the root in earlier versions.
+    and no door belongs to Heads, which was at the root in earlier versions. `asks`: the page has
+    controls of the text and the model at its top, and no introduction.
     """
 
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("start.picture",)}
+    asks: ClassVar[bool] = True
     door: DoorChoice = choice("", one_of((*DOORS, SHUT)))

@@ -1,0 +1,1 @@
+"""The exhibit of the Start page: the whole model at work on the user's sentence."""

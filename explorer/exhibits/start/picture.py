@@ -1,0 +1,287 @@
+"""An animation of the whole model on the user's sentence: every token, every head, every step."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast, get_args
+
+from explorer.analysis.heads.compare import token_diff
+from explorer.analysis.start import opened as opening
+from explorer.analysis.start.flow import Flow, Lane, flow
+from explorer.components.start import Heads, Moment, Opened, Thread, pack_start, pick_of
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits import saying
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import State
+from explorer.exhibits.shared import ScreenChoices
+from explorer.exhibits.start.choices import SHUT, StartChoices
+from explorer.exhibits.start.masks import MaskName, in_force, offered, with_mask
+from explorer.exhibits.view import View
+from explorer.library import LoadedModel
+from explorer.numbers import percent
+from explorer.problems import InputProblem
+from explorer.runs.edits import Edit
+from explorer.runs.generation import Generation, StepsDone, generate
+from models.hooks import AttentionSite
+from models.strategies import Greedy
+
+PAGES = {
+    "positions": "positions",
+    "heads": "heads",
+    "masks": "masks",
+    "head": "cell",
+    "steps": "decoding",
+}
+"""The page that each station of the picture links to."""
+UNSAID = ("no_logits", "nothing_to_fill")
+"""Reasons for no output that the picture shows by itself."""
+MOST_NEW = {"next": 24, "same": 64, "src": 64}
+"""Most generated tokens: of a continuation, of masks, of a translation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The model's greedy output `made` and its flow; `before` is the output without the edits.
+
+    Without an output, `problem` says why, and the flow is that of the text.
+    """
+
+    flow: Flow
+    made: Generation | None = None
+    before: Generation | None = None
+    problem: InputProblem | None = None
+
+
+def _is_whole(found: Written) -> bool:
+    return not any(each.stopped for each in (found.made, found.before) if each is not None)
+
+
+@cached(worth=_is_whole)
+def written(plain: Run, *, progress: StepsDone | None = None) -> Written:
+    """The output of a run without padding, as far as it was generated when it was stopped, and its
+    flow. Raises InputProblem.
+    """
+    made = before = problem = None
+    try:
+        made = _greedy(plain, plain.edits, progress)
+        if plain.edits and not made.stopped:
+            before = _greedy(plain, (), progress)
+    except InputProblem as refused:
+        problem = refused
+    found = flow(cache.open_model(plain.model), cache.trace(plain), made, plain.edits)
+    return Written(found, made, before, problem)
+
+
+def _greedy(plain: Run, edits: tuple[Edit, ...], progress: StepsDone | None) -> Generation:
+    model = cache.open_model(plain.model).model
+    limit = MOST_NEW["src" if "src" in model.reads else model.predicts or "same"]
+    return cache.generate(plain.model, plain.text, Greedy(), edits, limit, progress=progress)
+
+
+@cached
+def open_head(plain: Run, made: Generation | None, site: str, head: int) -> opening.OpenHead:
+    """One head of the flow with its numbers. Raises InputProblem."""
+    loaded, traced = cache.open_model(plain.model), cache.trace(plain)
+    return opening.open_head(loaded, traced, made, plain.edits, site, head)
+
+
+def plain_run(view: View) -> Run:
+    """The run of the user's text and edits, without padding or a given output."""
+    return Run(view.loaded.name, view.text, None, view.edits, 0)
+
+
+def show(found: Written, view: View) -> Iterator[b.Block]:
+    """The picture, what to try in it, and a way to the guided tour."""
+    refused = [] if found.problem is None else [found.problem]
+    why = [saying.message(each, view.lang) for each in refused if each.key not in UNSAID]
+    yield b.Hero((*map(b.Note, why), _picture(view, found)))
+    yield from map(b.Prose, saying.labels_said(view))
+    if not view.choices(ScreenChoices).beamer:
+        yield b.Note(f"{view.t('start.lead')} {view.t('start.try')}")
+        tour = b.choose(visit="path", lesson="", part="")
+        yield b.Button("path.way", view.t("path.new_here"), tour, "route", quiet=True)
+    yield b.Formula(
+        (
+            r"x_i = E_{t_i} + P_i",
+            r"x \leftarrow x + \mathrm{softmax}\!\left(" + view.scaled(r"QK^\top") + r"\right)V",
+            r"p = \mathrm{softmax}(W x_i)",
+        ),
+        view.t("start.formula"),
+    )
+    yield b.Code((view.loaded.model.read, flow, *([generate] if found.made is not None else [])))
+    yield b.Numbers(lambda: _numbers(view, found.flow))
+
+
+def _numbers(view: View, found: Flow) -> dict[str, list[object]]:
+    """Each step's query position, and its most probable tokens with their probabilities."""
+    tokens = found.lanes[-1].tokens
+    return {
+        view.t("place.query"): [f"{step.token} {tokens[step.token]}" for step in found.steps],
+        view.t("decoding.token"): [
+            " ".join(f"{token} {percent(chance)}" for token, chance in pairs)
+            for pairs in (zip(step.tokens, step.chances, strict=True) for step in found.steps)
+        ],
+    }
+
+
+def _picture(view: View, found: Written) -> b.Canvas:
+    door = view.choices(StartChoices).door
+    pack = partial(
+        pack_start,
+        threads(view, found.flow),
+        moments(found.flow),
+        masks=[(name, view.t(f"start.masks.{name}")) for name in offered(view)],
+        mask=in_force(view.edits),
+        diff=_diff(view.loaded, found.before, found.made),
+        door="" if door == SHUT else door,
+        opened=_opened(view, found) if door == "head" else None,
+        prompt=_prompt(view, found.made),
+        said=found.flow.steps[-1].text if found.made is not None else view.text,
+        words=view.words("components.start"),
+    )
+
+    def packed(file: str, hrefs: Sequence[str] = ()) -> bytes:
+        links = zip(PAGES, hrefs, strict=False)
+        return pack(links={station: href for station, href in links if href})
+
+    pages = [b.choose(visit=page) for page in PAGES.values()]
+    on = {"picked": partial(_picked, view)}
+    return b.Canvas("start.picture", "start", packed, on, pages)
+
+
+def _picked(view: View, sent: Any) -> b.Change | None:
+    """What the user opened or chose in the picture, or the page whose link was followed."""
+    sites = _sites(view)
+    heads = [[[site.n_heads for site in block] for block in lane] for lane in sites]
+    pick = pick_of(sent, heads, get_args(MaskName))
+    page = (pick.link or "").partition("?")[0]
+    if page in PAGES.values():
+        return b.choose(visit=page)
+    if pick.head is not None:
+        lane, block, at, head = pick.head
+        site = sites[lane][block][at]
+        place: dict[str, Any] = {"site": site.role, "layer": site.layer, "head": head}
+        return b.choose(**place, door="head")
+    if pick.door is not None:
+        return b.choose(door=pick.door or SHUT)
+    return None if pick.mask is None else _with_mask(cast(MaskName, pick.mask))
+
+
+def _sites(view: View) -> list[list[list[AttentionSite]]]:
+    """The attention sublayers of each block of each stack."""
+    trace = view.trace
+    return [
+        [
+            [site for site in trace.sites if (site.stack, site.layer) == (stack.role, layer)]
+            for layer in range(stack.n_layers)
+        ]
+        for stack in trace.stacks
+    ]
+
+
+def _with_mask(name: MaskName) -> b.Change:
+    def choices(state: State) -> dict[str, Any]:
+        return {"edits": with_mask(state.edits, name), "step": None}
+
+    return b.Change(choices)
+
+
+def _diff(
+    loaded: LoadedModel, before: Generation | None, made: Generation | None
+) -> Sequence[tuple[str, str]]:
+    """The tokens removed and added by the edits."""
+    if made is None or before is None:
+        return ()
+    return token_diff(_said(loaded, before), _said(loaded, made))
+
+
+def _prompt(view: View, made: Generation | None) -> str:
+    """The prompt of a text that is continued."""
+    if made is None or view.trace.predicts != "next" or view.trace.src_tokens:
+        return ""
+    return view.loaded.tokenizer.decode(made.given)
+
+
+def _said(loaded: LoadedModel, made: Generation) -> list[str]:
+    return [step.chosen_str for step in made.steps if not loaded.marks.ends(step.chosen)]
+
+
+def threads(view: View, found: Flow) -> list[Thread]:
+    """The sequences of a flow, for the component."""
+    return [_thread(view, found, lane) for lane in found.lanes]
+
+
+def _thread(view: View, found: Flow, lane: Lane) -> Thread:
+    last = lane is found.lanes[-1]
+    starts = lane.starts
+    ends = (*starts[1:], len(lane.tokens))
+    tokens = [
+        lane.tokens[start] if end - start == 1 else f"{lane.tokens[start]} …"
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    blocks = [
+        (
+            view.t("start.block", number=layer + 1),
+            [
+                Heads(
+                    title=view.t(f"start.kinds.{each.site.role}"),
+                    role=each.site.role,
+                    cells=each.pattern,
+                    allowed=each.allowed,
+                    rows=each.steps,
+                    there=each.allowed_then,
+                )
+                for each in block
+            ],
+        )
+        for layer, block in enumerate(lane.blocks)
+    ]
+    given = sum(start < found.given for start in starts) if last else len(starts)
+    return Thread(
+        stream=lane.stack.stream,
+        title=view.stream(lane.stack.stream),
+        tokens=tokens,
+        given=given,
+        embedded=lane.embedded,
+        waves=lane.waves,
+        turns=lane.turns,
+        blocks=blocks,
+    )
+
+
+def moments(found: Flow) -> list[Moment]:
+    """The steps of a flow, for the component."""
+    return [
+        Moment(step.thread, step.tokens, step.chances, step.chosen, step.text)
+        for step in found.steps
+    ]
+
+
+def _opened(view: View, found: Written) -> Opened:
+    site, lanes = view.site, found.flow.lanes
+    head = open_head(plain_run(view), found.made, site.name, view.head)
+    lane = next(at for at, each in enumerate(lanes) if each.stack.role == site.stack)
+    names = [each.site.name for each in lanes[lane].blocks[site.layer]]
+    return Opened(
+        at=(lane, site.layer, names.index(site.name)),
+        head=view.head,
+        queries=head.queries,
+        keys=head.keys,
+        vectors={"q": head.q, "k": head.k, "v": head.v, "z": head.z},
+        scores=head.scores,
+        allowed=head.allowed,
+        pattern=head.pattern,
+        whole=(head.n_query, head.n_key),
+    )
+
+
+EXHIBIT = Exhibit(
+    written,
+    show,
+    inputs={"plain": plain_run},
+    working="decoding.working",
+    stop="decoding.stop",
+)
