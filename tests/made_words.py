@@ -32,6 +32,7 @@ from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
 from explorer.exhibits.alignment.choices import ROWS
+from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.cell.choices import ASIDES, STAGES
 from explorer.exhibits.cell.split import PARTS
 from explorer.exhibits.circuits.choices import MADE_OF
@@ -46,7 +47,6 @@ from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
-from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.path.course import CHAPTERS

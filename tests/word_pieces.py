@@ -20,13 +20,13 @@ from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.exhibits import needs
 from explorer.exhibits.alignment.choices import ROWS
+from explorer.exhibits.atlas.choices import SOURCES
 from explorer.exhibits.cell.engines import OPTIONS
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, WAYS
 from explorer.exhibits.masks.conventions import OUTCOMES
 from explorer.exhibits.masks.fills import Empty
 from explorer.figures.blocks.residual import Placement
 from explorer.pages import LESSONS, PAGES
-from explorer.pages.atlas.choices import SOURCES
 from explorer.pages.path.course import STEPS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES

@@ -6,6 +6,7 @@ from functools import partial
 from importlib import import_module
 
 from explorer.exhibits.alignment.choices import AlignmentChoices
+from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.card.choices import CardChoices
 from explorer.exhibits.causes.choices import CausesChoices
@@ -21,7 +22,6 @@ from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.start.choices import StartChoices
 from explorer.exhibits.view import View
 from explorer.exhibits.workshop.choices import WorkshopChoices
-from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.patching.choices import PatchingChoices

@@ -289,30 +289,6 @@ def pick_kind(view: View, key: str) -> None:
     )
 
 
-def pick_layer(view: View, key: str) -> None:
-    """Which layer."""
-    pick(
-        view.t("place.layer"),
-        range(len(view.sites_of(view.kind))),
-        view.layer,
-        key,
-        lambda layer: session.change(layer=layer, head=view.head),
-        format_func=lambda layer: str(layer + 1),
-    )
-
-
-def pick_head(view: View, key: str) -> None:
-    """Which head."""
-    pick(
-        view.t("place.head"),
-        range(view.site.n_heads),
-        view.head,
-        key,
-        lambda head: session.change(layer=view.layer, head=head),
-        format_func=lambda head: str(head + 1),
-    )
-
-
 def pick_token(view: View, field: str, label: str, tokens: Sequence[str], key: str) -> int:
     """A position in a token sequence, clamped to the last one."""
     at: int = min(session.links().chosen(view.state, field), len(tokens) - 1)
@@ -326,15 +302,6 @@ def pick_token(view: View, field: str, label: str, tokens: Sequence[str], key: s
             format_func=lambda place: f"{place} · {tokens[place]}",
         )
     return at
-
-
-def pick_place(view: View, page: str, *, kind: bool = True) -> None:
-    """Controls for the kind of attention (unless `kind` is False), layer and head."""
-    if kind:
-        pick_kind(view, f"{page}.kind")
-    for name, control in (("layer", pick_layer), ("head", pick_head)):
-        with st.container(width=100):
-            control(view, f"{page}.{name}")
 
 
 MOST_NAMED_CELLS = 3

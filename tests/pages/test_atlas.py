@@ -12,10 +12,10 @@ from explorer import library
 from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.store import Text
+from explorer.exhibits.atlas.choices import AtlasChoices, format_painted, parse_painted
+from explorer.exhibits.atlas.sentences import beginning, passes
 from explorer.exhibits.choices import RefusedError
 from explorer.library import open_model
-from explorer.pages.atlas.choices import AtlasChoices, format_painted, parse_painted
-from explorer.pages.atlas.sentences import beginning, passes
 from explorer.text import t
 
 Open = Callable[..., AppTest]

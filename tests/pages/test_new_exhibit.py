@@ -104,3 +104,21 @@ def test_one_that_takes_long_runs_beside_its_page(open_page: Open, tmp_path: Pat
     at = open_page("masks", model="en-zh", text=SENTENCE)
     assert not at.exception
     assert "bits**" in reading(at, "is the most even")
+
+
+@pytest.mark.parametrize(("after", "said"), [("masks.batch", "answered"), ("masks.no", "not yet")])
+def test_one_that_needs_another_is_shown_without_its_answer_until_then(
+    open_page: Open, tmp_path: Path, after: str, said: str
+) -> None:
+    file = tmp_path / "entropy.py"
+    code = file.read_text(encoding="utf-8").replace(
+        "EXHIBIT = Exhibit(row_entropy, show)",
+        "def later(found: np.ndarray | None, view: View) -> Iterator[Block]:\n"
+        "    yield Sentence('entropy', 'not yet' if found is None else 'answered')\n\n\n"
+        f"EXHIBIT = Exhibit(row_entropy, later, after={after!r})",
+    )
+    assert after in code
+    file.write_text(code, encoding="utf-8")
+    at = open_page("masks", model="en-zh", text=SENTENCE, pads="0")
+    assert not at.exception
+    assert said in [each.value for each in at.markdown]

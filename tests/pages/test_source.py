@@ -10,10 +10,10 @@ import streamlit as st
 from shown import Open, everything, link
 
 from explorer import library
+from explorer.exhibits.atlas.measured import texts_for
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
 from explorer.exhibits.view import build
-from explorer.pages.atlas.cached import texts_for
 from explorer.problems import InputProblem
 from explorer.runs.edits import KeyHidden, parse_edits
 from explorer.text import t

@@ -1,17 +1,25 @@
 """The linked view of all heads: what it shows of a run."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.analysis.heads.measures import HeadMeasure
+from explorer.analysis.heads.ranks import need_map
 from explorer.components import HeadsSelection, Measure
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
 from explorer.exhibits.saying import blocker_words, place_titles
 from explorer.exhibits.view import View
+from explorer.runs.rerun import written_tokens
+from models.hooks import Role
 
 SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
@@ -48,6 +56,17 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
         "words": view.words("components.heads_view"),
         **place_titles(view),
     }
+
+
+def values_of(
+    run: Run, kind: Role, name: str, progress: Callable[[int, int], None]
+) -> NDArray[np.float64] | None:
+    """A measure of each head of a run, [layer, head]; None if it cannot be computed for one run.
+    Raises InputProblem."""
+    if name == "needed":
+        written = written_tokens(cache.trace(run))
+        return need_map(ablation(run, progress=progress), kind) if written else None
+    return cache.measures(run, kind, progress=progress).get(cast(HeadMeasure, name))
 
 
 def measure_of(view: View, name: str, values: NDArray[np.float64] | None) -> Measure | None:

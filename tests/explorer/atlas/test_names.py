@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.atlas.here import measured
 from explorer.analysis.atlas.names import Kind, Name, alike_by_chance, name_of
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import MEASURES
 from explorer.analysis.circuits.chance import copy_of, shuffle
+from explorer.engine.jobs import walked
+from explorer.exhibits.atlas.measured import measured
 from explorer.library import open_model
 from models.hooks import Role
 
@@ -79,7 +80,8 @@ def test_with_random_weights_most_heads_spread_and_a_few_have_a_key(name: str) -
     copy = copy_of(loaded.model)
     shuffle(copy, torch.Generator().manual_seed(1))
     sentences = ("I like the old book.", "She went to the park.", "Once upon a time, it was cold.")
-    found = measured(replace(loaded, model=copy), [*map(Text, sentences)], ablate=False)
+    steps = measured(replace(loaded, model=copy), [*map(Text, sentences)], ablate=False)
+    found = walked(steps)
     kinds = Counter(each.kind for each in found.names)
     others = kinds.total() - kinds["spread"] - kinds["mixed"]
     assert kinds["spread"] > 0.6 * kinds.total()

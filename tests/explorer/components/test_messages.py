@@ -88,7 +88,24 @@ def test_a_selection_is_of_heads_that_exist(sent: Any) -> None:
     assert found.key in (None, 0, 1, 2)
 
 
-@given(anything | some.lists(record("point_index"), min_size=1, max_size=2))
+@given(anything | some.lists(record("point_index", "customdata"), min_size=1, max_size=2))
 def test_a_point_of_a_chart_exists(sent: Any) -> None:
     st.session_state["chart"] = type("State", (), {"selection": type("", (), {"points": sent})})
     assert controls.clicked_point("chart", 3) in (None, 0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("point", "index"),
+    [
+        ({"point_index": 1}, 1),
+        ({"point_index": 1, "customdata": "<b>hover</b>"}, 1),
+        ({"point_index": 1, "customdata": ["<b>hover</b>"]}, 1),
+        ({"point_index": 0, "customdata": [2, "the third of all traces"]}, 2),
+        ({"point_index": 0, "customdata": [3, "too many"]}, None),
+    ],
+)
+def test_a_point_of_several_traces_is_told_by_its_own_number(
+    point: dict[str, Any], index: int | None
+) -> None:
+    st.session_state["chart"] = type("State", (), {"selection": type("", (), {"points": [point]})})
+    assert controls.clicked_point("chart", 3) == index

@@ -12,19 +12,19 @@ import pytest
 from explorer.analysis.atlas import finding
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import scan
-from explorer.analysis.atlas.here import lines_of_texts, measured, one_by_one
 from explorer.analysis.atlas.make import Making
-from explorer.analysis.atlas.moments import appears, grown
 from explorer.analysis.atlas.reading import batch_of, encode
-from explorer.analysis.atlas.searching import (
+from explorer.analysis.atlas.store import NORMAL, Text
+from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
+from explorer.engine.jobs import walked
+from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one
+from explorer.exhibits.atlas.moments import appears, grown
+from explorer.exhibits.atlas.searched import (
     in_sentence,
     painted_features,
     search,
     texts_to_search,
 )
-from explorer.analysis.atlas.store import NORMAL, Text
-from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
-from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.numerics import student
 from explorer.problems import InputProblem
@@ -58,7 +58,7 @@ def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(
     making.finish()
     stored = finding.read_atlas(making.file)
     told: list[tuple[int, int]] = []
-    here = measured(model, TEXTS, progress=lambda *step: told.append(step))
+    here = walked(measured(model, TEXTS), lambda *step: told.append(step))
     np.testing.assert_allclose(here.share, stored.share, atol=1e-3)
     np.testing.assert_allclose(here.cost, stored.cost, atol=1e-3)
     assert here.names == pytest.approx(stored.names) or [n.kind for n in here.names] == [
@@ -71,7 +71,7 @@ def test_the_intervals_of_all_heads_are_wider_than_that_of_one(writer: LoadedMod
     """Student's t of 0.05 / 8 with 2 degrees of freedom, from a table: 12.590."""
     assert [round(student(0.05, n), 3) for n in (1, 2, 95)] == [12.706, 4.303, 1.985]
     assert student(0.05 / 8, 2) == pytest.approx(12.590, abs=1e-3)
-    found = measured(writer, TEXTS)
+    found = walked(measured(writer, TEXTS))
     low, high = found.ends
     assert len(low) == 8
     wider = (high - found.cost) / (found.high - found.cost)
@@ -91,7 +91,8 @@ def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_m
             Text(" ".join(draw.choice(words, draw.integers(3, 12))) + ".")
             for _ in range(17 * GROUP)
         ]
-        found, others = measured(loaded, texts[:GROUP]), encode(loaded, lines_of_texts(texts))[0]
+        found = walked(measured(loaded, texts[:GROUP]))
+        others = encode(loaded, lines_of_texts(texts))[0]
         sums = cost_sums(loaded, batch_of(loaded, others[GROUP:]))
         true, (low, high) = sums[:, 1] / sums[:, 0], found.ends
         missed += bool(((true < low) | (true > high)).any())
@@ -101,9 +102,9 @@ def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_m
 
 
 def test_texts_one_by_one_are_the_atlas_of_each_alone(translator: LoadedModel) -> None:
-    rare = measured(translator, TEXTS, ablate=False).rare
+    rare = walked(measured(translator, TEXTS, ablate=False)).rare
     found = one_by_one(translator, (*TEXTS, Text("cat " * 300)), rare)
-    alone = measured(translator, TEXTS[1:2], ablate=False)
+    alone = walked(measured(translator, TEXTS[1:2], ablate=False))
     known = [MEASURES.index(name) for name in ("previous", "first", "spread", "alignment")]
     np.testing.assert_allclose(found.strengths[1][:, known], alone.strengths[:, known], atol=1e-6)
     assert found.tokens[3] == 0
@@ -112,7 +113,7 @@ def test_texts_one_by_one_are_the_atlas_of_each_alone(translator: LoadedModel) -
 
 def test_a_model_that_reads_none_of_the_sentences_says_so(writer: LoadedModel) -> None:
     with pytest.raises(InputProblem) as caught:
-        measured(writer, (Text("cat " * 300),))
+        walked(measured(writer, (Text("cat " * 300),)))
     assert caught.value.values["too_long"] == 1
 
 

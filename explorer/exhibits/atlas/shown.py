@@ -1,39 +1,37 @@
 """The atlas shown on the page, and the words for the behaviour of heads."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.analysis.atlas.names import ALIGNED, MOSTLY, SOMETIMES, Name
 from explorer.analysis.atlas.store import Atlas, Head
 from explorer.analysis.atlas.sums import MEASURES, Measure
-from explorer.engine import jobs
+from explorer.exhibits import block as b
+from explorer.exhibits.atlas import measured
+from explorer.exhibits.atlas.choices import AXES, AtlasChoices
 from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.once import once
-from explorer.pages.atlas import cached
-from explorer.pages.atlas.cached import Which
-from explorer.pages.atlas.choices import AXES
-from explorer.ui import running
-from explorer.ui.problem import show_problem
+from models.hooks import Role
+
+DIFFERENCE = (r"\Delta_h = s_m^{(2)}(h) - s_m^{(1)}(h)",)
+"""The formula of the comparison of two models, or of two moments of a training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The current atlas; `view` has the open head and sentence."""
+    """An atlas; `view` has the open head and sentence."""
 
     view: View
-    which: Which
     atlas: Atlas
 
     @once
     def head(self) -> Head:
         """The open head; the first head if this model has no such head."""
-        found = self.atlas.of(self.view.kind, self.view.layer, self.view.head)
-        return found or self.atlas.heads[0]
+        return opened(self.atlas, self.view.kind, self.view.layer, self.view.head)
 
     @property
     def name(self) -> Name:
@@ -44,6 +42,22 @@ class Shown:
     def axes(self) -> tuple[str, ...]:
         """The available axes: every number that some head has."""
         return tuple(axis for axis in AXES if np.isfinite(values(self.atlas, axis)).any())
+
+
+def shown_atlas(view: View) -> Shown:
+    """The atlas of the open model. Raises InputProblem as `atlas`."""
+    return Shown(view, measured.atlas(measured.which_of(view)))
+
+
+def opened(atlas: Atlas, kind: Role, layer: int, head: int) -> Head:
+    """The head at this place; the first head if there is none."""
+    return atlas.of(kind, layer, head) or atlas.heads[0]
+
+
+def open_head(head: Head) -> b.Change:
+    """Select another head, for all pages."""
+    place: dict[str, Any] = {"site": head.role, "layer": head.layer, "head": head.head}
+    return b.choose(elsewhere=True, **place, sentence=1)
 
 
 def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
@@ -57,40 +71,38 @@ def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
     return {**named, "distance": atlas.distance, "cost": atlas.cost}[axis]
 
 
-def shown_atlas(view: View) -> Shown | None:
-    """The atlas of the open model; None while measuring or after a stop.
-
-    Errors of a file are shown. Raises InputProblem if nothing can be measured.
-    """
-    found, which = cached.found_for(view.loaded.name)
-    if found.problem is not None:
-        show_problem(found.problem, view.lang)
-    if found.stale:
-        st.warning(view.t("atlas.stale", path=str(found.path)), icon=":material/history:")
-    return (
-        Shown(view, which, found.atlas)
-        if found.atlas
-        else measured_now(view, which, "atlas.measuring")
-    )
+def axes_of(shown: Shown) -> tuple[str, str]:
+    """The two axes of the map: the chosen ones, else sharpness and ablation cost."""
+    chosen, offered = shown.view.choices(AtlasChoices), shown.axes
+    across = chosen.across if chosen.across in offered else "entropy"
+    usual = "cost" if "cost" in offered else "first"
+    return across, chosen.up if chosen.up in offered else usual
 
 
-def measured_now(view: View, which: Which, name: str) -> Shown | None:
-    """An atlas over available sentences; None while measuring or after a stop."""
-    made = running.awaited(
-        name,
-        which,
-        lambda tell: cached.atlas(which, progress=jobs.whole(tell)),
-        view.t("atlas.measuring"),
-        view.lang,
-    )
-    return None if made is None else Shown(view, which, made)
+def axis_title(shown: Shown, axis: str) -> str:
+    """A measure, with its unit."""
+    view = shown.view
+    if axis in MEASURES:
+        return view.t("atlas.axis_share", kind=kind_words(view, axis))
+    return view.t(f"atlas.axes.{axis}")
+
+
+def pick_axis(shown: Shown, field: str, now: str, width: int, key: str = "") -> b.Pick:
+    """The choice of an axis."""
+    view = shown.view
+
+    def said(axis: str) -> str:
+        return axis_title(shown, axis)
+
+    key, label = key or f"atlas.{field}", view.t(f"atlas.{field}")
+    return b.Pick(key, label, shown.axes, now, said, field, menu=True, width=width)
 
 
 def about(shown: Shown) -> str:
     """The data of the atlas, in one line."""
     view, atlas = shown.view, shown.atlas
     count = atlas.counts["sentences"]
-    if shown.which.texts:
+    if not atlas.about.digest:  # measured here
         return view.t("atlas.about_here", count=count, sentences=f"{count:,}")
     left = atlas.counts["too_long"] + atlas.counts["unreadable"]
     said = view.t(
@@ -136,8 +148,3 @@ def share_words(view: View, measure: Measure, share: str) -> str:
 def does_it(measure: Measure, share: float) -> bool:
     """Whether a share is high enough to name the head after this measure."""
     return share >= (ALIGNED if measure == "alignment" else MOSTLY)
-
-
-def kinds_of(atlas: Atlas) -> Sequence[str]:
-    """The kind of every head."""
-    return [name.kind for name in atlas.names]

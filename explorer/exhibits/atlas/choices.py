@@ -40,7 +40,24 @@ class AtlasChoices:
     `found` the open search result.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("heads", "compare", "search")
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "heads": (
+            "atlas.file",
+            "atlas.measured",
+            "atlas.map",
+            "atlas.head",
+            "atlas.sentences",
+            "atlas.sentence",
+        ),
+        "compare": (
+            "atlas.file",
+            "atlas.measured",
+            "atlas.moments",
+            "atlas.against",
+            "atlas.compared",
+        ),
+        "search": ("atlas.file", "atlas.measured", "atlas.searched", "atlas.search"),
+    }
     across: str = choice("", one_of(AXES))
     up: str = choice("", one_of(AXES))
     sentence: int = choice(1, whole(1, 20))

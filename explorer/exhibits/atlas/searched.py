@@ -1,4 +1,4 @@
-"""Reverse search: given a pattern, find the most similar heads and sentences.
+"""Reverse search: the features by which a pattern is compared with all heads and sentences.
 
 Sentences differ in length, so patterns are compared by where their weight lies: at which distance,
 on the first and last key, on punctuation, rare and repeated words, and how spread out it is. Each
@@ -6,7 +6,7 @@ pattern becomes such a vector, a mean over rows. All heads have much in common, 
 heads is subtracted, and each feature is divided by its spread within one head.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.atlas.here import known_of, lines_of_texts
 from explorer.analysis.atlas.measures import KINDS, About, about_stream, by_offset, read_patterns
 from explorer.analysis.atlas.reading import batches, encode
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import OFFSETS
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
+from explorer.exhibits import block as b
+from explorer.exhibits.atlas.measured import WHICH, Which, atlas, known_of, lines_of_texts
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite, Role
 from models.rows import Rows
@@ -156,3 +162,27 @@ def texts_to_search(best: Sequence[Sequence[int]], most: int = MOST_TEXTS) -> tu
             if at < len(of_head) and len(chosen) < most:
                 chosen.setdefault(of_head[at])
     return tuple(chosen)
+
+
+def numbers_to_search(which: Which) -> tuple[int, ...]:
+    """The indices of the searched texts, in order."""
+    return texts_to_search(atlas(which).best)
+
+
+@cached
+def searched(
+    which: Which, kind: Role, *, progress: Callable[[int, int], object] | None = None
+) -> Searched:
+    """The features of every head of a role on the sentences of an atlas. Raises InputProblem."""
+    whole = atlas(which)
+    texts = [whole.texts[number] for number in numbers_to_search(which)]
+    return walked(search(cache.open_model(which.model), texts, kind, whole.rare), progress)
+
+
+def show(found: Searched | None, view: View) -> Iterator[b.Block]:
+    """Whether there is anything to search."""
+    if found is not None and not found.texts:
+        yield b.Hint(view.t("atlas.search_nothing"), "search_off")
+
+
+EXHIBIT = Exhibit(searched, show, inputs=WHICH, working="atlas.searching", after="atlas.measured")

@@ -1,0 +1,204 @@
+"""Two models head by head, measured over the same sentences."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.atlas.names import alike_by_chance, name_of
+from explorer.analysis.atlas.store import Atlas, Head, Text, numbers_of
+from explorer.engine import cache
+from explorer.exhibits import block as b
+from explorer.exhibits.atlas.choices import AtlasChoices
+from explorer.exhibits.atlas.measured import (
+    MOST_TEXTS,
+    WHICH,
+    Which,
+    atlas,
+    measured,
+    reads_language,
+    which_for,
+)
+from explorer.exhibits.atlas.searched import texts_to_search
+from explorer.exhibits.atlas.shown import (
+    DIFFERENCE,
+    Shown,
+    axes_of,
+    axis_title,
+    kind_words,
+    name_words,
+    pick_axis,
+    place,
+    values,
+)
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.saying import model_title
+from explorer.exhibits.view import View
+from explorer.figures.atlas import scatter
+from explorer.numbers import fixed
+from explorer.text import script
+
+MOST_ROWS = 12
+"""Number of heads listed as differing most."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """The atlases of two models over the same sentences, and the heads that both have."""
+
+    one: Atlas
+    two: Atlas
+    heads: tuple[tuple[Head, Head], ...]
+
+
+def compute(
+    which: Which, other: Which | None, progress: Callable[[int, int], object]
+) -> Pair | None:
+    """Both atlases: the files if these use the same corpus, else measured over the open model's
+    sentences. None without another model, or if it reads another kind of input.
+
+    Raises InputProblem.
+    """
+    if other is None:
+        return None
+    if not (which.texts or other.texts):
+        one, two = atlas(which), atlas(other)
+        if (one.about.digest, one.about.reverse) == (two.about.digest, two.about.reverse):
+            return _paired(one, two)
+    if is_other_family(which.model, other.model):
+        return None
+    texts = which.texts or _texts_of(atlas(which, progress=progress))
+    theirs = turned(texts, other.model)
+    both = Which(which.model, texts=texts, ablate=False), Which(other.model, (), theirs, False)
+    return _paired(*(atlas(each, progress=progress) for each in both))
+
+
+def _paired(one: Atlas, two: Atlas) -> Pair:
+    each = ((head, two.of(head.role, head.layer, head.head)) for head in one.heads)
+    return Pair(one, two, tuple((head, mate) for head, mate in each if mate is not None))
+
+
+def _texts_of(found: Atlas) -> tuple[Text, ...]:
+    """The sentences for comparing two models: the top sentence of each head of an atlas."""
+    return tuple(found.texts[number] for number in texts_to_search(found.best, MOST_TEXTS))
+
+
+def turned(texts: tuple[Text, ...], model: str) -> tuple[Text, ...]:
+    """Pairs in a model's direction: swapped if its source language is their target language."""
+    if not texts or not texts[0].target:
+        return texts
+    language = reads_language(model)
+    there, back = (
+        script(" ".join(s)) for s in zip(*((t.source, t.target) for t in texts), strict=True)
+    )
+    if there == language or back != language:
+        return texts
+    return tuple(Text(text.target, text.source, text.credit) for text in texts)
+
+
+def is_other_family(model: str, other: str) -> bool:
+    """Whether only one of two models reads pairs. Raises InputProblem."""
+    reads = [cache.open_model(each).config.reads_source for each in (model, other)]
+    return reads[0] != reads[1]
+
+
+def other_of(view: View) -> Which | None:
+    """The atlas of the other model; None without one. Raises InputProblem."""
+    name = view.choices(AtlasChoices).against
+    return None if name in ("", view.loaded.name) else which_for(name)
+
+
+def show(pair: Pair | None, view: View) -> Iterator[b.Block]:
+    """Heads of both models with the same number by one measure; those that differ most."""
+    other = view.choices(AtlasChoices).against
+    names = [model_title(view, name) for name in (view.loaded.name, other)]
+    said = {"one": escape(names[0]), "other": escape(names[1])}
+    if pair is None:
+        if other and is_other_family(view.loaded.name, other):
+            yield b.Hint(view.t("atlas.other_family", other=said["other"]), "info")
+        return
+    if not pair.heads:
+        yield b.Hint(view.t("atlas.no_shared_heads", **said), "info")
+        return
+    one, two = Shown(view, pair.one), Shown(view, pair.two)
+    across = axes_of(one)[0]
+    across = across if across in one.axes and across in two.axes else "entropy"
+    both = [
+        np.array([values(atlas, across)[pair_of[side].number] for pair_of in pair.heads])
+        for side, atlas in enumerate((pair.one, pair.two))
+    ]
+    yield b.Sentence("atlas-compare", _reading(view, pair, said))
+    yield pick_axis(one, "across", across, 280, "atlas.compare.across")
+    yield _chart(one, pair, both, across, names)
+    yield b.Title(view.t("atlas.compare_most"))
+    yield _table(view, pair, np.abs(both[1] - both[0]), said)
+    yield b.Formula(DIFFERENCE, view.t("atlas.compare_formula"))
+    here = () if pair.one.about.digest else (measured,)
+    yield b.Code((*here, numbers_of, name_of))
+    yield b.Numbers(
+        lambda: {
+            view.t("place.head"): [place(view, head) for head, _ in pair.heads],
+            names[0]: both[0].round(4).tolist(),
+            f"{names[1]} ": both[1].round(4).tolist(),
+        }
+    )
+
+
+def _reading(view: View, pair: Pair, said: dict[str, str]) -> str:
+    kinds = [
+        (head.role, pair.one.names[head.number].kind, pair.two.names[mate.number].kind)
+        for head, mate in pair.heads
+    ]
+    count = pair.one.counts["sentences"]
+    return view.t(
+        "atlas.compare_reading",
+        same=sum(mine == theirs for _, mine, theirs in kinds),
+        total=len(kinds),
+        count=count,
+        chance=fixed(alike_by_chance(kinds)),
+        sentences=f"{count:,}",
+        **said,
+    )
+
+
+def _chart(
+    one: Shown, pair: Pair, both: list[np.ndarray], across: str, names: list[str]
+) -> b.Chart:
+    view, heads = one.view, [head for head, _ in pair.heads]
+    kinds = [pair.one.names[head.number].kind for head in heads]
+    draw = partial(
+        scatter.heads,
+        both[0],
+        both[1],
+        kinds,
+        [place(view, head) for head in heads],
+        x_title=f"{names[0]} · {axis_title(one, across)}",
+        y_title=names[1],
+        kind_words=[kind_words(view, kind) for kind in kinds],
+        selected=heads.index(one.head) if one.head in heads else None,
+        diagonal=True,
+    )
+    return b.Chart("atlas.compared", draw, view.t("atlas.compare_alt"))
+
+
+def _table(view: View, pair: Pair, gap: np.ndarray, said: dict[str, str]) -> b.Table:
+    """The heads that differ most; other names are bold."""
+    order = sorted(range(len(gap)), key=lambda at: (-np.nan_to_num(gap[at]), at))[:MOST_ROWS]
+    rows = []
+    for mine, theirs in (pair.heads[at] for at in order):
+        both = pair.one.names[mine.number], pair.two.names[theirs.number]
+        words = [name_words(view, name) for name in both]
+        other = words[1] if both[0].kind == both[1].kind else f"**{words[1]}**"
+        rows.append([place(view, mine), words[0], other])
+    return b.Table([view.t("place.head"), *said.values()], rows, "lll")
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={**WHICH, "other": other_of},
+    working="atlas.measuring",
+    after="atlas.measured",
+)

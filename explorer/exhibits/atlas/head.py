@@ -1,0 +1,138 @@
+"""The open head: what it attends to, what ablating it costs, and the heads most like it."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.atlas.store import RATE, Text
+from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Measure
+from explorer.exhibits import block as b
+from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
+from explorer.exhibits.atlas.shown import (
+    Shown,
+    does_it,
+    kind_words,
+    open_head,
+    place,
+    share_words,
+    short,
+    shown_atlas,
+)
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.saying import in_a_row
+from explorer.exhibits.view import View
+from explorer.figures.atlas import profile
+from explorer.numbers import fixed, minus, percent
+
+
+def compute(which: Which, said: Text) -> OneByOne:
+    """What every head does in the open sentence."""
+    return alone(which, (said,))
+
+
+def said_in(view: View) -> Text:
+    """The open sentence, with its translation if it has one."""
+    trace = view.trace
+    return Text(trace.text, trace.output if view.loaded.config.reads_source else "")
+
+
+def show(found: OneByOne | None, view: View) -> Iterator[b.Block]:
+    """Its profile, its numbers, its behaviour in the open sentence, and the most similar heads."""
+    if found is None:
+        return
+    shown = shown_atlas(view)
+    yield b.Title(place(view, shown.head), large=True)
+    sides = b.Columns([_profile(shown), _numbers(shown)])
+    yield b.Fold(view.t("atlas.profile"), (sides,), inline=True)
+    yield b.Sentence("atlas-here", _here(shown, found))
+    yield from _nearest(shown)
+
+
+def _profile(shown: Shown) -> tuple[b.Block, ...]:
+    view, head = shown.view, shown.head
+    weights, words = shown.atlas.by_offset[head.number], view.words("figures.profile")
+    draw = partial(profile.by_distance, weights, REACH, words=words)
+    note = view.t(f"atlas.profile_{'cross' if head.role == 'cross' else 'self'}")
+    return b.Chart("atlas.profile", draw, view.t("atlas.profile")), b.Note(note)
+
+
+def _numbers(shown: Shown) -> list[b.Block]:
+    """Its measures as a table, and its ablation cost."""
+    view, atlas, at = shown.view, shown.atlas, shown.head.number
+    names = [view.t(f"atlas.column_{name}") for name in ("what", "top", "weight", "chance")]
+    able = [name for name in MEASURES if name not in LACKING[shown.head.role]]
+    rows = [_measure(shown, name) for name in able if atlas.rows[at, MEASURES.index(name)]]
+    bits, deviation = (fixed(float(each[at])) for each in (atlas.entropy, atlas.spread))
+    said = [view.t("atlas.entropy", bits=bits, deviation=deviation)]
+    if np.isfinite(atlas.distance[at]):
+        said.append(view.t("atlas.distance", tokens=fixed(float(atlas.distance[at]))))
+    return [b.Table(names, rows), *map(b.Prose, (*said, cost_words(shown)))]
+
+
+def _measure(shown: Shown, name: Measure) -> list[str]:
+    """One row of the table."""
+    atlas, place = shown.atlas, (shown.head.number, MEASURES.index(name))
+    said, plain = kind_words(shown.view, name), name in ("spread", "alignment")
+    weights = [percent(float(each[place])) for each in (atlas.weight, atlas.chance)]
+    return [
+        f"**{said}**" if name == shown.name.kind else said,
+        percent(float(atlas.strengths[place])),
+        *(["–", "–"] if plain else weights),
+    ]
+
+
+def cost_words(shown: Shown) -> str:
+    """The cost of ablating the head, with its interval, and whether it may be chance."""
+    view, atlas, at = shown.view, shown.atlas, shown.head.number
+    if not np.isfinite(atlas.cost[at]):
+        return view.t("atlas.cost_unknown")
+    low, high = (float(ends[at]) for ends in atlas.ends)
+    if not np.isfinite(low):
+        return view.t("atlas.cost_one", cost=nats(float(atlas.cost[at])))
+    sign = "some" if low > 0 else "less" if high < 0 else "none"
+    said = view.t(
+        f"atlas.cost_{sign}",
+        cost=nats(float(atlas.cost[at])),
+        low=nats(low),
+        high=nats(high),
+        count=atlas.cost_sentences,
+    )
+    heads = int(np.isfinite(atlas.low).sum())
+    return in_a_row([said, view.t("atlas.cost_sure", heads=heads, rate=percent(RATE))])
+
+
+def nats(cost: float) -> str:
+    """Format a cost in nats, usually a few hundredths."""
+    return minus(f"{cost:.3f}")
+
+
+def _here(shown: Shown, found: OneByOne) -> str:
+    """Whether the head shows its main behaviour in the open sentence."""
+    view, name = shown.view, shown.name
+    share = float(found.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
+    if not found.tokens[0] or not np.isfinite(share):
+        return view.t("atlas.here_none", kind=kind_words(view, name.nearest))
+    key = "does" if does_it(name.nearest, share) else "not"
+    return view.t(
+        f"atlas.here_{'mixed' if name.kind == 'mixed' else key}",
+        here=share_words(view, name.nearest, percent(share)),
+        corpus=percent(name.share),
+    )
+
+
+def _nearest(shown: Shown) -> Iterator[b.Block]:
+    """The heads of the same kind of attention with the most similar patterns."""
+    view, atlas, at = shown.view, shown.atlas, shown.head.number
+    buttons = []
+    for number, like in zip(atlas.near[at], atlas.alike[at], strict=True):
+        if number >= 0:
+            other = atlas.heads[int(number)]
+            kind = kind_words(view, atlas.names[other.number].kind)
+            label = f"{short(other)} · {percent(float(like))} · {kind}"
+            buttons.append(b.Button(f"atlas.near.{other.number}", label, open_head(other)))
+    if buttons:
+        yield b.Row((b.Prose(view.t("atlas.near")), *buttons), align="center")
+
+
+EXHIBIT = Exhibit(compute, show, inputs={**WHICH, "said": said_in}, after="atlas.measured")

@@ -1,0 +1,194 @@
+"""The atlas of the open model: from its file, or measured here over available sentences."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from explorer import library
+from explorer.analysis.atlas import finding
+from explorer.analysis.atlas.ablation import GROUP, cost_sums
+from explorer.analysis.atlas.corpus import Line
+from explorer.analysis.atlas.finding import Found
+from explorer.analysis.atlas.make import file_of
+from explorer.analysis.atlas.measures import Adding, Vocabulary
+from explorer.analysis.atlas.reading import batch_of, batches, encode, vocabulary, vocabulary_of
+from explorer.analysis.atlas.store import (
+    About,
+    Atlas,
+    Text,
+    atlas_of,
+    numbers_of,
+    read_atlas,
+    strengths,
+)
+from explorer.analysis.atlas.sums import MEASURES
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
+from explorer.exhibits import block as b
+from explorer.exhibits.atlas.choices import AtlasChoices
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.picking import pick_place
+from explorer.exhibits.view import View, examples_of
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.text import script
+
+HERE = "here"
+"""The corpus name of an atlas measured on given sentences."""
+MOST_TEXTS = 96
+"""Number of sentences used to measure a model without an atlas."""
+
+
+def lines_of_texts(texts: Sequence[Text]) -> list[Line]:
+    """Texts as the lines of a corpus; their indices serve as offsets."""
+    return [Line(at, text.source, text.target, text.credit) for at, text in enumerate(texts)]
+
+
+def measured(
+    loaded: LoadedModel, texts: Sequence[Text], *, ablate: bool = True
+) -> Generator[tuple[int, int], object, Atlas]:
+    """An atlas over a few texts; yields (done, total) in texts. With `ablate`, every head is
+    ablated in GROUP of them. Raises InputProblem `nothing_measured`.
+    """
+    lines = lines_of_texts(texts)
+    adding = Adding(loaded, vocabulary_of(loaded, lines))
+    encoded, too_long = encode(loaded, lines)
+    if not encoded:
+        raise InputProblem("nothing_measured", name=HERE, too_long=too_long, unreadable=0)
+    done, total = 0, len(encoded) + (GROUP if ablate else 0)
+    for batch in batches(loaded, encoded):
+        adding.add(batch)
+        done += len(batch.lines)
+        yield done, total
+    if ablate:
+        adding.sums.cost[:] = cost_sums(loaded, batch_of(loaded, encoded[:GROUP]))
+        yield total, total
+    adding.skipped(too_long=too_long)
+    known = dict(enumerate(texts))
+    about = About(loaded.name, "", HERE, "")
+    rare = adding.vocabulary.rare.numpy()
+    return atlas_of(adding.total(), loaded.sites, about, rare, known)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class OneByOne:
+    """What every head does in each single text: the `strengths` of its measures and the mean
+    `weight` on each (NaN if undefined), and the `tokens` of the longer sequence (0 for a text that
+    cannot be read).
+    """
+
+    strengths: Float[np.ndarray, "text head measure"]
+    weight: Float[np.ndarray, "text head measure"]
+    tokens: Int[np.ndarray, " text"]
+
+
+def one_by_one(loaded: LoadedModel, texts: Sequence[Text], rare: np.ndarray) -> OneByOne:
+    """Read each text alone; `rare` marks the tokens that are rare in the corpus."""
+    known = known_of(loaded, rare)
+    encoded, _ = encode(loaded, lines_of_texts(texts))
+    shape = len(texts), sum(site.n_heads for site in loaded.sites), len(MEASURES)
+    found = OneByOne(np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(len(texts), np.int64))
+    for each in encoded:
+        adding = Adding(loaded, known)
+        adding.add(batch_of(loaded, [each]))
+        numbers = numbers_of(adding.sums, loaded.sites)
+        found.strengths[each.offset] = strengths(numbers["share"], numbers["weight"])
+        found.weight[each.offset] = numbers["weight"]
+        found.tokens[each.offset] = max(len(each.src), len(each.tgt))
+    return found
+
+
+def known_of(loaded: LoadedModel, rare: np.ndarray) -> Vocabulary:
+    """The properties of every token, with the rare ones as counted by an atlas."""
+    return vocabulary(loaded, torch.tensor(rare))
+
+
+@dataclass(frozen=True)
+class Which:
+    """Identifies an atlas: the file next to a model, with `stamp` for its modification times; or,
+    with `texts`, one measured now over these, including ablation costs if `ablate`."""
+
+    model: str
+    stamp: tuple[tuple[str, int], ...] = ()
+    texts: tuple[Text, ...] = ()
+    ablate: bool = True
+
+
+def which_of(view: View) -> Which:
+    """The atlas of the open model: its file, else one measured over available sentences."""
+    return which_for(view.loaded.name)
+
+
+def which_for(model: str) -> Which:
+    """The same for any model. Raises InputProblem if there is no such model."""
+    stamp = finding.stamp(cache.open_model(model))
+    is_there = found(model, stamp).atlas is not None
+    return Which(model, stamp) if is_there else Which(model, texts=texts_for(model))
+
+
+@cached
+def found(model: str, stamp: tuple[tuple[str, int], ...]) -> Found:
+    """The file of a model; `stamp` is part of the cache key."""
+    return finding.find_atlas(cache.open_model(model))
+
+
+@cached
+def atlas(which: Which, *, progress: Callable[[int, int], object] | None = None) -> Atlas:
+    """Load or measure an atlas. Raises InputProblem `nothing_measured`."""
+    stored = found(which.model, which.stamp).atlas if not which.texts else None
+    if stored is not None:
+        return stored
+    loaded = cache.open_model(which.model)
+    small = loaded.n_parameters <= library.SMALL
+    return walked(measured(loaded, which.texts, ablate=which.ablate and small), progress)
+
+
+@cached
+def alone(which: Which, texts: tuple[Text, ...]) -> OneByOne:
+    """The measures of every head of an atlas's model for each text separately."""
+    return one_by_one(cache.open_model(which.model), texts, atlas(which).rare)
+
+
+@cached
+def texts_for(model: str) -> tuple[Text, ...]:
+    """Sentences for a model without an atlas: from the first shipped atlas that it can read, in the
+    language of its examples; if there is none, its examples, each word in every typeface.
+    """
+    loaded = cache.open_model(model)
+    examples = [s for group in examples_of(model).values() for s in group]
+    paired, language = loaded.config.reads_source, reads_language(model)
+    for name in cache.models():
+        path = library.CHECKPOINTS / name / "atlas" / file_of("")
+        if not path.is_file():
+            continue
+        try:
+            texts = read_atlas(path).texts
+        except InputProblem:  # that model's own page shows the error
+            continue
+        same = script(" ".join(text.source for text in texts[:20])) == language
+        if bool(texts and texts[0].target) == paired and same and finding.readable(loaded, texts):
+            return texts[:MOST_TEXTS]
+    shown = loaded.tokenizer.renderings
+    return tuple(Text(each) for sentence in examples for each in shown(sentence))
+
+
+def reads_language(model: str) -> str | None:
+    """The language of a model's examples, as detected by `script`."""
+    return script(" ".join(s for group in examples_of(model).values() for s in group))
+
+
+def show(made: Atlas, view: View) -> Iterator[b.Block]:
+    """Whether it was measured here; and, to compare models, the place."""
+    texts = which_of(view).texts
+    if texts:
+        yield b.Hint(view.t("atlas.no_file", model=view.loaded.name, count=len(texts)))
+    if view.one_of("part", tuple(AtlasChoices.parts)) == "compare":
+        yield b.Row(pick_place(view, "atlas.compare"))
+
+
+WHICH = {"which": which_of}
+EXHIBIT = Exhibit(atlas, show, inputs=WHICH, working="atlas.measuring")

@@ -1,0 +1,148 @@
+"""The training snapshot at which a head appears."""
+
+from collections.abc import Generator, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.atlas.store import Atlas, Head
+from explorer.analysis.atlas.sums import MEASURES, Measure
+from explorer.engine import cache
+from explorer.engine.jobs import walked
+from explorer.exhibits import block as b
+from explorer.exhibits.atlas.choices import AtlasChoices
+from explorer.exhibits.atlas.measured import Which, measured, texts_for
+from explorer.exhibits.atlas.shown import (
+    DIFFERENCE,
+    does_it,
+    kind_words,
+    place,
+    short,
+    shown_atlas,
+)
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.figures import curves
+from explorer.library import at_step, snapshots, split_step
+from explorer.numbers import percent
+
+MOST_LINES = 6
+Atlases = tuple[Atlas, ...]
+
+
+def compute(asked: tuple[Which, ...]) -> Generator[tuple[int, int], object, Atlases]:
+    """The atlases of several training steps over the same sentences, without ablation."""
+    found = []
+    for done, which in enumerate(asked, 1):
+        steps = measured(cache.open_model(which.model), which.texts, ablate=False)
+        found.append(walked(steps))
+        yield done, len(asked)
+    return tuple(found)
+
+
+def appears(does: Sequence[bool]) -> int | None:
+    """The first snapshot from which on a head always shows a behaviour; None for never."""
+    last = next((at for at in reversed(range(len(does))) if not does[at]), -1)
+    return last + 1 if last + 1 < len(does) else None
+
+
+def grown(strengths: Float[np.ndarray, "moment measure"]) -> Measure:
+    """The measure that grew most from the first snapshot to the last; never `spread`, since most
+    heads are spread out before they have learned anything.
+    """
+    gain = np.nan_to_num(strengths[-1] - strengths[0], nan=-np.inf)
+    gain[MEASURES.index("spread")] = -np.inf
+    return MEASURES[int(gain.argmax())]
+
+
+def steps_of(view: View) -> tuple[int, ...]:
+    """The training steps of the open model's snapshots."""
+    return snapshots(split_step(view.loaded.name)[0])
+
+
+def asked_of(view: View) -> tuple[Which, ...]:
+    """An atlas of each snapshot and of the trained model, over the same sentences."""
+    base = split_step(view.loaded.name)[0]
+    texts, names = texts_for(base), [at_step(base, step) for step in steps_of(view)]
+    return tuple(Which(name, texts=texts) for name in (*names, base))
+
+
+def show(made: Atlases | None, view: View) -> Iterator[b.Block]:
+    """The open head's main measure over the training steps."""
+    if made is None:
+        return
+    head, steps, ended = shown_atlas(view).head, steps_of(view), view.t("atlas.moment_end")
+    measure, offered = _measure(made, head, view)
+    over = np.array([atlas.strengths[:, MEASURES.index(measure)] for atlas in made])
+    moments = [*map(str, steps), ended]
+    kind, drawn = kind_words(view, measure), _drawn(made[-1], head, over[-1])
+    yield b.Title(view.t("atlas.moments"), large=True)
+    yield b.Hero((b.Sentence("atlas-moments", _reading(view, head, measure, over, moments)),))
+    yield b.Pick(
+        *("atlas.traced", view.t("atlas.traced"), offered, measure),
+        lambda name: kind_words(view, name),
+        "traced",
+        menu=True,
+        width=280,
+    )
+    draw = partial(
+        curves.lines,
+        np.array([*steps, steps[-1] + (steps[-1] - steps[-2] if len(steps) > 1 else 1)]),
+        100 * np.array([over[:, each.number] for each in drawn]),
+        [short(each) for each in drawn],
+        x_title=view.t("atlas.moments_axis", end=ended),
+        y_title=view.t("atlas.axis_share", kind=kind),
+    )
+    yield b.Hero((b.Chart("atlas.moments", draw, view.t("atlas.moments")),))
+    count = len(asked_of(view)[0].texts)
+    yield b.Note(view.t("atlas.moments_note", count=count, kind=kind))
+    yield b.Formula(DIFFERENCE, view.t("atlas.compare_formula"))
+    chosen = view.choices(AtlasChoices).traced
+    yield b.Code((measured, appears) if chosen else (measured, grown, appears))
+    columns = {short(each): over[:, each.number].round(4).tolist() for each in drawn}
+    yield b.Numbers(lambda: {view.t("atlas.moment"): moments, **columns})
+
+
+def _measure(made: Atlases, head: Head, view: View) -> tuple[Measure, list[Measure]]:
+    """The measure that is followed, and all that can be."""
+    strengths = np.array([atlas.strengths[head.number] for atlas in made])  # [moment, measure]
+    offered = [name for name in MEASURES if np.isfinite(strengths[:, MEASURES.index(name)]).any()]
+    chosen = view.choices(AtlasChoices).traced
+    return next((name for name in offered if name == chosen), None) or grown(strengths), offered
+
+
+def _drawn(last: Atlas, head: Head, shares: Float[np.ndarray, " head"]) -> list[Head]:
+    """The head, and those of its kind with the largest share at the end."""
+    mates = [each for each in last.heads if each.role == head.role and each != head]
+    mates.sort(key=lambda each: -np.nan_to_num(shares[each.number]))
+    return [head, *mates[: MOST_LINES - 1]]
+
+
+def _reading(
+    view: View,
+    head: Head,
+    measure: Measure,
+    over: Float[np.ndarray, "moment head"],
+    moments: Sequence[str],
+) -> str:
+    shares = [float(share) for share in over[:, head.number]]
+    found = appears([does_it(measure, share) for share in shares])
+    return view.t(
+        f"atlas.moments_{'never' if found is None else 'from' if found else 'always'}",
+        place=place(view, head),
+        kind=kind_words(view, measure),
+        step=moments[found or 0],
+        first=percent(shares[0]),
+        last=percent(shares[-1]),
+    )
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"asked": asked_of},
+    working="atlas.moments_working",
+    open=lambda view: bool(steps_of(view)),
+    after="atlas.measured",
+)
