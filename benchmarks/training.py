@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from explorer.training.learning import FRAME_EVERY, Learner
+from explorer.training.learning import FRAME_EVERY, SetupTrainer
 from explorer.training.process import packed
 from explorer.training.setup import Setup
 from explorer.training.tasks import corpus
@@ -82,7 +82,7 @@ def run() -> Iterator[str]:
 
 def _rows(name: str, setup: Setup, folder: Path) -> Iterator[str]:
     torch.manual_seed(1)
-    learner = Learner(setup, corpus(setup), folder)
+    learner = SetupTrainer(setup, corpus(setup), folder)
     batches = [learner.next_batch() for _ in range(FRAME_EVERY)]
     config = learner.model.config
     plain = Plain(setup, config.vocab_size, config.n_ctx, learner.model.marks.pad or 0)

@@ -19,7 +19,7 @@ from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
 from models.foreign.classes import Classifier
-from models.foreign.generation import Asked
+from models.foreign.generation import Settings
 from models.foreign.json_files import read_object
 from models.foreign.languages import Codes, frames, languages_of, split_languages
 from models.foreign.placing import shown
@@ -28,7 +28,7 @@ from models.foreign.tokens import ForeignTokenizer
 from models.hooks import AttentionSite
 from models.marks import Marks
 from models.pictures import PictureTokenizer, places
-from models.pictures.patches import Patch
+from models.pictures.patches import PatchToken
 from models.refusals import Refusal
 from models.rows import Stream
 from models.tokenizer import Tokenizer
@@ -43,14 +43,14 @@ SMALL = 50_000_000
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredWeights:
     """The weights of a model on disk: their bytes, and their data types."""
 
     n_bytes: int
     dtypes: tuple[str, ...]
 
     @classmethod
-    def at(cls, path: Path) -> "Stored":
+    def at(cls, path: Path) -> "StoredWeights":
         """The weights of a folder's safetensors, all together, or of one GGUF file."""
         if path.is_file():
             return cls(path.stat().st_size, ("GGUF",))
@@ -76,15 +76,15 @@ class LoadedModel:
     tokenizer: Tokenizer
     config: ModelConfig
     folder: Path
-    was_stored: Stored | None = None  # used if the folder is gone
+    was_stored: StoredWeights | None = None  # used if the folder is gone
     not_shown: tuple[str, ...] = ()  # stored tensors that have no effect here: other heads
-    asked: Asked = field(default_factory=Asked)  # how it is run in other libraries
+    asked: Settings = field(default_factory=Settings)  # how it is run in other libraries
     classifier: Classifier | None = None  # its classification head
 
     @property
-    def stored(self) -> Stored:
+    def stored(self) -> StoredWeights:
         """Its weights on disk."""
-        return self.was_stored or Stored.at(self.folder)
+        return self.was_stored or StoredWeights.at(self.folder)
 
     def part(self, path: str) -> nn.Module:
         """A module whose weights may be read: on the CPU, and not in half precision."""
@@ -170,7 +170,7 @@ class LoadedModel:
 
     def str_tokens(self, ids: Sequence[int], stream: Stream = "tgt") -> list[str]:
         """The label of each token of a sequence: see `explorer.labels`."""
-        if isinstance(self.tokenizer, PictureTokenizer) and ids and isinstance(ids[0], Patch):
+        if isinstance(self.tokenizer, PictureTokenizer) and ids and isinstance(ids[0], PatchToken):
             marks = map(SpecialToken, self.tokenizer.names)
             pads = [SpecialToken("<pad>")] * len(ids)
             names = [*marks, *places(self.tokenizer.picture), *pads]
@@ -296,6 +296,6 @@ def open_model(
         config=checkpoint.config,
         folder=checkpoint.folder,
         not_shown=checkpoint.not_shown,
-        asked=checkpoint.asked or Asked(),
+        asked=checkpoint.asked or Settings(),
         classifier=checkpoint.classifier,
     )

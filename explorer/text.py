@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from models import refusals
-from models.refusals import Numbers, Refusal
+from models.refusals import PluralFormatter, Refusal
 from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
@@ -25,7 +25,7 @@ MOST_SAID = 240
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")
 
 
-_FILLED = Numbers()
+_FILLED = PluralFormatter()
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:

@@ -46,7 +46,7 @@ class Checkpoint:
     config: ModelConfig
     folder: Path
     not_shown: tuple[str, ...] = ()
-    asked: Any = None  # its generation settings: `models.foreign.generation.Asked`
+    asked: Any = None  # its generation settings: `models.foreign.generation.Settings`
     classifier: Any = None  # its classification head: `models.foreign.classes.Classifier`
 
 

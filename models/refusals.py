@@ -21,7 +21,7 @@ def words(lang: str) -> dict[str, str]:
 REFUSALS = words("en")  # message per key, with placeholders for the values
 
 
-class Numbers(string.Formatter):
+class PluralFormatter(string.Formatter):
     """Formats messages; `{count:token|tokens}` is "token" if the count, as displayed, is 1."""
 
     def format_field(self, value: Any, spec: str) -> str:
@@ -44,7 +44,7 @@ class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has fa
             name: _cut(name, _said(value) if isinstance(value, BaseException) else value)
             for name, value in values.items()
         }
-        super().__init__(Numbers().vformat(REFUSALS[key], (), self.values))
+        super().__init__(PluralFormatter().vformat(REFUSALS[key], (), self.values))
 
     def alone(self) -> "Refusal":
         """A copy without the traceback, which would keep local variables alive."""

@@ -16,7 +16,7 @@ from typecheck import unchecked
 from explorer.exhibits.view import View
 from explorer.pages import LESSONS
 from explorer.ui import controls
-from explorer.ui.code.source import Lines, lines_of
+from explorer.ui.code.source import SourceCode, lines_of
 
 Open = Callable[..., AppTest]
 Visit = tuple[str, dict[str, str]]
@@ -48,7 +48,7 @@ class Panel:
     """What a view handed to its small print."""
 
     formula: Sequence[str]
-    lines: tuple[Lines, ...]
+    lines: tuple[SourceCode, ...]
     numbers: dict[str, Sequence[Any]]
 
 

@@ -8,7 +8,7 @@ from explorer.components.batch_rows import batch_rows, pack_batch_rows
 from explorer.components.cache_view import cache_view, pack_cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.frame import frame
-from explorer.components.heads_grid import Cells, Grid, grid
+from explorer.components.heads_grid import Cells, HeadGrid, grid
 from explorer.components.heads_payload import (
     MAX_PINNED,
     SCALES,
@@ -34,7 +34,7 @@ __all__ = [
     "Cells",
     "Column",
     "Frame",
-    "Grid",
+    "HeadGrid",
     "HeadsSelection",
     "Measure",
     "Panel",

@@ -15,7 +15,7 @@ Cells = tuple[Floats, Bools]
 
 
 @dataclass(frozen=True, eq=False)
-class Grid:
+class HeadGrid:
     """Thumbnails of every head, then of every aggregate.
 
     `shape` is [layer, head, query, key] of the heads; `codes` [head, row, column] are weights as
@@ -45,7 +45,7 @@ def grid(
     parts: Iterable[Cells],
     n_aggregates: int = 0,
     whole: bool = False,
-) -> Grid:
+) -> HeadGrid:
     """Build the grid of `parts`: the heads of each layer, then the aggregates, each [head, query,
     key].
 
@@ -61,7 +61,7 @@ def grid(
     rows, columns = -(-n_query // step), -(-n_key // step)
     codes = np.concatenate([np.zeros((0, rows, columns), np.uint8), *small])
     further = 1 if whole else further_step(codes)
-    return Grid(shape, pool(codes, further), step * further, darkest)
+    return HeadGrid(shape, pool(codes, further), step * further, darkest)
 
 
 CellsOf = Callable[[Address], Cells]

@@ -108,7 +108,7 @@ class PictureAxis:
 
 
 @dataclass(frozen=True)
-class Heads:
+class HeadAddresses:
     """The addresses of a view: heads layer by layer, then the aggregates as one more layer."""
 
     n_layers: int
@@ -130,7 +130,9 @@ class Heads:
         return layer * self.n_heads + head if regular or aggregate else None
 
 
-def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSelection | None:
+def read_selection(
+    sent: Any, heads: HeadAddresses, n_query: int, n_key: int
+) -> HeadsSelection | None:
     """Validate a selection sent by the browser, dropping indices that no longer exist; None if
     empty.
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from explorer.components.heads_grid import Cells, CellsOf, Grid, grid
+from explorer.components.heads_grid import Cells, CellsOf, HeadGrid, grid
 from explorer.components.heads_payload import (
     EXACT_BYTES,
     MAX_PINNED,
     Address,
-    Heads,
+    HeadAddresses,
     HeadsSelection,
     Measure,
     PictureAxis,
@@ -85,7 +85,7 @@ WORDS = (
 
 
 def heads_view(
-    patterns: Floats | Grid,
+    patterns: Floats | HeadGrid,
     *,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -104,7 +104,7 @@ def heads_view(
     """
     aggregates = options.get("aggregates") or {}
     n_layers, n_heads, *_ = patterns.shape
-    heads = Heads(n_layers, n_heads, len(aggregates))
+    heads = HeadAddresses(n_layers, n_heads, len(aggregates))
     picked = sent(key, "picked")
     clicked = read_selection(picked, heads, len(query_tokens), len(key_tokens))
     now = clicked or selection or HeadsSelection()
@@ -137,7 +137,7 @@ def sent_selection(
     """
     n_layers, n_heads, n_query, n_key = shape
     return read_selection(
-        sent(key, "picked"), Heads(n_layers, n_heads, n_aggregates), n_query, n_key
+        sent(key, "picked"), HeadAddresses(n_layers, n_heads, n_aggregates), n_query, n_key
     )
 
 
@@ -147,7 +147,7 @@ def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Index | None:
 
 
 def pack_heads_view(
-    patterns: Floats | Grid,
+    patterns: Floats | HeadGrid,
     *,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -187,7 +187,7 @@ def pack_heads_view(
     sort them. Of keys that are patches of a `picture`, thumbnails show one query's row over it.
     `top` is the darkest weight of a shared scale (None: the largest weight). Weights
     under `least` draw no line. `turn` echoes the browser's counter of choices. Instead of patterns,
-    a `Grid` of them and of the aggregates may be passed (only the names of `aggregates` are then
+    a `HeadGrid` of them and of the aggregates may be passed (of `aggregates`, only the names are
     used), with `cells_of` for the shown ones. `alone`: a standalone view without Python, so every
     head is sent in full: exactly while all fit into `EXACT_BYTES`, else in steps of `grain` codes,
     and the view states the rounding error. With a `grain` the exact heads are sent with displayed
@@ -210,14 +210,14 @@ def pack_heads_view(
     if labels is None:
         labels = [f"L{at // n_heads + 1}·H{at % n_heads + 1}" for at in range(n_layers * n_heads)]
     check_length("labels", len(labels), n_layers * n_heads, "heads in patterns")
-    heads = Heads(n_layers, n_heads, len(further))
+    heads = HeadAddresses(n_layers, n_heads, len(further))
     chosen = selection or HeadsSelection()
     check_index("query", chosen.query, n_query, "queries")
     check_index("key", chosen.key, n_key, "keys")
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
     sums = None
-    if isinstance(patterns, Grid):
+    if isinstance(patterns, HeadGrid):
         if cells_of is None:
             raise ValueError(
                 "a grid needs cells_of, which gives the exact cells of the shown heads"
@@ -299,7 +299,7 @@ def pack_heads_view(
     )
 
 
-def _index(heads: Heads, address: tuple[int, int]) -> int:
+def _index(heads: HeadAddresses, address: tuple[int, int]) -> int:
     at = heads.index(address)
     if at is None:
         raise ValueError(

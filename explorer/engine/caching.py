@@ -259,7 +259,7 @@ STORE = Store(budget() - budget() // FOR_PARTS)
 """All other results."""
 
 
-class Cached(Generic[P, Result]):
+class CachedFunction(Generic[P, Result]):
     """A pure function whose results are cached in STORE; see `cached`."""
 
     def __init__(
@@ -299,13 +299,13 @@ class Cached(Generic[P, Result]):
 
 
 @overload
-def cached(function: Callable[P, Result], /) -> Cached[P, Result]: ...
+def cached(function: Callable[P, Result], /) -> CachedFunction[P, Result]: ...
 
 
 @overload
 def cached(
     *, worth: Callable[[Any], bool] | None = ..., is_model: bool = ...
-) -> Callable[[Callable[P, Result]], Cached[P, Result]]: ...
+) -> Callable[[Callable[P, Result]], CachedFunction[P, Result]]: ...
 
 
 def cached(
@@ -323,5 +323,5 @@ def cached(
     `is_model` marks opened models; models in use are never evicted.
     """
     if function is None:
-        return lambda each: Cached(each, worth, is_model)
-    return Cached(function, worth, is_model)
+        return lambda each: CachedFunction(each, worth, is_model)
+    return CachedFunction(function, worth, is_model)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from explorer.components import Grid, HeadsSelection
+from explorer.components import HeadGrid, HeadsSelection
 from explorer.exhibits.control import Button as Button
 from explorer.exhibits.control import Change as Change
 from explorer.exhibits.control import Control as Control
@@ -135,7 +135,7 @@ class AllHeads:
     """
 
     name: str
-    grid: Grid
+    grid: HeadGrid
     options: Mapping[str, Any]
     change: Callable[[HeadsSelection], Change | None]
 
@@ -239,7 +239,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Pane:
     """Blocks one below the other, of a fixed width in pixels or `framed`; `key` is for a style.
     Blocks that need more than a fixed `height` scroll.
     """
@@ -283,7 +283,7 @@ class Changes:
     key: str
 
 
-Group = Row | Columns | Box | Fold | Hero
+Group = Row | Columns | Pane | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Progress | Document

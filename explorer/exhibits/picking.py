@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from explorer.exhibits.block import Block, Box, Change, Chart, Figure, Note, Pick, Title, choose
+from explorer.exhibits.block import Block, Change, Chart, Figure, Note, Pane, Pick, Title, choose
 from explorer.exhibits.view import View
 from models.rows import Stream
 
@@ -20,13 +20,13 @@ def titled(
     return (Title(title), Chart(name, draw, title), *([Note(noted)] if noted else []))
 
 
-def pick_place(view: View, page: str, kind: bool = True) -> tuple[Pick | Box, ...]:
+def pick_place(view: View, page: str, kind: bool = True) -> tuple[Pick | Pane, ...]:
     """Kind of attention (unless `kind` is False), layer and head."""
     layers, heads = range(len(view.sites_of(view.kind))), range(view.site.n_heads)
     return (
         *([pick_kind(view, page)] if kind else []),
-        Box((_number(view, page, "layer", layers, view.layer),), 100),
-        Box((_number(view, page, "head", heads, view.head),), 100),
+        Pane((_number(view, page, "layer", layers, view.layer),), 100),
+        Pane((_number(view, page, "head", heads, view.head),), 100),
     )
 
 

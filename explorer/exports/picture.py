@@ -59,7 +59,7 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class Scale:
+class LegendScale:
     """A colour scale: its stops, the position (0 to 1) of the background colour, and the label in
     the legend."""
 
@@ -85,7 +85,7 @@ def site_svg(
     """
     if names is None:
         names = [f"{words['head']} {head + 1}" for head in range(len(patterns))]
-    scale = Scale(LIGHT.attention, 0.0, f"0–100 % {words['weight']}")
+    scale = LegendScale(LIGHT.attention, 0.0, f"0–100 % {words['weight']}")
     return _sheet(patterns, mask, axes, title, names, scale, words["blocked"])
 
 
@@ -95,7 +95,7 @@ def matrix_svg(matrix: Matrix, *, title: str, blocked: str) -> str:
     shares = (matrix.values - scale.low) / (scale.high - scale.low)
     ticks = " … ".join(dict.fromkeys(label for _, label in (scale.ticks[0], scale.ticks[-1])))
     ground = 0.5 if scale.colours == "diverging" else 0.0
-    drawn = Scale(getattr(LIGHT, scale.colours), ground, f"{ticks} {scale.title}")
+    drawn = LegendScale(getattr(LIGHT, scale.colours), ground, f"{ticks} {scale.title}")
     given = {each.name: getattr(matrix, each.name) for each in fields(Axes)}
     axes = Axes(**{name: "tgt" if value is None else value for name, value in given.items()})
     shares = np.where(matrix.blocked, 0, shares)[None]
@@ -114,7 +114,7 @@ def difference_svg(
     change = np.asarray(after, np.float64) - np.asarray(before, np.float64)
     limit = max(LEAST, float(np.abs(change).max(initial=0.0)))
     ends = f"{100 * limit:.1f}"
-    scale = Scale(LIGHT.diverging, 0.5, f"−{ends} … +{ends} {words['points']}")
+    scale = LegendScale(LIGHT.diverging, 0.5, f"−{ends} … +{ends} {words['points']}")
     shares = (0.5 + change / limit / 2)[None]
     return _sheet(shares, mask[None], axes, title, [name], scale, words["blocked"])
 
@@ -125,7 +125,7 @@ def _sheet(
     axes: Axes,
     title: str,
     names: Sequence[str],
-    scale: Scale,
+    scale: LegendScale,
     blocked: str,
 ) -> str:
     """Draw matrices [head, query, key] of positions (0 to 1) on a scale, each with its name."""
@@ -289,7 +289,7 @@ def _shown(token: str) -> str:
     return clipped(show(token), 16)
 
 
-def _cells(shares: Floats, mask: Bools, scale: Scale) -> list[str]:
+def _cells(shares: Floats, mask: Bools, scale: LegendScale) -> list[str]:
     """A background rectangle and one path per shade, in units of cells."""
     n_query, n_key = shares.shape
     level = np.rint(np.clip(shares, 0, 1) * (LEVELS - 1)).astype(int)
@@ -311,7 +311,7 @@ def _cells(shares: Floats, mask: Bools, scale: Scale) -> list[str]:
     ]
 
 
-def _shade(share: float, scale: Scale) -> str:
+def _shade(share: float, scale: LegendScale) -> str:
     """The colour at a position of a scale, interpolated between its stops."""
     stops = [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in scale.stops]
     at = np.linspace(0, 1, len(stops))
@@ -319,7 +319,7 @@ def _shade(share: float, scale: Scale) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in channels)
 
 
-def _legend(scale: Scale, blocked: str, y: float) -> list[str]:
+def _legend(scale: LegendScale, blocked: str, y: float) -> list[str]:
     parts = [f'<g transform="translate({_GAP:g} {y:g})" font-size="11">']
     for step in range(20):
         parts.append(

@@ -88,7 +88,7 @@ HOME = "start"
 
 
 @dataclass(frozen=True)
-class Group:
+class MenuItem:
     """An entry of the menu: its name (a key of the table `menu`), its icon, and its views.
 
     The entry opens the first view; the others are one click away, in a row above each.
@@ -99,16 +99,16 @@ class Group:
     views: tuple[str, ...]
 
 
-MENU: tuple[Group, ...] = (
-    Group("start", ":material/play_circle:", (HOME,)),
-    Group("attention", ":material/grid_view:", ("heads", "cell", "alignment")),
-    Group("masks", ":material/grid_off:", ("masks", "certificate", "clinic")),
-    Group("positions", ":material/waves:", ("positions",)),
-    Group("decoding", ":material/account_tree:", ("decoding",)),
-    Group("inside", ":material/layers:", ("machine", "blocks")),
-    Group("train", ":material/model_training:", ("training",)),
-    Group("interpret", ":material/psychology_alt:", ("causes", "patching", "circuits", "atlas")),
-    Group("learn", ":material/route:", ("path", "workshop", "claims", "glossary")),
-    Group("models", ":material/folder_open:", ("models", "card")),
+MENU: tuple[MenuItem, ...] = (
+    MenuItem("start", ":material/play_circle:", (HOME,)),
+    MenuItem("attention", ":material/grid_view:", ("heads", "cell", "alignment")),
+    MenuItem("masks", ":material/grid_off:", ("masks", "certificate", "clinic")),
+    MenuItem("positions", ":material/waves:", ("positions",)),
+    MenuItem("decoding", ":material/account_tree:", ("decoding",)),
+    MenuItem("inside", ":material/layers:", ("machine", "blocks")),
+    MenuItem("train", ":material/model_training:", ("training",)),
+    MenuItem("interpret", ":material/psychology_alt:", ("causes", "patching", "circuits", "atlas")),
+    MenuItem("learn", ":material/route:", ("path", "workshop", "claims", "glossary")),
+    MenuItem("models", ":material/folder_open:", ("models", "card")),
 )
 """The ten entries of the menu. Each view is in one of them."""

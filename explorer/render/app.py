@@ -222,5 +222,5 @@ def _inside(blocks: Iterable[b.Block]) -> Iterator[b.Block]:
         if isinstance(block, b.Columns):
             for column in block.columns:
                 yield from _inside(column)
-        elif isinstance(block, b.Row | b.Box | b.Fold | b.Hero):
+        elif isinstance(block, b.Row | b.Pane | b.Fold | b.Hero):
             yield from _inside(block.blocks)

@@ -189,7 +189,7 @@ def _columns(sheet: Sheet, block: b.Columns) -> None:
             draw(sheet, column)
 
 
-def _box(sheet: Sheet, block: b.Box) -> None:
+def _box(sheet: Sheet, block: b.Pane) -> None:
     with st.container(
         width=block.width or "stretch",
         height=block.height or "content",
@@ -403,7 +403,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Numbers: _kept,
     b.Row: _row_drawn,
     b.Columns: _columns,
-    b.Box: _box,
+    b.Pane: _box,
     b.Fold: _fold,
     b.Hero: _hero,
     b.SentenceLine: _sentence,

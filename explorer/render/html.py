@@ -123,7 +123,7 @@ def _verbatim(block: b.Verbatim, to: Reader) -> Iterator[standalone.Block]:
     yield standalone.Markup(f"<pre>{escape(block.text)}</pre>")
 
 
-def _inside(block: b.Row | b.Box | b.Hero, to: Reader) -> Iterator[standalone.Block]:
+def _inside(block: b.Row | b.Pane | b.Hero, to: Reader) -> Iterator[standalone.Block]:
     yield from kept(block.blocks, to)
 
 
@@ -185,7 +185,7 @@ DRAWN: Drawn = {
     b.Formula: _formula,
     b.Numbers: _numbers,
     b.Row: _inside,
-    b.Box: _inside,
+    b.Pane: _inside,
     b.Hero: _inside,
     b.Fold: _fold,
     b.Columns: _columns,

@@ -26,7 +26,7 @@ def stills(blocks: Iterable[b.Block], view: View) -> Iterator[str]:
             yield block.still()
         elif isinstance(block, b.Heatmaps):
             yield from _svgs(block, view)
-        elif isinstance(block, b.Row | b.Box | b.Hero):
+        elif isinstance(block, b.Row | b.Pane | b.Hero):
             yield from stills(block.blocks, view)
         elif isinstance(block, b.Columns):
             for column in block.columns:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
-from models.foreign.classes import Head
+from models.foreign.classes import TaskHead
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +18,7 @@ class Labelled:
     One row for the whole text; of a head that reads each token, one for each of `tgt_tokens`.
     """
 
-    head: Head
+    head: TaskHead
     chances: Float[np.ndarray, "row label"]
 
 

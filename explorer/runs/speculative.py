@@ -58,10 +58,10 @@ def speculate(
         raise ValueError("the draft must use the same tokens as the model")
     for each in (model, draft):
         require_decodable(each, given, None, max_new_tokens, ())
-    return _rounds(_Reader(model, given), _Reader(draft, given), n_drafted, max_new_tokens)
+    return _rounds(_Rewinder(model, given), _Rewinder(draft, given), n_drafted, max_new_tokens)
 
 
-def _rounds(model: "_Reader", draft: "_Reader", k: int, most: int) -> Iterator[Round]:
+def _rounds(model: "_Rewinder", draft: "_Rewinder", k: int, most: int) -> Iterator[Round]:
     output: tuple[int, ...] = ()
     ends = model.model.marks.ends
     while len(output) < most and not any(map(ends, output[-1:])):
@@ -78,7 +78,7 @@ def _rounds(model: "_Reader", draft: "_Reader", k: int, most: int) -> Iterator[R
         yield Round(drafted, written, accepted)
 
 
-class _Reader:
+class _Rewinder:
     """A model with the tokens that it has read, and a cache that rewinds to the common prefix."""
 
     def __init__(self, model: Model, given: Tensor) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from explorer.sandbox.bounds import allow, bounded
-from explorer.sandbox.unpacking import RefusedError
+from explorer.sandbox.unpacking import RefusedZipError
 
 ROOM = 400_000_000
 """Memory limit in bytes: the largest picture as RGBA is 64 MB, and is copied a few times."""
@@ -45,30 +45,30 @@ def levels_of(
             if processing is not None:
                 return prepared(ImageOps.exif_transpose(image), **processing)
             grey = _grey(image)
-    except RefusedError:
+    except RefusedZipError:
         raise
     except UnidentifiedImageError as error:
-        raise RefusedError("picture_kind", found="?") from error
+        raise RefusedZipError("picture_kind", found="?") from error
     except Exception as error:  # each decoder has its own errors
-        raise RefusedError("picture_damaged") from error
+        raise RefusedZipError("picture_damaged") from error
     return np.repeat(255 - fitted(grey, height, width)[..., None], 3, -1)
 
 
 def _check(image: Any) -> None:
     """Raise RefusedError for a picture that is not decoded."""
     if image.format not in FORMATS:
-        raise RefusedError("picture_kind", found=image.format)
+        raise RefusedZipError("picture_kind", found=image.format)
     if getattr(image, "is_animated", False):
-        raise RefusedError("picture_moves")
+        raise RefusedZipError("picture_moves")
     if image.width * image.height > MOST_PIXELS:
         size = f"{image.width:,} × {image.height:,}"
-        raise RefusedError("picture_large", size=size, limit=MOST_PIXELS // 10**6)
+        raise RefusedZipError("picture_large", size=size, limit=MOST_PIXELS // 10**6)
     if min(image.size) < LEAST_SIDE:
         size = f"{image.width} × {image.height}"
-        raise RefusedError("picture_small", size=size, limit=LEAST_SIDE)
+        raise RefusedZipError("picture_small", size=size, limit=LEAST_SIDE)
     raw = str(image.tile[0].args if image.tile else "")
     if image.mode not in MODES or "16" in raw:
-        raise RefusedError("picture_colours", found="16 bit" if "16" in raw else image.mode)
+        raise RefusedZipError("picture_colours", found="16 bit" if "16" in raw else image.mode)
 
 
 def _grey(image: Any) -> np.ndarray:
@@ -79,7 +79,7 @@ def _grey(image: Any) -> np.ndarray:
     edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
     ink = np.abs(grey - np.median(edge))
     if ink.max() < 16:
-        raise RefusedError("picture_blank")
+        raise RefusedZipError("picture_blank")
     return np.asarray(255 * ink / ink.max())
 
 
@@ -97,7 +97,7 @@ def prepared(image: Any, size: Any, crop: Any, resample: int) -> np.ndarray:
         short, long = sorted(image.size)
         longer = int(size * long / short)
         if longer * size > MOST_PIXELS:
-            raise RefusedError("picture_heavy")
+            raise RefusedZipError("picture_heavy")
         wide = image.width > image.height
         image = image.resize((longer, size) if wide else (size, longer), resample)
     elif size is not None:
@@ -134,7 +134,7 @@ def answered(file: str, *asked: Any, **more: Any) -> dict[str, str | int]:
     try:
         levels = levels_of(Path(file), *asked, **more)
         return {"levels": base64.b64encode(levels.tobytes()).decode()}
-    except RefusedError as refused:
+    except RefusedZipError as refused:
         return {"key": refused.key, **refused.values}
 
 

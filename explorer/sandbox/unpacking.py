@@ -58,7 +58,7 @@ _CHUNK = 1 << 20
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error)
 
 
-class RefusedError(Exception):
+class RefusedZipError(Exception):
     """A zip is refused: a key of `explorer.problems`, and values in addition to the zip's own."""
 
     def __init__(self, key: str, **values: str | int) -> None:
@@ -75,12 +75,12 @@ def unpack(file: BinaryIO, folder: Path, most: int) -> None:
             left = most
             for known, member in _members(archive).items():
                 if member.flag_bits & 1:
-                    raise RefusedError("upload_encrypted")
+                    raise RefusedZipError("upload_encrypted")
                 left -= _write(archive, member, folder / known, left)
     # Raised by zipfile: for a damaged file, an unknown compression (a RuntimeError), a member
     # that is truncated, has no name, or claims to begin before the file.
     except (*_DAMAGED, RuntimeError, EOFError, OSError, ValueError, IndexError) as error:
-        raise RefusedError("upload_no_zip") from error
+        raise RefusedZipError("upload_no_zip") from error
 
 
 def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, left: int) -> int:
@@ -91,12 +91,12 @@ def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, left: 
     with path.open("wb") as out, archive.open(member) as packed:
         while chunk := packed.read(min(_CHUNK, allowed - size + 1)):
             if weights and not size and int.from_bytes(chunk[:8], "little") > MOST_HEADER:
-                raise RefusedError("upload_tensors", limit=MOST_HEADER)
+                raise RefusedZipError("upload_tensors", limit=MOST_HEADER)
             size += len(chunk)
             if size > allowed:
                 if allowed == left:
-                    raise RefusedError("upload_bomb")
-                raise RefusedError("upload_file", file=path.name, limit=most)
+                    raise RefusedZipError("upload_bomb")
+                raise RefusedZipError("upload_file", file=path.name, limit=most)
             out.write(chunk)
     return size
 
@@ -108,10 +108,10 @@ def _check_directory(file: BinaryIO, size: int) -> None:
     end = file.read(tail)
     at = end.rfind(_END)
     if at < 0 or at + 22 > len(end):
-        raise RefusedError("upload_no_zip")
+        raise RefusedZipError("upload_no_zip")
     large = end[max(0, at - 20) : at].startswith(_END_64)  # zip64: 4 GB or 65,536 files
     if large or int.from_bytes(end[at + 12 : at + 16], "little") > MOST_DIRECTORY:
-        raise RefusedError("upload_bomb")
+        raise RefusedZipError("upload_bomb")
 
 
 def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
@@ -120,13 +120,13 @@ def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
     folders = [each.filename[: -len(CONFIG)] for each in members if _is(each, CONFIG)]
     if not folders:
         _require_no_adapter(archive, members)
-        raise RefusedError("upload_nothing")
+        raise RefusedZipError("upload_nothing")
     folder = min(folders, key=lambda each: (each.count("/"), each))  # the outermost
     found = dict(_beside(members, folder))
     if not any(each.endswith(".safetensors") for each in found):
         _require_no_adapter(archive, members)
         pickles = [each for each in members if _PICKLE.fullmatch(each.filename)]
-        raise RefusedError("upload_pickle" if pickles else "upload_nothing")
+        raise RefusedZipError("upload_pickle" if pickles else "upload_nothing")
     return found
 
 
@@ -137,7 +137,7 @@ def _require_no_adapter(archive: zipfile.ZipFile, members: list[zipfile.ZipInfo]
             with archive.open(each) as packed:
                 said = json.loads(packed.read(MOST_TEXT))
             base = said.get("base_model_name_or_path") if isinstance(said, dict) else None
-            raise RefusedError("upload_adapter", base=str(base or "?")[:MOST_NAME])
+            raise RefusedZipError("upload_adapter", base=str(base or "?")[:MOST_NAME])
 
 
 def _is(member: zipfile.ZipInfo, name: str) -> bool:
@@ -159,7 +159,7 @@ def answered(file: str, folder: str, most: int) -> dict[str, str | int]:
     try:
         with Path(file).open("rb") as packed:
             unpack(packed, Path(folder), most)
-    except RefusedError as refused:
+    except RefusedZipError as refused:
         return {"key": refused.key, **refused.values}
     return {}
 

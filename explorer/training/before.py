@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from explorer.seeding import seeded
-from explorer.training.learning import Frame, Learner, Measured
+from explorer.training.learning import HeadsFrame, SetupTrainer, ValidationScores
 from explorer.training.opened import opened
 from explorer.training.setup import Setup, check
 from explorer.training.tasks import corpus
@@ -18,12 +18,12 @@ from explorer.training.tasks import corpus
 class Before:
     """A fresh model of a setup on its task; `first` is the record of its first step (`opened`).
 
-    `about` is the result of `Learner.about`.
+    `about` is the result of `SetupTrainer.about`.
     """
 
     about: dict[str, Any]
-    frame: Frame
-    measured: Measured
+    frame: HeadsFrame
+    measured: ValidationScores
     first: dict[str, Any]
 
     @property
@@ -50,7 +50,7 @@ def before(setup: Setup, name: str, at: tuple[int, ...]) -> Before:
         torch.inference_mode(False),
         torch.enable_grad(),
     ):
-        learner = Learner(setup, found, Path(place))
+        learner = SetupTrainer(setup, found, Path(place))
         frame, measured, about = learner.frame(), learner.measure(), learner.about()
         first = opened(learner, name or learner.usual_weight, at)
     return Before(about, frame, measured, first)

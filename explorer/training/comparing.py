@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 
 Measure = Literal["loss", "forced", "free", "rows", "beyond"]
@@ -21,7 +21,7 @@ class Arm:
     settings by name, and the faults that were planted during training, as (step, name).
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[TrainingRun, ...]
     differs: tuple[tuple[str, Any], ...]
     faults: tuple[tuple[int, str], ...]
 
@@ -49,9 +49,9 @@ class Difference:
     ranges: tuple[tuple[float, float, float], ...] = ()
 
 
-def arms(runs: Sequence[Run]) -> list[Arm]:
+def arms(runs: Sequence[TrainingRun]) -> list[Arm]:
     """The runs grouped by setup, ignoring the seed, in the order of the first of each group."""
-    found: dict[tuple[Setup, tuple[tuple[int, str], ...]], list[Run]] = {}
+    found: dict[tuple[Setup, tuple[tuple[int, str], ...]], list[TrainingRun]] = {}
     for run in runs:
         faults = tuple((step, name) for step, name, on in run.faults if on and step)
         found.setdefault((replace(run.setup, seed=1), faults), []).append(run)

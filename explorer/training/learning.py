@@ -21,7 +21,7 @@ from explorer.labels import str_tokens
 from explorer.runs.run import run
 from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of
 from explorer.training.setup import Fault, Setup
-from explorer.training.tasks import Corpus
+from explorer.training.tasks import TaskExamples
 from models.decoding import best, decode
 from models.rows import Rows, padded
 from models.strategies import Greedy
@@ -48,7 +48,7 @@ class DivergedError(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class TrainingStep:
     """One step: the mean loss per label in nats, the gradient's norm before clipping, the rate."""
 
     loss: float
@@ -57,7 +57,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class HeadsFrame:
     """The heads on the watched example: `patterns` by site, each [head, query, key].
 
     `entropy` are means over the rows of a site's heads, in bits; `norms` are the gradient norms of
@@ -70,7 +70,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ValidationScores:
     """On the validation set: loss and share of correct tokens under teacher forcing, as the
     training itself would measure it, faults included; free-running, the share of correct tokens and
     of exact matches; the free-running output for the watched example.
@@ -88,10 +88,10 @@ class Measured:
     beyond: float | None = None
 
 
-class Learner(Trainer):
+class SetupTrainer(Trainer):
     """One training run of a setup, in a folder for its saved states."""
 
-    def __init__(self, setup: Setup, corpus: Corpus, folder: Path) -> None:
+    def __init__(self, setup: Setup, corpus: TaskExamples, folder: Path) -> None:
         self.setup, self.corpus = setup, corpus
         model = fresh_model(setup.config(*corpus.sizes), setup.init, setup.seed)
         model.train().requires_grad_(True)
@@ -169,7 +169,7 @@ class Learner(Trainer):
                 self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
             self._batches = self._rest_of_epoch()
 
-    def take(self, batch: Batch) -> Step:
+    def take(self, batch: Batch) -> TrainingStep:
         """One step. Raises DivergedError if the loss or the gradient is not finite."""
         rate = self.rate()
         shown = float(self.backward(batch))
@@ -179,9 +179,9 @@ class Learner(Trainer):
         if not math.isfinite(norm):
             raise DivergedError("gradient")
         self.count(batch, shown)
-        return Step(shown / batch.n_labels, norm, rate)
+        return TrainingStep(shown / batch.n_labels, norm, rate)
 
-    def frame(self) -> Frame:
+    def frame(self) -> HeadsFrame:
         """The heads on the watched example, and the gradient norms of the last step, by block."""
         rows = self.shown.rows
         edits = edits_of(masks_of(self.faults), self.model, rows.tgt_valid)
@@ -191,7 +191,7 @@ class Learner(Trainer):
         if self.setup.dropout:
             self.model.train()
         patterns = tuple(found[name][0].numpy() for name in self._patterns)
-        return Frame(patterns, tuple(map(mean_entropy, patterns)), self._norms())
+        return HeadsFrame(patterns, tuple(map(mean_entropy, patterns)), self._norms())
 
     def _norms(self) -> tuple[float, ...]:
         found = []
@@ -202,7 +202,7 @@ class Learner(Trainer):
         return tuple(found)
 
     @torch.no_grad()
-    def measure(self) -> Measured:
+    def measure(self) -> ValidationScores:
         """Performance on the validation set. Non-finite outputs count as wrong."""
         self.model.eval()
         masks = masks_of(self.faults)
@@ -228,7 +228,7 @@ class Learner(Trainer):
         self.model.train()
         shown, answers = written[0], written[1:]
         wanted = [labelled(each, self.model)[1] for each in self.material.valid]
-        return Measured(
+        return ValidationScores(
             total / count,
             right / count,
             share_right(answers, wanted),

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from explorer.labels import str_tokens
 from explorer.training.faults import labels_of, masks_of
-from explorer.training.learning import DivergedError, Learner
+from explorer.training.learning import DivergedError, SetupTrainer
 from models.config import ModelConfig
 from models.norms import LayerNorm, RMSNorm
 from models.tokenizer import Tokenizer
@@ -27,11 +27,11 @@ EPS = 1e-9
 """The eps that AdamW adds to the root of the second moment (`models.training.optimizers`)."""
 
 
-def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
+def opened(learner: SetupTrainer, name: str, at: tuple[int, ...]) -> dict[str, Any]:
     """Take the next step of a training run; returns its details, for JSON.
 
     `at` is an index into the parameter `name`, clipped to its shape. Raises DivergedError as
-    `Learner.take`.
+    `SetupTrainer.take`.
     """
     parameters = dict(learner.model.named_parameters())
     name = name if name in parameters else next(iter(parameters))
@@ -92,13 +92,17 @@ def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def _kept(learner: Learner, left: float) -> float:
+def _kept(learner: SetupTrainer, left: float) -> float:
     """The existing gradient that backward() adds to, if it was not cleared."""
     return left if "no_zero_grad" in learner.faults else 0.0
 
 
 def adamw(
-    weight: float, grad: float, moments: tuple[float, float, float], rate: float, learner: Learner
+    weight: float,
+    grad: float,
+    moments: tuple[float, float, float],
+    rate: float,
+    learner: SetupTrainer,
 ) -> dict[str, float]:
     """AdamW by its formulas (Kingma & Ba 2015, algorithm 1; Loshchilov & Hutter 2019, 2)."""
     (first, second), (b1, b2) = moments[:2], learner.config.betas
@@ -111,7 +115,7 @@ def adamw(
 
 
 def _moments(
-    learner: Learner, parameter: nn.Parameter, place: tuple[int, ...]
+    learner: SetupTrainer, parameter: nn.Parameter, place: tuple[int, ...]
 ) -> tuple[float, float, float] | None:
     """First and second moment of AdamW at one weight, and the steps so far; None under Muon."""
     for optimizer in learner.state.optimizers:
@@ -130,7 +134,7 @@ def _tokens(tokenizer: Tokenizer, ids: Tensor, valid: Tensor) -> list[list[str]]
 
 
 def _by_formula(
-    learner: Learner, batch: Batch, name: str, place: tuple[int, ...]
+    learner: SetupTrainer, batch: Batch, name: str, place: tuple[int, ...]
 ) -> tuple[float | None, Tensor, int]:
     """The gradient of one weight by the formula of its layer; the loss of each token, in nats
     [batch, tgt]; the number of positions in the sum.

@@ -24,9 +24,9 @@ from explorer.training.learning import (
     FRAME_EVERY,
     MEASURE_EVERY,
     DivergedError,
-    Frame,
-    Learner,
-    Step,
+    HeadsFrame,
+    SetupTrainer,
+    TrainingStep,
     snapshot_path,
     snapshot_steps,
 )
@@ -47,7 +47,7 @@ class EndedError(Exception):
     """The order `end` was received."""
 
 
-class Worker:
+class TrainingProcess:
     """The runs of one process, one after another, which reads orders between steps."""
 
     def __init__(self, begin: Message, orders: "queue.Queue[Message]", out: TextIO) -> None:
@@ -56,7 +56,7 @@ class Worker:
         self.paused = bool(begin.get("paused"))
         self.steps_left = -1  # until it pauses by itself
         self.skipped: set[int] = set()  # runs that were stopped before they began
-        self.told: list[Step] = []
+        self.told: list[TrainingStep] = []
         self.flushed = time.monotonic()
 
     def run(self) -> None:
@@ -75,7 +75,7 @@ class Worker:
 
     def _learn(self, setup: Setup, folder: Path) -> None:
         torch.manual_seed(setup.seed)
-        learner = Learner(setup, corpus(setup), folder)
+        learner = SetupTrainer(setup, corpus(setup), folder)
         self._introduce(learner)
         back = self.begin.get("back")
         if back is None:
@@ -132,7 +132,7 @@ class Worker:
 
     # Orders.
 
-    def _orders(self, learner: Learner) -> str:
+    def _orders(self, learner: SetupTrainer) -> str:
         """Carry out pending orders; wait while paused. "stop" ends this run."""
         while True:
             try:
@@ -143,7 +143,7 @@ class Worker:
                 return "stop"
             self._carry_out(learner, order)
 
-    def _after_divergence(self, learner: Learner) -> str:
+    def _after_divergence(self, learner: SetupTrainer) -> str:
         """Accept only rewinding or stopping."""
         self.paused = True
         while True:
@@ -165,7 +165,7 @@ class Worker:
         self.paused = False
         return True
 
-    def _carry_out(self, learner: Learner, order: Message) -> None:
+    def _carry_out(self, learner: SetupTrainer, order: Message) -> None:
         match order["do"]:
             case "end":
                 raise EndedError
@@ -192,7 +192,7 @@ class Worker:
             case "open":
                 self._open(learner, order)
 
-    def _pause(self, learner: Learner) -> None:
+    def _pause(self, learner: SetupTrainer) -> None:
         self.paused, self.steps_left = True, -1
         self._flush(learner)
         self._look(learner)
@@ -200,11 +200,11 @@ class Worker:
         self._save(learner, learner.folder)
         self.tell("state", state="paused")
 
-    def _plant(self, learner: Learner, name: Any, on: bool) -> None:
+    def _plant(self, learner: SetupTrainer, name: Any, on: bool) -> None:
         (learner.faults.add if on else learner.faults.discard)(name)
         self.tell("fault", step=learner.step, name=name, on=on)
 
-    def _open(self, learner: Learner, order: Message) -> None:
+    def _open(self, learner: SetupTrainer, order: Message) -> None:
         """Take the next step, and send its details."""
         self._flush(learner)
         try:
@@ -217,13 +217,13 @@ class Worker:
 
     # Messages.
 
-    def _introduce(self, learner: Learner) -> None:
+    def _introduce(self, learner: SetupTrainer) -> None:
         self.tell("begin", **learner.about())
 
-    def _say(self, step: Step) -> None:
+    def _say(self, step: TrainingStep) -> None:
         self.told.append(step)
 
-    def _flush(self, learner: Learner) -> None:
+    def _flush(self, learner: SetupTrainer) -> None:
         self.flushed = time.monotonic()
         if self.told:
             self.tell(
@@ -235,33 +235,33 @@ class Worker:
             )
             self.told.clear()
 
-    def _look(self, learner: Learner) -> None:
+    def _look(self, learner: SetupTrainer) -> None:
         self._frame(learner)
         self._measure(learner)
 
-    def _frame(self, learner: Learner) -> None:
+    def _frame(self, learner: SetupTrainer) -> None:
         frame = learner.frame()
         if time.monotonic() - self.flushed > FLUSH:
             self._flush(learner)
         self.tell("frame", step=learner.step, **packed(frame))
 
-    def _measure(self, learner: Learner) -> None:
+    def _measure(self, learner: SetupTrainer) -> None:
         self._flush(learner)
         self.tell("measured", step=learner.step, **vars(learner.measure()))
 
-    def _keep(self, learner: Learner) -> None:
+    def _keep(self, learner: SetupTrainer) -> None:
         if learner.snapshot() is not None:
             self.tell("kept", step=learner.step)
         if (dropped := learner.drop_one()) is not None:
             self.tell("dropped", step=dropped)
 
-    def _save(self, learner: Learner, folder: Path) -> None:
+    def _save(self, learner: SetupTrainer, folder: Path) -> None:
         save_checkpoint(
             folder / CHECKPOINT, learner.model, learner.corpus.tokenizer, card_of(learner)
         )
 
 
-def packed(frame: Frame) -> Message:
+def packed(frame: HeadsFrame) -> Message:
     """A frame as JSON: its patterns in half precision, base64."""
     numbers = np.concatenate([each.ravel() for each in frame.patterns]).astype("<f2")
     return {
@@ -272,7 +272,7 @@ def packed(frame: Frame) -> Message:
     }
 
 
-def card_of(learner: Learner) -> str:
+def card_of(learner: SetupTrainer) -> str:
     """CARD.md of a model that was trained here: its task, duration and results."""
     setup, measured = learner.setup, learner.measure()
     changed = ", ".join(f"{k} = {v}" for k, v in setup.changes().items()) or "the usual settings"
@@ -313,7 +313,7 @@ def main() -> int:
     )
     listener.start()
     try:
-        Worker(begin, orders, sys.stdout).run()
+        TrainingProcess(begin, orders, sys.stdout).run()
     except EndedError:
         pass
     except (BrokenPipeError, FileNotFoundError):  # the reader or the states are gone

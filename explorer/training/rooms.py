@@ -22,7 +22,7 @@ from typing import Any
 
 from explorer.problems import InputProblem
 from explorer.training.process import CHECKPOINT
-from explorer.training.runs import ENDED, Run
+from explorer.training.runs import ENDED, TrainingRun
 from explorer.training.setup import Setup
 from models.training.home import data
 
@@ -57,13 +57,13 @@ class Series:
     `resume`: the first orders of a finished run that is continued.
     """
 
-    runs: list[Run]
+    runs: list[TrainingRun]
     resume: dict[str, Any] = field(default_factory=dict)
     process: "subprocess.Popen[str] | None" = None
     paused_at: float | None = None
 
     @property
-    def current(self) -> Run:
+    def current(self) -> TrainingRun:
         """The current run: the first that has not ended, else the last."""
         return next((run for run in self.runs if run.state not in ENDED), self.runs[-1])
 
@@ -78,19 +78,19 @@ class Room:
 
     def __init__(self, name: str, owner: str) -> None:
         self.name, self.owner = name, owner
-        self.runs: list[Run] = []
+        self.runs: list[TrainingRun] = []
         self.series: list[Series] = []
         self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
         self.number = 0
         self.watchers: dict[str, Presence] = {}
         self.seen = time.monotonic()
 
-    def run(self, number: int | None) -> Run | None:
+    def run(self, number: int | None) -> TrainingRun | None:
         """The run with this number; None: the newest."""
         found = [run for run in self.runs if number in (None, run.number)]
         return found[-1] if found else None
 
-    def series_of(self, run: Run) -> Series | None:
+    def series_of(self, run: TrainingRun) -> Series | None:
         """The series that still trains it, if any."""
         return next((each for each in self.series if run in each.runs), None)
 
@@ -145,7 +145,7 @@ class Rooms:
 
     # Trainings.
 
-    def start(self, room: Room, setups: Sequence[Setup]) -> list[Run]:
+    def start(self, room: Room, setups: Sequence[Setup]) -> list[TrainingRun]:
         """Train these setups, one after another, as soon as it is their turn.
 
         Raises InputProblem: `training_off` if the server disables training, `training_waiting` if
@@ -159,13 +159,13 @@ class Rooms:
             runs = []
             for setup in setups:
                 room.number += 1
-                runs.append(Run(room.number, setup, room.folder / f"run-{room.number}"))
+                runs.append(TrainingRun(room.number, setup, room.folder / f"run-{room.number}"))
             room.runs += runs
             self._forget_old(room)
             self._queue(room, Series(runs))
             return runs
 
-    def again(self, room: Room, run: Run, step: int, paused: bool) -> None:
+    def again(self, room: Room, run: TrainingRun, step: int, paused: bool) -> None:
         """Continue a finished run from one of its saved steps.
 
         Raises InputProblem as `start`.
@@ -177,7 +177,7 @@ class Rooms:
             faults = list(run.planted(step))
             self._queue(room, Series([run], {"back": step, "faults": faults, "paused": paused}))
 
-    def order(self, room: Room, run: Run, do: str, **values: Any) -> None:
+    def order(self, room: Room, run: TrainingRun, do: str, **values: Any) -> None:
         """Send an order to a run's process: pause, go, step, stop, back, fault, open."""
         series = room.series_of(run)
         if series is None:
@@ -196,7 +196,7 @@ class Rooms:
             run.ordered = do
         series.order(do, run=series.runs.index(run), **values)
 
-    def ahead(self, room: Room, run: Run) -> int:
+    def ahead(self, room: Room, run: TrainingRun) -> int:
         """The number of series queued before this run's; 0 once it is its turn."""
         with self._guard:
             for at, (_, series) in enumerate(self._waiting):
@@ -315,7 +315,7 @@ class Rooms:
                 series.order("end")
 
 
-def checkpoint_of(run: Run) -> Path | None:
+def checkpoint_of(run: TrainingRun) -> Path | None:
     """The folder with the last saved model of a run, if there is one."""
     folder = run.folder / CHECKPOINT
     return folder if (folder / "model.safetensors").is_file() else None

@@ -28,8 +28,8 @@ MOST_FRAMES = 120
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
-    """The heads at one step: `patterns` by site, each [head, query, key]; see `learning.Frame`."""
+class WatchedHeads:
+    """The heads at one step: `patterns` by site, [head, query, key]; see `learning.HeadsFrame`."""
 
     step: int
     patterns: tuple[NDArray[np.float32], ...]
@@ -38,8 +38,8 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Score:
-    """The validation results after a step; see `learning.Measured`."""
+class Validation:
+    """The validation results after a step; see `learning.ValidationScores`."""
 
     step: int
     loss: float
@@ -52,7 +52,7 @@ class Score:
 
 
 @dataclass(eq=False)
-class Run:
+class TrainingRun:
     """One training run, written to by the thread that reads its process, and read by pages.
 
     `about` is the process's initial description of it. `loss`, `norm` and `rate` have one
@@ -69,8 +69,8 @@ class Run:
     loss: list[float] = field(default_factory=list)
     norm: list[float] = field(default_factory=list)
     rate: list[float] = field(default_factory=list)
-    frames: list[Frame] = field(default_factory=list)
-    scores: list[Score] = field(default_factory=list)
+    frames: list[WatchedHeads] = field(default_factory=list)
+    scores: list[Validation] = field(default_factory=list)
     faults: list[tuple[int, str, bool]] = field(default_factory=list)
     kept: set[int] = field(default_factory=set)
     opened: dict[str, Any] | None = None
@@ -94,7 +94,7 @@ class Run:
         return self.ordered == "stop" and self.state not in ENDED
 
     @property
-    def last(self) -> Score | None:
+    def last(self) -> Validation | None:
         """The newest measurement."""
         return self.scores[-1] if self.scores else None
 
@@ -136,7 +136,7 @@ class Run:
             case "measured":
                 self.scores = [each for each in self.scores if each.step < message["step"]]
                 self.scores.append(
-                    Score(**{k: v for k, v in message.items() if k not in ("kind", "run")})
+                    Validation(**{k: v for k, v in message.items() if k not in ("kind", "run")})
                 )
             case "kept":
                 self.kept.add(message["step"])
@@ -169,7 +169,7 @@ class Run:
         self.gone_back += 1
 
 
-def unpacked(message: Mapping[str, Any]) -> Frame:
+def unpacked(message: Mapping[str, Any]) -> WatchedHeads:
     """A frame, decoded from the process's message."""
     numbers = np.frombuffer(base64.b64decode(message["patterns"]), "<f2").astype(np.float32)
     patterns, start = [], 0
@@ -177,6 +177,6 @@ def unpacked(message: Mapping[str, Any]) -> Frame:
         size = int(np.prod(shape))
         patterns.append(numbers[start : start + size].reshape(shape))
         start += size
-    return Frame(
+    return WatchedHeads(
         message["step"], tuple(patterns), tuple(message["entropy"]), tuple(message["norms"])
     )

@@ -26,7 +26,7 @@ DATA_SEED = 1
 
 
 @dataclass(frozen=True)
-class Corpus:
+class TaskExamples:
     """The examples of a task as text and as tokens; `held_out` is the validation set.
 
     `longer` are examples longer than any of these. `by_heart`: there are too few examples for a
@@ -56,7 +56,7 @@ class Corpus:
         return by_length[len(by_length) * 2 // 3]
 
 
-def corpus(setup: Setup) -> Corpus:
+def corpus(setup: Setup) -> TaskExamples:
     """The examples of a setup.
 
     Raises InputProblem `training_pairs` if fewer than two own pairs can be used.
@@ -65,7 +65,7 @@ def corpus(setup: Setup) -> Corpus:
 
 
 @lru_cache(maxsize=8)
-def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> Corpus:
+def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples:
     rows = own_rows(text) if task == "own" else ROWS[task](task)
     n_ctx = LONGEST.get(task, N_CTX)
     # A character seen only once would be unknown, so all examples are given twice.
@@ -81,7 +81,7 @@ def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> Corpus:
     by_heart = held < 4
     held_out = tuple(fitting[:N_HELD_OUT] if by_heart else fitting[-held:])
     learnt = tuple(fitting if by_heart else fitting[:-held])
-    return Corpus(
+    return TaskExamples(
         tokenizer,
         learnt,
         held_out,

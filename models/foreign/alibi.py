@@ -7,7 +7,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import part, part_of_heads, zeros
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
+from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
 from models.refusals import Refusal
 
 USUAL: dict[str, Any] = {
@@ -100,5 +100,5 @@ def mpt(keys: Keys) -> Plan:
             for i, mine in ((1, "attn_norm"), (2, "ffn_norm"))
         ]
     for ours, theirs in norms:
-        rows += [weight(ours, theirs), Row(f"{ours}.bias", (), zeros(d_model))]
+        rows += [weight(ours, theirs), PlanRow(f"{ours}.bias", (), zeros(d_model))]
     return Plan(config, (*rows, *head.rows), head.ignored)

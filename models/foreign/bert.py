@@ -9,7 +9,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import as_is, first_row_added, in_turn, less_first_row, without_first
 from models.foreign.outputs import Output
-from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
+from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
 
 IGNORED = (
     r"embeddings\.position_ids",
@@ -144,9 +144,9 @@ def _head(keys: Keys, net: str, norm: str, decoder: str, bias: str) -> Output:
     tied = keys.flag("tie_word_embeddings", True)
     tied = tied and not keys.differs(matrix, "embeddings.word_embeddings.weight")
     rows = [*both("head.linear", net), *both("head.norm", norm)]
-    rows.append(Row("unembed.bias", (own_bias if keys.stores(own_bias) else bias,)))
+    rows.append(PlanRow("unembed.bias", (own_bias if keys.stores(own_bias) else bias,)))
     if not tied:
-        rows.append(Row("unembed.weight", (matrix,)))
+        rows.append(PlanRow("unembed.weight", (matrix,)))
     settings = {"head_net": True, "unembed_bias": True, "tie_embeddings": tied}
     return Output(settings, tuple(rows), tuple(map(re.escape, (matrix, own_bias, bias))))
 
@@ -171,19 +171,19 @@ def _config(
     )
 
 
-def _embedded(config: ModelConfig, first: int) -> list[Row]:
+def _embedded(config: ModelConfig, first: int) -> list[PlanRow]:
     fold = in_turn(first_row_added, without_first(first)) if first else first_row_added
     tables = ("embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight")
-    typed = [Row("positions.types", tables[1:], less_first_row)] if config.n_types > 1 else []
+    typed = [PlanRow("positions.types", tables[1:], less_first_row)] if config.n_types > 1 else []
     return [
         *typed,
         weight("embed", "embeddings.word_embeddings", as_is),
-        Row("positions.weight", tables, fold),
+        PlanRow("positions.weight", tables, fold),
         *both("embed_norm", "embeddings.LayerNorm"),
     ]
 
 
-def _encoder(config: ModelConfig) -> list[Row]:
+def _encoder(config: ModelConfig) -> list[PlanRow]:
     rows = []
     for ours, theirs in blocks(config.n_layers, theirs="encoder.layer"):
         for name, stored in zip("qkv", ("query", "key", "value"), strict=True):

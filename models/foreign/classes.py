@@ -18,7 +18,7 @@ _KINDS = re.compile(r"For(Sequence|Token|Image)Classification\b")
 NETS = {**ACTIVATIONS, "tanh": torch.tanh}
 
 
-class Parts(NamedTuple):
+class TaskHeadNames(NamedTuple):
     """The stored names of a head: a linear map, its activation, a norm, and the output."""
 
     out: str = "classifier"
@@ -27,17 +27,17 @@ class Parts(NamedTuple):
     norm: str = ""
 
 
-_ROBERTA = Parts("classifier.out_proj", "classifier.dense")
+_ROBERTA = TaskHeadNames("classifier.out_proj", "classifier.dense")
 OF_TEXTS = {
-    "bert": Parts(dense="pooler.dense"),
-    "albert": Parts(dense="pooler"),
+    "bert": TaskHeadNames(dense="pooler.dense"),
+    "albert": TaskHeadNames(dense="pooler"),
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "camembert": _ROBERTA,
     "electra": _ROBERTA._replace(activation="gelu"),
-    "distilbert": Parts(dense="pre_classifier", activation="relu"),
-    "modernbert": Parts(dense="head.dense", activation="gelu", norm="head.norm"),
-    **dict.fromkeys(("vit", "deit", "dinov2", "dinov2_with_registers"), Parts()),
+    "distilbert": TaskHeadNames(dense="pre_classifier", activation="relu"),
+    "modernbert": TaskHeadNames(dense="head.dense", activation="gelu", norm="head.norm"),
+    **dict.fromkeys(("vit", "deit", "dinov2", "dinov2_with_registers"), TaskHeadNames()),
 }
 """Heads that label a whole text or picture; those that label tokens have only the output, except
 ModernBERT's.
@@ -45,7 +45,7 @@ ModernBERT's.
 
 
 @dataclass(frozen=True)
-class Head:
+class TaskHead:
     """A head as the config describes it.
 
     `pool`: it reads the first token, the mean of all, or each; or the first and the mean of all
@@ -53,14 +53,14 @@ class Head:
     "one" is right; of others "several" may be; a regression gives a "value".
     """
 
-    parts: Parts
+    parts: TaskHeadNames
     labels: tuple[str, ...]
     pool: Literal["first", "mean", "each", "both"] = "first"
     gives: Literal["one", "several", "value"] = "one"
     patches: int = 0
 
 
-def head_of(keys: Keys) -> Head | None:
+def head_of(keys: Keys) -> TaskHead | None:
     """The head of a config that names a class with one; None without."""
     kind, said = keys.values.get("model_type"), keys.values.get("architectures")
     found = _KINDS.search(str(said))
@@ -70,8 +70,8 @@ def head_of(keys: Keys) -> Head | None:
     count = len(named) or keys.size("num_labels", 2)
     labels = tuple(str(named.get(str(at), f"LABEL_{at}")) for at in range(count))
     if found[1] == "Token":
-        parts = OF_TEXTS[kind] if kind == "modernbert" else Parts()
-        return Head(parts, labels, "each")
+        parts = OF_TEXTS[kind] if kind == "modernbert" else TaskHeadNames()
+        return TaskHead(parts, labels, "each")
     pool: Literal["first", "mean", "both"] = "both" if str(kind).startswith("dinov2") else "first"
     patches = 1 + (keys.size("num_register_tokens", 4) if kind == "dinov2_with_registers" else 0)
     if kind == "modernbert":
@@ -80,7 +80,7 @@ def head_of(keys: Keys) -> Head | None:
     problem = keys.values.get("problem_type")
     several = problem == "multi_label_classification" or count == 1
     gives: Literal["one", "several"] = "several" if several else "one"
-    return Head(
+    return TaskHead(
         OF_TEXTS[kind], labels, pool, "value" if problem == "regression" else gives, patches
     )
 
@@ -89,7 +89,7 @@ def head_of(keys: Keys) -> Head | None:
 class Classifier:
     """A classification head with its tensors, in float32 on the CPU."""
 
-    head: Head
+    head: TaskHead
     tensors: Mapping[str, Tensor]
     eps: float  # of the norm
 
@@ -124,7 +124,7 @@ class Classifier:
 
 
 def tensors_of(
-    head: Head, d_model: int, stored: Safetensors, real_name: Callable[[str], str]
+    head: TaskHead, d_model: int, stored: Safetensors, real_name: Callable[[str], str]
 ) -> dict[str, str]:
     """The stored name of each tensor of a head.
 

@@ -17,7 +17,7 @@ from models.strategies import Beam, Hypothesis, by_score
 
 
 @dataclass(frozen=True)
-class Rules:
+class GenerationRules:
     """Rules for generation.
 
     `forced_first` is the first token, `forced_last` the last one at the length limit. `forbidden`
@@ -37,7 +37,7 @@ class Rules:
 
     def __bool__(self) -> bool:
         """Whether any rule is set."""
-        return self != Rules()
+        return self != GenerationRules()
 
     def applied(
         self,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from models.foreign.elsewhere import Rules
+from models.foreign.elsewhere import GenerationRules
 from models.foreign.json_files import read_object
 
 Reader = Callable[[Any, int], dict[str, Any] | None]
@@ -34,17 +34,17 @@ _USUAL: dict[str, tuple[Any, ...]] = {  # values under which a setting does noth
 
 
 @dataclass(frozen=True)
-class Asked:
+class Settings:
     """A model's generation settings: `rules`, the settings they come from (`applied`), those of the
     strategy (`chosen`), and those not applied here (`ignored`)."""
 
-    rules: Rules = field(default_factory=Rules)
+    rules: GenerationRules = field(default_factory=GenerationRules)
     applied: tuple[str, ...] = ()
     chosen: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
-def asked_in(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Asked:
+def asked_in(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Settings:
     """Read the settings from generation_config.json, or from an older config.json.
 
     A setting with an invalid value, such as an id beyond `vocab_size`, is not applied.
@@ -63,7 +63,7 @@ def asked_in(folder: Path, config: Mapping[str, Any], vocab_size: int) -> Asked:
     chosen = [name for name in CHOSEN if name in said]
     others = sorted(said.keys() - {*applied, *chosen})
     named = (tuple(shown[name] for name in names) for names in (applied, chosen, others))
-    return Asked(Rules(**values), *named)
+    return Settings(GenerationRules(**values), *named)
 
 
 def _does_nothing(name: str, value: Any) -> bool:
@@ -122,5 +122,5 @@ _READ: dict[str, Reader] = {
     "suppress_tokens": _tokens("never"),
     "begin_suppress_tokens": _tokens("not_first"),
 }
-"""Converts each setting to a field of `Rules`; None for an invalid value."""
+"""Converts each setting to a field of `GenerationRules`; None for an invalid value."""
 _OLDER = frozenset({*_READ, *CHOSEN, "min_length", "encoder_no_repeat_ngram_size"})

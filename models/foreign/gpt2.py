@@ -8,7 +8,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import in_turn, part, transposed, zeros
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
+from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
 from models.foreign.rotation import Turning
 from models.refusals import Refusal
 
@@ -46,7 +46,7 @@ def gpt2(keys: Keys) -> Plan:
     return Plan(config, (*rows, *head.rows), (*MASKS, *head.ignored))
 
 
-def _fused(ours: str, theirs: str) -> list[Row]:
+def _fused(ours: str, theirs: str) -> list[PlanRow]:
     """A block of GPT and GPT-2, whose matrices are [in, out]."""
     rows = both(f"{ours}.attn_norm", f"{theirs}.ln_1")
     for index, name in enumerate("qkv"):
@@ -108,7 +108,7 @@ def gpt_neo(keys: Keys) -> Plan:
     for ours, theirs in blocks(n_layers, theirs="h"):
         for name in "qkv":
             rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.attention.{name}_proj"))
-            rows.append(Row(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
+            rows.append(PlanRow(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
         rows += both(f"{ours}.attn.w_o", f"{theirs}.attn.attention.out_proj")
         for mine, its in (("attn_norm", "ln_1"), ("ffn_norm", "ln_2")):
             rows += both(f"{ours}.{mine}", f"{theirs}.{its}")
@@ -141,7 +141,7 @@ def gptj(keys: Keys) -> Plan:
     for ours, theirs in blocks(config.n_layers, theirs="h"):
         for name, its in zip("qkvo", ("q", "k", "v", "out"), strict=True):
             rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.{its}_proj"))
-            rows.append(Row(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
+            rows.append(PlanRow(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
         for norm in ("attn_norm", "ffn_norm"):
             rows += both(f"{ours}.{norm}", f"{theirs}.ln_1")
         rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.fc_in")

@@ -10,7 +10,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, in_turn, ones, rows_of, side_by_side, zeros
 from models.foreign.outputs import Output, output
-from models.foreign.plan import Keys, Plan, Row, blocks, weight
+from models.foreign.plan import Keys, Plan, PlanRow, blocks, weight
 from models.foreign.rotation import TABLES, Turning, turning
 from models.refusals import Refusal
 
@@ -229,12 +229,12 @@ def like_llama(
     return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))
 
 
-def _norm(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[Row]:
-    made = Row(f"{ours}.weight", (), ones(config.d_model))
+def _norm(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[PlanRow]:
+    made = PlanRow(f"{ours}.weight", (), ones(config.d_model))
     yield weight(ours, theirs) if style.norm_weight else made
     if config.norm == "layernorm":
         stored = (f"{theirs}.bias",) if style.norm_bias else ()
-        yield Row(f"{ours}.bias", stored, as_is if style.norm_bias else zeros(config.d_model))
+        yield PlanRow(f"{ours}.bias", stored, as_is if style.norm_bias else zeros(config.d_model))
 
 
 def _attention(
@@ -244,7 +244,7 @@ def _attention(
     ours: str,
     theirs: str,
     biased: tuple[str, ...],
-) -> Iterator[Row]:
+) -> Iterator[PlanRow]:
     n_q, n_kv, sized = config.n_heads, config.kv_heads, not config.qk_norm
     turned: dict[str, tuple[int, Fold]] = {
         "q": (n_q, turn.fold(n_q, sized, style.paired)),
@@ -267,16 +267,16 @@ def _attention(
     yield from _linear(config, f"{ours}.w_o", its, config.d_model, "o" in biased)
 
 
-def _experts(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[Row]:
+def _experts(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[PlanRow]:
     """The router, and the matrices of all experts side by side."""
     yield weight(f"{ours}.router", f"{theirs}.gate")
     for mine, its in style.net.items():
         names = [f"{theirs}.experts.{n}.{its}.weight" for n in range(config.n_experts)]
         names += [f"{theirs}.shared_expert.{its}.weight"] if config.d_shared else []
         fold = side_by_side(1 if mine == "w_down" else 0)
-        yield Row(f"{ours}.{mine}.weight", tuple(names), fold)
+        yield PlanRow(f"{ours}.{mine}.weight", tuple(names), fold)
         if config.bias:  # of attention; experts have none
-            yield Row(
+            yield PlanRow(
                 f"{ours}.{mine}.bias",
                 (),
                 zeros(config.d_model if mine == "w_down" else config.ffn_width),
@@ -287,9 +287,9 @@ def _experts(config: ModelConfig, style: Style, ours: str, theirs: str) -> Itera
 
 def _linear(
     config: ModelConfig, ours: str, theirs: str, n_out: int, biased: bool, fold: Fold = as_is
-) -> Iterator[Row]:
+) -> Iterator[PlanRow]:
     """The rows of a weight and, if the config has biases, its bias: stored, or zeros."""
     yield weight(ours, theirs, fold)
     if config.bias:
         stored = (f"{theirs}.bias",) if biased else ()
-        yield Row(f"{ours}.bias", stored, fold if biased else zeros(n_out))
+        yield PlanRow(f"{ours}.bias", stored, fold if biased else zeros(n_out))

@@ -8,7 +8,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import in_turn, neighbours, part, zeros
 from models.foreign.llama import near_layers
-from models.foreign.plan import Keys, Plan, Row, blocks, weight
+from models.foreign.plan import Keys, Plan, PlanRow, blocks, weight
 from models.foreign.rotation import TABLES, two_turnings
 
 EMBED, DECODER = "embeddings.tok_embeddings", "decoder"
@@ -59,8 +59,8 @@ def modernbert(keys: Keys) -> Plan:
         **turn.settings(d_head),
     )
 
-    def norm(ours: str, theirs: str) -> list[Row]:
-        return [weight(ours, theirs), Row(f"{ours}.bias", (), zeros(d_model))]
+    def norm(ours: str, theirs: str) -> list[PlanRow]:
+        return [weight(ours, theirs), PlanRow(f"{ours}.bias", (), zeros(d_model))]
 
     rows = [weight("embed", EMBED), *norm("embed_norm", "embeddings.norm")]
     rows += norm("final_norm", "final_norm")
@@ -77,8 +77,8 @@ def modernbert(keys: Keys) -> Plan:
     if has_head:
         rows += [weight("head.linear", "head.dense"), *norm("head.norm", "head.norm")]
         rows += [
-            Row("head.linear.bias", (), zeros(d_model)),
-            Row("unembed.bias", (f"{DECODER}.bias",)),
+            PlanRow("head.linear.bias", (), zeros(d_model)),
+            PlanRow("unembed.bias", (f"{DECODER}.bias",)),
         ]
         rows += [] if tied else [weight("unembed", DECODER)]
     ignored = () if has_head else (r"head\..*", r"classifier\..*")

@@ -8,14 +8,14 @@ tensor is missing, and the file is refused.
 import re
 from typing import Any, NamedTuple
 
-from models.foreign.plan import Keys, Row, weight
+from models.foreign.plan import Keys, PlanRow, weight
 
 
 class Output(NamedTuple):
     """The LM head of a model: fields of its config, rows, and the names that may be ignored."""
 
     settings: dict[str, Any]
-    rows: tuple[Row, ...]
+    rows: tuple[PlanRow, ...]
     ignored: tuple[str, ...] = ()
 
 
@@ -28,13 +28,13 @@ def output(
 ) -> Output:
     """The LM head of a single-sequence model; `tied`: the config ties it to the embedding."""
     name = f"{theirs}.weight"
-    bias = (Row("unembed.bias", (f"{theirs}.bias",)),) if biased else ()
+    bias = (PlanRow("unembed.bias", (f"{theirs}.bias",)),) if biased else ()
     settings = {"unembed_bias": biased}
     if tied and not keys.differs(name, f"{embed}.weight"):
         return Output(settings | {"tie_embeddings": True}, bias, (re.escape(name),))
     settings["tie_embeddings"] = False
     if keys.stores(name) or keys.says_head():
-        return Output(settings, (Row("unembed.weight", (name,)), *bias))
+        return Output(settings, (PlanRow("unembed.weight", (name,)), *bias))
     return Output({"tie_embeddings": False, "lm_head": False}, ())
 
 
@@ -58,8 +58,8 @@ def shared_output(keys: Keys, tied: bool = True) -> Output:
     without = not tied and not keys.stores(head) and not keys.says_head()
     if source == target == out and (tied or without):
         settings = {"tie_embeddings": True, "lm_head": not without}
-        return Output(settings, (Row("encoder.embed.weight", (shared,)),), ignored)
-    rows = [Row("encoder.embed.weight", (source,)), Row("decoder.embed.weight", (target,))]
+        return Output(settings, (PlanRow("encoder.embed.weight", (shared,)),), ignored)
+    rows = [PlanRow("encoder.embed.weight", (source,)), PlanRow("decoder.embed.weight", (target,))]
     if not without:
-        rows.append(Row("unembed.weight", (out if tied else head,)))
+        rows.append(PlanRow("unembed.weight", (out if tied else head,)))
     return Output({"tie_embeddings": False, "lm_head": not without}, tuple(rows), ignored)

@@ -31,7 +31,7 @@ ACTIVATIONS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """One parameter: its name, the stored tensors it is made from, and the conversion."""
 
     ours: str
@@ -51,10 +51,10 @@ class Plan:
     """
 
     config: ModelConfig
-    rows: tuple[Row, ...]
+    rows: tuple[PlanRow, ...]
     ignored: tuple[str, ...] = ()
     starts_with: int | None = None
-    labels: Any = None  # how labels are read off: `models.foreign.classes.Head`
+    labels: Any = None  # how labels are read off: `models.foreign.classes.TaskHead`
     pictures: tuple[Processing, tuple[str, ...]] | None = None
 
 
@@ -166,17 +166,19 @@ class Keys:
         return value
 
 
-def both(ours: str, theirs: str, fold: Fold = as_is, bias_fold: Fold | None = None) -> list[Row]:
+def both(
+    ours: str, theirs: str, fold: Fold = as_is, bias_fold: Fold | None = None
+) -> list[PlanRow]:
     """The rows of a weight and its bias; both use `fold` unless `bias_fold` is given."""
     return [
-        Row(f"{ours}.weight", (f"{theirs}.weight",), fold),
-        Row(f"{ours}.bias", (f"{theirs}.bias",), bias_fold or fold),
+        PlanRow(f"{ours}.weight", (f"{theirs}.weight",), fold),
+        PlanRow(f"{ours}.bias", (f"{theirs}.bias",), bias_fold or fold),
     ]
 
 
-def weight(ours: str, theirs: str, fold: Fold = as_is) -> Row:
+def weight(ours: str, theirs: str, fold: Fold = as_is) -> PlanRow:
     """The row of a weight without a bias."""
-    return Row(f"{ours}.weight", (f"{theirs}.weight",), fold)
+    return PlanRow(f"{ours}.weight", (f"{theirs}.weight",), fold)
 
 
 def blocks(

@@ -10,7 +10,7 @@ from models.checkpoint import MOST_COMPUTED
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, only_row, sines_then_cosines, without_first
 from models.foreign.outputs import own_output, shared_output
-from models.foreign.plan import Keys, Plan, Row, blocks, both
+from models.foreign.plan import Keys, Plan, PlanRow, blocks, both
 from models.refusals import Refusal
 
 OFFSET = 2  # unused first rows of BART's position table
@@ -113,14 +113,14 @@ def _plan(
     )
     rows = [row for row in shared.rows if has_head or row.ours != "unembed.weight"]
     if config.unembed_bias:
-        rows.append(Row("unembed.bias", ("final_logits_bias",), only_row))
+        rows.append(PlanRow("unembed.bias", ("final_logits_bias",), only_row))
     for stack, n_layers in (("encoder", config.encoder_layers), ("decoder", config.n_layers)):
         name = f"{stack}.embed_positions.weight"
         stored: tuple[str, ...] = (name,)
         fold = as_is if table else without_first(OFFSET)
         if table and not (stored_table and keys.stores(name)):
             stored, fold = (), table(n_ctx, d_model)
-        rows.append(Row(f"{stack}.positions.weight", stored, fold))
+        rows.append(PlanRow(f"{stack}.positions.weight", stored, fold))
         if embed_norm:
             rows += both(f"{stack}.embed_norm", f"{stack}.layernorm_embedding")
         if pre:
@@ -141,7 +141,7 @@ def _plan(
     return Plan(config, tuple(rows), (*recomputed, *shared.ignored), starts_with)
 
 
-def attention_rows(ours: str, theirs: str) -> list[Row]:
+def attention_rows(ours: str, theirs: str) -> list[PlanRow]:
     """The four matrices of fairseq's attention, all with a bias."""
     names = zip("qkvo", ("q", "k", "v", "out"), strict=True)
     return [row for x, its in names for row in both(f"{ours}.w_{x}", f"{theirs}.{its}_proj")]

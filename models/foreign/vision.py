@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, only_row, zeros
 from models.foreign.json_files import read_object
-from models.foreign.plan import Keys, Plan, Row, blocks, both
+from models.foreign.plan import Keys, Plan, PlanRow, blocks, both
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.pictures import PictureTokenizer
@@ -104,7 +104,7 @@ def _vit(keys: Keys, marks: tuple[str, ...]) -> Plan:
     config = _config(keys, processing, n_marks, keys.size("intermediate_size", 3072), 1e-12)
     if processing.sides != _pair(keys, "image_size", 224):
         raise Refusal("picture_sides", sides=str(processing.sides))
-    positions = Row("positions.weight", ("embeddings.position_embeddings",), only_row)
+    positions = PlanRow("positions.weight", ("embeddings.position_embeddings",), only_row)
     rows = [*_embedded(processing, marks), positions, *both("final_norm", "layernorm")]
     rows += _blocks(config, VIT, "encoder.layer", keys)
     return Plan(config, tuple(rows), IGNORED, pictures=(processing, NAMES[:n_marks]))
@@ -129,7 +129,7 @@ def _dinov2(keys: Keys, n_registers: int) -> Plan:
     height, width, high, wide = config.picture[:4]
     resized = _resized(height // high, width // wide, n_registers, antialias=n_registers > 0)
     marks = ["embeddings.cls_token", *["embeddings.register_tokens"] * bool(n_registers)]
-    positions = Row("positions.weight", ("embeddings.position_embeddings",), resized)
+    positions = PlanRow("positions.weight", ("embeddings.position_embeddings",), resized)
     rows = [*_embedded(processing, tuple(marks)), positions, *both("final_norm", "layernorm")]
     rows += _blocks(config, DINO, "encoder.layer", keys, SCALED)
     names = NAMES[0], *(f"[REG {i + 1}]" for i in range(n_registers))
@@ -159,7 +159,7 @@ def _tower(keys: Keys, marks: tuple[str, ...], activation: str, eps: float, patc
     theirs = "embeddings.patch_embedding"
     rows = [
         *_embedded(processing, marks, theirs, biased=n_marks == 0),
-        Row("positions.weight", ("embeddings.position_embedding.weight",)),
+        PlanRow("positions.weight", ("embeddings.position_embedding.weight",)),
         *both("final_norm", "post_layernorm"),
     ]
     rows += _blocks(config, CLIP, "encoder.layers", keys)
@@ -223,13 +223,13 @@ def _embedded(
     marks: tuple[str, ...],
     theirs: str = "embeddings.patch_embeddings.projection",
     biased: bool = True,
-) -> list[Row]:
+) -> list[PlanRow]:
     kernels, bias = f"{theirs}.weight", (f"{theirs}.bias",) if biased else ()
     rows = [
-        Row("embed.weight", (kernels,), processing.folded),
-        Row("embed.bias", (kernels, *bias), processing.shifted),
+        PlanRow("embed.weight", (kernels,), processing.folded),
+        PlanRow("embed.bias", (kernels, *bias), processing.shifted),
     ]
-    return [*rows, Row("embed.marks", marks, _stacked)] if marks else rows
+    return [*rows, PlanRow("embed.marks", marks, _stacked)] if marks else rows
 
 
 def _blocks(
@@ -238,7 +238,7 @@ def _blocks(
     theirs: str,
     keys: Keys,
     scales: Mapping[str, str] | None = None,
-) -> list[Row]:
+) -> list[PlanRow]:
     rows = []
     for our_block, block in blocks(config.n_layers, theirs=theirs):
         for ours, name in names.items():
@@ -247,8 +247,10 @@ def _blocks(
             biased = ours[-2:] not in ("_q", "_k", "_v") or keys.flag("qkv_bias", True)
             bias = (f"{block}.{name}.bias", *scale) if biased else ()
             rows += [
-                Row(f"{our_block}.{ours}.weight", (f"{block}.{name}.weight", *scale), fold),
-                Row(f"{our_block}.{ours}.bias", bias, fold if biased else zeros(config.d_model)),
+                PlanRow(f"{our_block}.{ours}.weight", (f"{block}.{name}.weight", *scale), fold),
+                PlanRow(
+                    f"{our_block}.{ours}.bias", bias, fold if biased else zeros(config.d_model)
+                ),
             ]
     return rows
 

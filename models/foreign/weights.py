@@ -14,7 +14,7 @@ from models.fast.memory import without_numbers
 from models.foreign.damage import require_all_of
 from models.foreign.json_files import read_json
 from models.foreign.placing import Placing, place
-from models.foreign.plan import Row
+from models.foreign.plan import PlanRow
 from models.refusals import Refusal
 from models.transformer import Model, build_model
 
@@ -31,7 +31,7 @@ CONVERSION = (
 """Converts one or several pickles; each tensor is cloned, as safetensors refuses shared memory."""
 
 
-class Stored(Protocol):
+class StoredTensors(Protocol):
     """Stored tensors by name; their shapes are known before they are read."""
 
     name: str
@@ -133,8 +133,8 @@ def _files(folder: Path) -> dict[str, set[str] | None]:
 
 def fill(
     config: ModelConfig,
-    rows: tuple[Row, ...],
-    stored: Stored,
+    rows: tuple[PlanRow, ...],
+    stored: StoredTensors,
     real_name: Callable[[str], str],
     placing: Placing,
 ) -> Model:
@@ -162,8 +162,8 @@ def fill(
 
 def shaped(
     config: ModelConfig,
-    rows: tuple[Row, ...],
-    stored: Stored,
+    rows: tuple[PlanRow, ...],
+    stored: StoredTensors,
     real_name: Callable[[str], str],
 ) -> Model:
     """A model of this config without storage, its shapes checked against the stored ones.
@@ -183,8 +183,8 @@ def shaped(
 
 def _check_shapes(
     parameters: Mapping[str, nn.Parameter],
-    rows: Mapping[str, Row],
-    stored: Stored,
+    rows: Mapping[str, PlanRow],
+    stored: StoredTensors,
     real_name: Callable[[str], str],
 ) -> None:
     for name, parameter in parameters.items():

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from models.pictures.faces import FACES, drawn_word, split_face
-from models.pictures.patches import Patch, Picture
+from models.pictures.patches import PatchToken, Picture
 from models.pictures.processing import Processing
 from models.refusals import Refusal
 from models.rows import Stream
@@ -170,15 +170,15 @@ class PictureTokenizer(Tokenizer):
         return super().is_special(token) if pixels is None else pixels[0] < 0
 
     @property
-    def framing(self) -> tuple[Patch, ...]:
+    def framing(self) -> tuple[PatchToken, ...]:
         """The learned tokens before the patches."""
         n_pixels = math.prod(self.picture[2:])
-        return tuple(Patch([-1 - mark] * n_pixels) for mark in range(len(self.names)))
+        return tuple(PatchToken([-1 - mark] * n_pixels) for mark in range(len(self.names)))
 
     def encode(self, text: str) -> list[int]:
         """The patches of the picture that `text` stands for. Raises Refusal as `picture_of`."""
         found = patches_of(picture_of(text, self.picture), self.picture)
-        return [Patch(patch) for patch in found.tolist()]
+        return [PatchToken(patch) for patch in found.tolist()]
 
     def renderings(self, text: str) -> list[str]:
         return [text] if ADDRESS in text else [f"{split_face(text)[0]} @{face}" for face in FACES]

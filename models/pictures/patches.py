@@ -22,7 +22,7 @@ def is_cut(sizes: Picture) -> bool:
     return sized and sizes[0] % sizes[2] == 0 and sizes[1] % sizes[3] == 0
 
 
-class Patch(int):
+class PatchToken(int):
     """A patch of a picture as a token: an int that is no id, the same for the same `pixels`.
 
     Negative pixels mean a learned token that is no patch: -1 is the first one, the class token.
@@ -30,7 +30,7 @@ class Patch(int):
 
     pixels: tuple[int, ...]  # levels of each pixel, 0 to 255; of colours, channel by channel
 
-    def __new__(cls, pixels: Iterable[int]) -> "Patch":
+    def __new__(cls, pixels: Iterable[int]) -> "PatchToken":
         levels = tuple(pixels)
         code = levels[0]
         if code >= 0:
@@ -45,7 +45,7 @@ class Patch(int):
 
 def as_tokens(ids: Iterable[Any]) -> tuple[int, ...]:
     """Tokens from the `tolist()` of a row: ids, or patches."""
-    return tuple(Patch(each) if isinstance(each, list) else each for each in ids)
+    return tuple(PatchToken(each) if isinstance(each, list) else each for each in ids)
 
 
 def as_tensor(rows: Sequence[Sequence[Token]]) -> Tokens:

@@ -12,7 +12,7 @@ from models.transformer import Model
 
 
 @dataclass(frozen=True)
-class Forced:
+class TeacherForcingScore:
     """Teacher-forced means over the labels that count: loss in nats and top-1 accuracy."""
 
     loss: float
@@ -22,7 +22,7 @@ class Forced:
 @torch.no_grad()
 def teacher_forced(
     model: Model, examples: Sequence[Example], max_tokens: int, masks: Masks = "right"
-) -> Forced:
+) -> TeacherForcingScore:
     """Loss without smoothing, and accuracy, over all labels that count, in eval mode."""
     was_training = model.training
     model.eval()
@@ -36,4 +36,4 @@ def teacher_forced(
         n_right += int(((logits.argmax(-1) == moved.labels) & moved.loss_mask).sum())
         n_labels += batch.n_labels
     model.train(was_training)
-    return Forced(total / max(1, n_labels), n_right / max(1, n_labels))
+    return TeacherForcingScore(total / max(1, n_labels), n_right / max(1, n_labels))

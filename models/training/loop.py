@@ -29,13 +29,13 @@ from models.training.objectives.likelihood import Likelihood
 from models.training.optimizers import autocast, make_optimizers
 from models.training.saving import SNAPSHOTS, save_tensors, snapshot_name
 from models.training.settings import TrainingConfig, learning_rate
-from models.training.state import STATE, Progress, State
+from models.training.state import STATE, Progress, TrainingState
 from models.transformer import Model
 
 EPOCHS = "snapshots"  # the folder with one snapshot per epoch
 
 
-class _Reader(nn.Module):
+class _ForwardPass(nn.Module):
     """`Model.read` as a forward pass, which is what DDP wraps."""
 
     def __init__(self, model: Model) -> None:
@@ -74,7 +74,9 @@ class Trainer:
         self._parameters = list(self.model.parameters())
         self.material, self.config, self.objectives = material, config, objectives
         self.folder, self.score = folder, score
-        self.state = State(self.model, make_optimizers(self.model, config), config, objectives)
+        self.state = TrainingState(
+            self.model, make_optimizers(self.model, config), config, objectives
+        )
         self.total_steps = sum(
             len(plan_batches(material.examples, config.max_tokens, config.seed, epoch))
             for epoch in range(config.epochs)
@@ -84,7 +86,7 @@ class Trainer:
             self.rank, self.n_processes = dist.get_rank(), dist.get_world_size()
         for objective in objectives:
             objective.prepare(self)
-        self._reader: nn.Module = _Reader(self.model)
+        self._reader: nn.Module = _ForwardPass(self.model)
         if self.n_processes > 1:
             self._reader = nn.parallel.DistributedDataParallel(self._reader)
         (folder / EPOCHS).mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ class Progress:
 
 
 @dataclass
-class State:
+class TrainingState:
     """Everything needed to continue a run; it is saved to and restored from the state file."""
 
     model: Model

@@ -12,7 +12,7 @@ import pytest
 from foreign import Golden
 
 from explorer import uploads
-from explorer.library import LoadedModel, Stored
+from explorer.library import LoadedModel, StoredWeights
 from explorer.problems import InputProblem
 from explorer.sandbox import unpacking
 from explorer.uploads import allowed, open_zip
@@ -55,7 +55,7 @@ def test_a_zip_of_a_model_opens_and_nothing_stays_on_disk(folder: Path, prefix: 
     assert loaded.name == "My-model-1"
     assert loaded.config.n_layers > 0
     assert not loaded.folder.exists()
-    assert loaded.stored == Stored.at(folder), "what it took on disk is known still"
+    assert loaded.stored == StoredWeights.at(folder), "what it took on disk is known still"
     assert loaded.stored.n_bytes == (folder / "model.safetensors").stat().st_size
     assert loaded.tokenizer.encode("We went")
 

@@ -13,7 +13,7 @@ from explorer import library, sandbox
 from explorer.analysis.workshop.grading import grade
 from explorer.analysis.workshop.tasks import tasks
 from explorer.components.film import Frame, read_scene, read_taken
-from explorer.components.heads_payload import Heads, read_selection
+from explorer.components.heads_payload import HeadAddresses, read_selection
 from explorer.components.mask_matrix import stroke_of
 from explorer.components.mount import index_of, inside
 from explorer.exhibits.choices import Offered, RefusedError, form_of, link_name
@@ -129,7 +129,7 @@ def message(rng: random.Random, folder: Path) -> None:
     stroke_of(sent, (2, 3))
     read_scene(sent, 1, 2, 3)
     read_taken(sent, (frame,))
-    read_selection(sent, Heads(2, 4, 1), 2, 3)
+    read_selection(sent, HeadAddresses(2, 4, 1), 2, 3)
 
 
 def setup(rng: random.Random, folder: Path) -> None:

@@ -20,7 +20,7 @@ from explorer.engine import cache
 from explorer.exhibits.escape import escape, plain
 from explorer.figures.theme import show
 from explorer.guard import EMBEDDING
-from explorer.library import Stored, open_model
+from explorer.library import StoredWeights, open_model
 from explorer.numbers import percent
 from explorer.pages.heads import takeaway
 from explorer.pages.heads.takeaway import folder_of
@@ -228,7 +228,7 @@ def test_the_code_of_a_model_of_ones_own_has_its_folder(
     assert folder_of(shipped) is None
     own = replace(shipped, folder=tmp_path / "own")
     assert folder_of(own) == tmp_path / "own"
-    stored = Stored(0, ())
+    stored = StoredWeights(0, ())
     assert folder_of(replace(own, was_stored=stored)) == Path("own"), "an upload's is gone"
     monkeypatch.setattr(takeaway.st, "get_option", lambda name: "0.0.0.0")
     assert folder_of(own) == Path("own"), "others need not know the paths of a server"

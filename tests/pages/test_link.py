@@ -16,7 +16,7 @@ from streamlit.util import calc_hash
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.clinic import BY_ID
-from explorer.analysis.positions.changes import Change
+from explorer.analysis.positions.changes import PositionChange
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
 from explorer.exhibits.choices import choice, form_of
@@ -99,9 +99,9 @@ states = st.builds(
     picture=st.sampled_from(["", "weights", "sides", "difference", "slope"]),
     norm=st.sampled_from(["", *NORMS]),
     change=st.one_of(
-        st.sampled_from([Change("remove"), Change("reverse")]),
-        st.builds(Change, st.just("shift"), st.integers(0, 512)),
-        st.builds(Change, st.just("swap"), st.integers(0, 999), st.integers(0, 999)),
+        st.sampled_from([PositionChange("remove"), PositionChange("reverse")]),
+        st.builds(PositionChange, st.just("shift"), st.integers(0, 512)),
+        st.builds(PositionChange, st.just("swap"), st.integers(0, 999), st.integers(0, 999)),
     ),
     stream=st.sampled_from(["", "src", "tgt"]),
     shuffle=st.none() | st.integers(0, 9999),

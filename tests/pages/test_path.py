@@ -16,9 +16,9 @@ from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
 from explorer.pages import PAGES
-from explorer.pages.path.asked import Asked, asked
+from explorer.pages.path.asked import PosedStep, asked
 from explorer.pages.path.chapters import CHAPTER_OF
-from explorer.pages.path.choices import Answer, read_answers, write_answers
+from explorer.pages.path.choices import StepAnswer, read_answers, write_answers
 from explorer.pages.path.course import CHAPTERS, STEPS, TASK_OF, number_of
 from explorer.pages.path.views import MOST_LINKS, read_results
 from explorer.text import t
@@ -213,7 +213,7 @@ def test_more_links_than_a_class_has_are_bounded(open_page: Open) -> None:
 
 
 def test_answers_come_back_from_their_link() -> None:
-    answers = (Answer("look", 2, True, "k3f"), Answer("sees", 0, False, "9ab1"))
+    answers = (StepAnswer("look", 2, True, "k3f"), StepAnswer("sees", 0, False, "9ab1"))
     assert write_answers(answers) == "look.3.1.k3f~sees.1.0.9ab1"
     assert read_answers(write_answers(answers)) == answers
     with pytest.raises(RefusedError):
@@ -245,7 +245,7 @@ def opens(model: str) -> int:
     for each in found:
         if isinstance(each, Missing):
             assert t(f"path.missing.{each.why}", lang="en")
-    return sum(isinstance(each, Asked) for each in found)
+    return sum(isinstance(each, PosedStep) for each in found)
 
 
 def test_a_model_without_logits_or_masks_has_the_steps_that_it_can_show() -> None:

@@ -14,7 +14,7 @@ from explorer.training import rooms
 from explorer.training.before import before
 from explorer.training.questions import QUESTIONS
 from explorer.training.rooms import ROOMS, Room, Series
-from explorer.training.runs import Frame, Run, Score
+from explorer.training.runs import TrainingRun, Validation, WatchedHeads
 from explorer.training.setup import Setup, format_setup, parse_setup
 
 SMALL = "n_layers-1~d_model-8~n_heads-2~d_ff-8~steps-100"
@@ -35,18 +35,18 @@ def _running(series: Series) -> None:
         run.state = "running"
 
 
-def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> Run:
+def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> TrainingRun:
     """A run of the room that was measured every 50 steps."""
     (run,) = ROOMS.start(room, [setup])
     fresh = before(setup, "", (0, 0))
     run.about, run.state = fresh.about, state  # type: ignore[assignment]
     run.scores = [
-        Score(50 * at, 4.0 / (at + 1), min(1, free + 0.1), free, free**2, "a b")
+        Validation(50 * at, 4.0 / (at + 1), min(1, free + 0.1), free, free**2, "a b")
         for at, free in enumerate(frees)
     ]
     run.loss = run.norm = run.rate = np.linspace(4, 1, 50 * (len(frees) - 1)).tolist()
     run.frames = [
-        Frame(score.step, fresh.frame.patterns, fresh.frame.entropy, fresh.frame.norms)
+        WatchedHeads(score.step, fresh.frame.patterns, fresh.frame.entropy, fresh.frame.norms)
         for score in run.scores
     ]
     room.series.clear()

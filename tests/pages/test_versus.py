@@ -217,7 +217,7 @@ def test_a_click_in_the_other_picture_is_taken(
 def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[Opened, pair.Pair]] = []
+    seen: list[tuple[Opened, pair.ViewPair]] = []
     original = takeaway.take_away
     monkeypatch.setattr(heads_page, "take_away", lambda *both: (seen.append(both), original(*both)))
     at = compared(open_page, measure="differs")

@@ -51,14 +51,14 @@ def known_of_drawing(picture: Picture, reading: Reading) -> Known | None:
 
 
 @dataclass(frozen=True)
-class ByHand:
+class GoldAlignment:
     """A pair with its hand-drawn links: (source part, target part, whether sure)."""
 
     pair: Pair
     links: tuple[tuple[str, str, bool], ...]
 
 
-def drawn_by_hand(model: str) -> tuple[ByHand, ...]:
+def drawn_by_hand(model: str) -> tuple[GoldAlignment, ...]:
     """The hand-drawn links for this model's pairs, or those of the reverse direction, transposed.
 
     Returns () if there are none for this model.
@@ -72,17 +72,17 @@ def drawn_by_hand(model: str) -> tuple[ByHand, ...]:
     return ()
 
 
-def _by_hand(record: dict[str, str], turned: bool) -> ByHand:
+def _by_hand(record: dict[str, str], turned: bool) -> GoldAlignment:
     links = []
     for link in record["links"].split():
         mark = min("=~", key=lambda mark: link.find(mark) % (len(link) + 1))
         source, target = link.split(mark)
         links.append((target, source, mark == "=") if turned else (source, target, mark == "="))
     pair = (record["source"], record["target"])
-    return ByHand(pair[::-1] if turned else pair, tuple(links))
+    return GoldAlignment(pair[::-1] if turned else pair, tuple(links))
 
 
-def known_by_hand(drawn: ByHand, reading: Reading) -> Known | None:
+def known_by_hand(drawn: GoldAlignment, reading: Reading) -> Known | None:
     """The drawn links between the words of a reading.
 
     None if a linked part is missing because the model's vocabulary lacks one of its characters.

@@ -105,7 +105,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Score:
+class LinkQuality:
     """Link quality over sentences, each 0 to 1.
 
     Precision (the share of found links that are possible), recall (the share of sure links that
@@ -117,14 +117,14 @@ class Score:
     error: float
 
 
-def score(found: Sequence[Links], known: Sequence[Known]) -> Score:
+def score(found: Sequence[Links], known: Sequence[Known]) -> LinkQuality:
     """The scores of found links; the error rate is 1 - (|A & S| + |A & P|) / (|A| + |S|)."""
     pairs = list(zip(found, known, strict=True))
     n_found = sum(int(links.sum()) for links in found)
     n_sure = sum(int(each.sure.sum()) for each in known)
     in_sure = sum(int((links & each.sure).sum()) for links, each in pairs)
     in_possible = sum(int((links & each.possible).sum()) for links, each in pairs)
-    return Score(
+    return LinkQuality(
         precision=in_possible / n_found if n_found else 0.0,
         recall=in_sure / n_sure if n_sure else float("nan"),
         error=1 - (in_sure + in_possible) / (n_found + n_sure) if n_found + n_sure else 1.0,

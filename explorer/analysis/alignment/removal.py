@@ -29,7 +29,7 @@ DRAWS, FEW = 19, 5
 
 
 @dataclass(frozen=True, eq=False)
-class Removal:
+class HeadRemoval:
     """Mean ln p per generated token over all pairs.
 
     `whole`: the unmodified model; `aligning`: the first `counts` heads of the ranking ablated;
@@ -67,7 +67,7 @@ def counts_for(n_heads: int) -> tuple[int, ...]:
 
 def removal(
     loaded: LoadedModel, pairs: Sequence[Pair], order: Sequence[int], tell: Tell | None = None
-) -> Removal:
+) -> HeadRemoval:
     """Ablate the first heads of `order` (all heads, best aligning first), and random ones.
 
     `tell(done, total)` is called with counts of passes over all pairs. Raises InputProblem, and
@@ -87,7 +87,7 @@ def removal(
         if tell is not None:
             tell(done + 1, len(settings))
     whole, aligning, *others = np.split(found, np.cumsum([1, len(counts), *draws])[:-1])
-    return Removal(counts, n_heads, float(whole[0]), aligning, tuple(others))
+    return HeadRemoval(counts, n_heads, float(whole[0]), aligning, tuple(others))
 
 
 def mean_logprob(loaded: LoadedModel, pairs: Sequence[Pair], off: Sequence[int] = ()) -> float:

@@ -35,9 +35,9 @@ from explorer.analysis.alignment.known import (
 from explorer.analysis.alignment.links import (
     METHODS,
     Known,
+    LinkQuality,
     Links,
     Method,
-    Score,
     diagonal,
     score,
     strongest,
@@ -76,8 +76,8 @@ class Checked:
     n_pairs: int
     n_links: int
     errors: Heads
-    diagonal: Score
-    scores: dict[tuple[str, Method], Score] = field(repr=False)
+    diagonal: LinkQuality
+    scores: dict[tuple[str, Method], LinkQuality] = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ EPS = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class PaddedSentences:
     """Sentences padded to one length, as input of a model's first block: x [sentence, pos, d].
 
     Padding is embedded like any other token here; `valid` is False at padding.
@@ -57,7 +57,7 @@ class Statistics:
     scale: Float[np.ndarray, "..."]
 
 
-def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
+def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> PaddedSentences:
     """The sentences as one padded batch: scaled embeddings with positions, [sentence, pos, d].
 
     Raises InputProblem for a sentence that cannot be read; ValueError for no sentence.
@@ -73,7 +73,7 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
         added = stack.added(ids.to(device), positions_of(valid, ids).to(device))
         x = x if added is None else x + outside(added)
     shown = tuple(tuple(loaded.str_tokens(as_tokens(row), stream)) for row in ids.tolist())
-    return Batch(x.double().numpy(), valid.numpy(), shown)
+    return PaddedSentences(x.double().numpy(), valid.numpy(), shown)
 
 
 def statistics(x: Float[np.ndarray, "sentence pos d_model"], norm: Norm) -> Statistics:

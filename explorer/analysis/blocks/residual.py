@@ -31,7 +31,7 @@ MOST_LAYERS = 48
 
 
 @dataclass(frozen=True, eq=False)
-class Flow:
+class StreamNorms:
     """One model's residual stream, block by block; leading axes may be seeds.
 
     `stream` is the root mean square before the first block and after each one, [..., layer + 1];
@@ -75,7 +75,7 @@ def fresh_flow(
     final_norm: bool,
     seeds: Sequence[int] = SEEDS,
     residual: bool = True,
-) -> Flow:
+) -> StreamNorms:
     """Fresh decoder-only models that read `tokens` (any ids) and predict each next one.
 
     64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Without `residual` (only for
@@ -107,8 +107,8 @@ def fresh_flow(
         with seeded(seed):
             model = build_model(config).requires_grad_(False)
         flows.append(_flow(model, partial(_predictions, model, row), row[0, 1:], residual))
-    return Flow(
-        *(np.stack([getattr(flow, name) for flow in flows]) for name in Flow.__annotations__)
+    return StreamNorms(
+        *(np.stack([getattr(flow, name) for flow in flows]) for name in StreamNorms.__annotations__)
     )
 
 
@@ -117,7 +117,7 @@ def _predictions(model: Model, row: Int[Tensor, "1 pos"]) -> Tensor:
     return model.read(Rows(row))[0, :-1]
 
 
-def trained_flow(loaded: LoadedModel, traced: Trace) -> Flow:
+def trained_flow(loaded: LoadedModel, traced: Trace) -> StreamNorms:
     """The flow of a trained model that reads a Trace's rows: in its encoder, or its only stack.
 
     The loss is over the generated tokens. Raises ValueError if there are none, and for another
@@ -139,7 +139,7 @@ def _flow(
     read: Callable[[], Tensor],
     targets: Int[Tensor, " pos"],
     residual: bool = True,
-) -> Flow:
+) -> StreamNorms:
     """One pass and its gradients at every block of the first stack."""
     stack = model.stacks()[0]
     layers = range(stack.n_layers)
@@ -157,7 +157,7 @@ def _flow(
     with torch.enable_grad(), visiting(keep):
         loss = nn.functional.cross_entropy(read(), targets)
         gradients = torch.autograd.grad(loss, [keep.tensors[name] for name in places])
-    return Flow(
+    return StreamNorms(
         stream=np.array([_rms(keep.tensors[name]) for name in places]),
         added=np.array([_rms(keep.tensors[name]) for name in added]),
         gradient=np.array([float(gradient.norm()) for gradient in gradients]),

@@ -10,7 +10,7 @@ from explorer.analysis.causes.ledger import Writer
 
 
 @dataclass(frozen=True)
-class Group:
+class Components:
     """A component, or (`writer` None) all the remaining ones; `members` are their indices."""
 
     writer: Writer | None
@@ -23,7 +23,7 @@ class Group:
 
 def largest(
     writers: Sequence[Writer], values: Float[np.ndarray, " writer"], most: int
-) -> tuple[Group, ...]:
+) -> tuple[Components, ...]:
     """The components in descending order of |value|; those beyond `most` form one group.
 
     Biases that are exactly 0, as in a model without any, are left out.
@@ -34,6 +34,6 @@ def largest(
         if writers[at].kind != "bias" or values[at] != 0
     ]
     alone = order if len(order) <= most else order[: most - 1]
-    groups = [Group(writers[at], (at,)) for at in alone]
+    groups = [Components(writers[at], (at,)) for at in alone]
     rest = tuple(order[len(alone) :])
-    return (*groups, Group(None, rest)) if rest else tuple(groups)
+    return (*groups, Components(None, rest)) if rest else tuple(groups)

@@ -166,7 +166,7 @@ def fresh_scores(
     since they apply to the trained model. Raises KeyError for a site that the Trace does not have.
     """
     trace.site(site.name)
-    runs: dict[Storage, list[_Run]] = {storage: [] for storage in STORAGES}
+    runs: dict[Storage, list[_Draw]] = {storage: [] for storage in STORAGES}
     for turn, seed in enumerate(seeds):
         progress(turn, len(seeds))
         # Without a cap: the theory describes scores before capping.
@@ -178,7 +178,7 @@ def fresh_scores(
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _Draw:
     """One fresh model: allowed scores, their theoretical variances, and rows of weights."""
 
     weight: float
@@ -188,7 +188,7 @@ class _Run:
     n_allowed: np.ndarray
 
 
-def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: Storage) -> _Run:
+def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: Storage) -> _Draw:
     module = model.get_submodule(site.name)
     assert isinstance(module, Attention)
     read: list[tuple[Tensor, Tensor]] = []
@@ -211,7 +211,7 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
         + bias_std(init, config.d_model) ** 2 * config.bias
         for x_or_memory, rows in zip((x, memory), stored_rows(config, storage), strict=True)
     ]
-    return _Run(
+    return _Draw(
         weight=float(module.w_q.weight.double().pow(2).mean()),
         scores=(kept[site.hook("scores")] - kept.get(site.hook("bias"), 0.0))[allowed],
         variances=np.broadcast_to(share * np.outer(*variances), allowed.shape)[allowed],
@@ -220,7 +220,7 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
     )
 
 
-def _together(config: ModelConfig, init: Init, storage: Storage, runs: Sequence[_Run]) -> Fresh:
+def _together(config: ModelConfig, init: Init, storage: Storage, runs: Sequence[_Draw]) -> Fresh:
     scores = np.concatenate([run.scores for run in runs])
     rows = np.concatenate([run.rows for run in runs])
     n_allowed = np.concatenate([run.n_allowed for run in runs])

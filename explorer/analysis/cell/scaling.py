@@ -25,7 +25,7 @@ SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 
 
 @dataclass(frozen=True, eq=False)
-class Scaled:
+class ScaledHead:
     """One head under one scaling: its allowed scores, and means over its rows of real tokens.
 
     `entropy` is in bits; `top` is the largest weight of a row, 0 to 1; `gradient` is the Frobenius
@@ -47,7 +47,7 @@ def divisor_of(scaling: Scaling, d_head: int, d_model: int) -> float:
     return {"none": 1.0, "head": math.sqrt(d_head), "model": math.sqrt(d_model)}[scaling]
 
 
-def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> Scaled:
+def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> ScaledHead:
     """One head of a Trace with its scores scaled differently. Raises KeyError, IndexError."""
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
     mask = traced.mask(site.name)
@@ -64,7 +64,7 @@ def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> S
     dots = (q @ share_heads(q, k).transpose(-2, -1))[0, head]
     scores = capped(dots / divisor, config.score_cap).numpy()
     scores = scores if found is None else scores + found[head]  # positional biases are not divided
-    return Scaled(
+    return ScaledHead(
         scaling=scaling,
         divisor=divisor,
         scores=scores[allowed],

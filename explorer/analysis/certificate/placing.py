@@ -23,7 +23,7 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class PositionValues:
     """The values found at a hook point and those of the formula, [..., pos, feature].
 
     `site` is None for positions added to the embeddings of the `stack`.
@@ -36,7 +36,7 @@ class Placed:
     site: AttentionSite | None = None
 
 
-def placed(probe: Probe, rows: Rows) -> Iterator[Placed]:
+def placed(probe: Probe, rows: Rows) -> Iterator[PositionValues]:
     """Everything that positions add, rotate or bias in one run over rows without padding.
 
     Yields nothing for a model without positions. Raises ValueError if a hook point was not reached.
@@ -54,14 +54,14 @@ def _seen(found: dict[str, Tensor], hook: str) -> Tensor:
     return found[hook]
 
 
-def _added(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
+def _added(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[PositionValues]:
     hook, n = stack.hook("pos_embed"), rows.tokens(stack.stream).shape[1]
     found = _seen(probe.record(rows, hook.__eq__), hook)
     if probe.config.positions == "learned":
         table = probe.model.get_submodule(stack.path("positions")).weight.detach()[:n]
     else:
         table = sines(n, probe.config.d_model, probe.config.rope_base).float()
-    yield Placed(hook, stack.role, found, table.to(found.dtype).expand(found.shape))
+    yield PositionValues(hook, stack.role, found, table.to(found.dtype).expand(found.shape))
 
 
 def sines(n: int, width: int, base: float) -> Tensor:
@@ -73,7 +73,7 @@ def sines(n: int, width: int, base: float) -> Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-def _turned(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
+def _turned(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[PositionValues]:
     """Queries and keys, compared with a run in which every position is 0 and nothing is rotated.
     Attention adds nothing to the stream in both runs, so that all layers have the same input.
     """
@@ -89,7 +89,7 @@ def _turned(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
     for hook, site in hooks.items():
         found, before = _seen(turned, hook), _seen(straight, hook)
         angles = angles_of(probe.config, site.layer, found.shape[2])
-        yield Placed(hook, stack.role, found, turn(before, angles), site)
+        yield PositionValues(hook, stack.role, found, turn(before, angles), site)
 
 
 def _in(site: AttentionSite, stack: StackSite) -> bool:
@@ -134,7 +134,7 @@ def turn(x: Tensor, angles: list[list[float]]) -> Tensor:
     return torch.cat((after.to(x.dtype), x[..., 2 * given.shape[1] :]), dim=-1)
 
 
-def _biased(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
+def _biased(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[PositionValues]:
     hooks = {
         site.hook("bias"): site for site in probe.sites if site.kind == "self" and _in(site, stack)
     }
@@ -149,7 +149,9 @@ def _biased(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
         expected = weight[torch.tensor(buckets)].permute(2, 0, 1)
     for hook, site in hooks.items():
         bias = _seen(found, hook)
-        yield Placed(hook, stack.role, bias, expected.to(bias.dtype).expand(bias.shape), site)
+        yield PositionValues(
+            hook, stack.role, bias, expected.to(bias.dtype).expand(bias.shape), site
+        )
 
 
 def distances(n_heads: int, n: int) -> Tensor:

@@ -44,7 +44,7 @@ Strength = Literal["clear", "slight", "none", "untested"]
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class HeadScores:
     """Scores of the heads on repeated random tokens: by type, [layer, head], means over rows.
 
     `even` is the uniform baseline over all allowed tokens. `first_half` and `second_half` are the
@@ -89,7 +89,7 @@ def strength(
     return "clear" if score >= max(CLEAR, TIMES * even) else "slight"
 
 
-def behaviour(loaded: LoadedModel) -> Looked:
+def behaviour(loaded: LoadedModel) -> HeadScores:
     """Test every head on repeated random tokens and on series. Raises ValueError as `rows`."""
     found = looked(loaded, random_twice(loaded))
     own = successors(loaded, found.sites)
@@ -128,13 +128,13 @@ def _patterns(
     return np.stack([kept[site.hook("pattern")].numpy() for site in own_sites(loaded)])
 
 
-def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> Looked:
+def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> HeadScores:
     """The attention scores on these rows; without successors, which use other rows."""
     kept = run(loaded.model, given.rows, {*_hooks(loaded), LOGITS}, edits)
     patterns = _patterns(loaded, kept)
     first, second, copied = _written(loaded, given, kept[LOGITS])
     places = places_of(given)
-    return Looked(
+    return HeadScores(
         sites=own_sites(loaded),
         scores={name: _mean(patterns, *at) for name, at in places.items()},
         even={name: _even(patterns, at[0]) for name, at in places.items()},

@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.analysis.circuits.behaviour import (
-    Looked,
+    HeadScores,
     attention_scores,
     looked,
     places_of,
@@ -135,7 +135,7 @@ class Circuit:
 
 def circuit(
     loaded: LoadedModel,
-    found: Looked,
+    found: HeadScores,
     given: Twice | None = None,
     chance: Chance | None = None,
     tell: Tell | None = None,

@@ -10,8 +10,8 @@ from explorer.analysis.claims.card import (
     GROUPS,
     VERDICTS,
     Claim,
-    Curve,
-    Finding,
+    Curves,
+    Result,
     ResultRow,
     Verdict,
 )
@@ -27,8 +27,8 @@ __all__ = [
     "GROUPS",
     "VERDICTS",
     "Claim",
-    "Curve",
-    "Finding",
+    "Curves",
+    "Result",
     "ResultRow",
     "Verdict",
 ]

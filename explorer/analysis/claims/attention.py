@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
 from explorer.analysis.claims.card import (
     Claim,
-    Finding,
     FractionDone,
+    Result,
     ResultRow,
     curve_of,
     judged,
@@ -22,7 +22,7 @@ from explorer.analysis.claims.training import (
     PRE,
     SYMBOLS,
     Learn,
-    Training,
+    TaskTraining,
     above,
     both_neighbours,
     larger_neighbour,
@@ -63,7 +63,7 @@ def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
 
 def variance(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, draw: Draw = _normal
-) -> Finding:
+) -> Result:
     """Var(q . k) of entries drawn by `draw`, compared with q = k and with the user's head.
 
     The verdict is about the drawn entries, which satisfy the claim's premises; a variance passes
@@ -89,7 +89,7 @@ def variance(
         "same": same.values[1], "own": own.values[1],
     }  # fmt: skip
     curve = curve_of(rows, columns, "features", "variance")
-    return Finding(
+    return Result(
         verdict, columns, (*rows, same, own), curve, why=(verdict, "otherwise"), numbers=numbers
     )
 
@@ -101,7 +101,7 @@ def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
 
 def saturation(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, width: int = 1024
-) -> Finding:
+) -> Result:
     """Softmax with and without division by sqrt(d): random scores, the user's heads.
 
     The random queries and keys have `width` features. The gradient "vanishes" if scaling makes
@@ -129,7 +129,7 @@ def saturation(
     gone = [2 * gradients[0] < gradients[1], 2 * gradients[2] < gradients[3]]
     verdict = judged(all(gone), false=not any(gone))
     numbers = dict(zip(names, gradients, strict=True)) | {"d_head": traced.config.d_head}
-    return Finding(verdict, _SOFT, tuple(rows), bars="gradient", why=(verdict,), numbers=numbers)
+    return Result(verdict, _SOFT, tuple(rows), bars="gradient", why=(verdict,), numbers=numbers)
 
 
 _SOFT = ("top", "entropy", "gradient")
@@ -152,7 +152,7 @@ def fills(
     traced: Trace,
     progress: FractionDone,
     ways: Mapping[str, Pattern] = FILLS,
-) -> Finding:
+) -> Result:
     """The weight left on hidden keys: for the user's scores, very low scores, and an empty row.
 
     Random scores are used for a model without a causal mask. A fill value is as good as infinity if
@@ -182,7 +182,7 @@ def fills(
     verdict = judged(all(as_good), false=not as_good[0])
     unusable = all(value != 0 for value in rows[-1].values)  # NaN != 0 holds too
     why = (verdict, where, "beyond", "rule") if unusable else (verdict, where, "beyond")
-    return Finding(verdict, tuple(ways), tuple(rows), why=why, numbers=numbers)
+    return Result(verdict, tuple(ways), tuple(rows), why=why, numbers=numbers)
 
 
 def one_bias(
@@ -219,7 +219,7 @@ REASONS = {
 
 def reference(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, way: Attend = one_bias
-) -> Finding:
+) -> Result:
     """The reference code against the operator, with every kind of mask, on the user's q, k, v."""
     site = _self_site(traced)
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
@@ -246,7 +246,7 @@ def reference(
             why.append(REASONS[name, outcome])
     verdict = judged(all(same), false=not any(same))
     numbers = {"same": sum(same), "count": len(same)}
-    return Finding(verdict, ("difference",), tuple(rows), why=(verdict, *why), numbers=numbers)
+    return Result(verdict, ("difference",), tuple(rows), why=(verdict, *why), numbers=numbers)
 
 
 Outcome = Literal["numbers", "nan", "refused", "operator_refuses", "both_refuse"]
@@ -286,7 +286,7 @@ HEADS = (1, 4)
 
 def one_head(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """One head against four of the same total width, on one task for each and three seeds.
 
     "Far better" is a mean accuracy higher by more than 0.1, with every seed of four heads above
@@ -295,7 +295,7 @@ def one_head(
     """
     tasks = {"larger": larger_neighbour, "both": both_neighbours}
     arms = {
-        f"{name}_{n_heads}": Training(
+        f"{name}_{n_heads}": TaskTraining(
             symbol_config(vocab_size=SYMBOLS**2, n_heads=n_heads, **PRE), task, 250, 5e-3
         )
         for name, task in tasks.items()
@@ -313,7 +313,7 @@ def one_head(
     numbers = {name: float(np.mean(tries)) for name, tries in rights.items()}
     columns = ("right", "range")
     why = (of_seeds(verdict, better),)
-    return Finding(verdict, columns, rows, bars="right", why=why, numbers=numbers)
+    return Result(verdict, columns, rows, bars="right", why=why, numbers=numbers)
 
 
 ATTENTION = (

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import Claim, Curve, Finding, FractionDone, ResultRow, judged
+from explorer.analysis.claims.card import Claim, Curves, FractionDone, Result, ResultRow, judged
 from explorer.analysis.claims.training import fresh_block
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -30,7 +30,7 @@ def original(
     traced: Trace,
     progress: FractionDone,
     published: Callable[[Block], nn.Module] | None = None,
-) -> Finding:
+) -> Result:
     """Each placement compared with torch's TransformerEncoderLayer of 2017, with the same weights.
 
     `published(block)` returns the 2017 layer with the block's weights; None: torch's.
@@ -45,7 +45,7 @@ def original(
     numbers = {row.name: row.values[0] for row in rows}
     same = {name: value < 1e-4 for name, value in numbers.items()}
     verdict = judged(same["sublayer"], false=same["post"] and not same["sublayer"])
-    return Finding(
+    return Result(
         verdict, ("difference",), tuple(rows), bars="difference", why=(verdict,), numbers=numbers
     )
 
@@ -79,7 +79,7 @@ def batch_norm(
     traced: Trace,
     progress: FractionDone,
     norm: Callable[[int], nn.Module] = nn.BatchNorm1d,
-) -> Finding:
+) -> Result:
     """Normalize the input of the model's first attention block with `norm` and with LayerNorm.
 
     All changes are of the output for the user's sentence, as a root mean square relative to the
@@ -107,7 +107,7 @@ def batch_norm(
         "beside": beside, "padded": padded, "modes": modes, "layer": max(measured[1][:3]),
     }  # fmt: skip
     columns = ("batch_norm", "layer_norm")
-    return Finding(verdict, columns, rows, why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, rows, why=(verdict,), numbers=numbers)
 
 
 STRAINS = (
@@ -174,7 +174,7 @@ def gelu_tanh(
     traced: Trace,
     progress: FractionDone,
     approximate: Callable[[Tensor], Tensor] = ACTIVATIONS["gelu_tanh"],
-) -> Finding:
+) -> Result:
     """The largest difference between the exact GELU and an approximation, also in float16 steps.
 
     "True": less than a thousandth everywhere on -6 to 6; "false": not even for |x| up to 1.
@@ -205,8 +205,8 @@ def gelu_tanh(
     )
     inner = float(apart[x.abs() <= 1].max())
     verdict = judged(largest < 1e-3, false=inner >= 1e-3)
-    curve = Curve(x.numpy()[::40], apart.numpy()[None, ::40], ("difference",), "x", "difference")
-    return Finding(verdict, ("value",), rows, curve, why=(verdict,), numbers=numbers)
+    curve = Curves(x.numpy()[::40], apart.numpy()[None, ::40], ("difference",), "x", "difference")
+    return Result(verdict, ("value",), rows, curve, why=(verdict,), numbers=numbers)
 
 
 BLOCKS = (

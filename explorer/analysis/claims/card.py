@@ -31,7 +31,7 @@ class ResultRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curves:
     """A curve, for results that a table alone would not show; ys is [curve, x].
 
     `names` are names of rows, or else of columns; `x_name` and `y_name` of columns. Their texts are
@@ -47,7 +47,7 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class Result:
     """The result of an experiment: the verdict is computed from the numbers, never hard-coded.
 
     The texts of `columns` are at `claims.columns.<name>`. `bars` names a column to draw, row by
@@ -58,7 +58,7 @@ class Finding:
     verdict: Verdict
     columns: tuple[str, ...]
     rows: tuple[ResultRow, ...]
-    curve: Curve | None = None
+    curve: Curves | None = None
     bars: str = ""
     why: tuple[str, ...] = ("why",)
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Claim:
 
     id: str
     group: Group
-    test: Callable[[LoadedModel, Trace, FractionDone], Finding]
+    test: Callable[[LoadedModel, Trace, FractionDone], Result]
     own: bool = True
     slow: bool = False
 
@@ -91,9 +91,9 @@ def part_of(progress: FractionDone, turn: int, turns: int) -> FractionDone:
 
 def curve_of(
     rows: Sequence[ResultRow], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
-) -> Curve:
+) -> Curves:
     """Rows whose `of` is a number, drawn as one curve per column."""
-    return Curve(
+    return Curves(
         x=np.array([float(row.of) for row in rows]),
         ys=np.array([row.values for row in rows], float).T,
         names=tuple(columns),

@@ -6,14 +6,14 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
+from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
 from explorer.analysis.claims.training import (
     PRE,
     SEEDS,
     Learn,
-    Learned,
     SymbolTask,
-    Training,
+    TaskTraining,
+    TrainingResult,
     above,
     curves_of,
     larger_neighbour,
@@ -40,7 +40,7 @@ CLOSE = 0.05
 
 def swiglu_equal(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds.
 
     "Beats" is a smaller loss with every seed than with any seed of the other.
@@ -51,12 +51,12 @@ def swiglu_equal(
     }
     rows, (gelu, swiglu), numbers = _losses_left(configs, learn, progress)
     verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
-    return Finding(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
+    return Result(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
 
 
 def rms_quality(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """The same pre-norm model with either norm in its blocks, three seeds.
 
     "Hardly" is a difference of at most CLOSE between any seed of one and any of the other; "false"
@@ -73,7 +73,7 @@ def rms_quality(
     farthest = max(max(layer) - min(rms), max(rms) - min(layer))
     verdict = judged(farthest <= CLOSE, false=disjoint and means_apart > CLOSE)
     numbers |= {"apart": means_apart, "spread": max(np.ptp(layer), np.ptp(rms))}
-    return Finding(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
+    return Result(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
 
 
 SIZED = ("parameters", "loss_after", "range")
@@ -83,7 +83,9 @@ def _losses_left(
     configs: Mapping[str, ModelConfig], learn: Learn, progress: FractionDone
 ) -> tuple[tuple[ResultRow, ...], list[list[float]], dict[str, float]]:
     """(a row of SIZED for each config; the final loss per seed; the numbers for the text)."""
-    arms = {name: Training(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()}
+    arms = {
+        name: TaskTraining(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()
+    }
     rows, lefts = [], []
     numbers: dict[str, float] = {}
     for name, tries in several(arms, learn, progress).items():
@@ -97,7 +99,7 @@ def _losses_left(
 
 def tying_quality(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """One matrix for embedding and output, or two: on a task whose answer is the symbol itself, and
     on one whose answer is another symbol.
 
@@ -106,7 +108,7 @@ def tying_quality(
     """
     found = several(
         {
-            f"{name}_{kind}": Training(symbol_config(tie_embeddings=tie, **PRE), task, 60, 5e-3)
+            f"{name}_{kind}": TaskTraining(symbol_config(tie_embeddings=tie, **PRE), task, 60, 5e-3)
             for name, task in (("same", same), ("other", next_symbol))
             for kind, tie in (("tied", True), ("untied", False))
         },
@@ -122,12 +124,12 @@ def tying_quality(
         numbers[f"{name}_tied_first"] = float(np.mean(first[f"{name}_tied"]))
     copies = max(first["same_tied"]) < min(*first["same_untied"], *first["other_tied"])
     why = (of_seeds(verdict, costs), "losses", *(["start"] if copies else []))
-    return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
+    return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
 def no_positions(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """Sinusoidal positions or none: on a task that depends on order, and on one that does not.
 
     "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; if not
@@ -139,12 +141,12 @@ def no_positions(
     ]
     verdict = judged(all(slower), false=all(each is False for each in slower))
     numbers, why = _numbers(found), (of_seeds(verdict, slower), "losses")
-    return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
+    return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
 def learned_positions(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """Learned against sinusoidal positions: a task of distances, and one of absolute positions.
 
     "More" is a mean accuracy that is higher by more than CLOSE; if not with every seed, the verdict
@@ -161,7 +163,7 @@ def learned_positions(
     verdict = judged(all(better), false=all(each is False for each in better))
     rights = {name: float(np.mean([each.right for each in tries])) for name, tries in found.items()}
     why = (of_seeds(verdict, better), "shares")
-    return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=rights)
+    return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=rights)
 
 
 LEARNT = ("loss_mean", "loss_range", "right", "right_range")
@@ -169,22 +171,22 @@ LEARNT = ("loss_mean", "loss_range", "right", "right_range")
 
 def _placed(
     tasks: Mapping[str, SymbolTask], one: str, other: str, learn: Learn, progress: FractionDone
-) -> dict[str, list[Learned]]:
+) -> dict[str, list[TrainingResult]]:
     """The results of two kinds of positions on each task, at "<task>_<kind>"."""
     arms = {
-        f"{name}_{kind}": Training(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
+        f"{name}_{kind}": TaskTraining(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
         for name, task in tasks.items()
         for kind in (one, other)
     }
     return several(arms, learn, progress)
 
 
-def _loses(these: list[Learned], those: list[Learned]) -> bool | None:
+def _loses(these: list[TrainingResult], those: list[TrainingResult]) -> bool | None:
     """Whether `these` have the larger mean loss, by more than CLOSE; None if seeds overlap."""
     return above([each.mean for each in these], [each.mean for each in those], CLOSE)
 
 
-def _rows(found: Mapping[str, list[Learned]]) -> tuple[ResultRow, ...]:
+def _rows(found: Mapping[str, list[TrainingResult]]) -> tuple[ResultRow, ...]:
     """A row of LEARNT for each training run."""
     return tuple(
         ResultRow(
@@ -198,7 +200,7 @@ def _rows(found: Mapping[str, list[Learned]]) -> tuple[ResultRow, ...]:
     )
 
 
-def _numbers(found: Mapping[str, list[Learned]]) -> dict[str, float]:
+def _numbers(found: Mapping[str, list[TrainingResult]]) -> dict[str, float]:
     """The mean loss over all steps and seeds, for the text."""
     return {name: float(np.mean([each.mean for each in tries])) for name, tries in found.items()}
 
@@ -208,7 +210,7 @@ RATES = {"low": 3e-3, "high": 2e-2}
 
 def norm_stabilises(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
 
     A placement stabilizes training if it learns, with every seed, at a rate at which the model
@@ -222,7 +224,7 @@ def norm_stabilises(
         "bare": (symbol_config(n_layers=4, norm_placement="pre"), False),
     }
     arms = {
-        f"{design}_{rate}": Training(config, same, 60, RATES[rate], normed=normed)
+        f"{design}_{rate}": TaskTraining(config, same, 60, RATES[rate], normed=normed)
         for design, (config, normed) in designs.items()
         for rate in RATES
     }
@@ -245,7 +247,7 @@ def norm_stabilises(
     depends = "depends_pre" if helps[0] else "depends_post" if helps[1] else "seeds"
     why = (depends if verdict == "depends" else verdict, "losses")
     curve = replace(curves_of(found), log_y=True)
-    return Finding(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
+    return Result(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
 
 
 COMPARED = (

@@ -12,8 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
 from explorer.analysis.claims.card import (
     Claim,
-    Finding,
     FractionDone,
+    Result,
     ResultRow,
     curve_of,
     judged,
@@ -57,7 +57,7 @@ def interleaved(
 
 def rms_speed(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, seconds: Seconds = best_time
-) -> Finding:
+) -> Result:
     """Both norms, written out and as torch's own functions, on 4 x 256 tokens of width 1024.
 
     "True": in both pairs LayerNorm takes 1.05 to 1.25 times as long, and longer in every try;
@@ -90,12 +90,12 @@ def rms_speed(
         numbers[f"{name}_high"] = each.max()
     columns = ("milliseconds", "timed_range", "times_quickest")
     why = (verdict, "ratios")
-    return Finding(verdict, columns, rows, bars="milliseconds", why=why, numbers=numbers)
+    return Result(verdict, columns, rows, bars="milliseconds", why=why, numbers=numbers)
 
 
 def fused_speed(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, seconds: Seconds = best_time
-) -> Finding:
+) -> Result:
     """Attention written out, torch's operator, and the operator on three axes instead of four.
 
     "Faster" means by more than 5 % in every try. "True" requires it of both calls at 512 and 1,024
@@ -126,7 +126,7 @@ def fused_speed(
     )  # fmt: skip
     columns = (*KERNELS, "gain_four", "gain_four_range", "gain_three", "gain_three_range")
     why = (verdict, "ratios", "axes") if apart else (verdict, "ratios")
-    return Finding(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
+    return Result(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
 
 
 def free_heads(
@@ -134,7 +134,7 @@ def free_heads(
     traced: Trace,
     progress: FractionDone,
     of_heads: Callable[[int], tuple[int, int]] | None = None,
-) -> Finding:
+) -> Result:
     """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns.
 
     `of_heads(n_heads)` returns both; None: for the library's attention. "True": neither grows;
@@ -155,7 +155,7 @@ def free_heads(
     }  # fmt: skip
     why = (verdict, "own")
     columns = ("parameters", "mebibytes")
-    return Finding(verdict, columns, tuple(rows), bars="mebibytes", why=why, numbers=numbers)
+    return Result(verdict, columns, tuple(rows), bars="mebibytes", why=why, numbers=numbers)
 
 
 def _of_heads(n_heads: int) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def parallel(
     traced: Trace,
     progress: FractionDone,
     measure: Callable[..., Passes] = measure_passes,
-) -> Finding:
+) -> Result:
     """The user's model over 64 tokens: at once, one by one, and one by one with the cache.
 
     Steps and tokens are counted as the model reads them; times are from three tries. "True"
@@ -200,7 +200,7 @@ def parallel(
         "difference": max(each.difference for each in tries),
     }  # fmt: skip
     columns = ("steps", "tokens_read", "milliseconds", "milliseconds_range")
-    return Finding(
+    return Result(
         verdict, columns, tuple(rows), bars="milliseconds", why=(verdict,), numbers=numbers
     )
 
@@ -217,7 +217,7 @@ def quadratic(
     traced: Trace,
     progress: FractionDone,
     kernels: Mapping[str, Callable[[Tensor, Tensor, Tensor], object]] = KERNELS,
-) -> Finding:
+) -> Result:
     """Peak memory of attention with 4 heads of 32 features, written out and by torch's operator.
 
     It grows quadratically if four times the length takes more than eight times the memory.
@@ -235,7 +235,7 @@ def quadratic(
     columns = tuple(kernels)
     curve = curve_of(rows[:-1], columns, "tokens_axis", "peak", log_y=True)
     numbers = dict(zip(columns, times, strict=True))
-    return Finding(verdict, columns, tuple(rows), curve, why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, tuple(rows), curve, why=(verdict,), numbers=numbers)
 
 
 def peak_bytes(function: Callable[[], object]) -> int:
@@ -267,7 +267,7 @@ def _fused(one: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
 
 def fused_qkv(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, seconds: Seconds = best_time
-) -> Finding:
+) -> Result:
     """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens.
 
     "Faster" means by more than 5 % in every try.
@@ -291,7 +291,7 @@ def fused_qkv(
             faster.append(ratios.min() > 1.05)
     verdict = judged(all(faster), false=not any(faster))
     columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")
-    return Finding(verdict, columns, tuple(rows), bars="ratio", why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, tuple(rows), bars="ratio", why=(verdict,), numbers=numbers)
 
 
 COST = (

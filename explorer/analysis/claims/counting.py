@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
+from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
 from explorer.analysis.claims.training import symbol_config
 from explorer.analysis.machine.parameters import llama, numbers_of, on_paper
 from explorer.library import LoadedModel
@@ -33,7 +33,7 @@ def _finding(
     bars: str = "",
     more: tuple[str, ...] = (),
     numbers: Mapping[str, float] | None = None,
-) -> Finding:
+) -> Result:
     """True if every counted number equals the claimed one; false if none does.
 
     `more` are explanations for any verdict.
@@ -41,12 +41,12 @@ def _finding(
     same = [row.values[0] == row.values[1] for row in rows]
     verdict = judged(all(same), false=not any(same))
     counts = {"same": sum(same), "count": len(same), **(numbers or {})}
-    return Finding(verdict, COLUMNS, tuple(rows), bars=bars, why=(verdict, *more), numbers=counts)
+    return Result(verdict, COLUMNS, tuple(rows), bars=bars, why=(verdict, *more), numbers=counts)
 
 
 def mha_count(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
-) -> Finding:
+) -> Result:
     """Attention of width 64 with 1 to 16 heads, biases, shared keys; and the user's model."""
     sized = partial(symbol_config, d_model=64, bias=False)
     rows = []
@@ -73,7 +73,7 @@ def mha_count(
 
 def ffn_table(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
-) -> Finding:
+) -> Result:
     """Feed-forward networks of width 4096, counted without biases, and one with them."""
     cases: tuple[tuple[str, FeedForwardKind, int, bool, int], ...] = (
         ("relu_11008", "relu", 11_008, False, 90_177_536),
@@ -103,7 +103,7 @@ def tying(
     traced: Trace,
     progress: FractionDone,
     count: Callable[[bool], int] = _llama,
-) -> Finding:
+) -> Result:
     """Llama 7B with and without a tied unembedding, and the user's model likewise.
 
     `count(tied)` returns the parameters of either. Even if they differ by the claimed number, the
@@ -137,7 +137,7 @@ def tying(
     progress(1.0)
     verdict = judged(tied == PUBLISHED, false=untied - tied != saved)
     own = ("own_tied" if config.tie_embeddings else "own_untied",) if config.lm_head else ()
-    return Finding(
+    return Result(
         verdict, COLUMNS, tuple(rows), bars="counted", why=(verdict, *own), numbers=numbers
     )
 
@@ -150,7 +150,7 @@ def shape_flow(
     traced: Trace,
     progress: FractionDone,
     run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = None,
-) -> Finding:
+) -> Result:
     """The shapes in one block 4096/32/11008 for 32 sentences of 2048 tokens, as computed."""
     config = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
@@ -190,7 +190,7 @@ def layer_shapes(
     progress: FractionDone,
     count: Count = numbers_of,
     run: Callable[[ModelConfig, tuple[int, ...]], Shapes] = block_shapes,
-) -> Finding:
+) -> Result:
     """Encoder and decoder layers of 768/12/3072: their parameters and output shapes."""
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = (
@@ -211,7 +211,7 @@ def layer_shapes(
 
 def totals(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
-) -> Finding:
+) -> Result:
     """Three complete designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
     block = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from explorer.analysis.claims.card import (
     Claim,
-    Finding,
     FractionDone,
+    Result,
     ResultRow,
     judged,
 )
@@ -19,7 +19,7 @@ from explorer.analysis.claims.training import (
     SEEDS,
     SYMBOLS,
     Learn,
-    Training,
+    TaskTraining,
     curves_of,
     fresh_block,
     mean_and_range,
@@ -40,7 +40,7 @@ WIDTH, LENGTH = 32, 8
 
 def warmup(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """Deep post-norm at a large rate, with warm-up, and at a small rate; deep pre-norm; three
     seeds.
 
@@ -48,7 +48,7 @@ def warmup(
     without warm-up at both the large and the small rate and learns with it, and that pre-norm
     learns without. "False": post-norm always learns without warm-up, or pre-norm never does.
     """
-    post = Training(symbol_config(n_layers=DEPTH), same, steps=80, rate=5e-3)
+    post = TaskTraining(symbol_config(n_layers=DEPTH), same, steps=80, rate=5e-3)
     arms = {
         "post_plain": post,
         "post_warmed": replace(post, warm=WARM),
@@ -72,7 +72,7 @@ def warmup(
     columns = ("loss_before", "loss_after", "range", "seeds_learned")
     numbers = {row.name: row.values[1] for row in rows}
     numbers |= {f"{row.name}_seeds": row.values[3] for row in rows}
-    return Finding(verdict, columns, tuple(rows), curves_of(found), why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, tuple(rows), curves_of(found), why=(verdict,), numbers=numbers)
 
 
 Start = Callable[[NormPlacement, int, int], tuple[float, float, float]]
@@ -99,7 +99,7 @@ def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, fl
 
 def deep_pre(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, start: Start = at_start
-) -> Finding:
+) -> Result:
     """Fresh stacks of 24 and 192 layers: the size of the stream, the gradients at both ends.
 
     A stack has exploded if a gradient is infinite, NaN or above EXPLODED. "True": 192 pre-norm
@@ -128,7 +128,7 @@ def deep_pre(
     other = "branch" if exploded["sublayer", 192] == len(SEEDS) else "branch_too"
     columns = ("stream_size", "first_gradient", "last_gradient", "largest_gradient")
     why = (verdict, "stream", other)
-    return Finding(verdict, columns, tuple(rows), bars="largest_gradient", why=why, numbers=numbers)
+    return Result(verdict, columns, tuple(rows), bars="largest_gradient", why=why, numbers=numbers)
 
 
 def _gradient(block: nn.Module) -> float:

@@ -11,8 +11,8 @@ from torch import Tensor
 from explorer.analysis.cell.steps import module_of
 from explorer.analysis.claims.card import (
     Claim,
-    Finding,
     FractionDone,
+    Result,
     ResultRow,
     curve_of,
     judged,
@@ -21,7 +21,7 @@ from explorer.analysis.claims.training import (
     PRE,
     SEEDS,
     Learn,
-    Training,
+    TaskTraining,
     above,
     mean_and_range,
     several,
@@ -57,7 +57,7 @@ def offset_only(
     traced: Trace,
     progress: FractionDone,
     make: Callable[[int, int], np.ndarray] = table,
-) -> Finding:
+) -> Result:
     """Dot products of position vectors by distance: for the sinusoids and for the user's model.
 
     `make(n_positions, width)` returns the table that the claim is about, [pos, d_model]. A table
@@ -85,7 +85,7 @@ def offset_only(
     curve = curve_of(each, ("dot",), "distance", "dot")
     verdict = judged(all(holds), false=not holds[0])
     also = ("own_too",) if verdict == "true" and added is not None else ()
-    return Finding(
+    return Result(
         verdict, ("dot",), tuple(rows), curve, why=(verdict, *also, *why), numbers=numbers
     )
 
@@ -111,7 +111,7 @@ def frequencies(
     traced: Trace,
     progress: FractionDone,
     turns_of: Callable[[int], np.ndarray] = wavelengths,
-) -> Finding:
+) -> Result:
     """The wavelength of every dimension at a width of 512.
 
     "True": each pair of dimensions rotates no faster than the one before, and the last one slower
@@ -126,7 +126,7 @@ def frequencies(
     faster = int((np.diff(turns) < 0).sum())
     verdict = judged(not faster, false=turns[-1] <= turns[0])
     numbers = {"first": turns[0], "last": turns[-1], "faster": faster}
-    return Finding(verdict, ("wavelength",), rows, curve, why=(verdict,), numbers=numbers)
+    return Result(verdict, ("wavelength",), rows, curve, why=(verdict,), numbers=numbers)
 
 
 def extrapolation(
@@ -134,7 +134,7 @@ def extrapolation(
     traced: Trace,
     progress: FractionDone,
     right: Callable[[int, int], float] | None = None,
-) -> Finding:
+) -> Result:
     """The toy that reverses rows of 2 to 10 letters, tested on rows of 2 to 16. Raises
     InputProblem.
 
@@ -161,7 +161,7 @@ def extrapolation(
     alone = [ResultRow(row.name, row.values[:1], row.of) for row in rows]
     curve = curve_of(alone, ("right",), "length", "right")
     columns = ("right", "sets_range")
-    return Finding(verdict, columns, tuple(rows), curve, why=(verdict,), numbers=numbers)
+    return Result(verdict, columns, tuple(rows), curve, why=(verdict,), numbers=numbers)
 
 
 def _turned_round(
@@ -186,7 +186,7 @@ def _turned_round(
 
 def causal_order(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Finding:
+) -> Result:
     """Shuffled words through the user's first layer; small decoders with positions and without.
 
     Whether order reaches the layer's outputs at all is shown by how far they are from being
@@ -199,7 +199,7 @@ def causal_order(
     ordered = _orders(loaded, traced)
     rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
     arms = {
-        name: Training(
+        name: TaskTraining(
             symbol_config(family=family, positions=positions, n_layers=2, **PRE),
             two_back,
             steps,
@@ -227,7 +227,7 @@ def causal_order(
     words: str = verdict
     if verdict == "depends":
         words = "seeds" if not between or grows is None else "steps" if grows else verdict
-    return Finding(
+    return Result(
         verdict,
         ("value", "range"),
         tuple(rows),

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import Curve, FractionDone, Verdict, part_of
+from explorer.analysis.claims.card import Curves, FractionDone, Verdict, part_of
 from explorer.seeding import seeded
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
@@ -48,7 +48,7 @@ PRE: Mapping[str, Any] = {"norm_placement": "pre", "final_norm": True}
 
 
 @dataclass(frozen=True)
-class Training:
+class TaskTraining:
     """A model of `config` learns `task` in `steps` steps of Adam on fresh random rows.
 
     The learning rate rises linearly during the first `warm` steps. Without `normed`, every
@@ -64,7 +64,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainingResult:
     """The result of a training run: the loss of each step (nats), the accuracy on fresh rows."""
 
     losses: tuple[float, ...]
@@ -86,11 +86,11 @@ class Learned:
         return self.left < math.log(SYMBOLS) - 0.1
 
 
-Learn = Callable[[Training, int, FractionDone], Learned]
+Learn = Callable[[TaskTraining, int, FractionDone], TrainingResult]
 """(training, seed, progress) -> the result."""
 
 
-def train(training: Training, seed: int, progress: FractionDone) -> Learned:
+def train(training: TaskTraining, seed: int, progress: FractionDone) -> TrainingResult:
     """Train a fresh model; `seed` determines its weights and rows."""
     generator = torch.Generator().manual_seed(seed)
     losses = []
@@ -108,14 +108,14 @@ def train(training: Training, seed: int, progress: FractionDone) -> Learned:
             optimizer.step()
             losses.append(loss.item())
             progress((step + 1) / training.steps)
-    return Learned(tuple(losses), share_right(model, training.task))
+    return TrainingResult(tuple(losses), share_right(model, training.task))
 
 
 def several(
-    arms: Mapping[str, Training], learn: Learn, progress: FractionDone
-) -> dict[str, list[Learned]]:
+    arms: Mapping[str, TaskTraining], learn: Learn, progress: FractionDone
+) -> dict[str, list[TrainingResult]]:
     """The results of each of the compared training runs, with every seed."""
-    found: dict[str, list[Learned]] = {name: [] for name in arms}
+    found: dict[str, list[TrainingResult]] = {name: [] for name in arms}
     turns = len(arms) * len(SEEDS)
     for turn, (name, training) in enumerate(arms.items()):
         for at, seed in enumerate(SEEDS):
@@ -143,12 +143,12 @@ def of_seeds(verdict: Verdict, each: list[bool | None]) -> str:
     return "seeds" if verdict == "depends" and None in each else verdict
 
 
-def curves_of(found: Mapping[str, list[Learned]]) -> Curve:
+def curves_of(found: Mapping[str, list[TrainingResult]]) -> Curves:
     """The loss of each step, averaged over the seeds, one curve per training run."""
     losses = np.array(
         [np.mean([each.losses for each in tries], axis=0) for tries in found.values()]
     )
-    return Curve(np.arange(1, losses.shape[1] + 1), losses, tuple(found), "step", "loss")
+    return Curves(np.arange(1, losses.shape[1] + 1), losses, tuple(found), "step", "loss")
 
 
 def share_right(model: Model, task: SymbolTask, seed: int = 1000) -> float:

@@ -4,7 +4,7 @@ Only the pages Pitfalls and Exercises, the tests and the notebook's `certify`, w
 import this package. Its functions never run as part of a model unless a user injects them.
 """
 
-from explorer.analysis.clinic.card import Demonstration, Figure, Picture, Pitfall
+from explorer.analysis.clinic.card import Demonstration, Figure, MatrixPair, Pitfall
 from explorer.analysis.clinic.fills import FILL_PITFALLS
 from explorer.analysis.clinic.model import MODEL
 from explorer.analysis.clinic.padding import PADDING
@@ -19,7 +19,7 @@ __all__ = [
     "PITFALLS",
     "Demonstration",
     "Figure",
-    "Picture",
+    "MatrixPair",
     "Pitfall",
     "Symptom",
     "symptom",

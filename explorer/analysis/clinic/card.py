@@ -53,7 +53,7 @@ class Figure:
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class MatrixPair:
     """Two matrices [row, column] of equal shape, shown side by side.
 
     For a pattern, `head` is the head in which the two differ most, and `hidden` marks the cells
@@ -96,18 +96,18 @@ class Demonstration:
     fresh: bool = False
 
     @property
-    def picture(self) -> Picture | None:
+    def picture(self) -> MatrixPair | None:
         """The two matrices to draw; None if numbers are enough."""
         if self.wrong is None or self.right is None:
             return None
         if self.right.ndim == 2 and not np.isfinite(self.wrong).all():
             return None
         if self.right.ndim == 2:
-            return Picture(self.wrong, self.right)
+            return MatrixPair(self.wrong, self.right)
         apart = np.nan_to_num(np.abs(self.wrong - self.right), nan=2.0).sum((1, 2))
         head = int(apart.argmax())
         right = self.right[head]
-        return Picture(self.wrong[head], right, head, hidden=right == 0)
+        return MatrixPair(self.wrong[head], right, head, hidden=right == 0)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ LEFT = (0, 1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddingLoss:
     """The loss with `n` PADs on the left, without the bug and with it, as in `Symptom`."""
 
     n: int
@@ -63,7 +63,7 @@ class Symptom:
     words: tuple[tuple[str, Status], ...]
     moved: float
     left: int = 0
-    by_left: tuple["Padded", ...] = ()
+    by_left: tuple["PaddingLoss", ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -140,13 +140,13 @@ def room(loaded: LoadedModel, traced: Trace) -> int:
     return max(0, limit(loaded) - max(len(traced.src_tokens), len(traced.tgt_tokens)))
 
 
-def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[Padded, ...]:
+def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[PaddingLoss, ...]:
     """The loss of the same words with increasing padding on the left."""
     written, found = written_tokens(traced), []
     for n in (each for each in LEFT if each <= room(loaded, traced)):
         rows = _rows(traced, pitfall, n)
         both = (_forced(loaded, rows, plant, n)[0] for plant in (None, pitfall.plant))
-        found.append(Padded(n, *(_loss(token_logprobs(logits, written)) for logits in both)))
+        found.append(PaddingLoss(n, *(_loss(token_logprobs(logits, written)) for logits in both)))
     return tuple(found)
 
 

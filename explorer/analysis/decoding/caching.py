@@ -29,7 +29,7 @@ FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True, eq=False)
-class Cached:
+class CacheComparison:
     """One decoding's sequence read twice: token by token with a cache, and anew at every step.
 
     `keys` and `values` [layer, kv_head, pos] are the norms of the self-attention vectors in the
@@ -54,7 +54,7 @@ class Cached:
 
 
 @torch.inference_mode()
-def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
+def cached_and_not(loaded: LoadedModel, made: Generation) -> CacheComparison:
     """Read the sequence of a Generation with a cache and without.
 
     Its edits are ignored: a cache is valid only if no later token changes what it holds. Raises
@@ -75,7 +75,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
         gaps.append(float((with_cache - without).abs().max()))
     own, cross = cache.self_attn, cache.cross_attn
     has_source = loaded.config.reads_source
-    return Cached(
+    return CacheComparison(
         keys=_lengths([layer.columns[0] for layer in own]),
         values=_lengths([layer.columns[1] for layer in own]),
         cross_keys=_lengths([layer.columns[0] for layer in cross]) if has_source else None,

@@ -114,10 +114,10 @@ def ablating(
     deltas = {site.name: np.zeros((site.n_heads, len(wanted))) for site in traced.sites}
     total = sum(site.n_heads for site in traced.sites)
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
-    readings: list[_Reading] = []
+    readings: list[_StackReading] = []
     for stack in loaded.model.stacks():
         memory = readings[-1].output if readings else None
-        readings.append(_Reading(loaded, traced, stack, memory))
+        readings.append(_StackReading(loaded, traced, stack, memory))
     passes = [
         (reading, some)
         for reading in readings
@@ -146,7 +146,7 @@ def pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(AT_ONCE, "ablation")
 
 
-class _Reading:
+class _StackReading:
     """A Trace's input in one stack, under the Trace's edits: the input and output of each block, so
     that ablating a head only recomputes from its own block on."""
 

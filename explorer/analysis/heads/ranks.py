@@ -62,7 +62,7 @@ def likely(count: int) -> float:
 
 
 @dataclass(frozen=True)
-class Need:
+class AblationSummary:
     """Summary of an ablation: the most needed head, and the number of negligible heads.
 
     `loss` is in nats, above 0 if the text becomes less probable without the head.
@@ -75,11 +75,11 @@ class Need:
     n_heads: int
 
 
-def need(ablation: Ablation) -> Need:
+def need(ablation: Ablation) -> AblationSummary:
     """The most needed head, and the number of heads that change the text by less than `LITTLE`."""
     site, head = ablation.most_needed()
     sums = np.concatenate([deltas.sum(1) for deltas in ablation.token_deltas.values()])
-    return Need(
+    return AblationSummary(
         site=site,
         head=head,
         loss=-float(ablation.token_deltas[site][head].sum()),

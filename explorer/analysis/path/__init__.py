@@ -26,7 +26,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Row:
+class QueryRow:
     """One query of one head."""
 
     site: AttentionSite
@@ -34,35 +34,35 @@ class Row:
     query: int
 
 
-def rows(trace: Trace, role: Role) -> Iterator[Row]:
+def rows(trace: Trace, role: Role) -> Iterator[QueryRow]:
     """Every row of every head of a kind of attention whose query is a real token."""
     for site in trace.sites_of(role):
         valid = trace.src_valid if site.query_stream == "src" else trace.tgt_valid
         for query in np.flatnonzero(valid):
             for head in range(site.n_heads):
-                yield Row(site, head, int(query))
+                yield QueryRow(site, head, int(query))
 
 
-def best_row(trace: Trace, role: Role, worth: Callable[[Row], float]) -> Row | None:
+def best_row(trace: Trace, role: Role, worth: Callable[[QueryRow], float]) -> QueryRow | None:
     """The row with the largest `worth`; None if no row has a finite value."""
     worths = [(worth(row), row) for row in rows(trace, role)]
     finite = [(value, at, row) for at, (value, row) in enumerate(worths) if np.isfinite(value)]
     return max(finite, key=lambda each: (each[0], -each[1]))[2] if finite else None
 
 
-def weights_of(trace: Trace, row: Row) -> np.ndarray:
+def weights_of(trace: Trace, row: QueryRow) -> np.ndarray:
     """The weights of a row, float64 [key]."""
     found: np.ndarray = trace.pattern(row.site.name)[row.head, row.query].astype(np.float64)
     return found
 
 
-def allowed_of(trace: Trace, row: Row) -> np.ndarray:
+def allowed_of(trace: Trace, row: QueryRow) -> np.ndarray:
     """Which keys a row may attend to, bool [key]."""
     found: np.ndarray = trace.mask(row.site.name)[row.head, row.query]
     return found
 
 
-def scores_of(trace: Trace, row: Row) -> np.ndarray:
+def scores_of(trace: Trace, row: QueryRow) -> np.ndarray:
     """The scores of a row before its mask, float64 [key]."""
     found: np.ndarray = trace.activations[row.site.hook("scores")][row.head, row.query]
     return found.astype(np.float64)

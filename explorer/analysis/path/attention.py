@@ -8,7 +8,7 @@ import numpy as np
 from explorer.analysis.cell.steps import bias_of
 from explorer.analysis.path import (
     Missing,
-    Row,
+    QueryRow,
     allowed_of,
     best_row,
     is_mark,
@@ -27,18 +27,18 @@ value is the fallback if no row of this model is as sharp as the first."""
 
 
 @dataclass(frozen=True, eq=False)
-class Looked:
+class RankedKeys:
     """A row, its keys in descending order of weight, and the weights [key]."""
 
-    row: Row
+    row: QueryRow
     order: tuple[int, ...]
     weights: np.ndarray
 
 
-def look(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
+def look(loaded: LoadedModel, trace: Trace) -> RankedKeys | Missing:
     """A row with one dominant weight, of the head whose rows differ most."""
 
-    def worth(row: Row, sharp: float) -> float:
+    def worth(row: QueryRow, sharp: float) -> float:
         weights, allowed = np.sort(weights_of(trace, row))[::-1], allowed_of(trace, row)
         if allowed.sum() < 3 or weights[0] < sharp * weights[1] or row.query == 0:
             return np.nan
@@ -54,15 +54,15 @@ def look(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
         return Missing("flat")
     weights, allowed = weights_of(trace, found), allowed_of(trace, found)
     order = [int(key) for key in np.argsort(-weights, kind="stable") if allowed[key]]
-    return Looked(found, tuple(order), weights)
+    return RankedKeys(found, tuple(order), weights)
 
 
-def rest(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
+def rest(loaded: LoadedModel, trace: Trace) -> RankedKeys | Missing:
     """A row whose largest weight is neither close to 0 nor close to 1."""
 
     wanted = varied(trace, 0.25, 0.6)
 
-    def worth(row: Row) -> float:
+    def worth(row: QueryRow) -> float:
         if allowed_of(trace, row).sum() < 3:
             return np.nan
         return -abs(float(weights_of(trace, row).max()) - wanted)
@@ -72,7 +72,7 @@ def rest(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
         return Missing("short")
     weights = weights_of(trace, found)
     order = np.argsort(-weights, kind="stable")
-    return Looked(found, tuple(int(key) for key in order), weights)
+    return RankedKeys(found, tuple(int(key) for key in order), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class Ratio:
     """Two keys of a row, the difference of their scores, and the ratio of their weights; `scores`
     and `weights` [key] are the whole row's."""
 
-    row: Row
+    row: QueryRow
     more: int
     less: int
     difference: float
@@ -94,14 +94,14 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Ratio | Missing:
     """The largest weight of a row compared with one whose score is lower by about `wanted`."""
     wanted = varied(trace, 1.0, 2.2)  # a ratio of about 3 to 9
 
-    def pair(row: Row) -> tuple[float, int, int]:
+    def pair(row: QueryRow) -> tuple[float, int, int]:
         scores = np.where(allowed_of(trace, row), scores_of(trace, row), -np.inf)
         top = int(scores.argmax())
         apart = np.abs(scores[top] - scores - wanted)
         other = int(np.argmin(np.where(np.isfinite(apart), apart, np.inf)))
         return float(apart[other]), top, other
 
-    def worth(row: Row) -> float:
+    def worth(row: QueryRow) -> float:
         if allowed_of(trace, row).sum() < 2:
             return np.nan
         apart, top, other = pair(row)
@@ -132,7 +132,7 @@ class Undivided:
     `biased`: positions add a bias to the scores, which is not divided.
     """
 
-    row: Row
+    row: QueryRow
     divisor: float
     divided: np.ndarray
     undivided: np.ndarray
@@ -149,13 +149,13 @@ def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
     if divisor <= 1:
         return Missing("undivided")
 
-    def with_factor(row: Row, factor: float) -> np.ndarray:
+    def with_factor(row: QueryRow, factor: float) -> np.ndarray:
         biases = bias_of(trace, row.site)
         bias = 0.0 if biases is None else biases[row.head, row.query].astype(np.float64)
         scores = (scores_of(trace, row) - bias) * factor + bias
         return softmax(np.where(allowed_of(trace, row), scores, -np.inf))
 
-    def worth(row: Row) -> float:
+    def worth(row: QueryRow) -> float:
         weights = weights_of(trace, row)
         if allowed_of(trace, row).sum() < 3 or not 0.2 < weights.max() < 0.7:
             return np.nan
@@ -180,7 +180,7 @@ def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
 class Carried:
     """A row with the norm of each key's value vector, and its contribution: weight x norm."""
 
-    row: Row
+    row: QueryRow
     weights: np.ndarray
     lengths: np.ndarray
     brought: np.ndarray
@@ -200,13 +200,13 @@ class Carried:
 def values(loaded: LoadedModel, trace: Trace) -> Carried | Missing:
     """A row in which the key with the largest weight contributes little; else the clearest row."""
 
-    def carried(row: Row) -> Carried:
+    def carried(row: QueryRow) -> Carried:
         group = row.site.n_heads // loaded.config.kv_heads
         v = trace.activations[row.site.hook("v")][row.head // group].astype(np.float64)
         weights, lengths = weights_of(trace, row), np.linalg.norm(v, axis=-1)
         return Carried(row, weights, lengths, weights * lengths, allowed_of(trace, row))
 
-    def worth(row: Row) -> float:
+    def worth(row: QueryRow) -> float:
         found = carried(row)
         if found.allowed.sum() < 3:
             return np.nan
@@ -256,7 +256,7 @@ def heads(loaded: LoadedModel, trace: Trace) -> Counted | Missing:
 class Crossing:
     """The shape of the cross-attention matrix: one row per target token, one column per source."""
 
-    row: Row
+    row: QueryRow
     n_query: int
     n_key: int
 
@@ -270,10 +270,10 @@ def cross(loaded: LoadedModel, trace: Trace) -> Crossing | Missing:
     if n_query == n_key:
         return Missing("same_length")
     found = look(loaded, trace)
-    row = Row(sites[-1], 0, n_query - 1) if isinstance(found, Missing) else found.row
+    row = QueryRow(sites[-1], 0, n_query - 1) if isinstance(found, Missing) else found.row
     return Crossing(row, n_query, n_key)
 
 
-def first_row(trace: Trace) -> Row:
+def first_row(trace: Trace) -> QueryRow:
     """The first row of the first head."""
-    return Row(trace.sites_of(main_role(trace))[0], 0, 0)
+    return QueryRow(trace.sites_of(main_role(trace))[0], 0, 0)

@@ -13,7 +13,7 @@ from explorer.analysis.blocks.norms import (
     normalised,
     statistics,
 )
-from explorer.analysis.blocks.residual import PLACEMENTS, Flow, fresh_flow
+from explorer.analysis.blocks.residual import PLACEMENTS, StreamNorms, fresh_flow
 from explorer.analysis.path import Missing
 from explorer.analysis.positions.order import reading_stream
 from explorer.library import LoadedModel
@@ -142,11 +142,11 @@ def added(loaded: LoadedModel, trace: Trace) -> Added | Missing:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class NormPlacements:
     """Fresh models, one per norm placement, that read this text."""
 
     depth: int
-    flows: dict[str, Flow]
+    flows: dict[str, StreamNorms]
 
     def growth(self, placement: str) -> float:
         """The factor by which the stream grows from after the first block to the end."""
@@ -158,20 +158,20 @@ def _ids(trace: Trace) -> tuple[int, ...]:
     return trace.src_tokens or trace.tgt_tokens
 
 
-def placement(loaded: LoadedModel, trace: Trace) -> Placed | Missing:
+def placement(loaded: LoadedModel, trace: Trace) -> NormPlacements | Missing:
     """One fresh model per norm placement, and the size of its stream."""
     if len(_ids(trace)) < 3:
         return Missing("short")
-    flows: dict[str, Flow] = {}
+    flows: dict[str, StreamNorms] = {}
     for place in PLACEMENTS:
         flows[place] = fresh_flow(_ids(trace), place, DEPTH, True, (0,))
-    found = Placed(DEPTH, flows)
+    found = NormPlacements(DEPTH, flows)
     steady = sorted(abs(found.growth(place) - 1) for place in flows)
     return found if steady[0] < 0.1 < 0.3 < steady[1] else Missing("flat")
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class Spreads:
     """A fresh pre-norm model with x + f(x), and with f(x) alone: spread [place] of its tokens."""
 
     depth: int
@@ -179,7 +179,7 @@ class Summed:
     off: np.ndarray
 
 
-def summed(loaded: LoadedModel, trace: Trace) -> Summed | Missing:
+def summed(loaded: LoadedModel, trace: Trace) -> Spreads | Missing:
     """How the differences between tokens develop without the residual connection."""
     if len(set(_ids(trace))) < 3:
         return Missing("short")
@@ -188,11 +188,11 @@ def summed(loaded: LoadedModel, trace: Trace) -> Summed | Missing:
         fresh_flow(_ids(trace), place, DEPTH, True, (0,), residual=residual).spread.mean(0)
         for residual in (True, False)
     )
-    return Summed(DEPTH, on, off) if off[-1] < on[-1] / 4 else Missing("flat")
+    return Spreads(DEPTH, on, off) if off[-1] < on[-1] / 4 else Missing("flat")
 
 
 @dataclass(frozen=True)
-class Parts:
+class BlockSizes:
     """The parameters of each part of one block, and of each of its matrices by name."""
 
     attention: int
@@ -206,7 +206,7 @@ class Parts:
         return self.ffn / (self.attention + self.ffn + self.norms)
 
 
-def parts(loaded: LoadedModel, trace: Trace) -> Parts | Missing:
+def parts(loaded: LoadedModel, trace: Trace) -> BlockSizes | Missing:
     """Count the first block of the stack that generates."""
     stack = next(stack for stack in trace.stacks if stack.stream == "tgt")
     block = loaded.model.get_submodule(stack.path("blocks", 0))
@@ -219,4 +219,4 @@ def parts(loaded: LoadedModel, trace: Trace) -> Parts | Missing:
             matrices.append((name.removesuffix(".weight"), parameter.numel()))
     if not counts["ffn"] or not counts["attention"]:
         return Missing("other_shape")
-    return Parts(counts["attention"], counts["ffn"], counts["norms"], tuple(matrices))
+    return BlockSizes(counts["attention"], counts["ffn"], counts["norms"], tuple(matrices))

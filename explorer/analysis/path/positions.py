@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from explorer.analysis.path import Missing, Row, best_row, varied, weights_of
+from explorer.analysis.path import Missing, QueryRow, best_row, varied, weights_of
 from explorer.analysis.positions.encoding import gram, model_table, sizes, table, wavelengths
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.analysis.positions.turning import angles_of, bare, pairs_of, rotate_as, turns
@@ -167,7 +167,7 @@ class Rotated:
     and `key` the scores if only one of them moved, `bare` the score without rotation.
     """
 
-    row: Row
+    row: QueryRow
     places: Pair
     shift: int
     angles: np.ndarray

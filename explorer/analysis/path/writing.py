@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.decoding.caching import Cached, cached_and_not
+from explorer.analysis.decoding.caching import CacheComparison, cached_and_not
 from explorer.analysis.decoding.one_pass import OnePass, one_pass
 from explorer.analysis.path import Missing, varied
 from explorer.library import LoadedModel
@@ -225,18 +225,18 @@ def passes(loaded: LoadedModel, trace: Trace) -> OnePass | Missing:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class CacheContents:
     """The contents of a decoding's cache, and its growth in bytes per token."""
 
     made: Generation
-    cached: Cached
+    cached: CacheComparison
     growth: int
     layers: int
     kv_heads: int
     d_head: int
 
 
-def kept(loaded: LoadedModel, trace: Trace) -> Kept | Missing:
+def kept(loaded: LoadedModel, trace: Trace) -> CacheContents | Missing:
     """Read a decoding with a cache, and measure the cache after each step."""
     made = _greedy(loaded, trace)
     if isinstance(made, Missing):
@@ -247,4 +247,4 @@ def kept(loaded: LoadedModel, trace: Trace) -> Kept | Missing:
         return Missing("flat")
     layers = sum(1 for site in trace.sites if site.kind == "self" and site.query_stream == "tgt")
     config = loaded.config
-    return Kept(made, found, growths.pop(), layers, config.kv_heads, config.d_head)
+    return CacheContents(made, found, growths.pop(), layers, config.kv_heads, config.d_head)

@@ -26,7 +26,7 @@ _TEXT = re.compile(r"(remove|reverse)|(shift)-([0-9]{1,3})|(swap)-([0-9]{1,3})-(
 
 
 @dataclass(frozen=True)
-class Change:
+class PositionChange:
     """One change of positions. `first` is the shift, or the first of two swapped positions.
 
     remove: no token has a position. shift: every token's position is increased by `first`.
@@ -38,10 +38,10 @@ class Change:
     second: int = 0
 
 
-REMOVE = Change("remove")
+REMOVE = PositionChange("remove")
 
 
-def format_change(change: Change) -> str:
+def format_change(change: PositionChange) -> str:
     """The change as text for a link: `remove`, `reverse`, `shift-20`, `swap-1-3`."""
     match change.kind:
         case "shift":
@@ -51,7 +51,7 @@ def format_change(change: Change) -> str:
     return change.kind
 
 
-def parse_change(text: str) -> Change:
+def parse_change(text: str) -> PositionChange:
     """Inverse of `format_change`. Raises ValueError for anything else, and for a long shift."""
     found = _TEXT.fullmatch(text)
     if found is None:
@@ -59,13 +59,13 @@ def parse_change(text: str) -> Change:
     if found[2]:
         if int(found[3]) > MOST_SHIFT:
             raise ValueError(f"a shift of {found[3]}: the longest is {MOST_SHIFT}")
-        return Change("shift", int(found[3]))
+        return PositionChange("shift", int(found[3]))
     if found[4]:
-        return Change("swap", int(found[5]), int(found[6]))
-    return REMOVE if found[1] == "remove" else Change("reverse")
+        return PositionChange("swap", int(found[5]), int(found[6]))
+    return REMOVE if found[1] == "remove" else PositionChange("reverse")
 
 
-def told_positions(change: Change, n: int) -> Int[Tensor, " pos"] | None:
+def told_positions(change: PositionChange, n: int) -> Int[Tensor, " pos"] | None:
     """The position assigned to each of `n` tokens; None: no positions at all.
 
     A swap with a token beyond the sequence changes nothing.
@@ -92,7 +92,7 @@ def stack_of(loaded: LoadedModel, stream: Stream) -> Stack | None:
 
 
 def position_functions(
-    loaded: LoadedModel, stream: Stream, change: Change
+    loaded: LoadedModel, stream: Stream, change: PositionChange
 ) -> dict[str, Callable[[Tensor], Tensor]]:
     """The function of the change at each hook point; empty for a model without positions.
 
@@ -110,7 +110,7 @@ def position_functions(
     return functions
 
 
-def _told(positions: Tensor, change: Change) -> Tensor:
+def _told(positions: Tensor, change: PositionChange) -> Tensor:
     """The positions assigned instead of `positions` [batch, pos]; 0 for none."""
     told = told_positions(change, positions.shape[1])
     return torch.zeros_like(positions) if told is None else told.expand_as(positions)

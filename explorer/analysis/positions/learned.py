@@ -26,7 +26,7 @@ vectors belong to another training run."""
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class PositionVectors:
     """The position vectors of one stream of a model and sines of the same size, [pos, d_model].
 
     `before` are the initial vectors of its training, `moved` how far each of them moved, as a
@@ -57,7 +57,7 @@ class Learned:
         return len(self.vectors) if self.reached is None else self.reached
 
 
-def learned(loaded: LoadedModel, stream: Stream) -> Learned:
+def learned(loaded: LoadedModel, stream: Stream) -> PositionVectors:
     """The position vectors of a stream. Raises ValueError for a model that learned none there."""
     config = loaded.config
     vectors = model_table(loaded, config.n_ctx, stream)
@@ -66,10 +66,12 @@ def learned(loaded: LoadedModel, stream: Stream) -> Learned:
     sines = table(config.n_ctx, config.width // 2 * 2, config.rope_base)
     before = _beginning(loaded, stream)
     if before is None or float(_cosines(vectors, before).max()) < SAME:
-        return Learned(vectors, sines, None, None, None)
+        return PositionVectors(vectors, sines, None, None, None)
     went = np.linalg.norm(vectors - before, axis=1) / np.linalg.norm(before, axis=1)
     changed = np.flatnonzero(went > MOVED)
-    return Learned(vectors, sines, before, went, int(changed[-1]) + 1 if len(changed) else 0)
+    return PositionVectors(
+        vectors, sines, before, went, int(changed[-1]) + 1 if len(changed) else 0
+    )
 
 
 def _beginning(loaded: LoadedModel, stream: Stream) -> Float[np.ndarray, "pos d_model"] | None:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float
 
-from explorer.analysis.positions.changes import MOST_SHIFT, Change, position_functions
+from explorer.analysis.positions.changes import MOST_SHIFT, PositionChange, position_functions
 from explorer.library import LoadedModel, split_step
 from explorer.runs.rerun import rerun, token_logprobs, written_tokens
 from explorer.runs.trace import Trace
@@ -30,7 +30,7 @@ def shift_losses(
     """
     written, losses = written_tokens(traced), []
     for shift in shifts:
-        moved = Edits(position_functions(loaded, stream, Change("shift", shift)))
+        moved = Edits(position_functions(loaded, stream, PositionChange("shift", shift)))
         logits = rerun(loaded, traced, {LOGITS}, moved)[LOGITS][0].numpy()
         losses.append(-token_logprobs(logits, written).mean() if len(written) else np.nan)
     return np.array(losses)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float
 
-from explorer.analysis.positions.changes import Change, position_functions
+from explorer.analysis.positions.changes import PositionChange, position_functions
 from explorer.analysis.positions.order import written
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
@@ -40,7 +40,9 @@ class Reread:
         return float(self.losses.mean()) if len(self.losses) else float("nan")
 
 
-def reread(loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | None) -> Reread:
+def reread(
+    loaded: LoadedModel, traced: Trace, stream: Stream, change: PositionChange | None
+) -> Reread:
     """Read a Trace's input under changed positions of one stream; None: unchanged.
 
     The Trace's own edits stay in force. Raises ValueError for another model's Trace.
@@ -58,7 +60,11 @@ def reread(loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | 
 
 
 def write_under(
-    loaded: LoadedModel, text: str, stream: Stream, change: Change, edits: Sequence[Edit] = ()
+    loaded: LoadedModel,
+    text: str,
+    stream: Stream,
+    change: PositionChange,
+    edits: Sequence[Edit] = (),
 ) -> str:
     """The model's output while the positions of `stream` are changed. Raises InputProblem."""
     functions = edit_functions(loaded.sites, edits)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.analysis.positions.sums import Sums
+from explorer.analysis.positions.sums import Addends
 from explorer.runs.trace import Trace
 from models.positions import sinusoidal_table
 from models.rows import Stream
@@ -30,7 +30,7 @@ ALIKE = 0.9
 
 
 @dataclass(frozen=True)
-class Sizes:
+class VectorSizes:
     """Root mean squares of the components of token and position vectors, and the consequences.
 
     `drawn` None: the trained model. `same_word` is the mean cosine of one word's sum at the first
@@ -72,7 +72,7 @@ def std_of(drawn: Drawn, d_model: int, vocab_size: int) -> float:
             return 1.0
 
 
-def sizes(traced: Trace, stream: Stream, found: Sums) -> tuple[Sizes, ...]:
+def sizes(traced: Trace, stream: Stream, found: Addends) -> tuple[VectorSizes, ...]:
     """The trained model, and every initialisation of its embeddings, unscaled and x sqrt(d_model).
 
     Only the rows of the text's own words are drawn, normally distributed; the position vectors are
@@ -86,9 +86,9 @@ def sizes(traced: Trace, stream: Stream, found: Sums) -> tuple[Sizes, ...]:
     d_model = found.token.shape[1]
     table = sinusoidal_table(n_places, d_model).numpy()
     return (
-        Sizes(None, scaled, n_places, *own),
+        VectorSizes(None, scaled, n_places, *own),
         *(
-            Sizes(drawn, times, n_places, *_of_seeds(drawn, times, len(first), table, traced))
+            VectorSizes(drawn, times, n_places, *_of_seeds(drawn, times, len(first), table, traced))
             for drawn in DRAWN
             for times in (False, True)
         ),
@@ -112,7 +112,7 @@ def _of_seeds(
 def compared(
     words: Float[np.ndarray, "word d"], places: Float[np.ndarray, "pos d"]
 ) -> tuple[float, float, float, float]:
-    """`token`, `position`, `same_word` and `same_place` of `Sizes`, for each word and position."""
+    """`token`, `position`, `same_word`, `same_place` of `VectorSizes`, per word and position."""
     ends = _unit(words + places[0]), _unit(words + places[-1])
     same_word = float((ends[0] * ends[1]).sum(-1).mean()) if len(places) > 1 else math.nan
     at_places = _unit(words[None] + places[:, None])  # [pos, word, d]

@@ -28,7 +28,7 @@ CLEARLY = 0.9
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class Addends:
     """The addends at each place of a stream, [pos, d_model]: the scaled embedding, the position
     vector, and the sum.
     """
@@ -62,18 +62,18 @@ def angle(one: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -> float
     return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
 
 
-def sums(traced: Trace, stream: Stream) -> Sums | None:
+def sums(traced: Trace, stream: Stream) -> Addends | None:
     """The sum at each place of a stream of the Trace; None where positions add nothing to it."""
     for stack in traced.stacks:
         position = traced.activations.get(stack.hook("pos_embed"))
         if stack.stream == stream and position is not None:
             token = traced.activations[stack.hook("embed")]
-            return Sums(token, position, token + position)
+            return Addends(token, position, token + position)
     return None
 
 
 @dataclass(frozen=True)
-class Room:
+class Overlap:
     """How well the embeddings avoid the subspace of the positions.
 
     The position vectors lie, up to 1 % of their squared norm, in a subspace of `n` of the `of`
@@ -105,7 +105,7 @@ class Room:
 
 
 @torch.inference_mode()
-def room(loaded: LoadedModel, stream: Stream) -> Room:
+def room(loaded: LoadedModel, stream: Stream) -> Overlap:
     """For the whole vocabulary and all n_ctx positions. Only for models that add positions."""
     stack = next(each for each in loaded.model.stacks() if each.stream == stream)
     module = loaded.model.get_submodule(stack.name) if stack.name else loaded.model
@@ -119,14 +119,14 @@ def room(loaded: LoadedModel, stream: Stream) -> Room:
 
 def shared_room(
     positions: Float[np.ndarray, "pos d_model"], tokens: Float[np.ndarray, "token d_model"]
-) -> Room:
-    """The `Room` of these vectors."""
+) -> Overlap:
+    """The `Overlap` of these vectors."""
     _, sizes, directions = np.linalg.svd(positions, full_matrices=False)
     held = np.cumsum(sizes**2) / np.sum(sizes**2)
     n = int(np.searchsorted(held, ENERGY) + 1)
     inside = tokens @ directions[:n].T
     share = float(np.sum(inside**2) / np.sum(tokens**2))
-    return Room(n, positions.shape[1], share, len(tokens))
+    return Overlap(n, positions.shape[1], share, len(tokens))
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def widths(config: ModelConfig) -> Widths:
 
 
 def by_two_halves(
-    loaded: LoadedModel, found: Sums, stream: Stream
+    loaded: LoadedModel, found: Addends, stream: Stream
 ) -> Float[np.ndarray, "pos n_features"]:
     """|W (e + p) - [W W] [e; p]| for the first block's query matrix: 0 up to rounding."""
     site = next(s for s in loaded.sites if s.query_stream == stream and s.kind == "self")

@@ -9,7 +9,7 @@ from explorer.analysis.alignment.study import Study
 from explorer.engine import cache
 from explorer.exhibits import block as b
 from explorer.exhibits.alignment import opened
-from explorer.exhibits.alignment.opened import Opened, Progress
+from explorer.exhibits.alignment.opened import AlignmentView, Progress
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TRANSLATES
@@ -56,7 +56,7 @@ def show(found: Aligned | None, view: View) -> Iterator[b.Block]:
     if found is None:
         return
     links = sum(int(each.links.sum()) for each in found.pairs)
-    yield from opened.pick_aligner(Opened(view, found.study))
+    yield from opened.pick_aligner(AlignmentView(view, found.study))
     reading = view.t("alignment.file_reading", pairs=len(found.pairs), links=links)
     yield b.Sentence("file", reading)
     for number, problem in found.refused[:SHOWN]:
@@ -69,7 +69,7 @@ def show(found: Aligned | None, view: View) -> Iterator[b.Block]:
         for number, each in enumerate(found.pairs[:SHOWN], 1)
     ]
     table = b.Table(["", view.stream("src"), view.stream("tgt"), "Moses"], rows, "rlll")
-    yield b.Box((table,), key="alignment-pairs")  # it scrolls, see page.css
+    yield b.Pane((table,), key="alignment-pairs")  # it scrolls, see page.css
 
 
 EXHIBIT = Exhibit(

@@ -12,7 +12,7 @@ from explorer.analysis.alignment.study import Study, sharpness, study
 from explorer.exhibits import block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
-from explorer.exhibits.alignment.opened import Opened, Progress
+from explorer.exhibits.alignment.opened import AlignmentView, Progress
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row
@@ -33,7 +33,7 @@ def compute(loaded: LoadedModel, back: str | None, progress: Progress) -> Study:
 
 def show(found: Study, view: View) -> Iterator[b.Block]:
     """The map of all matrices, the best ones, and what each method finds."""
-    choice = Opened(view, found)
+    choice = AlignmentView(view, found)
     note = b.Note(view.t("alignment.map_note"))
     yield b.Hero((b.Sentence("matrices", _reading(choice)), _map(choice), note))
     yield opened.pick_back(view)
@@ -52,13 +52,13 @@ def show(found: Study, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, found))
 
 
-def _of(choice: Opened) -> dict[str, object]:
+def _of(choice: AlignmentView) -> dict[str, object]:
     view, found = choice.view, choice.study
     back = model_name(choice.back, lang=view.lang) if choice.back else ""
     return {"back": back, "learned": found.n_learned, "held": found.n_held}
 
 
-def _reading(choice: Opened) -> str:
+def _reading(choice: AlignmentView) -> str:
     """The reading: the best matrix of how many, its row, its lead, and the confirmation."""
     view, found = choice.view, choice.study
     shift, head = found.ranked()[0]
@@ -96,7 +96,7 @@ def _reading(choice: Opened) -> str:
     return in_a_row(said)
 
 
-def _map(choice: Opened) -> b.Chart:
+def _map(choice: AlignmentView) -> b.Chart:
     view, found = choice.view, choice.study
     layers = sorted({layer for layer, _ in found.heads})
     shift, head = choice.place
@@ -116,7 +116,7 @@ def _map(choice: Opened) -> b.Chart:
     return b.Chart("alignment.map", draw, view.t("alignment.map_alt"), clicks=clicks)
 
 
-def _first(choice: Opened) -> b.Table:
+def _first(choice: AlignmentView) -> b.Table:
     """The best heads, with their error rates on known links."""
     view, found = choice.view, choice.study
     checked = found.checked

@@ -79,7 +79,7 @@ def chosen(
 
 
 @dataclass(frozen=True, eq=False)
-class Opened:
+class AlignmentView:
     """A view with the results for all heads."""
 
     view: View
@@ -128,7 +128,7 @@ def pick_back(view: View) -> b.Pick:
     return b.Pick(key, view.t(key), options, now, said, "back", menu=True, width=230, help=help)
 
 
-def pick_aligner(choice: Opened) -> tuple[b.Row, ...]:
+def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     """The aligner and the symmetrization."""
     view, heads = choice.view, choice.study.heads
     names = ("mean", "best", "head") if choice.study.mean is not None else ("best", "head")

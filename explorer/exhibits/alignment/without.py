@@ -8,7 +8,7 @@ import numpy as np
 from explorer.analysis.alignment.reading import translated
 from explorer.analysis.alignment.removal import (
     DRAWS,
-    Removal,
+    HeadRemoval,
     counts_for,
     drawn,
     heads_off,
@@ -38,7 +38,9 @@ def _order(model: str, back: str | None) -> tuple[int, ...]:
 
 
 @cached
-def removed(model: str, back: str | None, *, progress: Progress | None = None) -> Removal | None:
+def removed(
+    model: str, back: str | None, *, progress: Progress | None = None
+) -> HeadRemoval | None:
     """The ln p per token of the example translations without the aligning heads; None if
     there is only one head. Raises InputProblem."""
     loaded, order = cache.open_model(model), _order(model, back)
@@ -49,7 +51,7 @@ def removed(model: str, back: str | None, *, progress: Progress | None = None) -
 
 def compute(
     loaded: LoadedModel, text: str, back: str | None, progress: Progress
-) -> tuple[Removal | None, Outputs]:
+) -> tuple[HeadRemoval | None, Outputs]:
     """Also the outputs with a number of aligning heads ablated, and with as many others: (count,
     output, output). Raises InputProblem."""
     opened.study(loaded.name, back, progress=progress)
@@ -66,7 +68,7 @@ def compute(
     return whole, tuple(found)
 
 
-def show(answer: tuple[Removal | None, Outputs], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[HeadRemoval | None, Outputs], view: View) -> Iterator[b.Block]:
     """The cost over all examples, and the translations of the sentence."""
     found, outputs = answer
     yield b.Prose(view.t("alignment.without_lead"))
@@ -91,7 +93,7 @@ def show(answer: tuple[Removal | None, Outputs], view: View) -> Iterator[b.Block
     yield b.Numbers(lambda: _numbers(view, found))
 
 
-def _numbers(view: View, found: Removal) -> dict[str, list[object]]:
+def _numbers(view: View, found: HeadRemoval) -> dict[str, list[object]]:
     return {
         view.t("alignment.off_count"): list(found.counts),
         view.t("alignment.off_aligning"): [f"{x - found.whole:+.3f}" for x in found.aligning],
@@ -103,7 +105,7 @@ def _shown(text: str) -> str:
     return escape(text) if text.strip() else "–"
 
 
-def _reading(view: View, found: Removal) -> str:
+def _reading(view: View, found: HeadRemoval) -> str:
     """The reading: the cost of the largest ablation, and the highest cost of as many others."""
     own, others = found.aligning - found.whole, [each - found.whole for each in found.others]
     return view.t(
@@ -120,7 +122,7 @@ def _reading(view: View, found: Removal) -> str:
     )
 
 
-def _curves(view: View, found: Removal) -> b.Chart:
+def _curves(view: View, found: HeadRemoval) -> b.Chart:
     means, worst = ([f(each) for each in found.others] for f in (np.mean, np.min))
     curves = np.array([found.aligning, means, worst]) - found.whole
     draw = partial(

@@ -17,7 +17,7 @@ from explorer.engine.caching import cached
 from explorer.exhibits import block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import AlignmentChoices
-from explorer.exhibits.alignment.opened import Opened, Progress
+from explorer.exhibits.alignment.opened import AlignmentView, Progress
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row, quoted
@@ -33,20 +33,22 @@ MOST_LINES = 160
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class PairReadings:
     """The ranking of heads, and the pair as both models read it; None if the output is empty."""
 
     study: Study
     readings: tuple[Reading, Reading | None] | None
 
 
-def compute(loaded: LoadedModel, before: Trace, back: str | None, progress: Progress) -> Words:
+def compute(
+    loaded: LoadedModel, before: Trace, back: str | None, progress: Progress
+) -> PairReadings:
     """The sentence and its translation by the unedited model. Raises InputProblem."""
     study = opened.study(loaded.name, back, progress=progress)
     if not before.output.strip():
-        return Words(study, None)
+        return PairReadings(study, None)
     pair = (before.text, before.output)
-    return Words(study, readings(loaded.name, back, pair, progress=progress))
+    return PairReadings(study, readings(loaded.name, back, pair, progress=progress))
 
 
 @cached
@@ -63,11 +65,11 @@ def readings(
     return found[0], other[0]
 
 
-def show(words: Words, view: View) -> Iterator[b.Block]:
+def show(words: PairReadings, view: View) -> Iterator[b.Block]:
     """The links, and what found them; on the part for files until there is one."""
     if view.chosen("part") == "file" and view.choices(AlignmentChoices).rows_file is not None:
         return
-    choice = Opened(view, words.study)
+    choice = AlignmentView(view, words.study)
     yield b.SentenceLine()
     if words.readings is None:
         yield b.Hint(view.t("alignment.nothing"))
@@ -108,7 +110,7 @@ def _pictures(view: View, found: Alignment) -> b.Columns:
     return b.Columns((left if max(map(len, ends)) <= MOST_LINES else [], [right]), (2, 3))
 
 
-def _reading(choice: Opened, found: Alignment) -> str:
+def _reading(choice: AlignmentView, found: Alignment) -> str:
     """The reading: number of linked words, of links found by both models, and crossing links."""
     view, both = choice.view, found.forward & found.reverse & found.links
     said = [
@@ -142,7 +144,7 @@ def _reading(choice: Opened, found: Alignment) -> str:
     return in_a_row(said)
 
 
-def _by(choice: Opened) -> str:
+def _by(choice: AlignmentView) -> str:
     view = choice.view
     if choice.name == "mean":
         return view.t("alignment.by_mean", count=choice.study.scores.size // 2)
@@ -159,7 +161,7 @@ def _moved(found: Alignment) -> tuple[int, int] | None:
     return tgt, src
 
 
-def _notes(choice: Opened, found: Alignment) -> list[str]:
+def _notes(choice: AlignmentView, found: Alignment) -> list[str]:
     """Notes on the training data of the aligner, and on the definition of a word."""
     view, study = choice.view, choice.study
     notes = [] if choice.back is None else [view.t("alignment.signs")]
@@ -187,7 +189,7 @@ def _notes(choice: Opened, found: Alignment) -> list[str]:
     return notes
 
 
-def _formula(choice: Opened) -> tuple[str, ...]:
+def _formula(choice: AlignmentView) -> tuple[str, ...]:
     forward = (
         r"A_{ts} = \sum_{r,h} w_{rh} \cdot \frac{1}{|t|}\sum_{i \in t}\,\sum_{j \in s} "
         r"\text{pattern}_{h,\,i - 1 + r,\,j}, \qquad r \in \{0, 1\}",
@@ -202,7 +204,7 @@ def _formula(choice: Opened) -> tuple[str, ...]:
     )
 
 
-def _code(choice: Opened) -> list[object]:
+def _code(choice: AlignmentView) -> list[object]:
     further: list[object] = [] if choice.back is None else [read_back]
     return [read, *further, Aligner, matrix, strongest, symmetrised, links_of, align]
 

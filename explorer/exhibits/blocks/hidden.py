@@ -43,7 +43,7 @@ def show(answer: tuple[StackSite, int, Hidden], view: View) -> Iterator[b.Block]
 
     layers = range(stack.n_layers)
     menu = pick_number(view, "blocks.layer", "place.layer", layers, layer, change)
-    yield b.Row((*pick_stream(view, "blocks.stream"), b.Box((menu,), 110)))
+    yield b.Row((*pick_stream(view, "blocks.stream"), b.Pane((menu,), 110)))
     chosen, tokens, stream = found.strongest(MOST_UNITS), view.str_tokens(), view.sequence
     yield b.Sentence("hidden", _said(view, found, tokens))
     pictures = {"pre": found.pre, "post": found.post}

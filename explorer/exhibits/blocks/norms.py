@@ -8,8 +8,8 @@ import numpy as np
 
 from explorer.analysis.blocks.norms import (
     NORMS,
-    Batch,
     Norm,
+    PaddedSentences,
     batch_of,
     eps_curves,
     moved_by_others,
@@ -40,7 +40,7 @@ class Norms:
     and output sizes by input size: for each eps, and for eps inside and outside of the root.
     """
 
-    batch: Batch
+    batch: PaddedSentences
     shares: np.ndarray
     largest: np.ndarray
     by_eps: np.ndarray
@@ -83,7 +83,7 @@ def show(found: Norms, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, found.batch))
 
 
-def _statistics(view: View, batch: Batch, norm: Norm) -> Iterator[b.Block]:
+def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> Iterator[b.Block]:
     found = statistics(batch.x, norm)
     where = {"sentences": len(batch.x), "length": batch.x.shape[1], "width": batch.x.shape[2]}
     yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=found.scale.size, **where))
@@ -139,7 +139,7 @@ def _eps(view: View, found: Norms) -> Iterator[b.Block]:
     )
 
 
-def _numbers(view: View, batch: Batch) -> dict[str, list[object]]:
+def _numbers(view: View, batch: PaddedSentences) -> dict[str, list[object]]:
     layer, rms = (statistics(batch.x, name) for name in ("layernorm", "rmsnorm"))
     return {
         view.t("blocks.sentence", number=1): list(batch.tokens[0]),

@@ -13,7 +13,7 @@ from explorer.analysis.blocks.residual import (
     N_HEADS,
     PLACEMENTS,
     SEEDS,
-    Flow,
+    StreamNorms,
     fresh_flow,
 )
 from explorer.exhibits import block as b
@@ -21,7 +21,7 @@ from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import titled
 from explorer.exhibits.view import View
-from explorer.figures.blocks.residual import Numbers, by_block, wiring
+from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.numbers import number, percent
 from explorer.runs.trace import Trace
@@ -29,16 +29,16 @@ from models.blocks import Block
 from models.config import NormPlacement
 
 DEPTH = 12
-Flows = Mapping[NormPlacement, Flow]
+Flows = Mapping[NormPlacement, StreamNorms]
 
 
 def compute(
     trace: Trace, depth: int | None, final: bool
-) -> Generator[tuple[int, int], bool, tuple[Flows, Flow]]:
+) -> Generator[tuple[int, int], bool, tuple[Flows, StreamNorms]]:
     """Three untrained models of each placement, then "pre" again with f(norm(x)) in place of x +
     f(norm(x)). Raises ValueError for a single token.
     """
-    flows: dict[NormPlacement, Flow] = {}
+    flows: dict[NormPlacement, StreamNorms] = {}
     tokens, n_layers = trace.src_tokens or trace.tgt_tokens, depth_of(depth)
     for at, place in enumerate(PLACEMENTS):
         yield at, len(PLACEMENTS) + 1
@@ -72,7 +72,7 @@ def controls(view: View) -> Iterator[b.Block]:
     yield b.Row((slider, final), gap="large")
 
 
-def show(answer: tuple[Flows, Flow], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[Flows, StreamNorms], view: View) -> Iterator[b.Block]:
     """Three placements side by side, then the same models without the residual sum."""
     flows, cut = answer
     depth = depth_of(view.choices(BlocksChoices).depth)
@@ -102,7 +102,7 @@ def show(answer: tuple[Flows, Flow], view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, flows))
 
 
-def _labels(view: View, flow: Flow) -> Numbers:
+def _labels(view: View, flow: StreamNorms) -> WiringNumbers:
     """The numbers of a wiring diagram: means over seeds in the first and last block."""
     stream, added, gradient = (each.mean(0) for each in (flow.stream, flow.added, flow.gradient))
 
@@ -110,7 +110,7 @@ def _labels(view: View, flow: Flow) -> Numbers:
         return f"{values[0]:.2f} → {values[-1]:.2f}"
 
     back = view.t("blocks.back", gradient=f"{_short(gradient[-1])} → {_short(gradient[0])}")
-    return Numbers(f"x: {both(stream[:-1])}", f"+ {both(added)}", both(stream[1:]), back)
+    return WiringNumbers(f"x: {both(stream[:-1])}", f"+ {both(added)}", both(stream[1:]), back)
 
 
 def _short(value: float) -> str:
@@ -141,7 +141,7 @@ def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
     return b.Columns((column("stream"), column("gradient")))
 
 
-def _without_sum(view: View, whole: Flow, cut: Flow, depth: int) -> Iterator[b.Block]:
+def _without_sum(view: View, whole: StreamNorms, cut: StreamNorms, depth: int) -> Iterator[b.Block]:
     """Pre-norm models with x + f(norm(x)) compared with the same models with f(norm(x)) alone."""
     yield b.Title(view.t("blocks.without_sum"), large=True)
     yield b.Prose(view.t("blocks.without_sum_lead"))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from explorer.analysis.blocks.residual import Flow, trained_flow
+from explorer.analysis.blocks.residual import StreamNorms, trained_flow
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import block as b
@@ -25,7 +25,7 @@ def compute(shelf: tuple[str, ...], text: str) -> Flows | None:
 
     Raises InputProblem: their vocabulary and length limits differ from the open model's.
     """
-    flows: dict[NormPlacement, Flow] = {}
+    flows: dict[NormPlacement, StreamNorms] = {}
     for place, name in TWINS.items():
         if name in shelf:
             trace = cache.trace(Run(name, text))

@@ -32,7 +32,7 @@ N_FILM = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class LensTable:
     """A lens, with the tokens of its positions or steps; `place` is the open one."""
 
     found: Lens
@@ -47,14 +47,14 @@ def compute(
     edits: tuple[Edit, ...],
     filmed: bool,
     progress: Callable[[int, int], object],
-) -> Seen:
+) -> LensTable:
     """The lens at every position of the text, or at every step of greedy decoding.
 
     Raises InputProblem if there is nothing to decode.
     """
     if not filmed:
         n_real = int(trace.tgt_valid.sum())
-        return Seen(lens(loaded, trace, progress), trace.tgt_str_tokens[:n_real])
+        return LensTable(lens(loaded, trace, progress), trace.tgt_str_tokens[:n_real])
 
     def told(done: int, total: int) -> bool:
         progress(done, total)
@@ -62,10 +62,10 @@ def compute(
 
     made = cache.generate(loaded.name, text, Greedy(), edits, N_FILM, progress=told)
     columns = tuple(step.chosen_str for step in made.steps)
-    return Seen(film(loaded, made, progress), columns)
+    return LensTable(film(loaded, made, progress), columns)
 
 
-def show(seen: Seen, view: View) -> Iterator[b.Block]:
+def show(seen: LensTable, view: View) -> Iterator[b.Block]:
     """The grid of predictions, one position in detail, and all depths."""
     filmed, found = view.choices(CausesChoices).filmed, seen.found
     place = min(view.step, len(seen.columns) - 1) if filmed else position_of(view)[0]
@@ -88,7 +88,7 @@ def show(seen: Seen, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, found))
 
 
-def _pick_place(view: View, here: Seen) -> Iterator[b.Control]:
+def _pick_place(view: View, here: LensTable) -> Iterator[b.Control]:
     columns = here.columns
     if view.choices(CausesChoices).filmed:
         if len(columns) > 1:
@@ -112,7 +112,7 @@ def depth_name(view: View, depth: Depth) -> str:
     return view.t(f"causes.depths.{what}", layer=layer)
 
 
-def _grid(view: View, here: Seen) -> b.Chart:
+def _grid(view: View, here: LensTable) -> b.Chart:
     found, kind = here.found, view.one_of("picture", COLOURS)
     first = found.tokens[..., 0].tolist()
     said = [[token_name(view.loaded, token) for token in row] for row in first]
@@ -139,7 +139,7 @@ def _grid(view: View, here: Seen) -> b.Chart:
     return b.Chart("causes.lens", draw, view.t("causes.lens_alt"))
 
 
-def _reading(view: View, here: Seen) -> str:
+def _reading(view: View, here: LensTable) -> str:
     found, place = here.found, here.place
     answer = quoted(view, token_name(view.loaded, int(found.answer[place])))
     settled = found.settled(place)
@@ -171,7 +171,7 @@ def _misleads(view: View, found: Lens) -> str:
     return view.t("causes.misleads", last=last, **numbers)
 
 
-def _one_place(view: View, here: Seen) -> Iterator[b.Block]:
+def _one_place(view: View, here: LensTable) -> Iterator[b.Block]:
     """The five most probable words at each depth, at one position."""
     found, place = here.found, here.place
     token = quoted_at(view, here.columns, place)
@@ -186,7 +186,7 @@ def _one_place(view: View, here: Seen) -> Iterator[b.Block]:
         rank = f"{int(found.ranks[at, place]):,}"
         rows.append((depth_name(view, depth), words, rank, digits(float(found.kl[at, place]))))
     head = [view.t(f"causes.{name}") for name in ("depth", "said", "rank_of", "kl")]
-    yield b.Box((b.Table(head, rows, "llrr"),), key="causes-said")
+    yield b.Pane((b.Table(head, rows, "llrr"),), key="causes-said")
 
 
 def _by_depth(view: View, found: Lens) -> Iterator[b.Block]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.analysis.causes.ledger import Writer
-from explorer.analysis.causes.ranking import Group
+from explorer.analysis.causes.ranking import Components
 from explorer.exhibits.view import View
 from explorer.figures.theme import show
 from explorer.numbers import number
@@ -39,14 +39,14 @@ def writer_name(view: View, writer: Writer) -> str:
     return view.t("causes.writers.from", head=name, key=f"{writer.key} {show(tokens[writer.key])}")
 
 
-def group_name(view: View, group: Group) -> str:
+def group_name(view: View, group: Components) -> str:
     """The name of a group of writers; the group of the smallest ones by its size."""
     if group.writer is None:
         return view.t("causes.writers.rest", count=len(group.members))
     return writer_name(view, group.writer)
 
 
-def group_names(view: View, groups: Sequence[Group]) -> list[str]:
+def group_names(view: View, groups: Sequence[Components]) -> list[str]:
     """The names of all groups."""
     return [group_name(view, group) for group in groups]
 

@@ -27,7 +27,7 @@ LEAST = 0.005
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class HeadOutput:
     """The output of a head on the vocabulary, its part of the logits by key (None: it is no part of
     them), and their difference without it (None: one word only).
     """
@@ -48,7 +48,7 @@ def compute(
     head: int,
     query: int,
     progress: Told,
-) -> Head:
+) -> HeadOutput:
     """Raises as `writes`."""
     loaded, traced, place = cache.open_model(run.model), cache.trace(run), (head, query)
     whole = writes(run, position, words, "sublayers", progress=progress)
@@ -58,7 +58,7 @@ def compute(
         split = writes(run, position, words, (site, head), progress=progress)
     if compared:
         after = without_head(loaded, traced, whole, loaded.site(site), *place)
-    return Head(whole, found, split, after, query)
+    return HeadOutput(whole, found, split, after, query)
 
 
 def query_of(view: View) -> int:
@@ -66,7 +66,7 @@ def query_of(view: View) -> int:
     return position_of(view)[0] if view.site.query_stream == "tgt" else view.row
 
 
-def show(one: Head, view: View) -> Iterator[b.Block]:
+def show(one: HeadOutput, view: View) -> Iterator[b.Block]:
     """The keys with the highest weights, and the experiment without the head."""
     yield b.Title(view.t("causes.head_title"), large=True)
     row = () if view.site.query_stream == "tgt" else (pick_row(view),)
@@ -134,7 +134,7 @@ def _table(
         weight = percent(float(found.weights[at]))
         rows.append((token, weight, *own, *_words(view, found, at + 1)))
     table = b.Table(head, rows, "l" + "r" * n_numbers + "ll")
-    yield b.Box((table,), key="causes-keys")
+    yield b.Pane((table,), key="causes-keys")
 
 
 def _words(view: View, found: Pushes, row: int) -> tuple[str, str]:

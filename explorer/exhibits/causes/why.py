@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from explorer.analysis.causes import why as reasons
-from explorer.analysis.causes.ranking import Group, largest
+from explorer.analysis.causes.ranking import Components, largest
 from explorer.analysis.causes.why import Why, projected, remove
 from explorer.analysis.causes.writers import Detail, Side, Told, read_by, writers_at
 from explorer.engine import cache
@@ -142,7 +142,9 @@ def _pick_writer(view: View, found: Why) -> b.Row:
     return b.Row((sides, writers))
 
 
-def _drawn(view: View, found: Why, queries: tuple[Group, ...], keys: tuple[Group, ...]) -> b.Chart:
+def _drawn(
+    view: View, found: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
+) -> b.Chart:
     """The matrix with its two rankings."""
     terms = _terms(view, found)
     extra = [name for name, _ in terms]
@@ -183,7 +185,7 @@ def _notes(view: View, found: Why) -> Iterator[b.Note]:
         yield b.Note(view.t(f"causes.note_{name}"))
 
 
-def _product(found: Why, query: Group, key: Group) -> float:
+def _product(found: Why, query: Components, key: Components) -> float:
     return float(found.matrix[np.ix_(query.members, key.members)].sum())
 
 
@@ -194,7 +196,9 @@ def _terms(view: View, found: Why) -> list[tuple[str, float]]:
     return [*present, (view.t("causes.rest"), found.rest)]
 
 
-def _reading(view: View, found: Why, queries: tuple[Group, ...], keys: tuple[Group, ...]) -> str:
+def _reading(
+    view: View, found: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
+) -> str:
     site, trace = view.site.name, view.trace
     keys_row = trace.key_tokens(site)
     query = quoted_at(view, trace.query_tokens(site), found.query)

@@ -54,7 +54,7 @@ LONG = 512
 
 
 @dataclass(frozen=True)
-class Scaled:
+class ScoreScaling:
     """How a model scales q k^T before any positional bias: divided, and capped if it has a cap."""
 
     divisor: float
@@ -76,7 +76,7 @@ def attention_backward(
     v: Float[Tensor, "key d_head"],
     pattern: Float[Tensor, "query key"],
     grad_z: Float[Tensor, "query d_head"],
-    scaling: Scaled,
+    scaling: ScoreScaling,
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, pattern, scores, q and k, given the gradient of z = pattern v.
 
@@ -104,7 +104,7 @@ def fused_forward(
     v: Float[Tensor, "key d_head"],
     mask: Bool[Tensor, "query key"],
     bias: Float[Tensor, "query key"],
-    scaling: Scaled,
+    scaling: ScoreScaling,
 ) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
     """z and the logsumexp of every row, from `TILE` keys at a time; the full pattern never exists.
 
@@ -138,7 +138,7 @@ def fused_backward(
     z: Float[Tensor, "query d_head"],
     logsumexp: Float[Tensor, " query"],
     grad_z: Float[Tensor, "query d_head"],
-    scaling: Scaled,
+    scaling: ScoreScaling,
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, q and k from the outputs of `fused_forward`: z and one number per row.
 
@@ -161,7 +161,7 @@ def fused_backward(
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class SavedBytes:
     """Bytes that autograd saves for the backward pass, in addition to q, k and v, per layer.
 
     `explicit` is for `attend`, `fused` for `F.scaled_dot_product_attention`, with the same mask.
@@ -189,7 +189,7 @@ class HeadBackward:
     recomputed: dict[Gradient, float]
     of_logit: bool
     row_sums: float
-    kept: tuple[Kept, Kept]
+    kept: tuple[SavedBytes, SavedBytes]
 
 
 def head_backward(
@@ -213,7 +213,7 @@ def head_backward(
     found = bias_of(trace, site)
     bias = torch.zeros(mask.shape).double() if found is None else torch.tensor(found[head]).double()
     grad_z = _upstream(loaded, trace, site, head, goal)
-    scaling = Scaled(trace.config.divisor, trace.config.score_cap)
+    scaling = ScoreScaling(trace.config.divisor, trace.config.score_cap)
     scores = scaling(q, k) + bias
     lowest = torch.finfo(scores.dtype).min
     pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
@@ -267,7 +267,7 @@ def _autograd(
     bias: Tensor,
     mask: Tensor,
     grad_z: Tensor,
-    scaling: Scaled,
+    scaling: ScoreScaling,
 ) -> dict[Gradient, Tensor]:
     """The five gradients of `HeadBackward`, computed by torch's autograd."""
     with torch.inference_mode(False), torch.enable_grad():
@@ -280,7 +280,7 @@ def _autograd(
     return dict(zip(GRADIENTS, found, strict=True))
 
 
-def memory_kept(trace: Trace, site: AttentionSite) -> tuple[Kept, Kept]:
+def memory_kept(trace: Trace, site: AttentionSite) -> tuple[SavedBytes, SavedBytes]:
     """The bytes a layer saves for its backward pass, for this text and for `LONG` causal tokens."""
     own = torch.tensor(trace.mask(site.name)[0])
     long = torch.ones(LONG, LONG, dtype=torch.bool).tril()
@@ -288,7 +288,7 @@ def memory_kept(trace: Trace, site: AttentionSite) -> tuple[Kept, Kept]:
     return _kept(site.n_heads, own, d_head), _kept(site.n_heads, long, d_head)
 
 
-def _kept(n_heads: int, mask: Tensor, d_head: int) -> Kept:
+def _kept(n_heads: int, mask: Tensor, d_head: int) -> SavedBytes:
     n_query, n_key = mask.shape
     with torch.inference_mode(False), torch.enable_grad():
         q, k, v = (
@@ -315,7 +315,7 @@ def _kept(n_heads: int, mask: Tensor, d_head: int) -> Kept:
                 out = run()
             sizes.append(sum(size for place, size in seen.items() if place not in given))
             del out
-    return Kept(n_query, n_key, *sizes)
+    return SavedBytes(n_query, n_key, *sizes)
 
 
 def _place(tensor: Tensor) -> int:
@@ -411,7 +411,7 @@ def _reading(view: View, found: HeadBackward) -> str:
     )
 
 
-def _memory(view: View, kept: tuple[Kept, ...]) -> str:
+def _memory(view: View, kept: tuple[SavedBytes, ...]) -> str:
     lines = []
     for each in kept:
         sizes = {"explicit": byte_size(each.explicit), "fused": byte_size(each.fused)}

@@ -6,7 +6,7 @@ from typing import Any
 from explorer.analysis.cell.steps import Cell, lengths
 from explorer.exhibits import block as b
 from explorer.exhibits.cell.choices import STAGES, CellChoices
-from explorer.exhibits.cell.place import Found, compute, goal_of, key_of
+from explorer.exhibits.cell.place import CellEffect, compute, goal_of, key_of
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_place
@@ -14,7 +14,7 @@ from explorer.exhibits.view import View
 from explorer.numbers import fixed, percent, signed
 
 
-def show(found: Found, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     """The controls for the place, the numbers, and the controls for the step."""
     yield b.SentenceLine()
     yield b.Changes("cell.reset")

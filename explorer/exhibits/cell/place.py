@@ -22,7 +22,7 @@ from models.hooks import AttentionSite
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class CellEffect:
     """A cell, and its effect on a token's logit; None in a model without logits."""
 
     cell: Cell
@@ -37,10 +37,10 @@ def compute(
     row: int,
     key: int,
     goal: tuple[int, int] | None,
-) -> Found:
+) -> CellEffect:
     """A cell and its effect; `goal` is a position and the token whose logit counts there."""
     cell = cell_of(loaded, trace, site, head, row, key)
-    return Found(cell, None if goal is None else effect(loaded, trace, cell, *goal))
+    return CellEffect(cell, None if goal is None else effect(loaded, trace, cell, *goal))
 
 
 def key_of(view: View) -> int:
@@ -64,7 +64,7 @@ def goal_of(view: View) -> tuple[int, int] | None:
     return position, chosen
 
 
-def step(name: str, show: Callable[[Found, View], Iterator[b.Block]]) -> Exhibit[Found]:
+def step(name: str, show: Callable[[CellEffect, View], Iterator[b.Block]]) -> Exhibit[CellEffect]:
     """One of STAGES, drawn if it is open."""
     inputs = {"key": key_of, "goal": goal_of}
     return Exhibit(compute, show, inputs=inputs, open=partial(is_open, name))
@@ -106,7 +106,7 @@ def keys_chart(view: View, name: str, draw: Callable[..., b.Figure]) -> tuple[b.
     return chart, b.Note(view.t("cell.click"))
 
 
-def small_print(view: View, found: Found, first: int = 0) -> Iterator[b.Block]:
+def small_print(view: View, found: CellEffect, first: int = 0) -> Iterator[b.Block]:
     """Formulas, code and numbers of all steps; `first` is the code to begin with: how the layer
     attends, the layer, or the cell.
     """

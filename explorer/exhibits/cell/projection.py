@@ -7,12 +7,12 @@ import numpy as np
 
 from explorer.exhibits import block as b
 from explorer.exhibits.cell import place
-from explorer.exhibits.cell.place import Found
+from explorer.exhibits.cell.place import CellEffect
 from explorer.exhibits.view import View
 from explorer.figures.cell import vectors
 
 
-def show(found: Found, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     """Both vectors, and how the model changes them after projection."""
     site, cell = view.site, found.cell
     draw = partial(

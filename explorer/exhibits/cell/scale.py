@@ -6,14 +6,14 @@ from functools import partial
 from explorer.analysis.cell.steps import Cell
 from explorer.exhibits import block as b
 from explorer.exhibits.cell import place
-from explorer.exhibits.cell.place import Found
+from explorer.exhibits.cell.place import CellEffect
 from explorer.exhibits.saying import axis_title
 from explorer.exhibits.view import View
 from explorer.figures.cell import signed as bars
 from explorer.numbers import fixed, signed
 
 
-def show(found: Found, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     """The row of scores, and the rank of this key in it."""
     cell, site = found.cell, view.site
     draw = partial(

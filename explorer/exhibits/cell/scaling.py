@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cell.scaling import SCALINGS, Scaled, Scaling, scaled
+from explorer.analysis.cell.scaling import SCALINGS, ScaledHead, Scaling, scaled
 from explorer.exhibits import block as b
 from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.cell.place import is_open, key_of
@@ -17,12 +17,12 @@ from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 
 
-def compute(trace: Trace, site: AttentionSite, head: int) -> dict[Scaling, Scaled]:
+def compute(trace: Trace, site: AttentionSite, head: int) -> dict[Scaling, ScaledHead]:
     """One head under each scaling."""
     return {name: scaled(trace, site, head, name) for name in SCALINGS}
 
 
-def show(found: dict[Scaling, Scaled], view: View) -> Iterator[b.Block]:
+def show(found: dict[Scaling, ScaledHead], view: View) -> Iterator[b.Block]:
     """The scores under the chosen scaling, all scalings in a table, and this cell's weight."""
     yield b.Prose(view.t("cell.scaling_lead"))
     chosen, title = view.choices(CellChoices).scaling, view.t("cell.asides.scaling")

@@ -7,13 +7,13 @@ import numpy as np
 
 from explorer.exhibits import block as b
 from explorer.exhibits.cell import place
-from explorer.exhibits.cell.place import Found
+from explorer.exhibits.cell.place import CellEffect
 from explorer.exhibits.view import View
 from explorer.figures.cell import products
 from explorer.numbers import fixed
 
 
-def show(found: Found, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     """The product of each dimension, and the largest one."""
     each = found.cell.products
     most = int(np.abs(each).argmax())

@@ -71,7 +71,7 @@ def show(tests: Tests, view: View) -> Iterator[b.Block]:
     else:
         yield from _verdict(view, found)
         for finding in found.broken:
-            yield b.Box([*_broken(view, found, finding)], framed=True)
+            yield b.Pane([*_broken(view, found, finding)], framed=True)
         kept = [finding for finding in found.findings if finding.passed]
         yield _two_columns([_kept(view, finding) for finding in kept])
     for name, why in tests.left_out.items():

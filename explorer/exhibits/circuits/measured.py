@@ -31,7 +31,7 @@ def opened(model: str) -> LoadedModel:
 
 
 @cached
-def behaviour(model: str) -> behaving.Looked:
+def behaviour(model: str) -> behaving.HeadScores:
     """The behaviour of every head on synthetic sequences."""
     return behaving.behaviour(opened(model))
 
@@ -60,7 +60,7 @@ def said_twice(model: str, text: str) -> tuple[Twice, bool]:
 
 
 @cached
-def on_text(model: str, text: str) -> behaving.Looked:
+def on_text(model: str, text: str) -> behaving.HeadScores:
     """The behaviour of every head on a repeated text. Raises InputProblem."""
     return behaving.looked(opened(model), said_twice(model, text)[0])
 

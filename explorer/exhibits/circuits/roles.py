@@ -9,7 +9,7 @@ import numpy as np
 from explorer.analysis.circuits.behaviour import (
     BEHAVIOURS,
     Behaviour,
-    Looked,
+    HeadScores,
     behaviour,
     best_by_chance,
     looked,
@@ -41,8 +41,8 @@ translator of 7.6 million parameters."""
 class Roles:
     """The behaviour of every head on synthetic sequences, `own` on the text; chance, if tested."""
 
-    found: Looked
-    own: Looked
+    found: HeadScores
+    own: HeadScores
     chance: Chance | None
 
 
@@ -129,7 +129,7 @@ def _reading(view: View, roles: Roles, name: Behaviour, at: tuple[int, int]) -> 
     return in_a_row(said)
 
 
-def _map(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) -> list[b.Block]:
+def _map(view: View, found: HeadScores, name: Behaviour, at: tuple[int, int]) -> list[b.Block]:
     title = view.t("circuits.map_title", name=view.t(f"circuits.behaviours.{name}"))
     values = found.scores[name]
     baseline = "guessing" if name == "successor" else "even"
@@ -168,7 +168,7 @@ def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> Iterator[b.Blo
 
 
 def _best_of_all(
-    view: View, found: Looked, chance: Chance | None, names: list[Behaviour]
+    view: View, found: HeadScores, chance: Chance | None, names: list[Behaviour]
 ) -> b.Table:
     """The best head of each behaviour, in the model and in copies with shuffled weights."""
     rows = []
@@ -187,13 +187,13 @@ def _best_of_all(
     return b.Table([view.t(f"circuits.columns.{name}") for name in columns], rows, "llrrr")
 
 
-def _code(found: Looked, chance: Chance | None) -> list[object]:
+def _code(found: HeadScores, chance: Chance | None) -> list[object]:
     further = [successors, series_of] if "successor" in found.scores else []
     further += [best_by_chance, by_chance, shuffle] if chance is not None else []
     return [behaviour, random_twice, twice, looked, places_of, *further]
 
 
-def _numbers(view: View, found: Looked, names: list[Behaviour]) -> dict[str, list[object]]:
+def _numbers(view: View, found: HeadScores, names: list[Behaviour]) -> dict[str, list[object]]:
     n_layers, n_heads = found.scores["previous"].shape
     places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
     columns: dict[str, list[object]] = {

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 
-from explorer.analysis.claims import BY_ID, CLAIMS, GROUPS, Claim, Finding
+from explorer.analysis.claims import BY_ID, CLAIMS, GROUPS, Claim, Result
 from explorer.exhibits import block as b
 from explorer.exhibits.claims.choices import GUESSES, ClaimsChoices
 from explorer.exhibits.claims.formulas import FORMULAS
@@ -55,7 +55,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     yield b.Code((claim.test, *_filled_in(claim.test)))
 
 
-def _filled_in(test: Callable[..., Finding]) -> list[object]:
+def _filled_in(test: Callable[..., Result]) -> list[object]:
     """The default arguments of an experiment that tests may replace: how a small model is trained,
     how time is measured, what entries are sampled from.
     """

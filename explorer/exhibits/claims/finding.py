@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.claims import BY_ID, CLAIMS, Finding, ResultRow
+from explorer.analysis.claims import BY_ID, CLAIMS, Result, ResultRow
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.exhibits import block as b
@@ -24,7 +24,7 @@ from explorer.numbers import tabled
 @cached
 def finding_of(
     run: Run, claim: str, turn: int = 0, *, progress: Callable[[float], None] | None = None
-) -> Finding:
+) -> Result:
     """The experiment of a claim on one run; `progress` gets the fraction done, 0 to 1. Another
     `turn` runs it again.
 
@@ -35,7 +35,7 @@ def finding_of(
 
 def compute(
     run: Run, claim: str, guess: str, turn: int, progress: Callable[[int, int], object]
-) -> Finding | None:
+) -> Result | None:
     """The finding about the model as trained; None before the guess. Raises InputProblem."""
     unedited = replace(run, edits=())
 
@@ -45,7 +45,7 @@ def compute(
     return finding_of(unedited, claim or CLAIMS[0].id, turn, progress=step) if guess else None
 
 
-def show(finding: Finding | None, view: View) -> Iterator[b.Block]:
+def show(finding: Result | None, view: View) -> Iterator[b.Block]:
     """The verdict and the numbers that it follows from."""
     if finding is None:
         claims = [view.t(f"claims.{claim.id}.claim") for claim in CLAIMS]
@@ -57,7 +57,7 @@ def show(finding: Finding | None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, finding))
 
 
-def _verdict(view: View, finding: Finding) -> Iterator[b.Block]:
+def _verdict(view: View, finding: Result) -> Iterator[b.Block]:
     claim, made = chosen(view), view.choices(ClaimsChoices)
     guessed = made.after(CLAIMS.index(claim), made.guess == finding.verdict)
     if guessed != made.guessed:
@@ -74,13 +74,13 @@ def _verdict(view: View, finding: Finding) -> Iterator[b.Block]:
     yield b.Note(in_a_row((view.t("claims.own" if claim.own else "claims.fixed"), score)))
 
 
-def words_of(view: View, claim: str, finding: Finding) -> str:
+def words_of(view: View, claim: str, finding: Result) -> str:
     """The reason for the verdict on a claim, with the numbers of this experiment."""
     numbers = {name: tabled(value) for name, value in finding.numbers.items()}
     return in_a_row(view.t(f"claims.{claim}.{why}", **numbers) for why in finding.why)
 
 
-def _picture(view: View, finding: Finding) -> Iterator[b.Chart]:
+def _picture(view: View, finding: Result) -> Iterator[b.Chart]:
     """The curve of an experiment, or one of its columns as bars; none for plain numbers."""
     if finding.curve is not None:
         curve = finding.curve
@@ -111,7 +111,7 @@ def _label(view: View, row: ResultRow) -> str:
     return view.t(f"claims.rows.{row.name}", of=row.of)
 
 
-def table_of(view: View, finding: Finding) -> Iterator[b.Table | b.Note]:
+def table_of(view: View, finding: Result) -> Iterator[b.Table | b.Note]:
     """All numbers of an experiment."""
     head = [view.t("claims.row"), *(view.t(f"claims.columns.{name}") for name in finding.columns)]
     yield b.Table(head, [[_label(view, row), *map(tabled, row.values)] for row in finding.rows])
@@ -119,7 +119,7 @@ def table_of(view: View, finding: Finding) -> Iterator[b.Table | b.Note]:
         yield b.Note(view.t("claims.dash"))
 
 
-def _numbers(view: View, finding: Finding) -> dict[str, list[object]]:
+def _numbers(view: View, finding: Result) -> dict[str, list[object]]:
     columns: dict[str, list[object]] = {
         view.t("claims.row"): [_label(view, row) for row in finding.rows]
     }

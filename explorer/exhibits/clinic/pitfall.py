@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from explorer.analysis.clinic import BY_ID, PITFALLS, Demonstration, Figure, Picture, Pitfall
+from explorer.analysis.clinic import BY_ID, PITFALLS, Demonstration, Figure, MatrixPair, Pitfall
 from explorer.analysis.clinic.card import Group
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import block as b
@@ -122,7 +122,7 @@ def _bars(
     yield b.Chart("clinic.bars", draw, view.t("clinic.alt"))
 
 
-def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> dict[str, Any]:
+def _axes(view: View, shown: Demonstration, traced: Trace, picture: MatrixPair) -> dict[str, Any]:
     """The axis labels: the sentence's tokens if the picture has any, else numbers."""
     n_row, n_column = picture.right.shape
     if shown.site:
@@ -140,7 +140,9 @@ def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> 
     }
 
 
-def _matrix(view: View, name: str, picture: Picture, axes: dict[str, Any]) -> tuple[b.Block, ...]:
+def _matrix(
+    view: View, name: str, picture: MatrixPair, axes: dict[str, Any]
+) -> tuple[b.Block, ...]:
     """One of the two matrices: a pattern, a mask, or a table of numbers."""
     matrix = picture.wrong if name == "wrong" else picture.right
     key, title = f"clinic.{name}", view.t(f"clinic.{name}")

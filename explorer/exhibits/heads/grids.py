@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from explorer.analysis.heads import ablation as ablating
 from explorer.analysis.heads import aggregates
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
-from explorer.components import Cells, Grid, grid
+from explorer.components import Cells, HeadGrid, grid
 from explorer.components.payload import Bools, Floats
 from explorer.engine import cache
 from explorer.engine.cache import Run
@@ -22,7 +22,7 @@ def aggregates_of(run: Run, kind: Role) -> tuple[aggregates.Aggregate, ...]:
 @cached
 def grid_of(
     run: Run, kind: Role, by_words: bool, *, progress: Callable[[int, int], None] | None = None
-) -> Grid:
+) -> HeadGrid:
     """Thumbnails of all heads of one kind of attention, then of the aggregates; `progress(done,
     total)` is called per layer. Raises InputProblem."""
     trace, behind = cache.trace(run), aggregates_of(run, kind)

@@ -10,10 +10,10 @@ import numpy as np
 
 from explorer.exhibits.block import (
     Block,
-    Box,
     Button,
     Change,
     Heatmaps,
+    Pane,
     Prose,
     Row,
     Sentence,
@@ -101,7 +101,7 @@ def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> Iter
     why = Prose(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
     if rules_in_force(view.trace.edits)["causal"]:
         label = view.t("masks.purpose_off")
-        yield Row((Box((why,), PROSE), Button("masks.purpose", label, _OFF)), align="center")
+        yield Row((Pane((why,), PROSE), Button("masks.purpose", label, _OFF)), align="center")
         return
     yield why
     if found is not None:

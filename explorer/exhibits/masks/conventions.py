@@ -19,7 +19,6 @@ from torch.nn import functional as F
 from explorer.exhibits import picking, saying
 from explorer.exhibits.block import (
     Block,
-    Box,
     Chart,
     Code,
     Columns,
@@ -27,6 +26,7 @@ from explorer.exhibits.block import (
     Hint,
     Note,
     Numbers,
+    Pane,
     Prose,
     Row,
     Sentence,
@@ -321,12 +321,12 @@ def show(found: Conventions, view: View) -> Iterator[Block]:
     yield from _small_print(view, found)
 
 
-def _rendering(view: View, found: Conventions, name: RenderingName) -> Box:
+def _rendering(view: View, found: Conventions, name: RenderingName) -> Pane:
     """The mask in one convention."""
     title = view.t(f"masks.rendering_{name}")
     draw = partial(written_mask, found.keep, _said(found.renderings[name]))
     note = Note(view.t(f"masks.rendering_{name}_by"))
-    return Box((Title(title), Chart(f"masks.rendering.{name}", draw, title), note), 170)
+    return Pane((Title(title), Chart(f"masks.rendering.{name}", draw, title), note), 170)
 
 
 def _alike(view: View, found: Conventions) -> str:

@@ -64,7 +64,7 @@ of score and fill has few digits left for the score."""
 
 
 @dataclass(frozen=True, eq=False)
-class Filled:
+class FillResult:
     """One fill in one dtype.
 
     `stored` is the value in that dtype, NaN if torch rejects it (then the other fields are not
@@ -122,7 +122,7 @@ def fills(
     query: int,
     way: Way = "filled",
     lowered: float = 0.0,
-) -> tuple[Filled, ...]:
+) -> tuple[FillResult, ...]:
     """Every fill in every type of DTYPES, on the scores of a head; `query` is also fully masked.
 
     `lowered` is subtracted from all scores, which changes no weight of a softmax over open keys,
@@ -135,11 +135,11 @@ def fills(
     )
 
 
-def _filled(exact: Tensor, keep: Tensor, query: int, fill: Fill, name: str, way: Way) -> Filled:
+def _filled(exact: Tensor, keep: Tensor, query: int, fill: Fill, name: str, way: Way) -> FillResult:
     dtype: torch.dtype = getattr(torch, name)
     value = stored(value_of(fill, dtype), dtype)
     if math.isnan(value):
-        return Filled(fill, name, math.nan)
+        return FillResult(fill, name, math.nan)
     scores = exact.to(dtype)
     open_rows = keep.any(-1)
     found = hidden_by(scores, keep, fill, way)[open_rows].double()
@@ -148,7 +148,7 @@ def _filled(exact: Tensor, keep: Tensor, query: int, fill: Fill, name: str, way:
     told, mask = found[~lost], keep[open_rows][~lost]
     alone = scores[query][None]
     row = hidden_by(alone, torch.zeros_like(alone, dtype=torch.bool), fill, way)[0]
-    return Filled(
+    return FillResult(
         fill=fill,
         dtype=name,
         stored=value,
@@ -174,13 +174,13 @@ def _of_empty(row: Tensor, scores: Tensor) -> Empty:
 
 def compute(
     trace: Trace, site: AttentionSite, head: int, row: int, way: Way, lowered: int
-) -> tuple[Filled, ...]:
+) -> tuple[FillResult, ...]:
     """Every fill on the scores of the selected head."""
     scores = trace.activations[site.hook("scores")][head]
     return fills(scores, trace.mask(site.name)[head], row, way, float(lowered))
 
 
-def show(found: tuple[Filled, ...], view: View) -> Iterator[Block]:
+def show(found: tuple[FillResult, ...], view: View) -> Iterator[Block]:
     """How the fill is applied, a grid for rows with open keys and one for a row without."""
     choices = view.choices(MasksChoices)
     yield Prose(view.t("masks.fills_lead"))
@@ -219,7 +219,7 @@ def show(found: tuple[Filled, ...], view: View) -> Iterator[Block]:
     yield Numbers(lambda: _numbers(view, found))
 
 
-def _grid(view: View, found: tuple[Filled, ...], which: str) -> Chart:
+def _grid(view: View, found: tuple[FillResult, ...], which: str) -> Chart:
     cells = np.array(found, object).reshape(len(FILLS), len(DTYPES))
     says = _open if which == "open" else _empty
     both = [[says(view, each) for each in row] for row in cells]
@@ -237,7 +237,7 @@ def _name(view: View, fill: Fill) -> str:
     return VALUES.get(fill) or view.t("masks.fill_zeroed")
 
 
-def _open(view: View, each: Filled) -> tuple[Level, str]:
+def _open(view: View, each: FillResult) -> tuple[Level, str]:
     """The verdict for queries with an open key."""
     if each.refused:
         return "loud", view.t("masks.fill_refused")
@@ -255,7 +255,7 @@ def _points(error: float) -> str:
     return f"±{digits(100 * error, 2)} %" if error else "±0"
 
 
-def _empty(view: View, each: Filled) -> tuple[Level, str]:
+def _empty(view: View, each: FillResult) -> tuple[Level, str]:
     """The verdict for a fully masked query."""
     if each.refused or each.row is None:
         return "loud", view.t("masks.fill_refused")
@@ -263,7 +263,7 @@ def _empty(view: View, each: Filled) -> tuple[Level, str]:
     return LEVEL_OF[each.empty], view.t(f"masks.empty_{each.empty}", share=share)
 
 
-def _reading(view: View, found: tuple[Filled, ...]) -> str:
+def _reading(view: View, found: tuple[FillResult, ...]) -> str:
     """How many of the fills leak, are refused, or go wrong in an empty row; the last rule apart."""
     plain = [each for each in found if each.fill != "zeroed"]
     known = [each for each in plain if not each.refused]
@@ -280,7 +280,7 @@ def _reading(view: View, found: tuple[Filled, ...]) -> str:
     return f"{words} {view.t('masks.fills_own' if safe else 'masks.fills_own_not')}"
 
 
-def _numbers(view: View, found: tuple[Filled, ...]) -> dict[str, list[object]]:
+def _numbers(view: View, found: tuple[FillResult, ...]) -> dict[str, list[object]]:
     return {
         view.t("masks.fill"): [_name(view, each.fill) for each in found],
         view.t("masks.dtype"): [each.dtype for each in found],

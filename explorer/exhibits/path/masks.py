@@ -7,7 +7,7 @@ import numpy as np
 
 from explorer.analysis.path import (
     Missing,
-    Row,
+    QueryRow,
     allowed_of,
     best_row,
     rows,
@@ -15,7 +15,7 @@ from explorer.analysis.path import (
     softmax,
     varied,
 )
-from explorer.exhibits.masks.fills import Filled, fills
+from explorer.exhibits.masks.fills import FillResult, fills
 from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.edits import MaskSwitch
@@ -60,7 +60,7 @@ class Open:
     """The weights [key] of a query with and without the causal mask; `ahead` is the weight that it
     gives to later tokens without the mask."""
 
-    row: Row
+    row: QueryRow
     masked: np.ndarray
     unmasked: np.ndarray
     ahead: float
@@ -81,39 +81,39 @@ def purpose(loaded: LoadedModel, trace: Trace) -> Open | Missing:
     switched = (MaskSwitch("causal", False),)
     edits = edit_functions(trace.sites, switched, given.src_valid, given.tgt_valid)
     seen = rerun(loaded, trace, {site.hook("pattern") for site in sites}, edits)
-    found: dict[Row, np.ndarray] = {}
+    found: dict[QueryRow, np.ndarray] = {}
     for site in sites:
         pattern = seen[site.hook("pattern")][0].double().numpy()
         for head in range(site.n_heads):
-            found[Row(site, head, query)] = pattern[head, query]
+            found[QueryRow(site, head, query)] = pattern[head, query]
     row = max(found, key=lambda row: float(found[row][query + 1 :].sum()))
     masked = trace.pattern(row.site.name)[row.head, query].astype(np.float64)
     return Open(row, masked, found[row], float(found[row][query + 1 :].sum()))
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleKeys:
     """How many of `n` keys a query of causal attention may attend to (`seen`)."""
 
-    row: Row
+    row: QueryRow
     n: int
     seen: int
 
 
-def sees(loaded: LoadedModel, trace: Trace) -> Seen | Missing:
+def sees(loaded: LoadedModel, trace: Trace) -> VisibleKeys | Missing:
     """How many keys a query in the middle may attend to."""
     lacking = _lacking(loaded, trace)
     if lacking is not None:
         return lacking
-    row = Row(trace.sites_of(own_role(trace))[0], 0, max(2, _middle(trace)))
-    return Seen(row, _n_real(trace), int(allowed_of(trace, row).sum()))
+    row = QueryRow(trace.sites_of(own_role(trace))[0], 0, max(2, _middle(trace)))
+    return VisibleKeys(row, _n_real(trace), int(allowed_of(trace, row).sum()))
 
 
 @dataclass(frozen=True)
 class Blocked:
     """How many cells of a causal mask are open and blocked."""
 
-    row: Row
+    row: QueryRow
     n: int
     open: int
     blocked: int
@@ -126,7 +126,7 @@ def blocked(loaded: LoadedModel, trace: Trace) -> Blocked | Missing:
         return lacking
     site = trace.sites_of(own_role(trace))[0]
     mask = trace.mask(site.name)[0]
-    return Blocked(Row(site, 0, 0), len(mask), int(mask.sum()), int((~mask).sum()))
+    return Blocked(QueryRow(site, 0, 0), len(mask), int(mask.sum()), int((~mask).sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class Unmasked:
     blocked scores are 0 instead of minus infinity.
     """
 
-    row: Row
+    row: QueryRow
     allowed: np.ndarray
     right: np.ndarray
     raw: np.ndarray
@@ -154,7 +154,7 @@ class Unmasked:
         return float(self.zeroed[~self.allowed].sum())
 
 
-def _unmasked(trace: Trace, row: Row) -> Unmasked:
+def _unmasked(trace: Trace, row: QueryRow) -> Unmasked:
     allowed, scores = allowed_of(trace, row), scores_of(trace, row)
     return Unmasked(
         row,
@@ -180,7 +180,7 @@ def _near(
 ) -> Unmasked | Missing:
     wanted, n = varied(trace, *span), _n_real(trace)
 
-    def worth(row: Row) -> float:
+    def worth(row: QueryRow) -> float:
         if not 0 < row.query < n - 1:
             return np.nan
         return -abs(measure(_unmasked(trace, row)) - wanted)
@@ -192,10 +192,10 @@ def _near(
 
 
 @dataclass(frozen=True, eq=False)
-class Padded:
+class PaddedMask:
     """The mask of one head with PADs after the text, [query, key]."""
 
-    row: Row
+    row: QueryRow
     traced: Trace
     n: int
     pads: int
@@ -203,7 +203,7 @@ class Padded:
     causal: bool
 
 
-def padding(loaded: LoadedModel, trace: Trace) -> Padded | Missing:
+def padding(loaded: LoadedModel, trace: Trace) -> PaddedMask | Missing:
     """Run the text followed by PADs; return the mask of the encoder or of a decoder-only model."""
     if loaded.marks.pad is None:
         return Missing("no_pad")
@@ -212,18 +212,18 @@ def padding(loaded: LoadedModel, trace: Trace) -> Padded | Missing:
     site = traced.sites_of(role)[0]
     mask = traced.mask(site.name)[0]
     causal = not mask[0, : len(mask) - PADS].all()
-    return Padded(Row(site, 0, 0), traced, len(mask) - PADS, PADS, int(mask.sum()), causal)
+    return PaddedMask(QueryRow(site, 0, 0), traced, len(mask) - PADS, PADS, int(mask.sum()), causal)
 
 
 @dataclass(frozen=True, eq=False)
 class Filling:
     """The result of every fill for a fully masked query, in float32 and float16."""
 
-    row: Row
+    row: QueryRow
     weights: np.ndarray
-    found: tuple[Filled, ...]
+    found: tuple[FillResult, ...]
 
-    def of(self, fill: str, dtype: str) -> Filled:
+    def of(self, fill: str, dtype: str) -> FillResult:
         """The result for one fill and dtype."""
         return next(each for each in self.found if (each.fill, each.dtype) == (fill, dtype))
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.analysis.positions.changes import REMOVE, Change, format_change, parse_change
+from explorer.analysis.positions.changes import REMOVE, PositionChange, format_change, parse_change
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.exhibits.choices import RefusedError, choice, dotted, one_of, whole
 
@@ -52,7 +52,7 @@ class PositionsChoices:
     length: int | None = choice(None, whole(16, 256))
     dims: tuple[int, ...] | None = choice(None, _dims, lambda dims: dotted(dims) or "none")
     layout: str = choice("", one_of(LAYOUTS))
-    change: Change = choice(REMOVE, parse_change, format_change)
+    change: PositionChange = choice(REMOVE, parse_change, format_change)
     shuffle: int | None = choice(None, whole(0, 9999))
     story: str | None = choice(None, str)
     place: int = choice(1, whole(0, 1023))

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 
 from explorer.analysis.heads.compare import token_diff
-from explorer.analysis.positions.changes import CHANGE_KINDS, Change, position_functions
+from explorer.analysis.positions.changes import CHANGE_KINDS, PositionChange, position_functions
 from explorer.analysis.positions.length import most_shift
 from explorer.analysis.positions.reread import (
     Reread,
@@ -57,7 +57,7 @@ def compute(
     target: str | None,
     edits: tuple[Edit, ...],
     stream: Stream,
-    change: Change,
+    change: PositionChange,
 ) -> Changed | None:
     """Run with the original and the changed positions; None for a model without positions."""
     if loaded.config.position_type.acts == "nothing":
@@ -66,19 +66,21 @@ def compute(
     before, after = (reread(loaded, trace, stream, each) for each in (None, made))
     texts = None
     if len(before.losses) and not (target and loaded.config.reads_source):
-        changes = (Change("shift", 0), made)
+        changes = (PositionChange("shift", 0), made)
         right, other = (write_under(loaded, text, stream, each, edits) for each in changes)
         texts = (right, other)
     return Changed(before, after, texts)
 
 
-def _possible(change: Change, loaded: LoadedModel, trace: Trace, stream: Stream) -> Change:
+def _possible(
+    change: PositionChange, loaded: LoadedModel, trace: Trace, stream: Stream
+) -> PositionChange:
     """The change with positions that this sequence has."""
     n = len(trace.src_tokens if stream == "src" else trace.tgt_tokens)
     if change.kind == "shift":
-        return Change("shift", max(0, min(change.first, most_shift(loaded, n))))
+        return PositionChange("shift", max(0, min(change.first, most_shift(loaded, n))))
     if change.kind == "swap":
-        return Change("swap", min(change.first, n - 1), min(change.second, n - 1))
+        return PositionChange("swap", min(change.first, n - 1), min(change.second, n - 1))
     return change
 
 
@@ -127,7 +129,7 @@ def _controls(view: View) -> list[b.Block]:
     if change.kind == "shift" and most >= 1:
 
         def shift(by: int) -> b.Change:
-            return b.choose(change=Change("shift", by))
+            return b.choose(change=PositionChange("shift", by))
 
         label = view.t("positions.shift_by")
         slider = b.Slider("positions.shift", label, 0, most, change.first, shift, width=260)
@@ -136,7 +138,7 @@ def _controls(view: View) -> list[b.Block]:
 
         def swap(name: str, place: int) -> b.Change:
             made = {"first": change.first, "second": change.second, name: place}
-            return b.choose(change=Change("swap", **made))
+            return b.choose(change=PositionChange("swap", **made))
 
         for name in ("first", "second"):
             key, now = f"positions.{name}", getattr(change, name)
@@ -145,16 +147,16 @@ def _controls(view: View) -> list[b.Block]:
     return controls
 
 
-def _usual(kind: str, n: int) -> Change:
+def _usual(kind: str, n: int) -> PositionChange:
     """The default change of this kind."""
     match kind:
         case "shift":
-            return Change("shift", 20)
+            return PositionChange("shift", 20)
         case "swap":
-            return Change("swap", min(1, n - 1), min(4, n - 1))
+            return PositionChange("swap", min(1, n - 1), min(4, n - 1))
         case "reverse":
-            return Change("reverse")
-    return Change("remove")
+            return PositionChange("reverse")
+    return PositionChange("remove")
 
 
 def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.positions.encoding import gram
-from explorer.analysis.positions.learned import Learned, alike_by_distance, by_chance
+from explorer.analysis.positions.learned import PositionVectors, alike_by_distance, by_chance
 from explorer.analysis.positions.learned import learned as find_learned
 from explorer.engine import cache
 from explorer.exhibits import block as b
@@ -26,7 +26,7 @@ CLOSE = 0.5
 
 def compute(
     loaded: LoadedModel, shelf: tuple[str, ...], chosen_stream: str
-) -> tuple[LoadedModel, Learned] | None:
+) -> tuple[LoadedModel, PositionVectors] | None:
     """The open model's vectors if it has learned positions, else those of a listed twin, if any."""
     if loaded.config.positions != "learned":
         if TWIN not in shelf:
@@ -37,7 +37,7 @@ def compute(
     return loaded, find_learned(loaded, stream)
 
 
-def show(answer: tuple[LoadedModel, Learned] | None, view: View) -> Iterator[b.Block]:
+def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> Iterator[b.Block]:
     """Both tables, their dot products, the similarity of positions, and the change in training."""
     if answer is None:
         yield b.Hint(view.t("positions.learned_nobody"))
@@ -74,7 +74,7 @@ def show(answer: tuple[LoadedModel, Learned] | None, view: View) -> Iterator[b.B
     yield b.Numbers(lambda: _numbers(view, found))
 
 
-def _alike(view: View, found: Learned) -> tuple[b.Block, ...]:
+def _alike(view: View, found: PositionVectors) -> tuple[b.Block, ...]:
     """The mean cosine by distance, over the positions seen in training."""
     n = max(2, found.n_trained)
     tables = {"sines": found.sines, "vectors": found.vectors, "before": found.before}
@@ -93,7 +93,7 @@ def _alike(view: View, found: Learned) -> tuple[b.Block, ...]:
     return titled(view, "positions.learned.alike", draw, title, view.t(note, last=n - 1))
 
 
-def _moved(view: View, found: Learned) -> tuple[b.Block, ...]:
+def _moved(view: View, found: PositionVectors) -> tuple[b.Block, ...]:
     """The change of each vector in training."""
     title = view.t("positions.learned_moved")
     if found.moved is None or found.reached is None:
@@ -112,7 +112,7 @@ def _moved(view: View, found: Learned) -> tuple[b.Block, ...]:
     return titled(view, "positions.learned.moved", draw, title, note)
 
 
-def _neighbours(view: View, found: Learned) -> str:
+def _neighbours(view: View, found: PositionVectors) -> str:
     """Whether neighbours are more similar than all pairs are, by their mean cosine."""
     n = max(2, found.n_trained)
     sines, alike = (alike_by_distance(each[:n]) for each in (found.sines, found.vectors))
@@ -124,7 +124,7 @@ def _neighbours(view: View, found: Learned) -> str:
     return view.t(f"positions.learned_{state}", **numbers)
 
 
-def _reach(view: View, found: Learned) -> str:
+def _reach(view: View, found: PositionVectors) -> str:
     """The number of positions seen in training, and the state of the others."""
     if found.moved is None or found.reached is None:
         return ""
@@ -143,7 +143,7 @@ def _reach(view: View, found: Learned) -> str:
     return view.t("positions.learned_reach", **values)
 
 
-def _numbers(view: View, found: Learned) -> dict[str, list[object]]:
+def _numbers(view: View, found: PositionVectors) -> dict[str, list[object]]:
     lengths = np.linalg.norm(found.vectors, axis=1)
     columns: dict[str, list[object]] = {
         view.t("figures.positions.position"): list(range(len(lengths))),

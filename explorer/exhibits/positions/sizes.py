@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.positions.sizes import SEEDS, Sizes, sizes
+from explorer.analysis.positions.sizes import SEEDS, VectorSizes, sizes
 from explorer.analysis.positions.sums import sums
 from explorer.exhibits import block as b
 from explorer.exhibits.exhibit import Exhibit
@@ -18,13 +18,13 @@ from models.positions import sinusoidal_table
 from models.rows import Stream
 
 
-def compute(trace: Trace, stream: Stream) -> tuple[Sizes, ...]:
+def compute(trace: Trace, stream: Stream) -> tuple[VectorSizes, ...]:
     """The open model and fresh ones; () for a model that adds no positions."""
     summed = sums(trace, stream)
     return () if summed is None else sizes(trace, stream, summed)
 
 
-def show(found: tuple[Sizes, ...], view: View) -> Iterator[b.Block]:
+def show(found: tuple[VectorSizes, ...], view: View) -> Iterator[b.Block]:
     """Sizes, the readability of order and words, and the conclusion."""
     if not found:
         return
@@ -77,7 +77,7 @@ def show(found: tuple[Sizes, ...], view: View) -> Iterator[b.Block]:
 _ALIKE = ("same_word", "same_place")
 
 
-def _name(view: View, each: Sizes) -> str:
+def _name(view: View, each: VectorSizes) -> str:
     if each.drawn is None:
         return view.t("sizes.own")
     times = " × √d" if each.scaled else ""

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.positions.sums import Room, Sums, by_two_halves, room, sums, widths
+from explorer.analysis.positions.sums import Addends, Overlap, by_two_halves, room, sums, widths
 from explorer.exhibits import block as b
 from explorer.exhibits import saying
 from explorer.exhibits.exhibit import Exhibit
@@ -22,26 +22,26 @@ from models.rows import Stream
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class SumCheck:
     """The sums of a sequence, the room of both parts, and the largest difference between the sum
     and a product with two halves of a matrix.
     """
 
-    sums: Sums
-    room: Room
+    sums: Addends
+    room: Overlap
     difference: float
 
 
-def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> Summed | None:
+def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> SumCheck | None:
     """None for a model that adds no positions to its embeddings."""
     found = sums(trace, stream)
     if found is None:
         return None
     difference = float(by_two_halves(loaded, found, stream).max())
-    return Summed(found, room(loaded, stream), difference)
+    return SumCheck(found, room(loaded, stream), difference)
 
 
-def show(answer: Summed | None, view: View) -> Iterator[b.Block]:
+def show(answer: SumCheck | None, view: View) -> Iterator[b.Block]:
     """The vectors of one token, the angles of all, and the cost of concatenation."""
     if streams := pick_stream(view, "positions.stream.sum"):
         yield b.Row(streams)
@@ -71,7 +71,7 @@ def show(answer: Summed | None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: {view.t("sums.dimension"): dimensions, **columns})
 
 
-def _drawn(view: View, found: Sums, at: int, token: str) -> Iterator[b.Block]:
+def _drawn(view: View, found: Addends, at: int, token: str) -> Iterator[b.Block]:
     """The vectors of one token, by component and as arrows."""
     lengths, degrees = found.lengths(at), found.angle(at)
     yield b.Sentence(
@@ -98,7 +98,7 @@ def _drawn(view: View, found: Sums, at: int, token: str) -> Iterator[b.Block]:
     yield b.Columns(columns, (3, 2))
 
 
-def _every(view: View, found: Sums) -> Iterator[b.Block]:
+def _every(view: View, found: Addends) -> Iterator[b.Block]:
     """The angles at every position."""
     places = range(len(found.token))
     angles = [[found.angle(place) for place in places], [found.turned(place) for place in places]]
@@ -111,7 +111,7 @@ def _every(view: View, found: Sums) -> Iterator[b.Block]:
     yield b.Chart("sums.angles", draw, view.t("sums.angles"))
 
 
-def _concatenated(view: View, answer: Summed) -> Iterator[b.Block]:
+def _concatenated(view: View, answer: SumCheck) -> Iterator[b.Block]:
     """The cost of concatenation, and how separable both parts are in the sum."""
     yield b.Title(view.t("sums.why"))
     yield b.Prose(view.t("sums.why_lead"))

@@ -73,7 +73,7 @@ def _editor(view: View, task: Task) -> Iterator[b.Block]:
         most=sandbox.MOST_CHARACTERS,
         disabled=is_off,
     )
-    yield b.Box((editor,), key="workshop-editor")
+    yield b.Pane((editor,), key="workshop-editor")
     # The browser sends the text as soon as the button takes the focus; a click changes nothing.
     run = b.Button(
         "workshop.run",

@@ -21,8 +21,8 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     done = len(known & set(view.choices(WorkshopChoices).solved))
     yield b.Prose(view.t("workshop.progress", done=done, count=len(known)))
     yield b.Progress(done / max(1, len(known)))
-    yield b.Box([each for kind in KINDS for each in _of_kind(view, kind)])
-    yield b.Box((b.Title(view.t("workshop.send")), *_results(view)))
+    yield b.Pane([each for kind in KINDS for each in _of_kind(view, kind)])
+    yield b.Pane((b.Title(view.t("workshop.send")), *_results(view)))
 
 
 def _of_kind(view: View, kind: str) -> tuple[b.Block, ...]:

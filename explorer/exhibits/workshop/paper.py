@@ -12,7 +12,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     """The tasks of each kind, numbered."""
     yield b.Note(view.t("workshop.paper_lead"))
     for kind in KINDS:
-        yield b.Box((b.Title(view.t(f"workshop.groups.{kind}"), large=True),))
+        yield b.Pane((b.Title(view.t(f"workshop.groups.{kind}"), large=True),))
         for number, task in enumerate((each for each in tasks() if each.kind == kind), 1):
             yield from _on_paper(view, number, task)
 

@@ -25,7 +25,7 @@ ROOM = 150
 
 
 @dataclass(frozen=True)
-class Numbers:
+class WiringNumbers:
     """The numbers of one wiring diagram: before the sublayer, on its branch, and after it."""
 
     before: str
@@ -34,7 +34,9 @@ class Numbers:
     back: str  # below the line: the gradient of the backward pass
 
 
-def wiring(numbers: Mapping[Placement, Numbers], *, dark: bool = False, words: Words) -> Figure:
+def wiring(
+    numbers: Mapping[Placement, WiringNumbers], *, dark: bool = False, words: Words
+) -> Figure:
     """One sublayer in each placement: stream, branch with f and its norm, the sum, and numbers.
 
     The thick line is the residual stream; every gradient passes through what is drawn on it.

@@ -15,7 +15,7 @@ from models.strategies import Beam, Greedy, Sample
 
 
 @cached
-def cache_of(made: Generation) -> caching.Cached:
+def cache_of(made: Generation) -> caching.CacheComparison:
     """The KV cache during a decoding, and the deviation of the logits from those without a
     cache."""
     return caching.cached_and_not(cache.open_model(made.model), made)

@@ -5,7 +5,7 @@ import streamlit as st
 
 from explorer.analysis.decoding.caching import (
     LENGTHS,
-    Cached,
+    CacheComparison,
     Timing,
     cache_bytes,
     cached_and_not,
@@ -95,7 +95,7 @@ def _heads(view: View) -> int:
     return now or own
 
 
-def _reading(view: View, generation: Generation, found: Cached, heads: int) -> None:
+def _reading(view: View, generation: Generation, found: CacheComparison, heads: int) -> None:
     config = view.loaded.config
     length = found.first + len(generation.steps)
     whole, less = (
@@ -115,7 +115,7 @@ def _reading(view: View, generation: Generation, found: Cached, heads: int) -> N
     )
 
 
-def _spared(view: View, generation: Generation, found: Cached) -> None:
+def _spared(view: View, generation: Generation, found: CacheComparison) -> None:
     """Multiply-adds and milliseconds with and without a cache, for lengths up to 256."""
     config, n_src = view.loaded.config, len(generation.src_str_tokens)
     own = len(generation.steps)

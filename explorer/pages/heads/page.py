@@ -19,7 +19,7 @@ from explorer.exhibits.view import View
 from explorer.pages.heads.attribution import four_numbers
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
-from explorer.pages.heads.pair import Pair, linked_pair, pair_of, pick_other
+from explorer.pages.heads.pair import ViewPair, linked_pair, pair_of, pick_other
 from explorer.pages.heads.pair import go_down as go_down_beside
 from explorer.pages.heads.pair import take_clicks as take_clicks_beside
 from explorer.pages.heads.picture import BESIDE, go_down, linked_heads, take_clicks
@@ -58,7 +58,7 @@ def _linked(view: View) -> None:
         _drawn(choice, other, pair)
 
 
-def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
+def _drawn(choice: Opened, other: View | None, pair: ViewPair | None) -> None:
     """Draw the page below its introduction; `other` is the view of a second sentence, `pair` this
     view with another model's view."""
     view = choice.view
@@ -108,7 +108,7 @@ def _aggregates(choice: Opened) -> None:
     st.caption(" ".join(map(choice.view.t, ["heads.mean_note", *keys])))
 
 
-def _taken(view: View) -> tuple[View, View | None, Pair | None]:
+def _taken(view: View) -> tuple[View, View | None, ViewPair | None]:
     """The view, and the view of a second sentence or model, updated by clicks in any picture."""
     pair = pair_of(view)
     if pair is not None:

@@ -34,7 +34,7 @@ from models.hooks import Role
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class ViewPair:
     """This model's view and the compared model's view, for the same sentence.
 
     `compared` is the comparison for the current kind of attention; None if the other model does not
@@ -72,7 +72,7 @@ def compare_with(name: str) -> None:
         session.change(with_="", with_head=None, measure="" if measured == "differs" else measured)
 
 
-def pair_of(view: View) -> Pair | None:
+def pair_of(view: View) -> ViewPair | None:
     """The view and the other model's view; None if none was chosen or it cannot be shown.
 
     An error is shown in its place.
@@ -86,7 +86,9 @@ def pair_of(view: View) -> Pair | None:
         run = Run(name, view.text, _shared_target(view, name), view.edits, view.pads)
         compared = cached.versus(view.run, run, view.kind)
         role = input_role(cache.trace(run)) if compared is None else compared.other_role
-        return Pair(view, build(_state(view, run, compared, role), view.dark, view.pads), compared)
+        return ViewPair(
+            view, build(_state(view, run, compared, role), view.dark, view.pads), compared
+        )
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None
@@ -135,7 +137,7 @@ def _open_there(
     return None if found is None else found[0]
 
 
-def take_clicks(pair: Pair) -> bool:
+def take_clicks(pair: ViewPair) -> bool:
     """Store a selection from the other model's picture in the state; return whether there was
     one."""
     choice = Opened(pair.other, pair.differs)
@@ -154,7 +156,7 @@ def take_clicks(pair: Pair) -> bool:
     return True
 
 
-def _here(pair: Pair, chosen: HeadsSelection) -> HeadsSelection:
+def _here(pair: ViewPair, chosen: HeadsSelection) -> HeadsSelection:
     """A selection in the other picture, converted to this model's tokens."""
     compared = pair.compared
     if chosen.query is None or compared is None:
@@ -164,7 +166,7 @@ def _here(pair: Pair, chosen: HeadsSelection) -> HeadsSelection:
     return replace(chosen, query=query, key=None if query is None else key)
 
 
-def go_down(pair: Pair) -> None:
+def go_down(pair: ViewPair) -> None:
     """Go to the Cell page of the other model if a cell's link was clicked in its picture.
 
     The two models then swap places, since all other pages show the first one.
@@ -180,14 +182,14 @@ def go_down(pair: Pair) -> None:
     session.visit("cell")
 
 
-def swap(pair: Pair) -> None:
+def swap(pair: ViewPair) -> None:
     """Swap the two models."""
     view, other = pair.view, pair.other
     session.change_site(model=other.loaded.name, with_=view.loaded.name, site=other.kind)
     session.change(layer=other.layer, head=other.head, target=view.target)
 
 
-def linked_pair(pair: Pair) -> None:
+def linked_pair(pair: ViewPair) -> None:
     """Both models side by side, for the same sentence."""
     sides = (pair.view, KEY), (pair.other, BESIDE)
     for column, (each, key) in zip(st.columns(2, gap="large"), sides, strict=True):
@@ -209,7 +211,7 @@ def linked_pair(pair: Pair) -> None:
             draw_heads(Opened(each, pair.differs), key)
 
 
-def _writing(pair: Pair, each: View) -> View:
+def _writing(pair: ViewPair, each: View) -> View:
     """The view for the line with a model's output: the other model reads this one's output."""
     if each is pair.view or each.target in (None, pair.view.target):
         return each

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.analysis.heads.ranks import need_map
 from explorer.components import (
-    Grid,
+    HeadGrid,
     HeadsSelection,
     Measure,
     heads_view,
@@ -109,7 +109,7 @@ def draw_heads(choice: Opened, key: str) -> None:
         heads_view(small, key=key, file=file_name(choice.view, "heads"), **given)
 
 
-def _small(choice: Opened, key: str) -> Grid | None:
+def _small(choice: Opened, key: str) -> HeadGrid | None:
     """Thumbnails of all heads; None while computing (long texts) or after a stop."""
     view, by_words = choice.view, choice.words is not None
     if view.trace.patterns_kept:

@@ -16,13 +16,13 @@ from explorer.exports.page import axes_of
 from explorer.exports.picture import difference_svg, site_svg
 from explorer.exports.snippet import snippet
 from explorer.library import LoadedModel
-from explorer.pages.heads.pair import Pair
+from explorer.pages.heads.pair import ViewPair
 from explorer.pages.heads.versus import OpenHeads, open_heads
 from explorer.text import UPLOADED
 from explorer.ui.share import file_name
 
 
-def take_away(choice: Opened, pair: Pair | None) -> None:
+def take_away(choice: Opened, pair: ViewPair | None) -> None:
     """The page's own exports: pictures, numbers, code."""
     view = choice.view
     if choice.shown:
@@ -38,7 +38,7 @@ def take_away(choice: Opened, pair: Pair | None) -> None:
         st.code(code, language="python")
 
 
-def _of_both(choice: Opened, pair: Pair) -> None:
+def _of_both(choice: Opened, pair: ViewPair) -> None:
     """Exports for two models: the difference of the open heads, and of all heads."""
     view, page = pair.view, "heads-versus"
     opened = open_heads(choice, pair)
@@ -51,7 +51,7 @@ def _of_both(choice: Opened, pair: Pair) -> None:
         _download(view, "csv", lambda: differences(pair), "text/csv", page=page)
 
 
-def difference(pair: Pair, opened: OpenHeads) -> str:
+def difference(pair: ViewPair, opened: OpenHeads) -> str:
     """The difference of the two open heads, as an SVG."""
     view, found = pair.view, pair.compared
     assert found is not None
@@ -89,7 +89,7 @@ def _pictures(choice: Opened) -> None:
         )
 
 
-def differences(pair: Pair) -> bytes:
+def differences(pair: ViewPair) -> bytes:
     """The differences of heads with the same index, in bits, the largest first, as a CSV."""
     view, found = pair.view, pair.compared
     assert found is not None

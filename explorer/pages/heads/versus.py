@@ -23,7 +23,7 @@ from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.saying import model_title
 from explorer.figures import heatmap
 from explorer.numbers import fixed, percent
-from explorer.pages.heads.pair import Pair, swap
+from explorer.pages.heads.pair import ViewPair, swap
 from explorer.ui import controls, session
 from explorer.ui.tables import table
 
@@ -41,7 +41,7 @@ FORMULA = (
 )
 
 
-def verdict(pair: Pair) -> None:
+def verdict(pair: ViewPair) -> None:
     """The differences in two sentences above the pictures, and the heads that differ most."""
     view = pair.view
     if pair.compared is None:
@@ -55,7 +55,7 @@ def verdict(pair: Pair) -> None:
         controls.reading("versus-predictions", _first_difference(pair, found))
 
 
-def compared(choice: Opened, pair: Pair) -> None:
+def compared(choice: Opened, pair: ViewPair) -> None:
     """The part of the page about both models, below their pictures."""
     view = pair.view
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -86,27 +86,27 @@ def compared(choice: Opened, pair: Pair) -> None:
         )
 
 
-def expected(pair: Pair) -> tuple[Expectation, ...]:
+def expected(pair: ViewPair) -> tuple[Expectation, ...]:
     """The predictions of both, piece by piece."""
     one, other = pair.view, pair.other
     return expectations(one.trace, other.trace, one.loaded.str_tokens, other.loaded.str_tokens)
 
 
-def _names(pair: Pair) -> dict[str, object]:
+def _names(pair: ViewPair) -> dict[str, object]:
     return {
         "one": escape(model_title(pair.view, pair.view.loaded.name)),
         "other": escape(model_title(pair.view, pair.other.loaded.name)),
     }
 
 
-def _other_text(pair: Pair) -> None:
+def _other_text(pair: ViewPair) -> None:
     """A note that the other model reads this one's translation."""
     given = pair.other.target
     if given and given != pair.view.target:
         st.caption(pair.view.t("versus.same_text", **_names(pair)))
 
 
-def _no_counterpart(pair: Pair) -> None:
+def _no_counterpart(pair: ViewPair) -> None:
     """A note that the other model lacks this kind of attention, with a kind that both have."""
     view = pair.view
     role = input_role(view.trace)
@@ -122,7 +122,7 @@ def _no_counterpart(pair: Pair) -> None:
         )
 
 
-def _pieces(pair: Pair) -> None:
+def _pieces(pair: ViewPair) -> None:
     """A note on how two tokenizations were made comparable."""
     found = pair.compared
     assert found is not None
@@ -140,7 +140,7 @@ def _pieces(pair: Pair) -> None:
     )
 
 
-def _heads(pair: Pair) -> None:
+def _heads(pair: ViewPair) -> None:
     """The heads that differ most, as buttons."""
     view, found = pair.view, pair.compared
     assert found is not None
@@ -204,7 +204,7 @@ class OpenHeads:
         return mine | {"their_layer": self.theirs[0] + 1, "their_head": self.theirs[1] + 1}
 
 
-def open_heads(choice: Opened, pair: Pair) -> OpenHeads | None:
+def open_heads(choice: Opened, pair: ViewPair) -> OpenHeads | None:
     """The open heads of both models; None if none is open or comparable."""
     view, found, shown = pair.view, pair.compared, choice.current
     if found is None or not found.comparable:
@@ -225,7 +225,7 @@ def open_heads(choice: Opened, pair: Pair) -> OpenHeads | None:
     return OpenHeads(mine, theirs, *weights, tuple(keys))
 
 
-def _open_head(choice: Opened, pair: Pair) -> None:
+def _open_head(choice: Opened, pair: ViewPair) -> None:
     """The open head of each model, the difference of the two, and the most similar head."""
     view, found, opened = pair.view, pair.compared, open_heads(choice, pair)
     assert found is not None
@@ -276,7 +276,7 @@ def _piece(pieces: Pieces, token: int) -> int | None:
     return next((at for at, tokens in enumerate(pieces.one) if token in tokens), None)
 
 
-def _predictions(pair: Pair, found: Sequence[Expectation]) -> None:
+def _predictions(pair: ViewPair, found: Sequence[Expectation]) -> None:
     """The predictions of both, row by row."""
     view, names = pair.view, _names(pair)
     st.subheader(view.t("versus.predictions"), anchor=False)
@@ -304,7 +304,7 @@ def _predictions(pair: Pair, found: Sequence[Expectation]) -> None:
     )
 
 
-def _first_difference(pair: Pair, found: Sequence[Expectation]) -> str:
+def _first_difference(pair: ViewPair, found: Sequence[Expectation]) -> str:
     """How many predictions differ, and the first of them, as Markdown."""
     view, names = pair.view, _names(pair)
     differing = [each for each in found if not each.same]
@@ -322,7 +322,7 @@ def _first_difference(pair: Pair, found: Sequence[Expectation]) -> str:
     )
 
 
-def _expectation(pair: Pair, top: tuple[str, float]) -> str:
+def _expectation(pair: ViewPair, top: tuple[str, float]) -> str:
     token = controls.quoted(pair.view, top[0])
     return pair.view.t("versus.expected", token=token, chance=percent(top[1]))
 
@@ -333,7 +333,7 @@ def _several(top: Sequence[tuple[str, float]], bold: bool) -> str:
     return " · ".join([f"**{words[0]}**" if bold else words[0], *words[1:]])
 
 
-def _numbers(pair: Pair, found: Sequence[Expectation]) -> dict[str, list[object]]:
+def _numbers(pair: ViewPair, found: Sequence[Expectation]) -> dict[str, list[object]]:
     """The table: the difference of every pair of heads, else the predictions, else the pieces."""
     view, compared = pair.view, pair.compared
     if compared is not None and compared.difference is not None:

@@ -65,7 +65,7 @@ def question(
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class PosedStep:
     """A step on one run.
 
     `values` fill its words; `picture(answered)` draws the picture, without what would reveal the
@@ -92,7 +92,7 @@ class Step:
     id: str
     page: str
     find: Callable[[LoadedModel, Trace], Any]
-    pose: Callable[[View, Any], Asked | None]
+    pose: Callable[[View, Any], PosedStep | None]
     formula: str
     told: tuple[str, ...] = ("told",)
     telling: str = ""
@@ -102,18 +102,18 @@ def step(
     name: str,
     page: str,
     find: Callable[[LoadedModel, Trace], Found | Missing],
-    pose: Callable[[View, Found], Asked | None],
+    pose: Callable[[View, Found], PosedStep | None],
     formula: str,
     told: tuple[str, ...] = ("told",),
     telling: str = "",
 ) -> Step:
     """Make a step whose `pose` takes the result of its `find`; `told` are its possible
     explanations."""
-    posed = cast(Callable[[View, Any], Asked | None], pose)
+    posed = cast(Callable[[View, Any], PosedStep | None], pose)
     return Step(name, page, find, posed, formula, told, telling)
 
 
-def asked(view: View, one: Step) -> Asked | Missing:
+def asked(view: View, one: Step) -> PosedStep | Missing:
     """A step on the run of a view. Raises InputProblem."""
     trace = view.trace
     if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:

@@ -3,16 +3,23 @@
 import numpy as np
 
 from explorer.analysis.path import attention as finding
-from explorer.analysis.path.attention import Carried, Counted, Crossing, Looked, Ratio, Undivided
+from explorer.analysis.path.attention import (
+    Carried,
+    Counted,
+    Crossing,
+    RankedKeys,
+    Ratio,
+    Undivided,
+)
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.heads.picture import draw_heads
 from explorer.pages.path import pictures
-from explorer.pages.path.asked import Asked, question, step
+from explorer.pages.path.asked import PosedStep, question, step
 
 
-def _look(view: View, found: Looked) -> Asked | None:
+def _look(view: View, found: RankedKeys) -> PosedStep | None:
     keys = pictures.keys_of(view, found.row)
     best, *others = found.order
     near = sorted(others, key=lambda key: (abs(key - best), key))
@@ -20,7 +27,7 @@ def _look(view: View, found: Looked) -> Asked | None:
     if asks is None:
         return None
     place = pictures.where(view, found.row)
-    return Asked(
+    return PosedStep(
         asks,
         {**place, "weight": percent(float(found.weights[best])), "key": keys[best]},
         lambda answered: pictures.heatmap(
@@ -30,7 +37,7 @@ def _look(view: View, found: Looked) -> Asked | None:
     )
 
 
-def _rest(view: View, found: Looked) -> Asked | None:
+def _rest(view: View, found: RankedKeys) -> PosedStep | None:
     keys, weights = pictures.keys_of(view, found.row), found.weights
     hidden = found.order[0]
     right, others = float(weights[hidden]), float(np.delete(weights, hidden).sum())
@@ -54,14 +61,14 @@ def _rest(view: View, found: Looked) -> Asked | None:
         "others": percent(others),
         "weight": percent(right),
     }
-    return Asked(asks, values, picture, pictures.place_of(found.row))
+    return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
 def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _ratio(view: View, found: Ratio) -> Asked | None:
+def _ratio(view: View, found: Ratio) -> PosedStep | None:
     keys, scores = pictures.keys_of(view, found.row), found.scores
     more, less, apart = found.more, found.less, found.difference
     wrong = [_times(apart), _times(float(np.exp(2 * apart)))]
@@ -89,10 +96,10 @@ def _ratio(view: View, found: Ratio) -> Asked | None:
         "weights": f"{percent(float(found.weights[more]))} / {percent(float(found.weights[less]))}",
     }
     place = pictures.place_of(found.row) | {"key": more, "stage": 3}
-    return Asked(asks, values, picture, place)
+    return PosedStep(asks, values, picture, place)
 
 
-def _scale(view: View, found: Undivided) -> Asked | None:
+def _scale(view: View, found: Undivided) -> PosedStep | None:
     top = int(found.divided.argmax())
     now, without = float(found.divided[top]), float(found.undivided[top])
     asks = question(
@@ -129,10 +136,10 @@ def _scale(view: View, found: Undivided) -> Asked | None:
         "key": pictures.keys_of(view, found.row)[top],
     }
     place = pictures.place_of(found.row) | {"aside": "scaling"}
-    return Asked(asks, values, picture, place, "told_biased" if found.biased else "told")
+    return PosedStep(asks, values, picture, place, "told_biased" if found.biased else "told")
 
 
-def _values(view: View, found: Carried) -> Asked | None:
+def _values(view: View, found: Carried) -> PosedStep | None:
     keys, most, heaviest = pictures.keys_of(view, found.row), found.most, found.heaviest
     wrong = [heaviest, *np.argsort(-found.brought), int(found.lengths.argmax())]
     asks = question(
@@ -168,10 +175,10 @@ def _values(view: View, found: Carried) -> Asked | None:
     }
     told = "told_same" if most == heaviest else "told"
     place = pictures.place_of(found.row) | {"key": most, "stage": 4}
-    return Asked(asks, values, picture, place, told)
+    return PosedStep(asks, values, picture, place, told)
 
 
-def _heads(view: View, found: Counted) -> Asked | None:
+def _heads(view: View, found: Counted) -> PosedStep | None:
     n = found.n_heads
     asks = question(
         "heads",
@@ -188,7 +195,7 @@ def _heads(view: View, found: Counted) -> Asked | None:
         "own": f"{found.own:,}",
         "one": f"{found.one_head:,}",
     }
-    return Asked(
+    return PosedStep(
         asks,
         values,
         lambda answered: draw_heads(Opened(view), "path.heads"),
@@ -197,7 +204,7 @@ def _heads(view: View, found: Counted) -> Asked | None:
     )
 
 
-def _cross(view: View, found: Crossing) -> Asked | None:
+def _cross(view: View, found: Crossing) -> PosedStep | None:
     n_query, n_key = found.n_query, found.n_key
 
     def shape(rows: int, columns: int) -> str:
@@ -220,7 +227,7 @@ def _cross(view: View, found: Crossing) -> Asked | None:
         pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "cross.tgt", None)
 
     values = {"rows": n_query, "columns": n_key}
-    return Asked(asks, values, picture, pictures.place_of(found.row))
+    return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
 SOFTMAX = r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}"

@@ -5,17 +5,24 @@ import numpy as np
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.blocks.residual import PLACEMENTS
 from explorer.analysis.path import blocks as finding
-from explorer.analysis.path.blocks import Added, Company, Parts, Placed, Scales, Summed
+from explorer.analysis.path.blocks import (
+    Added,
+    BlockSizes,
+    Company,
+    NormPlacements,
+    Scales,
+    Spreads,
+)
 from explorer.exhibits.view import View
 from explorer.figures.blocks import norms as figures
-from explorer.figures.blocks.residual import Numbers, by_block, wiring
+from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.figures.order import moved
 from explorer.figures.positions.sums import strips
 from explorer.numbers import fixed, percent, share
 from explorer.pages.path import pictures
-from explorer.pages.path.asked import Asked, question, step
+from explorer.pages.path.asked import PosedStep, question, step
 from explorer.ui import controls
 
 
@@ -24,7 +31,7 @@ def _back(names: dict[str, str]) -> dict[str, str]:
     return {words: name for name, words in names.items()}
 
 
-def _divides(view: View, found: Scales) -> Asked | None:
+def _divides(view: View, found: Scales) -> PosedStep | None:
     n, width = found.x.shape
     asks = question("divides", f"{n:,}", [f"{each:,}" for each in (width, 1, n * width)])
     if asks is None:
@@ -53,10 +60,10 @@ def _divides(view: View, found: Scales) -> Asked | None:
         "low": fixed(float(found.scales.min()), 2),
         "high": fixed(float(found.scales.max()), 2),
     }
-    return Asked(asks, values, picture, {"part": "norms", "norm": found.norm})
+    return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
 
 
-def _tenfold(view: View, found: Scales) -> Asked | None:
+def _tenfold(view: View, found: Scales) -> PosedStep | None:
     asks = question("tenfold", _times(found.grown), [_times(each) for each in (10, 10**0.5, 0.1)])
     if asks is None:
         return None
@@ -82,14 +89,14 @@ def _tenfold(view: View, found: Scales) -> Asked | None:
         "token": controls.quoted_at(view, found.tokens, 0),
         "grown": _times(found.grown),
     }
-    return Asked(asks, values, picture, {"part": "norms", "norm": found.norm})
+    return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
 
 
 def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _company(view: View, found: Company) -> Asked | None:
+def _company(view: View, found: Company) -> PosedStep | None:
     names: dict[str, str] = {norm: view.t(f"blocks.{norm}") for norm in NORMS}
     asks = question("company", names[found.most], list(names.values()), _back(names))
     if asks is None:
@@ -115,10 +122,10 @@ def _company(view: View, found: Company) -> Asked | None:
         "norm": names[found.most],
         "moved": share(found.mean(found.most)),
     }
-    return Asked(asks, values, picture, {"part": "norms", "norm": found.most})
+    return PosedStep(asks, values, picture, {"part": "norms", "norm": found.most})
 
 
-def _added(view: View, found: Added) -> Asked | None:
+def _added(view: View, found: Added) -> PosedStep | None:
     layers, per = found.n_layers, found.per_layer
     right = layers * per
     wrong = [str(each) for each in (layers, 2 * layers, 3 * layers, per, right + 1)]
@@ -128,7 +135,7 @@ def _added(view: View, found: Added) -> Asked | None:
 
     def picture(answered: bool) -> None:
         if not answered:
-            empty = Numbers("", "", "", "")
+            empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
             place = view.loaded.config.norm_placement
             figure = wiring({place: empty}, dark=view.dark, words=words)
@@ -140,10 +147,10 @@ def _added(view: View, found: Added) -> Asked | None:
 
     values = {"layers": layers, "per": per, "added": right}
     told = "told_cross" if per > 2 else "told"
-    return Asked(asks, values, picture, {}, told)
+    return PosedStep(asks, values, picture, {}, told)
 
 
-def _placement(view: View, found: Placed) -> Asked | None:
+def _placement(view: View, found: NormPlacements) -> PosedStep | None:
     names: dict[str, str] = {place: view.t(f"path.place_{place}") for place in PLACEMENTS}
     steady = min(PLACEMENTS, key=lambda place: abs(found.growth(place) - 1))
     asks = question("placement", names[steady], list(names.values()), _back(names))
@@ -152,7 +159,7 @@ def _placement(view: View, found: Placed) -> Asked | None:
 
     def picture(answered: bool) -> None:
         if not answered:
-            empty = Numbers("", "", "", "")
+            empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
             figure = wiring({place: empty for place in PLACEMENTS}, dark=view.dark, words=words)
             controls.chart(figure, "path.placement.wiring", alt=view.t("blocks.wiring"))
@@ -170,10 +177,10 @@ def _placement(view: View, found: Placed) -> Asked | None:
     values = {"depth": found.depth, "name": names[steady], **growths}
     own = names[view.loaded.config.norm_placement]
     place = {"part": "residual", "depth": found.depth}
-    return Asked(asks, {**values, "own": own}, picture, place)
+    return PosedStep(asks, {**values, "own": own}, picture, place)
 
 
-def _summed(view: View, found: Summed) -> Asked | None:
+def _summed(view: View, found: Spreads) -> PosedStep | None:
     on, off = float(found.on[-1]), float(found.off[-1])
     wrong = [percent(on), percent(min(0.99, 1.5 * on)), percent(on / 2)]
     asks = question("summed", percent(off), wrong)
@@ -193,10 +200,10 @@ def _summed(view: View, found: Summed) -> Asked | None:
         controls.chart(figure, "path.summed", alt=view.t("blocks.spread"))
 
     values = {"depth": found.depth, "on": percent(on), "off": percent(off)}
-    return Asked(asks, values, picture, {"part": "residual", "depth": found.depth})
+    return PosedStep(asks, values, picture, {"part": "residual", "depth": found.depth})
 
 
-def _parts(view: View, found: Parts) -> Asked | None:
+def _parts(view: View, found: BlockSizes) -> PosedStep | None:
     whole = found.attention + found.ffn + found.norms
     wrong = (found.attention / whole, 2 / 3, 1 / 2, 1 / 3, found.norms / whole)
     asks = question("parts", percent(found.share), [percent(each) for each in wrong])
@@ -225,7 +232,7 @@ def _parts(view: View, found: Parts) -> Asked | None:
         "norms": f"{found.norms:,}",
         "share": percent(found.share),
     }
-    return Asked(asks, values, picture, {})
+    return PosedStep(asks, values, picture, {})
 
 
 STEPS = (

@@ -16,7 +16,7 @@ _ANSWER = re.compile(rf"({_NAME})\.([1-9])\.([01])\.([0-9a-z]{{1,7}})", re.ASCII
 
 
 @dataclass(frozen=True)
-class Answer:
+class StepAnswer:
     """The answer to a step: the option (from 0), whether it was right, and the mark of the
     question, which depends on the sentence and model."""
 
@@ -33,16 +33,16 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def read_answers(text: str) -> tuple[Answer, ...]:
+def read_answers(text: str) -> tuple[StepAnswer, ...]:
     """Read `look.2.1.k3f~rest.1.0.9ab`: step, option from 1, 1 for right, mark; a step once."""
     found = [_ANSWER.fullmatch(part) for part in _parts(text)]
-    answers = tuple(Answer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in found if m)
+    answers = tuple(StepAnswer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in found if m)
     if len(answers) < len(found) or len({each.step for each in answers}) < len(answers):
         raise RefusedError(text)
     return answers
 
 
-def write_answers(answers: tuple[Answer, ...]) -> str:
+def write_answers(answers: tuple[StepAnswer, ...]) -> str:
     """The inverse of `read_answers`."""
     return "~".join(
         f"{each.step}.{each.option + 1}.{int(each.right)}.{each.mark}" for each in answers
@@ -75,16 +75,16 @@ class PathChoices:
 
     parts: ClassVar[tuple[str, ...]] = ("steps", "contents", "results", "sheet", "printed", "class")
     lesson: str = choice("", str)
-    answers: tuple[Answer, ...] = choice((), read_answers, write_answers)
+    answers: tuple[StepAnswer, ...] = choice((), read_answers, write_answers)
     sheet: tuple[str, ...] = choice((), read_sheet, "~".join)
     sheet_title: str = choice("", _line(MOST_TITLE))
     solutions: bool = choice(False, switch, as_digit)
     learner: str = choice("", _line(MOST_NAME))
 
-    def answered(self, step: str) -> Answer | None:
+    def answered(self, step: str) -> StepAnswer | None:
         """The answer to a step, if any."""
         return next((each for each in self.answers if each.step == step), None)
 
-    def with_answer(self, answer: Answer) -> tuple[Answer, ...]:
+    def with_answer(self, answer: StepAnswer) -> tuple[StepAnswer, ...]:
         """`answers` with this one, replacing an earlier one for the same step."""
         return (*(each for each in self.answers if each.step != answer.step), answer)

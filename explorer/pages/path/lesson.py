@@ -10,8 +10,8 @@ from explorer.components.standalone import Text, record
 from explorer.engine import cache
 from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.view import View, build, default_model, first_sentence
-from explorer.pages.path.asked import Asked, Question, Step, asked
-from explorer.pages.path.choices import Answer, PathChoices
+from explorer.pages.path.asked import PosedStep, Question, Step, asked
+from explorer.pages.path.choices import PathChoices, StepAnswer
 from explorer.ui import controls, session
 from explorer.ui.stage import hero
 
@@ -43,7 +43,7 @@ def lead(view: View, step: str) -> str:
     )
 
 
-def answer_to(view: View, step: Step, question: Question) -> Answer | None:
+def answer_to(view: View, step: Step, question: Question) -> StepAnswer | None:
     """The answer to this question, if valid; a link is untrusted."""
     given = view.choices(PathChoices).answered(step.id)
     if given is None or given.mark != question.mark or given.option >= len(question.options):
@@ -51,7 +51,7 @@ def answer_to(view: View, step: Step, question: Question) -> Answer | None:
     return replace(given, right=given.option == question.right)
 
 
-def lesson(view: View, step: Step, number: str) -> Asked | None:
+def lesson(view: View, step: Step, number: str) -> PosedStep | None:
     """Draw a step and return it; None if this run does not show it. Raises InputProblem."""
     words = f"path.steps.{step.id}"
     with hero():
@@ -71,7 +71,7 @@ def lesson(view: View, step: Step, number: str) -> Asked | None:
     return found
 
 
-def _ask(view: View, step: Step, found: Asked, given: Answer | None) -> None:
+def _ask(view: View, step: Step, found: PosedStep, given: StepAnswer | None) -> None:
     """The question; after the answer also the right option and the explanation."""
     words, question = f"path.steps.{step.id}", found.question
     said = view.t(f"{words}.ask", **found.values)
@@ -109,11 +109,11 @@ def _take(step: Step, question: Question, option: int | None) -> None:
     if option is None:
         return
     made = session.state().of(PathChoices)
-    answer = Answer(step.id, option, option == question.right, question.mark)
+    answer = StepAnswer(step.id, option, option == question.right, question.mark)
     session.change(answers=made.with_answer(answer))
 
 
-def _keep(view: View, given: Answer) -> None:
+def _keep(view: View, given: StepAnswer) -> None:
     """Store this answer, and update the link, if the stored one differs."""
     made = view.choices(PathChoices)
     if made.answered(given.step) != given:

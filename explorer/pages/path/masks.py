@@ -4,12 +4,12 @@ import numpy as np
 
 from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill
 from explorer.exhibits.path import masks as finding
-from explorer.exhibits.path.masks import Blocked, Filling, Open, Padded, Seen, Unmasked
+from explorer.exhibits.path.masks import Blocked, Filling, Open, PaddedMask, Unmasked, VisibleKeys
 from explorer.exhibits.view import View
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, percent
 from explorer.pages.path import pictures
-from explorer.pages.path.asked import Asked, question, step
+from explorer.pages.path.asked import PosedStep, question, step
 from explorer.runs.edits import MaskSwitch
 from explorer.ui import controls
 
@@ -17,7 +17,7 @@ WITHOUT = (MaskSwitch("causal", False),)
 SHOWN = ("float32", "float16")
 
 
-def _purpose(view: View, found: Open) -> Asked | None:
+def _purpose(view: View, found: Open) -> PosedStep | None:
     tokens, query = view.trace.tgt_str_tokens, found.row.query
     keys = pictures.keys_of(view, found.row)
     far = [query, query - 1, 0, len(tokens) - 1]
@@ -44,10 +44,10 @@ def _purpose(view: View, found: Open) -> Asked | None:
         "next": keys[found.next],
         "ahead": percent(found.ahead),
     }
-    return Asked(asks, values, picture, pictures.place_of(found.row) | {"edits": WITHOUT})
+    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"edits": WITHOUT})
 
 
-def _sees(view: View, found: Seen) -> Asked | None:
+def _sees(view: View, found: VisibleKeys) -> PosedStep | None:
     n, query = found.n, found.row.query
     asks = question("sees", str(found.seen), [str(each) for each in (query, n, n - query, 1)])
     if asks is None:
@@ -66,10 +66,10 @@ def _sees(view: View, found: Seen) -> Asked | None:
         "seen": found.seen,
         "later": n - found.seen,
     }
-    return Asked(asks, values, picture, pictures.place_of(found.row))
+    return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _blocked(view: View, found: Blocked) -> Asked | None:
+def _blocked(view: View, found: Blocked) -> PosedStep | None:
     n = found.n
     wrong = [found.open, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1]
     asks = question("blocked", str(found.blocked), [str(each) for each in wrong])
@@ -83,10 +83,10 @@ def _blocked(view: View, found: Blocked) -> Asked | None:
             pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "blocked.strip", None)
 
     values = {"all": n, "cells": n * n, "blocked": found.blocked, "open": found.open}
-    return Asked(asks, values, picture, pictures.place_of(found.row))
+    return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _after(view: View, found: Unmasked) -> Asked | None:
+def _after(view: View, found: Unmasked) -> PosedStep | None:
     asks = question(
         "after",
         percent(found.left),
@@ -122,10 +122,10 @@ def _after(view: View, found: Unmasked) -> Asked | None:
         "left": percent(found.left),
         "lost": percent(later),
     }
-    return Asked(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
+    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def _zero(view: View, found: Unmasked) -> Asked | None:
+def _zero(view: View, found: Unmasked) -> PosedStep | None:
     n_blocked = int((~found.allowed).sum())
     asks = question(
         "zero",
@@ -156,10 +156,10 @@ def _zero(view: View, found: Unmasked) -> Asked | None:
         "leaked": percent(found.leaked),
         "sum": digits(n_blocked / found.leaked - n_blocked),
     }
-    return Asked(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
+    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def _padding(view: View, found: Padded) -> Asked | None:
+def _padding(view: View, found: PaddedMask) -> PosedStep | None:
     n, whole = found.n, found.n + found.pads
     wrong = [whole * n, n * n, whole * whole, whole * whole - found.pads**2]
     if found.causal:
@@ -185,10 +185,10 @@ def _padding(view: View, found: Padded) -> Asked | None:
         "open": found.open,
     }
     place = pictures.place_of(found.row) | {"pads": found.pads}
-    return Asked(asks, values, picture, place, "told_causal" if found.causal else "told")
+    return PosedStep(asks, values, picture, place, "told_causal" if found.causal else "told")
 
 
-def _empty(view: View, found: Filling) -> Asked | None:
+def _empty(view: View, found: Filling) -> PosedStep | None:
     right = found.of("infinity", "float32").empty
 
     def name(empty: str) -> str:
@@ -206,10 +206,10 @@ def _empty(view: View, found: Filling) -> Asked | None:
         "own": name(found.of("zeroed", "float32").empty),
     }
     place = pictures.place_of(found.row) | {"part": "fills"}
-    return Asked(asks, values, lambda answered: _fills(view, found, answered, "empty"), place)
+    return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "empty"), place)
 
 
-def _half(view: View, found: Filling) -> Asked | None:
+def _half(view: View, found: Filling) -> PosedStep | None:
     refused = [fill for fill in FILLS if found.of(fill, "float16").refused]
     if len(refused) != 1:
         return None
@@ -223,7 +223,7 @@ def _half(view: View, found: Filling) -> Asked | None:
         return None
     values = {"value": name(refused[0]), "most": "65,504", "lowest": digits(-65504, 5)}
     place = pictures.place_of(found.row) | {"part": "fills"}
-    return Asked(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
+    return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
 
 
 def _fills(view: View, found: Filling, answered: bool, key: str) -> None:

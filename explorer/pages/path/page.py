@@ -5,7 +5,7 @@ import streamlit as st
 
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
-from explorer.pages.path.asked import Asked, Step
+from explorer.pages.path.asked import PosedStep, Step
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.path.course import CHAPTERS, STEPS, TASK_OF, chapter_of, number_of
 from explorer.pages.path.lesson import as_it_is, lesson
@@ -108,7 +108,7 @@ def _pick_step(view: View, inside: tuple[str, ...], current: str) -> None:
     )
 
 
-def _onward(view: View, step: Step, named: tuple[str, ...], found: Asked | None) -> None:
+def _onward(view: View, step: Step, named: tuple[str, ...], found: PosedStep | None) -> None:
     """Buttons for the previous and next step, and for the page for further exploration."""
     at = named.index(step.id)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -148,12 +148,12 @@ def _onward(view: View, step: Step, named: tuple[str, ...], found: Asked | None)
             session.visit("workshop")
 
 
-def place_of(found: Asked | None) -> dict[str, object]:
+def place_of(found: PosedStep | None) -> dict[str, object]:
     """The choices with which the page of a step opens, with the unedited model."""
     return {"edits": (), "pads": None, "part": "", "key": None} | dict(found.place if found else {})
 
 
-def _small_print(view: View, step: Step, found: Asked | None) -> None:
+def _small_print(view: View, step: Step, found: PosedStep | None) -> None:
     given = found and view.choices(PathChoices).answered(step.id)
 
     def numbers() -> dict[str, list[object]]:

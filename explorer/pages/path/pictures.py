@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.path import Row
+from explorer.analysis.path import QueryRow
 from explorer.components import mask_matrix, token_strip
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
 from explorer.exhibits.view import View
@@ -19,12 +19,12 @@ from models.hooks import AttentionSite
 from models.rows import Stream
 
 
-def place_of(row: Row) -> dict[str, Any]:
+def place_of(row: QueryRow) -> dict[str, Any]:
     """The choices that select a query on another page."""
     return {"site": row.site.role, "layer": row.site.layer, "head": row.head, "row": row.query}
 
 
-def where(view: View, row: Row) -> dict[str, object]:
+def where(view: View, row: QueryRow) -> dict[str, object]:
     """The layer, head and query of a row, as fields for texts."""
     tokens = view.trace.query_tokens(row.site.name)
     return {
@@ -35,7 +35,7 @@ def where(view: View, row: Row) -> dict[str, object]:
     }
 
 
-def keys_of(view: View, row: Row) -> list[str]:
+def keys_of(view: View, row: QueryRow) -> list[str]:
     """The keys of a query as options: distinct tokens in quotation marks."""
     tokens = view.trace.key_tokens(row.site.name)
     return [controls.quoted_at(view, tokens, key) for key in range(len(tokens))]
@@ -51,7 +51,7 @@ def titles(view: View, site: AttentionSite) -> dict[str, Any]:
     }
 
 
-def heatmap(view: View, row: Row, key: str, alt: str, *, whole: bool) -> None:
+def heatmap(view: View, row: QueryRow, key: str, alt: str, *, whole: bool) -> None:
     """The head as a heatmap; without the query's own row unless `whole`."""
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
@@ -71,7 +71,7 @@ def heatmap(view: View, row: Row, key: str, alt: str, *, whole: bool) -> None:
     controls.chart(figure, f"path.{key}", alt=alt)
 
 
-def scores_map(view: View, row: Row, key: str) -> None:
+def scores_map(view: View, row: QueryRow, key: str) -> None:
     """The scores of the head before mask and softmax."""
     trace, site = view.trace, row.site
     figure = scores(
@@ -89,7 +89,7 @@ def scores_map(view: View, row: Row, key: str) -> None:
 
 def row_bars(
     view: View,
-    row: Row,
+    row: QueryRow,
     weights: np.ndarray,
     allowed: np.ndarray | None,
     key: str,
@@ -136,7 +136,9 @@ def strip(view: View, tokens: Sequence[str], stream: Stream, key: str, at: int |
     )
 
 
-def mask(view: View, trace: Trace, row: Row, key: str, selected: tuple[int, int] | None) -> None:
+def mask(
+    view: View, trace: Trace, row: QueryRow, key: str, selected: tuple[int, int] | None
+) -> None:
     """The mask of the head, with the blocking rule of each cell."""
     site = row.site
     mask_matrix(

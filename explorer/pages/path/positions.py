@@ -18,7 +18,7 @@ from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
 from explorer.numbers import fixed, share
 from explorer.pages.path import pictures
-from explorer.pages.path.asked import Asked, question, step
+from explorer.pages.path.asked import PosedStep, question, step
 from explorer.ui import controls
 
 
@@ -43,7 +43,7 @@ def _moved(view: View, found: Shuffled, settings: list[str], key: str) -> Callab
     return picture
 
 
-def _bag(view: View, found: Shuffled) -> Asked | None:
+def _bag(view: View, found: Shuffled) -> PosedStep | None:
     right = share(found.barest.mean)
     wrong = [share(found.by["as_is"].mean)] if "as_is" in found.by else []
     n = len(found.order)
@@ -53,10 +53,10 @@ def _bag(view: View, found: Shuffled) -> Asked | None:
     causal = found.barest.setting == "unmasked"
     values = {"masked": view.t("path.and_mask") if causal else "", "moved": right}
     place = {"part": "order", "stream": found.stream, "shuffle": 1}
-    return Asked(asks, values, _moved(view, found, list(found.by), "bag"), place)
+    return PosedStep(asks, values, _moved(view, found, list(found.by), "bag"), place)
 
 
-def _leak(view: View, found: Shuffled) -> Asked | None:
+def _leak(view: View, found: Shuffled) -> PosedStep | None:
     tokens = list(found.tokens)
     names = [controls.quoted_at(view, tokens, at) for at in range(len(tokens))]
     distances = found.by["without"].distances[-1]
@@ -66,10 +66,10 @@ def _leak(view: View, found: Shuffled) -> Asked | None:
         return None
     values = {"first": names[0], "mean": share(float(distances[1:].mean()))}
     place = {"part": "order", "stream": "tgt", "shuffle": 1}
-    return Asked(asks, values, _moved(view, found, ["without"], "leak"), place)
+    return PosedStep(asks, values, _moved(view, found, ["without"], "leak"), place)
 
 
-def _length(view: View, found: Lengths) -> Asked | None:
+def _length(view: View, found: Lengths) -> PosedStep | None:
     width, place = found.table.shape[1], found.place
     right = fixed(float(found.positions[place]), 1)
     asks = question("length", right, [fixed(each, 1) for each in (width**0.5, width / 2, 1.0)])
@@ -99,7 +99,7 @@ def _length(view: View, found: Lengths) -> Asked | None:
         "length": right,
         "word": fixed(float(found.words[place]), 1),
     }
-    return Asked(asks, values, picture, {"part": "sum", "place": place})
+    return PosedStep(asks, values, picture, {"part": "sum", "place": place})
 
 
 def _table(view: View, values: np.ndarray, key: str) -> None:
@@ -107,7 +107,7 @@ def _table(view: View, values: np.ndarray, key: str) -> None:
     controls.chart(figure, f"path.{key}", alt=view.t("positions.table"))
 
 
-def _waves(view: View, found: Wave) -> Asked | None:
+def _waves(view: View, found: Wave) -> PosedStep | None:
     shortest, pair = 2 * np.pi, found.dim // 2
     wrong = (shortest, shortest * (pair + 1), found.wavelength / 2, 2 * found.wavelength)
     asks = question("waves", fixed(found.wavelength, 1), [fixed(each, 1) for each in wrong])
@@ -130,10 +130,10 @@ def _waves(view: View, found: Wave) -> Asked | None:
         "wavelength": fixed(found.wavelength, 1),
     }
     place = {"part": "table", "width": found.width, "dims": (0, found.dim)}
-    return Asked(asks, values, picture, place)
+    return PosedStep(asks, values, picture, place)
 
 
-def _distance(view: View, found: Distance) -> Asked | None:
+def _distance(view: View, found: Distance) -> PosedStep | None:
     def name(pair: tuple[int, int]) -> str:
         return view.t("path.positions", first=pair[0], second=pair[1])
 
@@ -157,10 +157,10 @@ def _distance(view: View, found: Distance) -> Asked | None:
         "again": fixed(found.dot(found.same), 2),
         "apart": found.pair[1] - found.pair[0],
     }
-    return Asked(asks, values, picture, {"part": "table", "width": found.table.shape[1]})
+    return PosedStep(asks, values, picture, {"part": "table", "width": found.table.shape[1]})
 
 
-def _rotary(view: View, found: Rotated) -> Asked | None:
+def _rotary(view: View, found: Rotated) -> PosedStep | None:
     asks = question(
         "rotary",
         fixed(found.both, 2),
@@ -197,7 +197,7 @@ def _rotary(view: View, found: Rotated) -> Asked | None:
         "one": fixed(found.query, 2),
     }
     place = pictures.place_of(found.row) | {"part": "rotary", "key": key}
-    return Asked(asks, values, picture, place, "told" if found.own else "told_other")
+    return PosedStep(asks, values, picture, place, "told" if found.own else "told_other")
 
 
 STEPS = (

@@ -7,7 +7,7 @@ import streamlit as st
 
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
-from explorer.pages.path.choices import Answer, PathChoices, read_answers
+from explorer.pages.path.choices import PathChoices, StepAnswer, read_answers
 from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
 from explorer.pages.path.lesson import OPEN, RIGHT, WRONG
 from explorer.ui import session
@@ -34,7 +34,7 @@ def open_step(step: str) -> None:
     session.change(lesson=step, part="steps")
 
 
-def _known(view: View) -> dict[str, Answer]:
+def _known(view: View) -> dict[str, StepAnswer]:
     return {each.step: each for each in view.choices(PathChoices).answers if each.step in STEPS}
 
 

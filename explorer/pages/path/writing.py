@@ -7,7 +7,7 @@ import numpy as np
 
 from explorer.analysis.decoding.one_pass import OnePass
 from explorer.analysis.path import writing as finding
-from explorer.analysis.path.writing import At, Cooled, Kept, Nucleus, Product, Searched
+from explorer.analysis.path.writing import At, CacheContents, Cooled, Nucleus, Product, Searched
 from explorer.components import cache_view, pack_cache_view
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
@@ -17,7 +17,7 @@ from explorer.figures.measured import measured
 from explorer.numbers import fixed, number, percent
 from explorer.pages.decoding.picture import show_film
 from explorer.pages.path import pictures
-from explorer.pages.path.asked import Asked, question, step
+from explorer.pages.path.asked import PosedStep, question, step
 from explorer.runs.generation import Generation
 from explorer.ui import controls
 
@@ -43,7 +43,7 @@ def _so_far(view: View, made: Generation, end: int, key: str) -> None:
     pictures.strip(view, made.steps[end].input_tokens, "tgt", f"{key}.tgt", None)
 
 
-def _given(view: View, found: At) -> Asked | None:
+def _given(view: View, found: At) -> PosedStep | None:
     tokens, chosen = found.step.input_tokens, found.step.chosen_str
     wrong = [(*tokens[1:], chosen), (chosen,), tokens, (*tokens, chosen, chosen)]
     asks = question("given", _row((*tokens, chosen)), [_row(each) for each in wrong])
@@ -57,10 +57,10 @@ def _given(view: View, found: At) -> Asked | None:
             _so_far(view, found.made, found.index, "given")
 
     values = {"chosen": controls.quoted(view, chosen), "count": len(tokens) + 1}
-    return Asked(asks, values, picture, {"step": found.index})
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _ended(view: View, found: At) -> Asked | None:
+def _ended(view: View, found: At) -> PosedStep | None:
     chosen = [each.chosen_str for each in found.made.steps]
     names = [controls.quoted_at(view, chosen, at) for at in range(len(chosen))]
     asks = question("ended", names[-1], [names[-2], names[0], names[len(names) // 2]])
@@ -79,14 +79,14 @@ def _ended(view: View, found: At) -> Asked | None:
         "count": len(chosen),
         "chance": percent(found.step.chosen_prob),
     }
-    return Asked(asks, values, picture, {"step": found.index})
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
 def _chance(value: float) -> str:
     return percent(value) if value >= 0.001 else number(value)
 
 
-def _product(view: View, found: Product) -> Asked | None:
+def _product(view: View, found: Product) -> PosedStep | None:
     each = found.each
     wrong = [_chance(float(value)) for value in (each.mean(), each.min(), each.max())]
     asks = question("product", _chance(found.whole), wrong)
@@ -117,14 +117,14 @@ def _product(view: View, found: Product) -> Asked | None:
         "least": _chance(float(each.min())),
         "logprob": fixed(found.made.logprob, 2),
     }
-    return Asked(asks, values, picture, {"step": 0})
+    return PosedStep(asks, values, picture, {"step": 0})
 
 
 def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _temperature(view: View, found: Cooled) -> Asked | None:
+def _temperature(view: View, found: Cooled) -> PosedStep | None:
     before = found.before
     wrong = [_times(each) for each in (2 * before, before, before**0.5)]
     asks = question("temperature", _times(found.after), wrong)
@@ -161,10 +161,10 @@ def _temperature(view: View, found: Cooled) -> Asked | None:
         "after": _times(found.after),
         "temperature": found.temperature,
     }
-    return Asked(asks, values, picture, {"step": found.index})
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _nucleus(view: View, found: Nucleus) -> Asked | None:
+def _nucleus(view: View, found: Nucleus) -> PosedStep | None:
     kept = found.kept
     asks = question("nucleus", str(kept), [str(each) for each in (kept - 1, kept + 1, kept + 2)])
     if asks is None:
@@ -186,10 +186,10 @@ def _nucleus(view: View, found: Nucleus) -> Asked | None:
         "less": percent(float(np.sum(found.probs[: kept - 1]))),
         "sum": percent(float(np.sum(found.probs[:kept]))),
     }
-    return Asked(asks, values, picture, {"step": found.index})
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _beam(view: View, found: Searched) -> Asked | None:
+def _beam(view: View, found: Searched) -> PosedStep | None:
     greedy, beam = found.greedy.logprob, found.beam.logprob
     wrong = [fixed(each, 2) for each in (greedy, 2 * greedy - beam, 2 * greedy)]
     asks = question("beam", fixed(beam, 2), wrong)
@@ -218,10 +218,10 @@ def _beam(view: View, found: Searched) -> Asked | None:
         "more": fixed(beam, 2),
         "times": _times(float(np.exp(beam - greedy))),
     }
-    return Asked(asks, values, picture, {"part": "branches"})
+    return PosedStep(asks, values, picture, {"part": "branches"})
 
 
-def _passes(view: View, found: OnePass) -> Asked | None:
+def _passes(view: View, found: OnePass) -> PosedStep | None:
     n = len(found.tokens)
     asks = question("passes", "1", [str(each) for each in (n, n * (n + 1) // 2, n * n)])
     if asks is None:
@@ -249,10 +249,10 @@ def _passes(view: View, found: OnePass) -> Asked | None:
         "largest": number(found.largest),
         "open": fixed(found.largest_open, 1),
     }
-    return Asked(asks, values, picture, {"part": "pass"})
+    return PosedStep(asks, values, picture, {"part": "pass"})
 
 
-def _kept(view: View, found: Kept) -> Asked | None:
+def _kept(view: View, found: CacheContents) -> PosedStep | None:
     right = found.growth
     wrong = [right // 2, right // found.layers, right * len(found.made.steps), right * 2]
     asks = question("kept", f"{right:,}", [f"{each:,}" for each in wrong])
@@ -285,7 +285,7 @@ def _kept(view: View, found: Kept) -> Asked | None:
         "bytes": f"{right:,}",
         "numbers": f"{right // 4:,}",
     }
-    return Asked(asks, values, picture, {"part": "cache"})
+    return PosedStep(asks, values, picture, {"part": "cache"})
 
 
 STEPS = (

@@ -9,9 +9,9 @@ from explorer.pages.training import watching
 from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.training.compared import chart, said
 from explorer.training.comparing import arms, band
-from explorer.training.questions import QUESTIONS, SEEDS, Question
+from explorer.training.questions import QUESTIONS, SEEDS, RunComparison
 from explorer.training.rooms import Room
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.ui import controls, session
 from explorer.ui.problem import show_refused
 
@@ -25,7 +25,7 @@ def asked(view: View, room: Room | None) -> None:
     st.subheader(view.t(f"training.questions.{question.id}.ask"), anchor=False)
     names = [view.t(f"training.questions.{question.id}.{side}") for side in ("first", "second")]
     guess = _guess(view, names)
-    runs: Sequence[Run] = room.runs if room else ()
+    runs: Sequence[TrainingRun] = room.runs if room else ()
     first, second = question.runs(runs)
     answer = question.answer(runs)
     if guess and answer is None and not any(run.is_live for run in (*first, *second)):
@@ -54,7 +54,7 @@ def asked(view: View, room: Room | None) -> None:
     chart(view, names, [band(arm, measure) for arm in sides], measure, question.first.steps)
 
 
-def _choose(view: View) -> Question:
+def _choose(view: View) -> RunComparison:
     given = view.choices(TrainingChoices).question
     question = BY_ID.get(given, QUESTIONS[0])
     if given not in ("", *BY_ID):

@@ -14,7 +14,7 @@ from explorer.pages.training.cached import before
 from explorer.pages.training.setting import label_of, value_of
 from explorer.training.comparing import Arm, Band, Difference, Measure, arms, band, difference
 from explorer.training.rooms import Room
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.ui import controls
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
@@ -148,7 +148,7 @@ def _table(view: View, found: Sequence[Arm], names: Sequence[str]) -> None:
     table(("", view.t("training.curve.step"), *heads), rows)
 
 
-def _beside(view: View, runs: Sequence[Run]) -> None:
+def _beside(view: View, runs: Sequence[TrainingRun]) -> None:
     """The heads of two trainings at the same step."""
     with_frames = [run for run in runs if len(run.frames) > 1]
     if len(with_frames) < 2:

@@ -10,11 +10,11 @@ import streamlit as st
 from explorer.exhibits.view import View
 from explorer.library import open_model
 from explorer.training.rooms import checkpoint_of
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.ui import session, uploads
 
 
-def keep(view: View, run: Run) -> None:
+def keep(view: View, run: TrainingRun) -> None:
     """The two buttons; nothing while there is no checkpoint."""
     folder = checkpoint_of(run)
     if folder is None or run.is_live:
@@ -45,7 +45,7 @@ def keep(view: View, run: Run) -> None:
 _GO = "training.visit"
 
 
-def _open(run: Run, folder: Path) -> None:
+def _open(run: TrainingRun, folder: Path) -> None:
     """A widget's callback: open the model in this session, with the observed sequence."""
     loaded = open_model(folder)
     name = uploads.keep(replace(loaded, name=name_of(run), was_stored=loaded.stored))
@@ -54,7 +54,7 @@ def _open(run: Run, folder: Path) -> None:
     st.session_state[_GO] = True
 
 
-def name_of(run: Run) -> str:
+def name_of(run: TrainingRun) -> str:
     """The model's name: its task, training steps, and number among the user's trainings."""
     return f"{run.setup.task}-{run.step}-steps-{run.number}"
 

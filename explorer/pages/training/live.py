@@ -16,7 +16,7 @@ from explorer.pages.training.cached import before
 from explorer.pages.training.choices import TrainingChoices
 from explorer.training.before import Before
 from explorer.training.rooms import ROOMS, Room
-from explorer.training.runs import ENDED, Frame, Run, Score
+from explorer.training.runs import ENDED, TrainingRun, Validation, WatchedHeads
 from explorer.training.setup import AT_START, FAULTS, LONGEST, Setup
 from explorer.ui import controls, session
 from models.hooks import ROLES, Role
@@ -25,7 +25,7 @@ INTERVAL = 1.0
 """Polling interval of a running training in seconds."""
 
 
-def status(view: View, room: Room, run: Run) -> None:
+def status(view: View, room: Room, run: TrainingRun) -> None:
     """The state of the training, and the buttons that control it."""
     ahead = ROOMS.ahead(room, run) if run.state == "waiting" else 0
     words = view.t(f"training.state.{run.state}", step=run.step, total=run.setup.steps, ahead=ahead)
@@ -43,7 +43,7 @@ def status(view: View, room: Room, run: Run) -> None:
         )
 
 
-def _pick_run(view: View, room: Room, run: Run) -> None:
+def _pick_run(view: View, room: Room, run: TrainingRun) -> None:
     """The control for the user's training to show."""
     with st.container(width=150):
         controls.pick(
@@ -57,7 +57,7 @@ def _pick_run(view: View, room: Room, run: Run) -> None:
         )
 
 
-def _buttons(view: View, room: Room, run: Run) -> None:
+def _buttons(view: View, room: Room, run: TrainingRun) -> None:
     def button(name: str, icon: str, do: str = "") -> None:
         st.button(
             view.t(f"training.{name}"),
@@ -89,12 +89,12 @@ def _buttons(view: View, room: Room, run: Run) -> None:
         _plant(view, room, run)
 
 
-def _do(room: Room, run: Run, what: str) -> None:
+def _do(room: Room, run: TrainingRun, what: str) -> None:
     ROOMS.order(room, run, what)
     session.change(moment=None)
 
 
-def _wind_back(view: View, room: Room, run: Run) -> None:
+def _wind_back(view: View, room: Room, run: TrainingRun) -> None:
     """The control to rewind to a saved step; a new process continues if the old one has ended."""
     steps = sorted(step for step in run.kept if step < run.step or run.diverged)
     if not steps or run.state not in (*ENDED, "paused"):
@@ -108,12 +108,12 @@ def _wind_back(view: View, room: Room, run: Run) -> None:
         st.button(view.t("training.back_do"), key="training.back_do", on_click=click, args=args)
 
 
-def _back(room: Room, run: Run, step: int) -> None:
+def _back(room: Room, run: TrainingRun, step: int) -> None:
     ROOMS.order(room, run, "back", step=step, faults=list(run.planted(step)))
     session.change(moment=None)
 
 
-def _plant(view: View, room: Room, run: Run) -> None:
+def _plant(view: View, room: Room, run: TrainingRun) -> None:
     """Controls to inject a fault, or to remove it."""
     planted = run.planted()
     with st.popover(view.t("training.fault_now"), icon=":material/bug_report:"):
@@ -131,11 +131,11 @@ def _plant(view: View, room: Room, run: Run) -> None:
             )
 
 
-def _toggle(room: Room, run: Run, name: str, on: bool) -> None:
+def _toggle(room: Room, run: TrainingRun, name: str, on: bool) -> None:
     ROOMS.order(room, run, "fault", name=name, on=on)
 
 
-def picture(view: View, run: Run | None, setup: Setup) -> None:
+def picture(view: View, run: TrainingRun | None, setup: Setup) -> None:
     """The hero: curves on the left, the heads of one row on the right."""
     begun = before(setup if run is None else run.setup)
     frames = _frames(begun, run)
@@ -160,7 +160,7 @@ def picture(view: View, run: Run | None, setup: Setup) -> None:
     _layers(view, begun, run, frames)
 
 
-def fault_cards(view: View, run: Run, scores: Sequence[Score]) -> None:
+def fault_cards(view: View, run: TrainingRun, scores: Sequence[Validation]) -> None:
     """The faults of this training, and their symptoms."""
     last = scores[-1]
     recent = run.norm[-20:]
@@ -182,22 +182,22 @@ def fault_cards(view: View, run: Run, scores: Sequence[Score]) -> None:
             st.markdown(view.t(f"training.faults.{name}.tells", **values))
 
 
-def _frames(begun: Before, run: Run | None) -> list[Frame]:
+def _frames(begun: Before, run: TrainingRun | None) -> list[WatchedHeads]:
     """The frames of the run; before the first, the frame of the untrained model."""
     if run is not None and run.frames:
         return list(run.frames)
     fresh = begun.frame
-    return [Frame(0, fresh.patterns, fresh.entropy, fresh.norms)]
+    return [WatchedHeads(0, fresh.patterns, fresh.entropy, fresh.norms)]
 
 
-def scores_of(begun: Before, run: Run | None) -> list[Score]:
+def scores_of(begun: Before, run: TrainingRun | None) -> list[Validation]:
     """The scores so far; before the first, the score of the untrained model."""
     if run is not None and run.scores:
         return list(run.scores)
-    return [Score(step=0, **vars(begun.measured))]
+    return [Validation(step=0, **vars(begun.measured))]
 
 
-def reading(view: View, begun: Before, run: Run | None, score: Score) -> str:
+def reading(view: View, begun: Before, run: TrainingRun | None, score: Validation) -> str:
     """The reading above the picture, with its numbers."""
     loss = f"{score.loss:.2f}"
     if run is None or not run.step:
@@ -229,7 +229,7 @@ def reading(view: View, begun: Before, run: Run | None, score: Score) -> str:
     )
 
 
-def marks_of(view: View, run: Run | None) -> list[tuple[int, str]]:
+def marks_of(view: View, run: TrainingRun | None) -> list[tuple[int, str]]:
     """The steps at which faults were injected and removed, with labels."""
     if run is None:
         return []
@@ -239,12 +239,12 @@ def marks_of(view: View, run: Run | None) -> list[tuple[int, str]]:
     ]
 
 
-def last_step(run: Run | None, setup: Setup) -> int:
+def last_step(run: TrainingRun | None, setup: Setup) -> int:
     """The step at the right end of the charts."""
     return (setup if run is None else run.setup).steps
 
 
-def _loss(view: View, begun: Before, run: Run | None, scores: Sequence[Score]) -> None:
+def _loss(view: View, begun: Before, run: TrainingRun | None, scores: Sequence[Validation]) -> None:
     curves = [
         Curve(view.t("training.curve.held_out"), [s.step for s in scores], [s.loss for s in scores])
     ]
@@ -263,7 +263,9 @@ def _loss(view: View, begun: Before, run: Run | None, scores: Sequence[Score]) -
     controls.chart(figure, "training.loss", alt=view.t("training.curve.loss_alt"))
 
 
-def _accuracy(view: View, run: Run | None, scores: Sequence[Score], setup: Setup) -> None:
+def _accuracy(
+    view: View, run: TrainingRun | None, scores: Sequence[Validation], setup: Setup
+) -> None:
     steps = [score.step for score in scores]
     figure = over_steps(
         [
@@ -281,7 +283,7 @@ def _accuracy(view: View, run: Run | None, scores: Sequence[Score], setup: Setup
     controls.chart(figure, "training.accuracy", alt=view.t("training.curve.accuracy_alt"))
 
 
-def _moment(view: View, run: Run | None, frames: Sequence[Frame]) -> Frame:
+def _moment(view: View, run: TrainingRun | None, frames: Sequence[WatchedHeads]) -> WatchedHeads:
     """The frame to show: the latest during training, later the chosen one.
 
     There is no slider during training: its moving end would be taken for a choice.
@@ -327,7 +329,9 @@ def pick_role(view: View, *begun: Before) -> Role:
     return now
 
 
-def heads(view: View, begun: Before, frame: Frame, role: Role, run: Run | None = None) -> None:
+def heads(
+    view: View, begun: Before, frame: WatchedHeads, role: Role, run: TrainingRun | None = None
+) -> None:
     """All heads of one kind at one step; `run` is named if there are several."""
     sites = begun.about["sites"]
     chosen = [at for at, site in enumerate(sites) if site["role"] == role]
@@ -353,7 +357,9 @@ def heads(view: View, begun: Before, frame: Frame, role: Role, run: Run | None =
     controls.chart(figure, key_of, alt=view.t("training.heads_alt", step=frame.step))
 
 
-def _layers(view: View, begun: Before, run: Run | None, frames: Sequence[Frame]) -> None:
+def _layers(
+    view: View, begun: Before, run: TrainingRun | None, frames: Sequence[WatchedHeads]
+) -> None:
     """Two more charts: the gradient per block, and the entropy of heads per site."""
     if run is None or len(frames) < 2:
         return
@@ -392,7 +398,7 @@ def _layers(view: View, begun: Before, run: Run | None, frames: Sequence[Frame])
             controls.chart(figure, f"training.{name}", alt=view.t(f"training.{name}_title"))
 
 
-def look_again(run: Run | None) -> None:
+def look_again(run: TrainingRun | None) -> None:
     """Rerun the page while the training runs."""
     if run is not None and run.is_live:
         pulse("training.pulse", INTERVAL)

@@ -12,9 +12,9 @@ from explorer.pages.training.keep import keep
 from explorer.pages.training.setting import choose
 from explorer.pages.training.step import open_step
 from explorer.problems import InputProblem
-from explorer.training.learning import Learner
+from explorer.training.learning import SetupTrainer
 from explorer.training.rooms import Room
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 from explorer.ui import controls
 from explorer.ui.page import draw_page
@@ -63,7 +63,7 @@ def _drawn(view: View) -> None:
     live.look_again(run)
 
 
-def _small_print(view: View, room: Room | None, run: Run | None, setup: Setup) -> None:
+def _small_print(view: View, room: Room | None, run: TrainingRun | None, setup: Setup) -> None:
     begun = before(setup if run is None else run.setup)
     scores = live.scores_of(begun, run)
     losses = run.loss if run is not None and run.loss else [begun.first["loss"]]
@@ -77,7 +77,7 @@ def _small_print(view: View, room: Room | None, run: Run | None, setup: Setup) -
             r"(1-\beta_2)\,g^2, \quad w \leftarrow w - \eta\,"
             r"\frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)}+\epsilon}",
         ),
-        code=(Trainer.backward, Trainer.descend, Learner.measure, Learner.frame),
+        code=(Trainer.backward, Trainer.descend, SetupTrainer.measure, SetupTrainer.frame),
         numbers=lambda: {
             view.t("training.curve.step"): [each.step for each in scores] + [*range(1, n + 1)],
             view.t("training.curve.held_out"): [f"{each.loss:.4f}" for each in scores] + [""] * n,

@@ -12,7 +12,7 @@ from explorer.numbers import digits
 from explorer.pages.training.cached import before
 from explorer.pages.training.choices import TrainingChoices
 from explorer.training.rooms import ROOMS, Room
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 from explorer.ui import controls, session
 from explorer.ui.stage import staged
@@ -22,7 +22,7 @@ MOST_ROWS = 4
 """Most sequences with source and input shown."""
 
 
-def open_step(view: View, room: Room | None, run: Run | None, setup: Setup) -> None:
+def open_step(view: View, room: Room | None, run: TrainingRun | None, setup: Setup) -> None:
     """Draw this part of the page: the latest recorded step, else the first step of the setup."""
     whole = setup if run is None else run.setup
     begun = before(whole)

@@ -11,7 +11,7 @@ from explorer.exhibits.view import View
 from explorer.pages.training.choices import TrainingChoices
 from explorer.problems import InputProblem
 from explorer.training.rooms import ROOMS, Room
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 from explorer.ui import running, session
 
@@ -70,7 +70,7 @@ def begin(setups: Sequence[Setup]) -> None:
     session.change(room=room.name, shown=runs[0].number, moment=None)
 
 
-def resume(run: Run, step: int, paused: bool) -> None:
+def resume(run: TrainingRun, step: int, paused: bool) -> None:
     """A widget's callback: resume after a saved step."""
     name = session.state().of(TrainingChoices).room
     room = ROOMS.find(name, owner())

@@ -6,7 +6,7 @@ import streamlit as st
 
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
-from explorer.ui.code.source import Lines, lines_of
+from explorer.ui.code.source import SourceCode, lines_of
 
 
 def code_panel(view: View, code: Sequence[object]) -> None:
@@ -22,12 +22,12 @@ def code_panel(view: View, code: Sequence[object]) -> None:
                     _show(view, called)
 
 
-def _title(lines: Lines) -> str:
+def _title(lines: SourceCode) -> str:
     path = f"{lines.module.replace('.', '/')}.py"
     return f"**{escape(lines.name)}** :gray[{escape(path)}]"
 
 
-def _show(view: View, lines: Lines) -> None:
+def _show(view: View, lines: SourceCode) -> None:
     if lines.faster:
         st.caption(view.t("more.faster", name=lines.faster))
     st.code(lines.text.rstrip(), language="python")

@@ -5,7 +5,7 @@ files. Names they call are resolved as Python would resolve them: in the module'
 closure, on the instance. No source is copied, so none can be outdated.
 
 An opened model runs faster subclasses of some modules (`models.fast`). The panel shows the plain
-version, which reads like the paper; `Lines.faster` names the version that ran.
+version, which reads like the paper; `SourceCode.faster` names the version that ran.
 """
 
 import ast
@@ -23,7 +23,7 @@ FAST = "models.fast"
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class SourceCode:
     """The source of one function, class or table.
 
     `doc` is the first line of its docstring, or of its class's docstring. `faster` names the
@@ -37,10 +37,10 @@ class Lines:
     doc: str
     faster: str
     ran: tuple[CodeType, ...]
-    calls: tuple["Lines", ...] = ()
+    calls: tuple["SourceCode", ...] = ()
 
 
-def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[Lines, ...]:
+def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[SourceCode, ...]:
     """The source of each object in `given`, in that order, each followed by what it calls.
 
     A module of a model is shown as its `forward`; a module without one, and any other instance, as
@@ -164,7 +164,7 @@ def _hands_on(function: FunctionType, name: str) -> bool:
     return isinstance(last, ast.Return) and ast.unparse(last).startswith(f"return super().{name}(")
 
 
-def _lines(part: _Part) -> Lines:
+def _lines(part: _Part) -> SourceCode:
     what = part.what
     name = what.__qualname__.replace("<locals>.", "")
     doc = what.__doc__
@@ -179,7 +179,7 @@ def _lines(part: _Part) -> Lines:
         code += tuple(method.__code__ for kind in instead for method in _methods(kind))
     else:
         code = ((part.ran or what).__code__,)
-    return Lines(
+    return SourceCode(
         name=name,
         module=what.__module__,
         text=_source(what),
@@ -203,7 +203,7 @@ def _class_of(part: _Part) -> type:
     return next(cls for cls in kind.__mro__ if _plain(vars(cls).get(name)) is part.what)
 
 
-def _calls(part: _Part, known: Sequence[object]) -> Iterator[_Part | Lines]:
+def _calls(part: _Part, known: Sequence[object]) -> Iterator[_Part | SourceCode]:
     """The functions that a part calls and the tables it reads, in order, without repeats."""
     seen: set[object] = {part.what}
     for found in _Scope(part, known).names():
@@ -246,10 +246,10 @@ class _Scope:
         """The known instance of a class, else an unknown one."""
         return next((each for each in self.known if isinstance(each, kind)), _Instance(kind))
 
-    def names(self) -> Iterator[_Part | Lines]:
+    def names(self) -> Iterator[_Part | SourceCode]:
         yield from self._visit(self.tree)
 
-    def _visit(self, node: ast.AST) -> Iterator[_Part | Lines]:
+    def _visit(self, node: ast.AST) -> Iterator[_Part | SourceCode]:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             found = self._found(node)
             if found is not None:
@@ -280,7 +280,7 @@ class _Scope:
             if made is not None:
                 self.meant[node.targets[0].id] = made
 
-    def _found(self, node: ast.Name | ast.Attribute) -> _Part | Lines | None:
+    def _found(self, node: ast.Name | ast.Attribute) -> _Part | SourceCode | None:
         value = self.value(node)
         if value is None or isinstance(value, (type, ModuleType)):
             return None
@@ -344,7 +344,7 @@ def _is_table(name: str) -> bool:
     return name.isupper() and len(name.lstrip("_")) > 1
 
 
-def _table(name: str, module: str) -> Lines | None:
+def _table(name: str, module: str) -> SourceCode | None:
     """A table or constant, in the module that defines it; None if no line defines it."""
     if module.partition(".")[0] not in PROJECT:
         return None
@@ -356,5 +356,5 @@ def _table(name: str, module: str) -> Lines | None:
                 return _table(original, node.module)
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and target.id == name:
-            return Lines(name, module, ast.get_source_segment(text, node) or "", "", "", ())
+            return SourceCode(name, module, ast.get_source_segment(text, node) or "", "", "", ())
     return None

@@ -68,7 +68,7 @@ class MaskedWords(Objective):
 
 
 @dataclass(frozen=True)
-class Filled:
+class MaskedScore:
     """Means over the chosen words: loss in nats and top-1 accuracy."""
 
     loss: float
@@ -77,7 +77,7 @@ class Filled:
 
 
 @torch.no_grad()
-def fill_in(model: Model, examples: Sequence[Example], max_tokens: int) -> Filled:
+def fill_in(model: Model, examples: Sequence[Example], max_tokens: int) -> MaskedScore:
     """Loss and accuracy on masked words of `examples`, masked as in training with a fixed seed."""
     was_training = model.training
     model.eval()
@@ -94,7 +94,7 @@ def fill_in(model: Model, examples: Sequence[Example], max_tokens: int) -> Fille
         n_right += int(((logits.argmax(-1) == labels) & chosen).sum())
         n_chosen += int(chosen.sum())
     model.train(was_training)
-    return Filled(total / max(1, n_chosen), n_right / max(1, n_chosen), n_chosen)
+    return MaskedScore(total / max(1, n_chosen), n_right / max(1, n_chosen), n_chosen)
 
 
 def with_words_masked(

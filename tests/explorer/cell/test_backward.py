@@ -9,7 +9,7 @@ import torch
 from explorer.exhibits.cell.backward import (
     GRADIENTS,
     LONG,
-    Scaled,
+    ScoreScaling,
     attention_backward,
     fused_backward,
     fused_forward,
@@ -35,7 +35,7 @@ def test_one_query_and_two_keys_by_hand() -> None:
     """Even weights, d_head 1: every gradient can be written down."""
     q, k, v = (torch.tensor(each) for each in ([[2.0]], [[1.0], [1.0]], [[3.0], [5.0]]))
     pattern, grad_z = torch.tensor([[0.5, 0.5]]), torch.tensor([[4.0]])
-    found = attention_backward(q, k, v, pattern, grad_z, Scaled(1.0))
+    found = attention_backward(q, k, v, pattern, grad_z, ScoreScaling(1.0))
     assert found["v"].tolist() == [[2.0], [2.0]]  # 0.5 x 4
     assert found["pattern"].tolist() == [[12.0, 20.0]]  # 4 x 3, 4 x 5
     assert found["scores"].tolist() == [[-2.0, 2.0]]  # 0.5 (12 - 16), 0.5 (20 - 16)
@@ -57,7 +57,7 @@ def test_tile_by_tile_the_same_comes_out(n_key: int) -> None:
     scores = (
         50 * (q @ k.T) / math.sqrt(3) + bias
     )  # exp of the largest would be too much for float32
-    scaling = Scaled(math.sqrt(3))
+    scaling = ScoreScaling(math.sqrt(3))
     pattern = scores.masked_fill(~mask, -1e300).softmax(-1).masked_fill(~mask, 0.0)
     z, logsumexp = fused_forward(50 * q, k, v, mask, bias, scaling)
     torch.testing.assert_close(z, pattern @ v, rtol=0, atol=1e-13)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from explorer.analysis.circuits.behaviour import (
-    Looked,
+    HeadScores,
     behaviour,
     best_by_chance,
     looked,
@@ -47,11 +47,13 @@ def built() -> LoadedModel:
 
 
 @pytest.fixture(scope="module")
-def found(built: LoadedModel) -> Looked:
+def found(built: LoadedModel) -> HeadScores:
     return behaviour(built)
 
 
-def test_each_behaviour_is_found_at_the_head_that_has_it(built: LoadedModel, found: Looked) -> None:
+def test_each_behaviour_is_found_at_the_head_that_has_it(
+    built: LoadedModel, found: HeadScores
+) -> None:
     assert found.best("previous") == FIRST
     assert found.best("induction") == SECOND
     assert found.scores["previous"][FIRST] > 0.95
@@ -93,7 +95,7 @@ def test_the_places_of_a_row_said_twice() -> None:
 
 
 def test_without_the_first_head_the_second_fails_and_controls_do_not(
-    built: LoadedModel, found: Looked
+    built: LoadedModel, found: HeadScores
 ) -> None:
     told: list[tuple[int, int]] = []
     shown = circuit(built, found, tell=lambda done, total: told.append((done, total)))
@@ -121,7 +123,7 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(
 
 
 def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(
-    built: LoadedModel, found: Looked
+    built: LoadedModel, found: HeadScores
 ) -> None:
     shown = circuit(built, found)
     intact, even = shown.intact, shown.even
@@ -138,7 +140,9 @@ def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(
     assert not replace(shown, chance=chance).stands_out
 
 
-def test_a_head_of_the_first_layer_has_none_before_it(built: LoadedModel, found: Looked) -> None:
+def test_a_head_of_the_first_layer_has_none_before_it(
+    built: LoadedModel, found: HeadScores
+) -> None:
     first = {**found.scores, "induction": found.scores["induction"][::-1].copy()}
     shown = circuit(built, replace(found, scores=first))
     assert shown.second == (0, 0)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from explorer.analysis.claims import Finding
+from explorer.analysis.claims import Result
 from explorer.analysis.claims.attention import fills
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
@@ -20,10 +20,10 @@ def traced(translator: LoadedModel) -> Trace:
 
 
 @pytest.fixture
-def find(translator: LoadedModel, traced: Trace) -> Callable[..., Finding]:
+def find(translator: LoadedModel, traced: Trace) -> Callable[..., Result]:
     """find(test, *args): the finding on the tiny translator; its explanation has words."""
 
-    def found(test: Callable[..., Finding], *args: Any, **more: Any) -> Finding:
+    def found(test: Callable[..., Result], *args: Any, **more: Any) -> Result:
         finding = test(translator, traced, lambda done: None, *args, **more)
         for lang in LANGUAGES:
             for why in finding.why:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from explorer import library
-from explorer.analysis.claims import CLAIMS, Claim, Finding, card, training
+from explorer.analysis.claims import CLAIMS, Claim, Result, card, training
 from explorer.analysis.claims import attention as on_attention
 from explorer.analysis.claims import depth as on_depth
 from explorer.analysis.claims import positions as on_positions
@@ -40,7 +40,7 @@ VERDICTS = {
 }  # fmt: skip
 
 
-def value(found: Finding, row: str, column: str, of: str = "") -> float:
+def value(found: Result, row: str, column: str, of: str = "") -> float:
     (only,) = (each for each in found.rows if (each.name, each.of) == (row, of))
     return only.values[found.columns.index(column)]
 
@@ -51,7 +51,7 @@ def find(translator: LoadedModel):
     traced = trace(translator, TEXT)
 
     @cache
-    def found(name: str) -> Finding:
+    def found(name: str) -> Result:
         told: list[float] = []
         test = BY_ID[name].test
         brief = {name: BRIEF[name] for name in BRIEF.keys() & inspect.signature(test).parameters}
@@ -64,7 +64,9 @@ def find(translator: LoadedModel):
     return found
 
 
-def briefly(asked: training.Training, seed: int, progress: card.FractionDone) -> training.Learned:
+def briefly(
+    asked: training.TaskTraining, seed: int, progress: card.FractionDone
+) -> training.TrainingResult:
     """Two steps of a training, of two layers at most."""
     config = replace(asked.config, n_layers=min(2, asked.config.n_layers))
     return training.train(replace(asked, config=config, steps=2), seed, progress)

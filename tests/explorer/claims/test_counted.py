@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims import Finding, attention, blocks, cost, counting, depth, positions
+from explorer.analysis.claims import Result, attention, blocks, cost, counting, depth, positions
 from explorer.analysis.clinic.fills import hidden_with_infinity
 from explorer.analysis.machine.parameters import numbers_of
 from explorer.runs.trace import trace
@@ -18,7 +18,7 @@ from models.config import ModelConfig
 from models.feedforward import FeedForward
 from tests.explorer.claims.test_claims import value
 
-Find = Callable[..., Finding]
+Find = Callable[..., Result]
 
 
 def off(*kinds: type[nn.Module]) -> Callable[[nn.Module], int]:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.analysis.claims import Finding, cost
+from explorer.analysis.claims import Result, cost
 from tests.explorer.claims.test_claims import value
 
-Find = Callable[..., Finding]
+Find = Callable[..., Result]
 
 
 def taking(*tries: tuple[float, ...]) -> Callable[[object], float]:

@@ -8,26 +8,26 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.analysis.claims import Finding, attention, compared, depth, positions, training
+from explorer.analysis.claims import Result, attention, compared, depth, positions, training
 from explorer.analysis.claims.card import FractionDone
-from explorer.analysis.claims.training import Learned, Training
+from explorer.analysis.claims.training import TaskTraining, TrainingResult
 from models.config import ModelConfig
 from models.norms import LayerNorm
 from models.rows import Rows
 from tests.explorer.claims.test_claims import value
 
 GUESSING = math.log(training.SYMBOLS)
-Says = Callable[[Training, int], float]
+Says = Callable[[TaskTraining, int], float]
 
 
 def losing(loss: Says) -> training.Learn:
     """A world in which every step of a training has this loss."""
-    return lambda asked, seed, progress: Learned((loss(asked, seed),) * 12, 0.5)
+    return lambda asked, seed, progress: TrainingResult((loss(asked, seed),) * 12, 0.5)
 
 
 def right(share: Says) -> training.Learn:
     """A world in which this share is right after a training."""
-    return lambda asked, seed, progress: Learned((1.0,) * 12, share(asked, seed))
+    return lambda asked, seed, progress: TrainingResult((1.0,) * 12, share(asked, seed))
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def right(share: Says) -> training.Learn:
     ],
 )
 def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(
-    find: Callable[..., Finding], fails: set[tuple[str, float, int]], verdict: str
+    find: Callable[..., Result], fails: set[tuple[str, float, int]], verdict: str
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         arm = asked.config.norm_placement, asked.rate, asked.warm
         return GUESSING if arm in fails else 2.0 + seed / 100
 
@@ -53,8 +53,8 @@ def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(
         assert value(found, "post_plain", "range") == pytest.approx(0.02)
 
 
-def test_one_seed_that_fails_is_a_failure(find: Callable[..., Finding]) -> None:
-    def loss(asked: Training, seed: int) -> float:
+def test_one_seed_that_fails_is_a_failure(find: Callable[..., Result]) -> None:
+    def loss(asked: TaskTraining, seed: int) -> float:
         return GUESSING if asked.config.norm_placement == "pre" and seed == 2 else 2.0
 
     found = find(depth.warmup, losing(loss))
@@ -64,9 +64,9 @@ def test_one_seed_that_fails_is_a_failure(find: Callable[..., Finding]) -> None:
 
 @pytest.mark.parametrize(("arm", "verdict"), [("none", "true"), ("post", "depends")])
 def test_one_seed_that_learns_without_warm_up_is_no_proof(
-    find: Callable[..., Finding], arm: str, verdict: str
+    find: Callable[..., Result], arm: str, verdict: str
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         cold = asked.config.norm_placement == "post" and not asked.warm
         return GUESSING if cold and (arm == "none" or seed) else 1.0
 
@@ -75,7 +75,7 @@ def test_one_seed_that_learns_without_warm_up_is_no_proof(
 
 def test_a_small_model_learns_its_task_and_warms_up() -> None:
     told: list[float] = []
-    asked = Training(training.symbol_config(n_ctx=12), training.same, 40, 1e-2)
+    asked = TaskTraining(training.symbol_config(n_ctx=12), training.same, 40, 1e-2)
     learned = training.train(asked, 0, told.append)
     assert learned.losses[-1] < learned.losses[0] / 2
     assert learned.right > 0.9
@@ -89,7 +89,7 @@ def test_a_small_model_learns_its_task_and_warms_up() -> None:
 
 
 def test_seeds_repeat_a_training_and_differ() -> None:
-    asked = Training(training.symbol_config(), training.same, 2, 1e-2)
+    asked = TaskTraining(training.symbol_config(), training.same, 2, 1e-2)
     first, again, other = (training.train(asked, seed, lambda done: None) for seed in (0, 0, 1))
     assert first == again
     assert first.losses != other.losses
@@ -107,11 +107,11 @@ def test_a_model_without_norms_has_none_and_still_runs() -> None:
 def test_several_trainings_have_every_seed_and_one_progress() -> None:
     told: list[float] = []
 
-    def learn(asked: Training, seed: int, progress: FractionDone) -> Learned:
+    def learn(asked: TaskTraining, seed: int, progress: FractionDone) -> TrainingResult:
         progress(1.0)
-        return Learned((asked.rate,), seed)
+        return TrainingResult((asked.rate,), seed)
 
-    asked = Training(training.symbol_config(), training.same, 1, 0.5)
+    asked = TaskTraining(training.symbol_config(), training.same, 1, 0.5)
     found = training.several({"one": asked, "other": replace(asked, rate=0.1)}, learn, told.append)
     assert [each.right for each in found["other"]] == list(training.SEEDS)
     assert told == pytest.approx([part / 6 for part in range(1, 7)])
@@ -126,9 +126,9 @@ def test_several_trainings_have_every_seed_and_one_progress() -> None:
     ],
 )
 def test_several_heads_are_better_where_every_seed_says_so(
-    find: Callable[..., Finding], better: set[Any], verdict: str
+    find: Callable[..., Result], better: set[Any], verdict: str
 ) -> None:
-    def share(asked: Training, seed: int) -> float:
+    def share(asked: TaskTraining, seed: int) -> float:
         gains = asked.config.n_heads > 1 and asked.task in better
         return 0.6 + seed / 100 + (0.3 if gains else 0)
 
@@ -137,8 +137,8 @@ def test_several_heads_are_better_where_every_seed_says_so(
     assert value(found, "both_neighbour", "range", "4") == pytest.approx(0.02)
 
 
-def test_one_seed_of_one_head_as_good_as_several_is_no_proof(find: Callable[..., Finding]) -> None:
-    def share(asked: Training, seed: int) -> float:
+def test_one_seed_of_one_head_as_good_as_several_is_no_proof(find: Callable[..., Result]) -> None:
+    def share(asked: TaskTraining, seed: int) -> float:
         return 0.9 if asked.config.n_heads > 1 or seed == 0 else 0.5
 
     found = find(attention.one_head, right(share))
@@ -159,9 +159,9 @@ def test_the_tasks_ask_what_they_say() -> None:
 
 @pytest.mark.parametrize(("mask", "verdict"), [(0.95, "true"), (0.7, "depends"), (0.3, "false")])
 def test_the_mask_tells_order_as_far_as_training_finds_it(
-    find: Callable[..., Finding], mask: float, verdict: str
+    find: Callable[..., Result], mask: float, verdict: str
 ) -> None:
-    def share(asked: Training, seed: int) -> float:
+    def share(asked: TaskTraining, seed: int) -> float:
         with_positions = asked.config.positions != "none"
         return 1.0 if with_positions else mask if asked.config.is_causal else 0.1
 
@@ -170,11 +170,11 @@ def test_the_mask_tells_order_as_far_as_training_finds_it(
 
 
 def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(
-    find: Callable[..., Finding],
+    find: Callable[..., Result],
 ) -> None:
     """After 200 steps the mask alone is far from positions; it is not what 800 would give."""
 
-    def share(asked: Training, seed: int) -> float:
+    def share(asked: TaskTraining, seed: int) -> float:
         if asked.config.positions != "none":
             return 1.0
         if not asked.config.is_causal:
@@ -201,12 +201,12 @@ def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(
     ],
 )
 def test_the_mask_is_not_judged_by_means(
-    find: Callable[..., Finding],
+    find: Callable[..., Result],
     neither: tuple[float, ...],
     mask: tuple[float, ...],
     both: tuple[float, ...],
 ) -> None:
-    def share(asked: Training, seed: int) -> float:
+    def share(asked: TaskTraining, seed: int) -> float:
         with_positions = asked.config.positions != "none"
         return (both if with_positions else mask if asked.config.is_causal else neither)[seed]
 
@@ -215,9 +215,9 @@ def test_the_mask_is_not_judged_by_means(
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.2, "true"), (0.01, "depends"), (-0.2, "false")])
 def test_swiglu_beats_gelu_where_every_seed_says_so(
-    find: Callable[..., Finding], gain: float, verdict: str
+    find: Callable[..., Result], gain: float, verdict: str
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         return 1 + seed / 50 - (gain if asked.config.ffn == "swiglu" else 0)
 
     found = find(compared.swiglu_equal, losing(loss))
@@ -235,9 +235,9 @@ def test_swiglu_beats_gelu_where_every_seed_says_so(
     ],
 )
 def test_a_norm_hardly_matters_where_the_losses_are_close(
-    find: Callable[..., Finding], off: float, spread: float, verdict: str
+    find: Callable[..., Result], off: float, spread: float, verdict: str
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         return 1 + seed * spread + (off if asked.config.norm == "rmsnorm" else 0)
 
     assert find(compared.rms_quality, losing(loss)).verdict == verdict
@@ -253,9 +253,9 @@ def test_a_norm_hardly_matters_where_the_losses_are_close(
     ],
 )
 def test_tying_costs_what_every_seed_loses(
-    find: Callable[..., Finding], dear: set[Any], verdict: str
+    find: Callable[..., Result], dear: set[Any], verdict: str
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         tied = asked.config.tie_embeddings and asked.task in dear
         return 1 + seed / 50 + (0.2 if tied else 0)
 
@@ -264,8 +264,8 @@ def test_tying_costs_what_every_seed_loses(
     assert "start" not in found.why
 
 
-def test_a_tied_model_that_begins_by_copying_is_said_to(find: Callable[..., Finding]) -> None:
-    def loss(asked: Training, seed: int) -> float:
+def test_a_tied_model_that_begins_by_copying_is_said_to(find: Callable[..., Result]) -> None:
+    def loss(asked: TaskTraining, seed: int) -> float:
         return 0.5 if asked.config.tie_embeddings and asked.task == training.same else 3.0
 
     assert "start" in find(compared.tying_quality, losing(loss)).why
@@ -280,9 +280,9 @@ def test_a_tied_model_that_begins_by_copying_is_said_to(find: Callable[..., Find
     ],
 )
 def test_without_positions_is_slower_where_every_seed_says_so(
-    find: Callable[..., Finding], slower: set[Any], verdict: str
+    find: Callable[..., Result], slower: set[Any], verdict: str
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         placed = asked.config.positions != "none"
         return 1 + seed / 50 + (0 if placed or asked.task not in slower else 0.2)
 
@@ -298,9 +298,9 @@ def test_without_positions_is_slower_where_every_seed_says_so(
     ],
 )
 def test_learned_positions_are_better_where_every_seed_says_so(
-    find: Callable[..., Finding], better: set[Any], verdict: str
+    find: Callable[..., Result], better: set[Any], verdict: str
 ) -> None:
-    def share(asked: Training, seed: int) -> float:
+    def share(asked: TaskTraining, seed: int) -> float:
         learned = asked.config.positions == "learned" and asked.task in better
         return 0.5 + seed / 50 + (0.3 if learned else 0)
 
@@ -318,9 +318,9 @@ def test_learned_positions_are_better_where_every_seed_says_so(
     ],
 )
 def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(
-    find: Callable[..., Finding], fails: set[tuple[str, str]], verdict: str, why: str
+    find: Callable[..., Result], fails: set[tuple[str, str]], verdict: str, why: str
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         design = asked.config.norm_placement if asked.normed else "bare"
         (rate,) = (name for name, rate in compared.RATES.items() if rate == asked.rate)
         return GUESSING if (design, rate) in fails else 1.0
@@ -331,8 +331,8 @@ def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(
     assert value(found, "bare_high", "seeds_learned") == (0 if ("bare", "high") in fails else 3)
 
 
-def test_one_seed_that_learns_without_norms_is_no_proof(find: Callable[..., Finding]) -> None:
-    def loss(asked: Training, seed: int) -> float:
+def test_one_seed_that_learns_without_norms_is_no_proof(find: Callable[..., Result]) -> None:
+    def loss(asked: TaskTraining, seed: int) -> float:
         return 1.0 if asked.normed or asked.rate < 1e-2 or not seed else GUESSING
 
     found = find(compared.norm_stabilises, losing(loss))
@@ -347,17 +347,17 @@ def test_one_seed_that_learns_without_norms_is_no_proof(find: Callable[..., Find
     ],
 )
 def test_a_larger_loss_is_no_proof_where_seeds_overlap(
-    find: Callable[..., Finding], test: Any, worse: Callable[[ModelConfig], bool]
+    find: Callable[..., Result], test: Any, worse: Callable[[ModelConfig], bool]
 ) -> None:
-    def loss(asked: Training, seed: int) -> float:
+    def loss(asked: TaskTraining, seed: int) -> float:
         return 3.0 if worse(asked.config) and seed == 0 else 1.0 + 0.1 * seed
 
     found = find(test, losing(loss))
     assert (found.verdict, found.why[0]) == ("depends", "seeds")
 
 
-def test_a_larger_share_is_no_proof_where_seeds_overlap(find: Callable[..., Finding]) -> None:
-    def share(asked: Training, seed: int) -> float:
+def test_a_larger_share_is_no_proof_where_seeds_overlap(find: Callable[..., Result]) -> None:
+    def share(asked: TaskTraining, seed: int) -> float:
         return 0.9 if asked.config.positions == "learned" and seed else 0.5
 
     found = find(compared.learned_positions, right(share))

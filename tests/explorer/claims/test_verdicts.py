@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.claims import (
-    Finding,
+    Result,
     attention,
     blocks,
     cost,
@@ -36,7 +36,7 @@ TEXT = "The cat sat on the mat."
     ],
 )
 def test_a_norm_is_unstable_where_neighbours_move_it(
-    find: Callable[..., Finding], norm: Callable[[int], nn.Module], verdict: str
+    find: Callable[..., Result], norm: Callable[[int], nn.Module], verdict: str
 ) -> None:
     found = find(blocks.batch_norm, norm)
     assert found.verdict == verdict
@@ -53,14 +53,14 @@ def test_a_norm_is_unstable_where_neighbours_move_it(
     ],
 )
 def test_an_activation_is_the_other_within_a_thousandth(
-    find: Callable[..., Finding], off: Callable[[Tensor], Tensor], verdict: str
+    find: Callable[..., Result], off: Callable[[Tensor], Tensor], verdict: str
 ) -> None:
     exact = blocks.ACTIVATIONS["gelu"]
     assert find(blocks.gelu_tanh, lambda x: exact(x) + off(x)).verdict == verdict
 
 
 def test_the_gelus_differ_by_many_float16_steps_where_they_are_small(
-    find: Callable[..., Finding],
+    find: Callable[..., Result],
 ) -> None:
     found = find(blocks.gelu_tanh)
     assert value(found, "float16_below", "value") == pytest.approx(62, abs=1)
@@ -86,7 +86,7 @@ def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     ],
 )
 def test_the_variance_is_that_of_the_entries_drawn(
-    find: Callable[..., Finding], draw: Callable[..., Tensor], verdict: str
+    find: Callable[..., Result], draw: Callable[..., Tensor], verdict: str
 ) -> None:
     assert find(attention.variance, draw).verdict == verdict
 
@@ -125,7 +125,7 @@ def test_softmax_saturates_where_scores_are_large(
     ],
 )
 def test_a_model_extrapolates_as_far_as_it_is_right(
-    find: Callable[..., Finding], share: Callable[[int, int], float], verdict: str
+    find: Callable[..., Result], share: Callable[[int, int], float], verdict: str
 ) -> None:
     assert find(positions.extrapolation, share).verdict == verdict
 
@@ -136,7 +136,7 @@ def test_a_model_extrapolates_as_far_as_it_is_right(
      ((1, 9, 9), 0, "false")],
 )  # fmt: skip
 def test_training_is_parallel_where_it_takes_one_step_for_the_same(
-    find: Callable[..., Finding], steps: tuple[int, ...], difference: float, verdict: str
+    find: Callable[..., Result], steps: tuple[int, ...], difference: float, verdict: str
 ) -> None:
     seconds = iter(range(1, 100))
 
@@ -168,7 +168,7 @@ def stores_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     ],
 )
 def test_memory_is_quadratic_where_pairs_are_stored(
-    find: Callable[..., Finding], kernels: tuple[Any, Any], verdict: str
+    find: Callable[..., Result], kernels: tuple[Any, Any], verdict: str
 ) -> None:
     names = dict(zip(("by_hand", "four_axes", "three_axes"), (*kernels, kernels[1]), strict=True))
     assert find(cost.quadratic, names).verdict == verdict
@@ -193,7 +193,7 @@ def test_the_peak_is_what_is_held_at_once() -> None:
     ],
 )
 def test_tying_saves_what_is_said_in_the_model_that_is_named(
-    find: Callable[..., Finding], tied: int, untied: int, verdict: str
+    find: Callable[..., Result], tied: int, untied: int, verdict: str
 ) -> None:
     found = find(counting.tying, lambda tie: tied if tie else untied)
     assert found.verdict == verdict

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from explorer.components import HeadsSelection, Measure, grid
 from explorer.components.heads_payload import (
     MAX_BYTES,
-    Heads,
+    HeadAddresses,
     further_step,
     halves,
     measure_head,
@@ -271,12 +271,12 @@ def test_72_heads_stay_small(length: int, limit: int) -> None:
     ],
 )
 def test_only_what_exists_is_taken_back(sent: object, expected: HeadsSelection | None) -> None:
-    assert read_selection(sent, Heads(1, 2, 0), 2, 3) == expected
+    assert read_selection(sent, HeadAddresses(1, 2, 0), 2, 3) == expected
 
 
 def test_an_extra_can_be_taken_back() -> None:
     sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
-    assert read_selection(sent, Heads(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
+    assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
 
 
 def page() -> None:

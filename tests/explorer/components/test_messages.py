@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from explorer.components.film import Frame, read_scene, read_taken
-from explorer.components.heads_payload import Heads, HeadsSelection, read_selection
+from explorer.components.heads_payload import HeadAddresses, HeadsSelection, read_selection
 from explorer.components.mask_matrix import Stroke, stroke_of
 from explorer.components.mount import index_of, inside, whole
 from explorer.ui import controls
@@ -81,7 +81,7 @@ def test_what_is_taken_is_a_candidate(sent: Any) -> None:
 
 @given(record("opened", "pinned", "query", "key", "scale", "shared", "by_measure"))
 def test_a_selection_is_of_heads_that_exist(sent: Any) -> None:
-    heads = Heads(2, 4, 1)
+    heads = HeadAddresses(2, 4, 1)
     found = read_selection(sent, heads, 2, 3) or HeadsSelection()
     assert all(heads.index(address) is not None for address in found.shown)
     assert found.query in (None, 0, 1)

@@ -5,7 +5,7 @@ import pytest
 
 from explorer.figures.blocks.hidden import units
 from explorer.figures.blocks.norms import by_feature, by_token, eps_curves, gradients
-from explorer.figures.blocks.residual import Numbers, by_block, wiring
+from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
 from explorer.text import family
 
 
@@ -46,7 +46,7 @@ def test_answers_stand_beside_each_other() -> None:
 
 
 def test_a_wiring_has_its_norm_where_it_belongs() -> None:
-    shown = Numbers(before="x 1", added="+ 2", behind="3", back="g 4")
+    shown = WiringNumbers(before="x 1", added="+ 2", behind="3", back="g 4")
     figure = wiring(
         {"post": shown, "pre": shown, "sublayer": shown},
         words=family("figures.residual", lang="en"),

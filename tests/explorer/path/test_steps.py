@@ -17,7 +17,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.view import View, build
 from explorer.numbers import fixed, number, percent
 from explorer.pages.path import cached
-from explorer.pages.path.asked import Asked, asked, question
+from explorer.pages.path.asked import PosedStep, asked, question
 from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
 from explorer.pages.path.lesson import where_it_shows
 from explorer.pages.path.page import place_of
@@ -35,7 +35,7 @@ def seen(model: str, sentence: str | None = None) -> View:
 class Case:
     """A view, what a step asks of it, and what it found."""
 
-    def __init__(self, view: View, step: str, one: Asked) -> None:
+    def __init__(self, view: View, step: str, one: PosedStep) -> None:
         self.view, self.trace, self.one = view, view.trace, one
         self.found = cached.found(view.run, STEPS[step].find)
         self.place = one.place
@@ -266,8 +266,8 @@ def test_another_sentence_is_another_question() -> None:
     first, second = (
         asked(seen("reverse", text), STEPS["rest"]) for text in ("c a b d", "h e a d l i g h t")
     )
-    assert isinstance(first, Asked)
-    assert isinstance(second, Asked)
+    assert isinstance(first, PosedStep)
+    assert isinstance(second, PosedStep)
     assert first.question.mark != second.question.mark
 
 
@@ -300,7 +300,7 @@ def test_a_question_is_the_same_in_both_languages() -> None:
     )
     for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
         both = [asked(view, STEPS[name]) for view in (english, chinese)]
-        first, second = (each.question for each in both if isinstance(each, Asked))
+        first, second = (each.question for each in both if isinstance(each, PosedStep))
         assert (first.mark, first.names, first.right) == (second.mark, second.names, second.right)
 
 
@@ -308,7 +308,7 @@ def test_a_question_is_the_same_in_both_languages() -> None:
 def test_a_position_bias_is_not_said_to_grow_with_the_scores(model: str, told: str) -> None:
     """ALiBi joins the scaled scores: undivided, they do not all differ √d_head times as much."""
     one = asked(seen(model), STEPS["scale"])
-    assert isinstance(one, Asked)
+    assert isinstance(one, PosedStep)
     assert one.told == told
     case = Case(seen(model), "scale", one)
     spread = np.ptp(case.of("scores")) * case.view.loaded.config.divisor

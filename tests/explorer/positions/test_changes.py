@@ -11,7 +11,7 @@ import torch
 from explorer.analysis.positions.changes import (
     CHANGE_KINDS,
     REMOVE,
-    Change,
+    PositionChange,
     format_change,
     parse_change,
     position_functions,
@@ -45,10 +45,10 @@ def test_other_text_is_refused(text: str) -> None:
 def test_what_tokens_are_told() -> None:
     assert told_positions(REMOVE, 4) is None
     for change, told in (
-        (Change("shift", 7), [7, 8, 9, 10]),
-        (Change("swap", 0, 2), [2, 1, 0, 3]),
-        (Change("swap", 0, 9), [0, 1, 2, 3]),
-        (Change("reverse"), [3, 2, 1, 0]),
+        (PositionChange("shift", 7), [7, 8, 9, 10]),
+        (PositionChange("swap", 0, 2), [2, 1, 0, 3]),
+        (PositionChange("swap", 0, 9), [0, 1, 2, 3]),
+        (PositionChange("reverse"), [3, 2, 1, 0]),
     ):
         found = told_positions(change, 4)
         assert found is not None
@@ -72,7 +72,11 @@ def test_a_change_is_the_model_itself_at_other_positions(
     loaded = tiny(positions=positions)
     traced = trace(loaded, TEXT, TARGET)
     wanted = {"src": traced.src_tokens, "tgt": traced.tgt_tokens}[stream]
-    for change in (Change("shift", 5), Change("swap", 1, 3), Change("reverse")):
+    for change in (
+        PositionChange("shift", 5),
+        PositionChange("swap", 1, 3),
+        PositionChange("reverse"),
+    ):
         got = reread(loaded, traced, stream, change)
         told = told_positions(change, len(wanted))
         assert told is not None
@@ -95,7 +99,7 @@ def test_a_change_is_the_model_itself_at_other_positions(
 def test_a_rotary_model_does_not_notice_a_shift(tiny: Tiny) -> None:
     loaded = tiny("writer", positions="rotary", **WRITER)
     traced = trace(loaded, TEXT)
-    before, after = (reread(loaded, traced, "tgt", c) for c in (None, Change("shift", 300)))
+    before, after = (reread(loaded, traced, "tgt", c) for c in (None, PositionChange("shift", 300)))
     np.testing.assert_allclose(after.losses, before.losses, atol=1e-4)
     assert not np.allclose(reread(loaded, traced, "tgt", REMOVE).losses, before.losses, atol=1e-3)
 
@@ -189,7 +193,7 @@ def test_without_positions_shuffled_words_are_the_same_sentence(tiny: Tiny) -> N
     assert found.in_order_without == found.shuffled_without
     assert found.shuffled != found.in_order
     assert found.in_order_without == write_under(loaded, TEXT, "src", REMOVE)
-    assert write_under(loaded, TEXT, "src", Change("shift", 0)) == found.in_order
+    assert write_under(loaded, TEXT, "src", PositionChange("shift", 0)) == found.in_order
 
 
 def test_a_story_goes_on_for_some_tokens(tiny: Tiny) -> None:

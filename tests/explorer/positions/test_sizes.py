@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from explorer.analysis.positions.sizes import Sizes, compared, sizes, std_of
+from explorer.analysis.positions.sizes import VectorSizes, compared, sizes, std_of
 from explorer.analysis.positions.sums import sums
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
@@ -45,8 +45,8 @@ def test_the_sizes_of_tutorials() -> None:
     ],
 )
 def test_the_cosines_decide(same_word: float, same_place: float, verdict: str | None) -> None:
-    assert Sizes("unit", True, 3, 1.0, 0.7, same_word, same_place).verdict == verdict
-    assert Sizes("unit", True, 2, 1.0, 0.7, same_word, same_place).verdict is None
+    assert VectorSizes("unit", True, 3, 1.0, 0.7, same_word, same_place).verdict == verdict
+    assert VectorSizes("unit", True, 2, 1.0, 0.7, same_word, same_place).verdict is None
 
 
 def test_every_way_is_drawn_beside_the_trained_model(tiny: Tiny) -> None:

@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from explorer.analysis.positions.sums import (
-    Room,
+    Overlap,
     angle,
     by_two_halves,
     room,
@@ -130,13 +130,13 @@ def test_the_strips_share_one_scale() -> None:
 @pytest.mark.parametrize(
     ("room", "avoided"),
     [
-        (Room(16, 64, 0.10, 1000), True),
-        (Room(16, 64, 0.24, 1000), False),  # hardly less than a quarter
-        (Room(16, 64, 0.22, 5), False),  # five words prove nothing
-        (Room(64, 64, 1.0, 1000), None),  # there is no room besides
+        (Overlap(16, 64, 0.10, 1000), True),
+        (Overlap(16, 64, 0.24, 1000), False),  # hardly less than a quarter
+        (Overlap(16, 64, 0.22, 5), False),  # five words prove nothing
+        (Overlap(64, 64, 1.0, 1000), None),  # there is no room besides
     ],
 )
 def test_embeddings_avoid_positions_where_chance_would_not(
-    room: Room, avoided: bool | None
+    room: Overlap, avoided: bool | None
 ) -> None:
     assert room.avoided is avoided

@@ -7,13 +7,13 @@ import numpy as np
 
 from explorer.training.comparing import arms, band, difference
 from explorer.training.questions import QUESTIONS
-from explorer.training.runs import Run, Score
+from explorer.training.runs import TrainingRun, Validation
 from explorer.training.setup import Setup, check
 
 
-def run(setup: Setup, *losses: float, state: str = "done") -> Run:
-    found = Run(1, setup, Path(), state)  # type: ignore[arg-type]
-    found.scores = [Score(50 * at, loss, 0.5, 0.5, 0.0, "") for at, loss in enumerate(losses)]
+def run(setup: Setup, *losses: float, state: str = "done") -> TrainingRun:
+    found = TrainingRun(1, setup, Path(), state)  # type: ignore[arg-type]
+    found.scores = [Validation(50 * at, loss, 0.5, 0.5, 0.0, "") for at, loss in enumerate(losses)]
     return found
 
 
@@ -40,10 +40,10 @@ def test_a_band_spans_its_seeds_where_all_were_measured() -> None:
 
 
 def test_a_difference_smaller_than_the_band_says_so() -> None:
-    def of(*last: float) -> list[Run]:
+    def of(*last: float) -> list[TrainingRun]:
         return [run(replace(BASE, seed=at), 4.0, loss) for at, loss in enumerate(last, start=1)]
 
-    def outcome(first: list[Run], second: list[Run], measure: str = "loss") -> str:
+    def outcome(first: list[TrainingRun], second: list[TrainingRun], measure: str = "loss") -> str:
         one, other = (band(arms(each)[0], measure) for each in (first, second))  # type: ignore[arg-type]
         return difference(one, other, measure).outcome  # type: ignore[arg-type]
 

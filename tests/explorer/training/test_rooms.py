@@ -17,7 +17,7 @@ import pytest
 from explorer.problems import InputProblem
 from explorer.training import rooms
 from explorer.training.rooms import Room, Rooms, Series
-from explorer.training.runs import Run
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 
 TINY = Setup(task="brackets", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=3000, batch=64)
@@ -167,7 +167,7 @@ def test_a_room_closes_soon_after_the_last_who_watched_it_left(unstarted: Unstar
 
 def test_only_so_many_trainings_are_remembered(unstarted: Unstarted) -> None:
     room = unstarted.open("a")
-    room.runs = [Run(n, TINY, room.folder / str(n), "done") for n in range(rooms.MOST_RUNS)]
+    room.runs = [TrainingRun(n, TINY, room.folder / str(n), "done") for n in range(rooms.MOST_RUNS)]
     unstarted.start(room, [TINY])
     assert len(room.runs) == rooms.MOST_RUNS
     assert room.runs[0].number == 1

@@ -15,10 +15,10 @@ from explorer.pages.training.keep import zipped
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.seeding import seeded
-from explorer.training.learning import DivergedError, Learner
+from explorer.training.learning import DivergedError, SetupTrainer
 from explorer.training.opened import opened
-from explorer.training.process import EndedError, Worker
-from explorer.training.runs import Run
+from explorer.training.process import EndedError, TrainingProcess
+from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
 from explorer.training.tasks import corpus
 from explorer.uploads import open_zip
@@ -27,12 +27,12 @@ from models.strategies import Greedy
 TINY = Setup(task="copy", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=12, batch=64, warmup=2)
 
 
-def learner(folder: Path, setup: Setup = TINY) -> Learner:
+def learner(folder: Path, setup: Setup = TINY) -> SetupTrainer:
     with seeded(1):
-        return Learner(setup, corpus(setup), folder)
+        return SetupTrainer(setup, corpus(setup), folder)
 
 
-def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: Any) -> Run:
+def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: Any) -> TrainingRun:
     """A whole training under these orders, as those who watch it know it."""
     waiting: queue.Queue[dict[str, Any]] = queue.Queue()
     for order in orders:
@@ -40,8 +40,8 @@ def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: A
     out = io.StringIO()
     start = {"setups": [setup.as_json()], "folders": [str(folder)], "folder": str(folder), **begin}
     with seeded(1):
-        Worker(start, waiting, out).run()
-    run = Run(1, setup, folder)
+        TrainingProcess(start, waiting, out).run()
+    run = TrainingRun(1, setup, folder)
     for line in out.getvalue().splitlines():
         run.hear(json.loads(line))
     return run
@@ -91,7 +91,7 @@ def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path: Path
     out = io.StringIO()
     begin = {"setups": setups, "folders": folders, "folder": str(tmp_path)}
     with seeded(1):
-        Worker(begin, orders, out).run()
+        TrainingProcess(begin, orders, out).run()
     said = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [each["state"] for each in said if each["kind"] == "state"] == [
         "running",
@@ -126,7 +126,7 @@ def test_orders_are_carried_out_between_steps(tmp_path: Path) -> None:
 
 
 def test_wound_back_before_a_fault_it_is_out_again(tmp_path: Path) -> None:
-    run = Run(1, TINY, tmp_path, loss=[1.0] * 50)
+    run = TrainingRun(1, TINY, tmp_path, loss=[1.0] * 50)
     run.faults = [(0, "rate_high", True), (30, "no_causal", True)]
     assert run.planted() == run.planted(50) == ("rate_high", "no_causal")
     assert run.planted(40) == ("rate_high", "no_causal")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from explorer.analysis.blocks.activations import curves
-from explorer.ui.code.source import Lines, lines_of
+from explorer.ui.code.source import SourceCode, lines_of
 from models.attention import Attention, attend
 from models.blocks import Block
 from models.config import ModelConfig
@@ -28,7 +28,7 @@ def model() -> Model:
     return build_model(CONFIG).eval()
 
 
-def named(lines: tuple[Lines, ...]) -> list[str]:
+def named(lines: tuple[SourceCode, ...]) -> list[str]:
     return [each.name for each in lines]
 
 

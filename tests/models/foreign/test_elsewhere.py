@@ -14,7 +14,7 @@ from foreign import GOLDEN, Golden
 
 from models.decoding import best, decode
 from models.foreign import open_folder
-from models.foreign.elsewhere import RefillingBeam, Rules
+from models.foreign.elsewhere import GenerationRules, RefillingBeam
 from models.foreign.generation import asked_in
 from models.marks import Marks
 from models.strategies import Beam, Greedy
@@ -41,7 +41,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Model]:
     return found
 
 
-def rules_of(settings: dict[str, Any], folder: Path) -> Rules:
+def rules_of(settings: dict[str, Any], folder: Path) -> GenerationRules:
     (folder / "generation_config.json").write_text(json.dumps(settings))
     asked = asked_in(folder, {}, 61)
     assert asked.ignored == ()
@@ -96,7 +96,7 @@ def test_each_rule_by_hand() -> None:
     row = torch.tensor([[3, 0, 1, 0]])
 
     def ruled(prompt: int = 1, limit: int = 9, **fields: Any) -> list[float]:
-        return Rules(**fields).applied(scores, row, prompt, limit, (3,))[0].tolist()
+        return GenerationRules(**fields).applied(scores, row, prompt, limit, (3,))[0].tolist()
 
     low = -math.inf
     assert ruled(repetition_penalty=2.0) == [1.0, -2.0, 1.0, 0.0]
@@ -110,7 +110,7 @@ def test_each_rule_by_hand() -> None:
     assert ruled(min_new_tokens=4) == [2.0, -1.0, 1.0, low]
     assert ruled(forced_first=2) == scores[0].tolist(), "it is not the first any more"
     assert ruled(never=(0, 1, 2, 3)) == scores[0].tolist(), "something has to follow"
-    assert not Rules()
+    assert not GenerationRules()
 
 
 def test_what_a_folder_asks_for_is_applied_or_named(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_what_a_folder_asks_for_is_applied_or_named(tmp_path: Path) -> None:
     }
     (tmp_path / "generation_config.json").write_text(json.dumps(said))
     asked = asked_in(tmp_path, {}, 61)
-    assert asked.rules == Rules(repetition_penalty=1.3, forced_last=0)
+    assert asked.rules == GenerationRules(repetition_penalty=1.3, forced_last=0)
     assert asked.applied == ("repetition_penalty = 1.3", "forced_eos_token_id = 0")
     assert asked.chosen == ("num_beams = 4", "temperature = 0.6")
     assert asked.ignored == (
@@ -138,5 +138,5 @@ def test_what_a_folder_asks_for_is_applied_or_named(tmp_path: Path) -> None:
     )
     (tmp_path / "generation_config.json").unlink()
     older = asked_in(tmp_path, {"bad_words_ids": [[59]], "num_beams": 6, "d_model": 3}, 61)
-    assert older.rules == Rules(forbidden=((59,),))
+    assert older.rules == GenerationRules(forbidden=((59,),))
     assert older.chosen == ("num_beams = 6",)

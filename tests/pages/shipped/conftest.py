@@ -9,10 +9,10 @@ from designs import SHELF, Visit
 from shown import Open
 
 from explorer import library
-from explorer.analysis.claims import BY_ID, CLAIMS, Claim, Finding, cost, positions, training
+from explorer.analysis.claims import BY_ID, CLAIMS, Claim, Result, cost, positions, training
 from explorer.engine.caching import Store, budget
 
-FOUND: dict[str, Finding] = {}
+FOUND: dict[str, Result] = {}
 """What was found by claims that train models of their own, by the claim's id."""
 
 
@@ -21,7 +21,7 @@ def _once(claim: Claim) -> Claim:
     if claim.own or not claim.slow:
         return claim
 
-    def test(*given: Any) -> Finding:
+    def test(*given: Any) -> Result:
         if claim.id not in FOUND:
             FOUND[claim.id] = claim.test(*given)
         return FOUND[claim.id]

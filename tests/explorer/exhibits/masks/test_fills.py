@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from explorer.exhibits.masks.choices import WAYS
-from explorer.exhibits.masks.fills import DTYPES, FILLS, Filled, fills
+from explorer.exhibits.masks.fills import DTYPES, FILLS, FillResult, fills
 
 SCORES = np.array([[1.0, -1.0, 0.0], [0.5, 2.0, -0.5], [0.0, 1.0, 2.0]], np.float32)
 KEEP = np.tril(np.ones((3, 3), bool))
 
 
-def case(found: tuple[Filled, ...], fill: str, dtype: str) -> Filled:
+def case(found: tuple[FillResult, ...], fill: str, dtype: str) -> FillResult:
     return next(each for each in found if (each.fill, each.dtype) == (fill, dtype))
 
 
