@@ -25,7 +25,7 @@ from models.foreign.languages import Codes, frames, languages_of, split_language
 from models.foreign.placing import shown
 from models.foreign.prompts import Prompt
 from models.foreign.tokens import ForeignTokenizer
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, StackSite
 from models.marks import Marks
 from models.pictures import PictureTokenizer, places
 from models.pictures.patches import PatchToken
@@ -132,6 +132,10 @@ class LoadedModel:
     def foreign(self) -> bool:
         """Whether it was made with another library, so that little is known of its training."""
         return isinstance(self.tokenizer, ForeignTokenizer)
+
+    def stack(self, stream: str) -> StackSite:
+        """The stack that reads a sequence. Raises StopIteration if none does."""
+        return next(stack for stack in self.model.stacks() if stack.stream == stream)
 
     @property
     def continues(self) -> bool:

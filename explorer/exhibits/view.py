@@ -177,7 +177,7 @@ class View:
     @property
     def own_role(self) -> Role:
         """The role of self-attention in the sequence that the logits belong to."""
-        return next(stack.role for stack in self.trace.stacks if stack.stream == "tgt")
+        return self.trace.stack("tgt").role
 
     def stream(self, stream: str) -> str:
         """The name of a sequence: source or target, or what a model without an encoder reads."""

@@ -84,6 +84,10 @@ class Trace:
         """The logits of every position of `tgt_tokens`, float32 [tgt, vocab]."""
         return self.activations[LOGITS]
 
+    def stack(self, stream: str) -> StackSite:
+        """The stack that reads a sequence. Raises StopIteration if none does."""
+        return next(stack for stack in self.stacks if stack.stream == stream)
+
     def site(self, name: str) -> AttentionSite:
         """The site with this name. Raises KeyError."""
         for site in self.sites:

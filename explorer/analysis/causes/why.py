@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer, array
-from explorer.analysis.causes.writers import Detail, Side, Told, read_by, stack_of
+from explorer.analysis.causes.writers import Detail, Side, Told, read_by
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model, rerun, rows_of
 from explorer.runs.trace import Trace
@@ -183,7 +183,7 @@ def rotation_of(
     """The rotation of a site's queries and keys at these positions; None if not rotary."""
     if site.kind == "cross" or not loaded.config.turns(site.layer):
         return None
-    stack = loaded.model.get_submodule(stack_of(traced, site).name)
+    stack = loaded.model.get_submodule(traced.stack(site.query_stream).name)
     assert isinstance(stack, Stack)
     rows = rows_of(traced)
     valid = rows.src_valid if site.query_stream == "src" else rows.tgt_valid

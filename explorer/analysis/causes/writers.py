@@ -98,7 +98,7 @@ def read_by(
     the encoder's output.
     """
     if side == "key" and site.kind == "cross":
-        stack = next(each for each in traced.stacks if each.stream == site.key_stream)
+        stack = traced.stack(site.key_stream)
         return _finished(loaded, traced, stack, positions, detail, told)
     ledger = writers_at(loaded, traced, before(traced, site), positions, detail, told)
     if loaded.config.norm_placement == "pre":
@@ -130,11 +130,6 @@ def output(
 def before(traced: Trace, site: AttentionSite) -> str:
     """The hook point of the stream that a site's queries are computed from, before any norm."""
     return site.block_hook("resid_pre" if site.kind == "self" else "resid_mid")
-
-
-def stack_of(traced: Trace, site: AttentionSite) -> StackSite:
-    """The stack that a site belongs to."""
-    return next(each for each in traced.stacks if each.stream == site.query_stream)
 
 
 def _finished(

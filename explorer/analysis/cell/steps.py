@@ -26,8 +26,7 @@ from explorer.runs.rerun import (
 from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.config import ModelConfig
-from models.hooks import LOGITS, AttentionSite, Edits, StackSite, visiting
-from models.rows import Stream
+from models.hooks import LOGITS, AttentionSite, Edits, visiting
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +149,7 @@ def site_inputs(
             x = norm_of(loaded, site)(x)
         if site.kind == "self":
             return x, x
-        source = stack_of(traced, site.key_stream)
+        source = traced.stack(site.key_stream)
         memory = torch.tensor(traced.activations[source.hook("resid_final")])
         finish: Any = loaded.part(source.path("final_norm"))
         return x, finish(memory)
@@ -160,11 +159,6 @@ def norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
     """The norm before or after an attention sublayer."""
     name = "cross_attn_norm" if site.kind == "cross" else "attn_norm"
     return loaded.part(f"{site.block}.{name}")
-
-
-def stack_of(traced: Trace, stream: Stream) -> StackSite:
-    """The stack that reads a sequence."""
-    return next(each for each in traced.stacks if each.stream == stream)
 
 
 def output_weights(

@@ -240,7 +240,7 @@ def causal_order(
 
 def _orders(loaded: LoadedModel, traced: Trace) -> dict[str, float]:
     """The largest difference between permuting a first layer's outputs and permuting its words."""
-    stack = next(stack for stack in traced.stacks if stack.stream == "tgt")
+    stack = traced.stack("tgt")
     words = torch.tensor(traced.activations[stack.hook("embed")])[None]
     attention = module_of(loaded, traced.sites_of(stack.role)[0])
     order = torch.arange(words.shape[1]).flip(0)

@@ -134,7 +134,7 @@ def _embeddings(traced: Trace | None) -> Float[Tensor, "pos d"]:
     """The input of the user's first block, at most WIDTH features, normalized; or N(0, 1)."""
     if traced is None:
         return fixed_scores(1, 1, 6, 16)[0, 0]
-    stack = next(each for each in traced.stacks if each.stream == "tgt")
+    stack = traced.stack("tgt")
     x = traced.activations[stack.hook("embed")] + traced.activations.get(stack.hook("pos_embed"), 0)
     x = torch.tensor(x[traced.tgt_valid], dtype=torch.float32)[:, :WIDTH]
     return nn.functional.layer_norm(x, x.shape[1:])

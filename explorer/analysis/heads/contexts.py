@@ -33,7 +33,7 @@ def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, 
     if (one.model, one.config) != (other.model, other.config):
         raise ValueError(f"the traces come from two models, {one.model!r} and {other.model!r}")
     sites = [site for site in one.sites if site.kind == "self" and site.query_stream == stream]
-    stack = next(stack for stack in one.stacks if stack.stream == stream)
+    stack = one.stack(stream)
     hooks = [stack.hook("embed"), *(site.block_hook("resid_post") for site in sites)]
     ids, others = (each.src_tokens if stream == "src" else each.tgt_tokens for each in (one, other))
     names = one.src_str_tokens if stream == "src" else one.tgt_str_tokens

@@ -57,7 +57,7 @@ class Versus:
 def input_role(trace: Trace) -> Role:
     """The kind of attention with which a model reads the sentence itself."""
     stream = "src" if trace.src_tokens else "tgt"
-    return next(stack.role for stack in trace.stacks if stack.stream == stream)
+    return trace.stack(stream).role
 
 
 def counterpart(one: Trace, other: Trace, role: Role) -> Role | None:

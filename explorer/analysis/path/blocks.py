@@ -128,7 +128,7 @@ SUBLAYERS = (("self", "attn_out"), ("cross", "cross_attn_out"), ("ffn", "ffn_out
 
 def added(loaded: LoadedModel, trace: Trace) -> Added | Missing:
     """The sublayers of the stack that generates."""
-    stack = next(stack for stack in trace.stacks if stack.stream == "tgt")
+    stack = trace.stack("tgt")
     names, sizes = [], []
     for layer in range(stack.n_layers):
         for name, what in SUBLAYERS:
@@ -208,7 +208,7 @@ class BlockSizes:
 
 def parts(loaded: LoadedModel, trace: Trace) -> BlockSizes | Missing:
     """Count the first block of the stack that generates."""
-    stack = next(stack for stack in trace.stacks if stack.stream == "tgt")
+    stack = trace.stack("tgt")
     block = loaded.model.get_submodule(stack.path("blocks", 0))
     counts = {"attention": 0, "ffn": 0, "norms": 0}
     matrices = []

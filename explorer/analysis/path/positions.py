@@ -189,7 +189,7 @@ def rotary(loaded: LoadedModel, trace: Trace) -> Rotated | Missing:
     if config.d_head % 2 or config.d_head != (config.n_turned):
         return Missing("odd")
     stream = reading_stream(loaded)
-    role = next(stack.role for stack in trace.stacks if stack.stream == stream)
+    role = trace.stack(stream).role
     _, n_real = _tokens(trace, stream)
     if n_real < 4:
         return Missing("short")

@@ -113,7 +113,7 @@ def projected_gram(
     d_head, group = loaded.config.d_head, loaded.config.n_heads // loaded.config.kv_heads
     table_ = torch.from_numpy(encoding).double()
     if loaded.config.d_embed is not None:
-        stack = next(s for s in loaded.model.stacks() if s.stream == found.query_stream)
+        stack = loaded.stack(found.query_stream)
         table_ = table_ @ loaded.part(stack.path("embed_map")).get_parameter("weight").double().T
     rows = {"w_q": head, "w_k": head // group}
     with torch.inference_mode():

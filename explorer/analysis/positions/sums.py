@@ -107,7 +107,7 @@ class Overlap:
 @torch.inference_mode()
 def room(loaded: LoadedModel, stream: Stream) -> Overlap:
     """For the whole vocabulary and all n_ctx positions. Only for models that add positions."""
-    stack = next(each for each in loaded.model.stacks() if each.stream == stream)
+    stack = loaded.stack(stream)
     module = loaded.model.get_submodule(stack.name) if stack.name else loaded.model
     assert isinstance(module, Stack)
     added = module.positions.added(torch.arange(loaded.config.n_ctx)[None])
@@ -161,7 +161,7 @@ def by_two_halves(
     site = next(s for s in loaded.sites if s.query_stream == stream and s.kind == "self")
     weight = loaded.part(f"{site.name}.w_q").get_parameter("weight").detach().numpy()
     if loaded.config.d_embed is not None:
-        stack = next(each for each in loaded.model.stacks() if each.stream == stream)
+        stack = loaded.stack(stream)
         weight = weight @ loaded.part(stack.path("embed_map")).get_parameter("weight").numpy()
     joined = np.concatenate((found.token, found.position), axis=1)
     twice = np.concatenate((weight, weight), axis=1)

@@ -27,7 +27,7 @@ def compute(
     loaded: LoadedModel, trace: Trace, stream: Stream, layer: int
 ) -> tuple[StackSite, int, Hidden]:
     """The stack that reads a sequence, the layer in it, and its hidden units."""
-    stack = next(stack for stack in trace.stacks if stack.stream == stream)
+    stack = trace.stack(stream)
     at = min(layer, stack.n_layers - 1)
     return stack, at, hidden(loaded, trace, stack.role, at)
 

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cell.steps import module_of, norm_of, stack_of
+from explorer.analysis.cell.steps import module_of, norm_of
 from explorer.exhibits import block as b
 from explorer.exhibits.cell import place
 from explorer.exhibits.exhibit import Exhibit
@@ -69,7 +69,7 @@ def can_split(trace: Trace, site: AttentionSite) -> bool:
 
 def _added(trace: Trace, site: AttentionSite) -> str:
     """The hook point of the positions that are added to the input of a site's queries."""
-    return stack_of(trace, site.query_stream).hook("pos_embed")
+    return trace.stack(site.query_stream).hook("pos_embed")
 
 
 def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split:
@@ -80,7 +80,7 @@ def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> 
     """
     if not can_split(trace, site):
         raise ValueError(f"{site.name}: its input is not a plain sum of words and positions")
-    embedded = stack_of(trace, site.query_stream).hook("embed")
+    embedded = trace.stack(site.query_stream).hook("embed")
     word = torch.tensor(trace.activations[embedded]).double()
     position = torch.tensor(trace.activations[_added(trace, site)]).double()
     position = position.expand(word.shape)

@@ -87,7 +87,7 @@ def compute(
     """
     if rules_in_force(edits)["causal"]:
         return None
-    role = next(stack.role for stack in trace.stacks if stack.stream == "tgt")
+    role = trace.stack("tgt").role
     found = ahead(trace, role)
     if found is None:
         return None

@@ -30,7 +30,7 @@ PADS = 3
 
 def own_role(trace: Trace) -> Role:
     """The kind of self-attention in the sequence that the logits belong to."""
-    return next(stack.role for stack in trace.stacks if stack.stream == "tgt")
+    return trace.stack("tgt").role
 
 
 def _n_real(trace: Trace) -> int:
