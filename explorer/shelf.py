@@ -13,7 +13,7 @@ from models.checkpoint import CONFIG
 from models.foreign import Placing, few, found, look, revision
 from models.foreign.finding import unreadable
 from models.foreign.json_files import read_object
-from models.foreign.placing import name_of
+from models.foreign.placing import dtype_name
 from models.refusals import Refusal
 
 
@@ -108,7 +108,7 @@ def _look(name: str, folder: Path, own: bool, stamp: Stamp, placing: Placing) ->
         seen.d_model,
         n_bytes,
         dtype.itemsize * seen.parameters,
-        name_of(dtype),
+        dtype_name(dtype),
         seen.vocab_size,
         seen.n_tokens,
     )

@@ -30,7 +30,7 @@ from explorer.pages.path.back import back_to_path
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
-from explorer.ui.current import first_view, said
+from explorer.ui.current import app_text, first_view
 from explorer.ui.hints import hints
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
@@ -79,7 +79,7 @@ def run() -> None:
         new_text,
         typed=(state.text, state.target),
         chosen=(current.url_path, state.model, session.runs()),
-        words=family("frame", lang=lang) | {"sentence": said("frame.sentence")},
+        words=family("frame", lang=lang) | {"sentence": app_text("frame.sentence")},
         origins=embedding() if st.context.is_embedded else None,
         on_message=_obey,
     )
@@ -151,7 +151,7 @@ def _pages(lang: str) -> dict[str, StreamlitPage]:
 
 
 def _title(name: str) -> str:
-    return said(f"{_WORDS.get(name, name)}.title")
+    return app_text(f"{_WORDS.get(name, name)}.title")
 
 
 def _lacking(lang: str) -> dict[str, str]:

@@ -62,7 +62,7 @@ def _told(block: b.Title | b.Prose | b.Hint, to: Reader) -> Iterator[standalone.
 
 def _chart(block: b.Chart, to: Reader) -> Iterator[standalone.Block]:
     light, dark = block.draw(dark=False), block.draw(dark=True)
-    yield standalone.Chart(light, plain(block.alt), f"{to.file}-{name_of(block.name)}", dark)
+    yield standalone.Chart(light, plain(block.alt), f"{to.file}-{picture_name(block.name)}", dark)
 
 
 def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[standalone.Block]:
@@ -70,15 +70,15 @@ def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[standalone.Block]:
     for number, (title, matrix) in enumerate(block.panels, 1):
         yield _paragraph("note", title)
         light, dark = (plotted(matrix, dark=each, words=words) for each in (False, True))
-        yield standalone.Chart(light, title, f"{to.file}-{name_of(block.name)}-{number}", dark)
+        yield standalone.Chart(light, title, f"{to.file}-{picture_name(block.name)}-{number}", dark)
 
 
 def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
-    yield standalone.View(block.view, block.payload(f"{to.file}-{name_of(block.name)}"))
+    yield standalone.View(block.view, block.payload(f"{to.file}-{picture_name(block.name)}"))
 
 
 def _all_heads(block: b.AllHeads, to: Reader) -> Iterator[standalone.Block]:
-    file = f"{to.file}-{name_of(block.name)}"
+    file = f"{to.file}-{picture_name(block.name)}"
     yield standalone.View("heads_view", pack_heads_view(block.grid, file=file, **block.options))
 
 
@@ -164,7 +164,7 @@ def _changes(block: b.Changes, to: Reader) -> Iterator[standalone.Block]:
         yield _paragraph("note", f"{to.view.t('edits.active')} {' · '.join(named)}")
 
 
-def name_of(address: str) -> str:
+def picture_name(address: str) -> str:
     """The part of a file name that identifies a picture of a page."""
     return address.split(".", 1)[-1].replace(".", "-")
 

@@ -31,7 +31,7 @@ def first_view(usual_pads: int = 0) -> View:
         show_refused(name, value, state.lang)
     st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
     st.session_state[_AROUND] = state.lang, state.model
-    with st.spinner(said("shell.working")):
+    with st.spinner(app_text("shell.working")):
         try:
             return _accept(_build(state))
         except InputProblem as problem:
@@ -47,7 +47,7 @@ def first_view(usual_pads: int = 0) -> View:
     return stand_in
 
 
-def said(key: str, **values: object) -> str:
+def app_text(key: str, **values: object) -> str:
     """The text at `key` in the user's language, outside a view: the chosen model's own, if any."""
     state = session.state()
     if state.model and any(has(f"{table}.{key}", lang=state.lang) for table in OWN):

@@ -131,7 +131,7 @@ def ones(*shape: int) -> Fold:
     return lambda: torch.ones(*shape)
 
 
-def rows_of(first: int, end: int) -> Fold:
+def output_rows(first: int, end: int) -> Fold:
     """The output features `first` to `end` (exclusive) of a fused matrix."""
     return lambda tensor: tensor[first:end]
 

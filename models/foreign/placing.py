@@ -67,7 +67,7 @@ class Placing:
             dtype = stored
         if (needed := dtype.itemsize * n_parameters) > self.memory:
             size, memory, half = (f"{n / 1e9:.1f}" for n in (needed, self.memory, needed / 2))
-            kind = name_of(dtype)
+            kind = dtype_name(dtype)
             where = Refusal("this_machine") if self.device == "cpu" else Refusal("the_gpu")
             if dtype.itemsize == 2:
                 raise Refusal("too_large", needed=size, dtype=kind, where=where, memory=memory)
@@ -80,7 +80,7 @@ class Placing:
 USUAL = Placing()
 
 
-def name_of(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     """ "bfloat16" for torch.bfloat16."""
     return str(dtype).removeprefix("torch.")
 

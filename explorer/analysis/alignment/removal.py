@@ -48,7 +48,7 @@ class HeadRemoval:
         return beats(-float(self.aligning[-1]), -self.others[-1])
 
 
-def heads_off(loaded: LoadedModel, heads: Sequence[int]) -> tuple[HeadOff, ...]:
+def ablations(loaded: LoadedModel, heads: Sequence[int]) -> tuple[HeadOff, ...]:
     """The edits that ablate these cross-attention matrices, indexed in the order of `heads_of`."""
     names = [(site.name, head) for site in cross_sites(loaded) for head in range(site.n_heads)]
     return tuple(HeadOff(*names[each]) for each in heads)
@@ -94,7 +94,7 @@ def mean_logprob(loaded: LoadedModel, pairs: Sequence[Pair], off: Sequence[int] 
     """Mean ln p per token of the translations, end token included, under teacher forcing, with the
     heads in `off` ablated. Raises InputProblem.
     """
-    silence = edit_functions(loaded.sites, heads_off(loaded, off))
+    silence = edit_functions(loaded.sites, ablations(loaded, off))
     total, count = 0.0, 0
     for start in range(0, len(pairs), AT_ONCE):
         batch = pairs[start : start + AT_ONCE]

@@ -19,7 +19,7 @@ from explorer.analysis.blocks.norms_by_hand import (
     rms_norm_backward,
     rms_norm_forward,
 )
-from explorer.analysis.positions.changes import stack_of
+from explorer.analysis.positions.changes import stack_module
 from explorer.analysis.positions.order import reading_stream
 from explorer.library import LoadedModel
 from explorer.runs.inputs import given_tokens
@@ -63,7 +63,7 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> PaddedSentences:
     Raises InputProblem for a sentence that cannot be read; ValueError for no sentence.
     """
     rows, stream = [given_tokens(loaded, each) for each in sentences], reading_stream(loaded)
-    stack = stack_of(loaded, stream)
+    stack = stack_module(loaded, stream)
     if not rows or stack is None:
         raise ValueError("a batch needs at least one sentence")
     ids, valid = padded(rows, loaded.marks.of(stream).pad)

@@ -109,7 +109,7 @@ def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
     return Twice(Rows.of(rows, source, loaded.marks), n, start)
 
 
-def said(loaded: LoadedModel, text: str) -> list[int]:
+def repeatable(loaded: LoadedModel, text: str) -> list[int]:
     """The tokens of a text to repeat; of a picture, what the model reads in it.
 
     Raises InputProblem as `given_tokens`, and `one_token` if it reads nothing.

@@ -244,7 +244,7 @@ def row_sum_error(pattern: Tensor, keep: Tensor) -> float:
     return float(((pattern.sum(-1) - 1).abs() * keep.any(-1)).max())
 
 
-def compared(
+def demonstration(
     wrong: Pattern,
     right: Pattern,
     where: Callable[[AttentionSite], bool],

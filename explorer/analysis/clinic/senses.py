@@ -17,8 +17,8 @@ from explorer.analysis.clinic.card import (
     Pattern,
     Pitfall,
     causal_keep,
-    compared,
     decoder_self,
+    demonstration,
     everywhere,
     padded_keep,
     padding_only,
@@ -77,7 +77,7 @@ def no_mask(scores: Tensor, keep: Tensor) -> Tensor:
 
 def _unmasked(traced: Trace | None = None) -> Demonstration:
     """Includes the first row, which could only attend to itself in training."""
-    shown = compared(no_mask, masked_softmax, decoder_self, causal_keep)(traced)
+    shown = demonstration(no_mask, masked_softmax, decoder_self, causal_keep)(traced)
     assert shown.wrong is not None
     assert shown.right is not None
     first = Figure("first_row_self", float(shown.wrong[0, 0, 0]), float(shown.right[0, 0, 0]))
@@ -103,7 +103,7 @@ def pattern_fault(
         group=group,
         wrong=wrong,
         right=masked_softmax,
-        demonstrate=demonstrate or compared(wrong, masked_softmax, decoder_self, causal_keep),
+        demonstrate=demonstrate or demonstration(wrong, masked_softmax, decoder_self, causal_keep),
         plant=plant_pattern(wrong, where),
         batched=batched,
         needs=needs,
@@ -115,7 +115,7 @@ SENSES = (
     pattern_fault(
         "inverted_padding",
         padding_turned_round,
-        compared(padding_turned_round, masked_softmax, padding_only, padded_keep),
+        demonstration(padding_turned_round, masked_softmax, padding_only, padded_keep),
         where=padding_only,
         needs="both_ways",
     ),

@@ -83,7 +83,7 @@ def told_positions(change: PositionChange, n: int) -> Int[Tensor, " pos"] | None
     return usual
 
 
-def stack_of(loaded: LoadedModel, stream: Stream) -> Stack | None:
+def stack_module(loaded: LoadedModel, stream: Stream) -> Stack | None:
     """The part of a model that reads a stream; None if the model has no such stream."""
     for stack in loaded.model.stacks():
         if stack.stream == stream:
@@ -99,7 +99,7 @@ def position_functions(
     Tokens are assumed to be at 0, 1, 2, ..., with padding at the end only. Raises ValueError during
     the run if learned positions end before a shifted sequence does.
     """
-    stack = stack_of(loaded, stream)
+    stack = stack_module(loaded, stream)
     if stack is None or stack.positions.acts == "nothing":
         return {}
     functions: dict[str, Callable[[Tensor], Tensor]] = {

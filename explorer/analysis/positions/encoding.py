@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.analysis.positions.changes import stack_of
+from explorer.analysis.positions.changes import stack_module
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.foreign.placing import outside
@@ -42,7 +42,7 @@ def model_table(
     None for a model that adds nothing or has no such stream. Learned tables end at their last
     position.
     """
-    stack = stack_of(loaded, stream)
+    stack = stack_module(loaded, stream)
     if stack is None:
         return None
     if loaded.config.longest is not None:

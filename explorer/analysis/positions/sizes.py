@@ -82,7 +82,7 @@ def sizes(traced: Trace, stream: Stream, found: Addends) -> tuple[VectorSizes, .
     _, first = np.unique(np.array(ids), return_index=True)
     scaled = traced.config.scale_embeddings
     n_places = len(found.token)
-    own = compared(found.token[first], found.position)
+    own = similarities(found.token[first], found.position)
     d_model = found.token.shape[1]
     table = sinusoidal_table(n_places, d_model).numpy()
     return (
@@ -105,11 +105,11 @@ def _of_seeds(
     for seed in SEEDS:
         generator = torch.Generator().manual_seed(seed)
         words = factor * torch.randn(n_words, d_model, generator=generator).numpy()
-        each.append(compared(words, table))
+        each.append(similarities(words, table))
     return tuple(float(value) for value in np.mean(each, axis=0))
 
 
-def compared(
+def similarities(
     words: Float[np.ndarray, "word d"], places: Float[np.ndarray, "pos d"]
 ) -> tuple[float, float, float, float]:
     """`token`, `position`, `same_word`, `same_place` of `VectorSizes`, per word and position."""

@@ -9,9 +9,9 @@ from explorer.analysis.alignment.reading import translated
 from explorer.analysis.alignment.removal import (
     DRAWS,
     HeadRemoval,
+    ablations,
     counts_for,
     drawn,
-    heads_off,
     mean_logprob,
     removal,
 )
@@ -61,7 +61,7 @@ def compute(
         progress(done, len(counts))
         others = drawn(len(order), count, 0, order[:count])
         own, other = (
-            trace(loaded, text, edits=heads_off(loaded, off)).output
+            trace(loaded, text, edits=ablations(loaded, off)).output
             for off in (order[:count], others)
         )
         found.append((count, own, other))
@@ -89,7 +89,7 @@ def show(answer: tuple[HeadRemoval | None, Outputs], view: View) -> Iterator[b.B
         ),
         view.t("alignment.without_formula"),
     )
-    yield b.Code((removal, drawn, mean_logprob, heads_off))
+    yield b.Code((removal, drawn, mean_logprob, ablations))
     yield b.Numbers(lambda: _numbers(view, found))
 
 

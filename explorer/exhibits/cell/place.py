@@ -76,7 +76,7 @@ def is_open(name: str, view: View) -> bool:
     return name in (STAGES[choices.stage], choices.aside)
 
 
-def said(view: View, words: str, *shown: b.Block) -> b.Hero:
+def with_sentence(view: View, words: str, *shown: b.Block) -> b.Hero:
     """A picture below the sentence about it; in presentation mode above it."""
     sentence = b.Sentence("cell", words)
     first = view.choices(ScreenChoices).beamer

@@ -27,7 +27,7 @@ def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     turned = {"changed": changed} if changed else {}
     key = "cell.reading_projection_turned" if changed else "cell.reading_projection"
     chart = b.Chart("cell.vectors", draw, view.t("cell.stages.projection"))
-    yield place.said(view, view.t(key, **values, **turned), chart)
+    yield place.with_sentence(view, view.t(key, **values, **turned), chart)
     yield from place.small_print(view, found, 1)
 
 

@@ -27,7 +27,7 @@ def show(found: CellEffect, view: View) -> Iterator[b.Block]:
         marked=cell.key,
         words=view.words("figures.cell"),
     )
-    yield place.said(view, _reading(view, cell), *place.keys_chart(view, "scale", draw))
+    yield place.with_sentence(view, _reading(view, cell), *place.keys_chart(view, "scale", draw))
     yield from place.small_print(view, found)
 
 

@@ -20,7 +20,9 @@ def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     values = {"dot": fixed(found.cell.dot), "dim": most, "most": fixed(float(each[most]))}
     words = view.t("cell.reading_similarity", **place.tokens(view), **values)
     draw = partial(products, each, words=view.words("figures.cell"))
-    yield place.said(view, words, b.Chart("cell.products", draw, view.t("cell.stages.similarity")))
+    yield place.with_sentence(
+        view, words, b.Chart("cell.products", draw, view.t("cell.stages.similarity"))
+    )
     yield from place.small_print(view, found)
 
 

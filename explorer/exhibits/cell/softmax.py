@@ -35,7 +35,7 @@ def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     words = view.t("cell.reading_softmax", **values)
     if not cell.is_allowed:
         words = view.t("cell.reading_blocked", **place.tokens(view))
-    yield place.said(view, words, *place.keys_chart(view, "softmax", draw))
+    yield place.with_sentence(view, words, *place.keys_chart(view, "softmax", draw))
     yield from place.small_print(view, found)
 
 

@@ -34,11 +34,11 @@ def show(found: CellEffect, view: View) -> Iterator[b.Block]:
     }
     if goal is None:
         said = view.t("cell.reading_values_silent", **moved)
-        yield place.said(view, said, b.Columns((left, ()), (2, 3)))
+        yield place.with_sentence(view, said, b.Columns((left, ()), (2, 3)))
     else:
         said = view.t("cell.reading_values", **_change(view, goal), **moved)
         both = b.Columns((left, _logits(view, goal)), (2, 3))
-        yield place.said(view, said, both, _pick_goal(view, goal))
+        yield place.with_sentence(view, said, both, _pick_goal(view, goal))
     yield from place.small_print(view, found, 2)
 
 

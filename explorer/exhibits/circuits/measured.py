@@ -7,7 +7,14 @@ import numpy as np
 from explorer.analysis.circuits import behaviour as behaving
 from explorer.analysis.circuits import by_hand as building
 from explorer.analysis.circuits.chance import COPIES, Chance
-from explorer.analysis.circuits.rows import Twice, half_for, own_sites, random_twice, said, twice
+from explorer.analysis.circuits.rows import (
+    Twice,
+    half_for,
+    own_sites,
+    random_twice,
+    repeatable,
+    twice,
+)
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits.view import View
@@ -54,7 +61,7 @@ def chance(model: str, *, progress: Progress | None = None) -> Chance:
 def said_twice(model: str, text: str) -> tuple[Twice, bool]:
     """A text's tokens repeated twice, and whether its end was cut off. Raises InputProblem."""
     loaded = opened(model)
-    tokens = said(loaded, text)
+    tokens = repeatable(loaded, text)
     most = max(1, half_for(loaded))
     return twice(loaded, [tokens[:most]]), len(tokens) > most
 

@@ -48,7 +48,8 @@ def show(answer: tuple[Demonstration, Trace], view: View) -> Iterator[b.Block]:
     yield _lines(view, pitfall)
     head = ("", view.t("clinic.wrong"), view.t("clinic.right"))
     yield b.Table(
-        head, [(_label(view, each), said(each.wrong), said(each.right)) for each in shown.figures]
+        head,
+        [(_label(view, each), as_text(each.wrong), as_text(each.right)) for each in shown.figures],
     )
     yield from _tried(view, pitfall, shown)
     yield b.Columns(
@@ -189,7 +190,7 @@ def _outcome(view: View, error: str) -> str:
     return f"`{error}`" if error else view.t("clinic.runs")
 
 
-def said(value: float) -> str:
+def as_text(value: float) -> str:
     """A number of any size, or NaN, as text."""
     if math.isnan(value):
         return "NaN"
@@ -205,8 +206,8 @@ def said(value: float) -> str:
 def _numbers(view: View, shown: Demonstration) -> dict[str, list[object]]:
     return {
         view.t("clinic.value"): [_label(view, each) for each in shown.figures],
-        view.t("clinic.wrong"): [said(each.wrong) for each in shown.figures],
-        view.t("clinic.right"): [said(each.right) for each in shown.figures],
+        view.t("clinic.wrong"): [as_text(each.wrong) for each in shown.figures],
+        view.t("clinic.right"): [as_text(each.right) for each in shown.figures],
     }
 
 

@@ -10,7 +10,7 @@ from explorer.analysis.clinic import Symptom, symptom
 from explorer.exhibits import block as b
 from explorer.exhibits import saying
 from explorer.exhibits.clinic.choices import ClinicChoices
-from explorer.exhibits.clinic.pitfall import chosen, said
+from explorer.exhibits.clinic.pitfall import as_text, chosen
 from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
@@ -73,7 +73,7 @@ def _written(view: View, found: Symptom) -> Iterator[b.Block]:
         key = "clinic.writes_nothing" if silent else "clinic.writes_end"
         yield b.Note(view.t("clinic.writes"))
         yield b.Prose(saying.marked_words(found.words) or view.t(key))
-    before, after = said(found.loss_before), said(found.loss_after)
+    before, after = as_text(found.loss_before), as_text(found.loss_after)
     yield b.Prose(view.t("clinic.loss", before=before, after=after))
 
 
@@ -111,8 +111,8 @@ def _numbers(view: View, found: Symptom) -> dict[str, list[object]]:
     healthy, ill = _names(view)
     return {
         view.t("components.token_strip.label"): list(found.tokens),
-        healthy: [said(float(each)) for each in found.logprobs_before],
-        ill: [said(float(each)) for each in found.logprobs_after],
+        healthy: [as_text(float(each)) for each in found.logprobs_before],
+        ill: [as_text(float(each)) for each in found.logprobs_after],
     }
 
 

@@ -223,10 +223,10 @@ class Conventions:
 def conventions(trace: Trace, site: AttentionSite, head: int) -> Conventions:
     """Pass every rendering of a head's mask to every reader, with the head's own scores."""
     scores = torch.tensor(trace.activations[site.hook("scores")][head])
-    return compared(scores, torch.tensor(trace.mask(site.name)[head]))
+    return try_readers(scores, torch.tensor(trace.mask(site.name)[head]))
 
 
-def compared(scores: Float[Tensor, "query key"], keep: Bool[Tensor, "query key"]) -> Conventions:
+def try_readers(scores: Float[Tensor, "query key"], keep: Bool[Tensor, "query key"]) -> Conventions:
     """Pass a mask (True = may attend), in every rendering, to every reader with these scores."""
     n_query, n_key = keep.shape
     is_causal = n_query == n_key and bool((keep == causal_mask(n_query)).all())

@@ -17,7 +17,7 @@ from explorer.pages.decoding.lines import line
 from explorer.pages.decoding.one_pass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
 from explorer.pages.decoding.speculation import speculative
-from explorer.pages.decoding.strategy import OURS, name_of, pick_strategy, with_rule
+from explorer.pages.decoding.strategy import OURS, pick_strategy, strategy_name, with_rule
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, generate
 from explorer.ui import controls
@@ -120,7 +120,7 @@ def _other_strategy(view: View, shown: Generation) -> bool:
         view.loaded.name, view.text, other, view.trace.edits, made.limit, (), made.ruled
     )
     words = {
-        "other": view.t(f"decoding.{name_of(other)}"),
+        "other": view.t(f"decoding.{strategy_name(other)}"),
         "text": escape(found.text),
         "logprob": fixed(found.logprob),
         "own": fixed(shown.logprob),

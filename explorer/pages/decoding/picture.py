@@ -6,7 +6,7 @@ from explorer.components import Scene, film, sent_choice, sent_scene
 from explorer.exhibits.view import View
 from explorer.exports.film import How, film_of, frames_of
 from explorer.pages.decoding.choices import DecodingChoices
-from explorer.pages.decoding.strategy import name_of
+from explorer.pages.decoding.strategy import strategy_name
 from explorer.runs.generation import Generation
 from explorer.ui import session
 from explorer.ui.current import latest
@@ -51,4 +51,4 @@ def show_film(view: View, generation: Generation) -> None:
 
 
 def _how(view: View) -> How:
-    return cast(How, name_of(view.choices(DecodingChoices).strategy))
+    return cast(How, strategy_name(view.choices(DecodingChoices).strategy))

@@ -18,7 +18,7 @@ OURS = "narrowing"
 RULES = (OURS, *STOPS)
 
 
-def name_of(strategy: Strategy) -> str:
+def strategy_name(strategy: Strategy) -> str:
     """ "greedy", "beam" or "sample"."""
     return next(name for name, kind in NAMES.items() if isinstance(strategy, kind))
 
@@ -38,7 +38,7 @@ def sample_of(view: View) -> Sample:
 def pick_strategy(view: View) -> None:
     """Controls for the strategy, its settings, and the limit."""
     made = view.choices(DecodingChoices)
-    st.session_state["decoding.strategy"] = name_of(made.strategy)
+    st.session_state["decoding.strategy"] = strategy_name(made.strategy)
     kinds: dict[str, Strategy] = {
         "greedy": Greedy(),
         "beam": made.beam,
@@ -72,7 +72,7 @@ def pick_strategy(view: View) -> None:
         )
     if not view.choices(ScreenChoices).beamer:
         refills = isinstance(made.strategy, RefillingBeam)
-        note = "refilling" if refills else name_of(made.strategy)
+        note = "refilling" if refills else strategy_name(made.strategy)
         st.caption(view.t(f"decoding.{note}_note"))
     _elsewhere(view)
 
@@ -187,8 +187,8 @@ def _set(page: str, strategy: Strategy, field: str) -> None:
 
 def _replace(before: Strategy, after: Strategy) -> None:
     """Apply new settings, also to the film if it uses this strategy."""
-    name = name_of(after)
-    if name_of(session.state().of(DecodingChoices).strategy) == name:
+    name = strategy_name(after)
+    if strategy_name(session.state().of(DecodingChoices).strategy) == name:
         session.change(strategy=after, step=None, **{name: after})
     else:
         session.change(**{name: after})

@@ -7,7 +7,7 @@ import streamlit as st
 from explorer.exhibits.view import View
 from explorer.pages.training import watching
 from explorer.pages.training.choices import TrainingChoices
-from explorer.pages.training.compared import chart, said
+from explorer.pages.training.compared import chart, verdict
 from explorer.training.comparing import arms, band
 from explorer.training.questions import QUESTIONS, SEEDS, RunComparison
 from explorer.training.rooms import Room
@@ -47,7 +47,7 @@ def asked(view: View, room: Room | None) -> None:
         return
     if answer is not None:
         key = "guess_right" if guess == answer.outcome else "guess_wrong"
-        words = said(view, answer, names, question.measure)
+        words = verdict(view, answer, names, question.measure)
         controls.reading("training-asked", f"{view.t(f'training.{key}')} {words}")
     measure = "free" if question.measure == "beyond" else question.measure
     sides = [arms(each)[0] for each in (first, second)]

@@ -24,7 +24,7 @@ MOST_SHOWN = 6
 """Most arms in one chart: the number of colours."""
 
 
-def compared(view: View, room: Room | None) -> None:
+def draw_comparison(view: View, room: Room | None) -> None:
     """Draw this part of the page."""
     begun = [run for run in (room.runs if room else ()) if run.scores]
     if len(begun) < 2:
@@ -43,11 +43,11 @@ def compared(view: View, room: Room | None) -> None:
         label_visibility="collapsed",
     )
     bands = [band(arm, measure) for arm in found]
-    names = [name_of(view, arm, at) for at, arm in enumerate(found)]
+    names = [arm_name(view, arm, at) for at, arm in enumerate(found)]
     with controls.reading_first():
         words = view.t("training.compare.alone")
         if len(found) > 1:
-            words = said(view, difference(bands[-2], bands[-1], measure), names[-2:], measure)
+            words = verdict(view, difference(bands[-2], bands[-1], measure), names[-2:], measure)
         elif bands[0].n_seeds > 1:
             last = bands[0]
             words = view.t(
@@ -90,7 +90,7 @@ def chart(
     controls.chart(figure, "training.compared", alt=view.t("training.compare.alt"))
 
 
-def name_of(view: View, arm: Arm, at: int) -> str:
+def arm_name(view: View, arm: Arm, at: int) -> str:
     """The name of an arm: its differences from the others."""
     parts = [
         f"{label_of(view, name)}: {value_of(view, name, value)}" for name, value in arm.differs
@@ -108,7 +108,7 @@ def number(value: float, measure: Measure) -> str:
     return f"{value:.3f}" if measure == "loss" else percent(value)
 
 
-def said(view: View, found: Difference, names: Sequence[str], measure: Measure) -> str:
+def verdict(view: View, found: Difference, names: Sequence[str], measure: Measure) -> str:
     """The comparison of two arms, and whether seeds alone could explain it."""
     if found.outcome == "nothing":
         return view.t("training.compare.nothing")

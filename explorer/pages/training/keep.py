@@ -31,7 +31,7 @@ def keep(view: View, run: TrainingRun) -> None:
         st.download_button(
             view.t("training.zip"),
             lambda: zipped(folder),
-            f"{name_of(run)}.zip",
+            f"{trained_name(run)}.zip",
             "application/zip",
             key="training.zip",
             icon=":material/download:",
@@ -48,13 +48,13 @@ _GO = "training.visit"
 def _open(run: TrainingRun, folder: Path) -> None:
     """A widget's callback: open the model in this session, with the observed sequence."""
     loaded = open_model(folder)
-    name = uploads.keep(replace(loaded, name=name_of(run), was_stored=loaded.stored))
+    name = uploads.keep(replace(loaded, name=trained_name(run), was_stored=loaded.stored))
     source, _ = run.about["shown"]
     session.change_site(model=name, text=source, target=None, step=None)
     st.session_state[_GO] = True
 
 
-def name_of(run: TrainingRun) -> str:
+def trained_name(run: TrainingRun) -> str:
     """The model's name: its task, training steps, and number among the user's trainings."""
     return f"{run.setup.task}-{run.step}-steps-{run.number}"
 

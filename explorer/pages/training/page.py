@@ -7,7 +7,7 @@ from explorer.pages.training import live, watching
 from explorer.pages.training.asked import asked
 from explorer.pages.training.cached import before
 from explorer.pages.training.choices import TrainingChoices
-from explorer.pages.training.compared import compared
+from explorer.pages.training.compared import draw_comparison
 from explorer.pages.training.keep import keep
 from explorer.pages.training.setting import choose
 from explorer.pages.training.step import open_step
@@ -54,7 +54,7 @@ def _drawn(view: View) -> None:
         elif part == "opened":
             open_step(view, room, run, setup)
         elif part == "compared":
-            compared(view, room)
+            draw_comparison(view, room)
         else:
             asked(view, room)
     if run is not None:

@@ -18,7 +18,7 @@ from explorer.runs.inputs import MAX_TOKENS, limit
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
-from explorer.ui.current import said as _t
+from explorer.ui.current import app_text as _t
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar.languages import pick_languages

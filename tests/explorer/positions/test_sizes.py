@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from explorer.analysis.positions.sizes import VectorSizes, compared, sizes, std_of
+from explorer.analysis.positions.sizes import VectorSizes, similarities, sizes, std_of
 from explorer.analysis.positions.sums import sums
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
@@ -17,11 +17,11 @@ Tiny = Callable[..., LoadedModel]
 def test_what_is_compared_by_hand() -> None:
     words = np.array([[3.0, 0, 0, 0], [0, 3, 0, 0]])
     places = np.array([[0, 0, 4.0, 0], [0, 0, 0, 4]])
-    token, position, same_word, same_place = compared(words, places)
+    token, position, same_word, same_place = similarities(words, places)
     assert (token, position) == (1.5, 2.0)  # sqrt(9 / 4), sqrt(16 / 4)
     assert same_word == pytest.approx(9 / 25)  # (3, 0, 4, 0) with (3, 0, 0, 4)
     assert same_place == pytest.approx(16 / 25)  # (3, 0, 4, 0) with (0, 3, 4, 0)
-    alone = compared(words[:1], places[:1])
+    alone = similarities(words[:1], places[:1])
     assert math.isnan(alone[2])
     assert math.isnan(alone[3])
 

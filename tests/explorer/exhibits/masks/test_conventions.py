@@ -10,8 +10,8 @@ from explorer.exhibits.masks.conventions import (
     READERS,
     RENDERINGS,
     WRITTEN,
-    compared,
     conventions,
+    try_readers,
 )
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
@@ -32,7 +32,7 @@ def test_a_causal_mask_of_a_tutorial_is_ours_in_its_notation(name: str) -> None:
 
 def test_each_pair_does_what_its_conventions_say() -> None:
     """The table worked out by hand: who reads what, and who reads it the other way round."""
-    found = compared(SCORES, CAUSAL)
+    found = try_readers(SCORES, CAUSAL)
     outcomes = {
         name: tuple(found.of(name, reader).outcome for reader in READERS) for name in RENDERINGS
     }
@@ -49,18 +49,18 @@ def test_each_pair_does_what_its_conventions_say() -> None:
 
 
 def test_ones_that_are_added_shift_the_weights_by_a_factor_of_e() -> None:
-    pattern = compared(SCORES, CAUSAL).of("ones", "added").pattern
+    pattern = try_readers(SCORES, CAUSAL).of("ones", "added").pattern
     assert pattern is not None
     row = np.array([math.e ** (0 + 1), math.e**1, math.e**2])  # row 0 may see key 0 alone
     np.testing.assert_allclose(pattern[0], row / row.sum(), rtol=1e-6)
-    assert compared(SCORES, CAUSAL).of("ones", "added").hidden == pytest.approx(
+    assert try_readers(SCORES, CAUSAL).of("ones", "added").hidden == pytest.approx(
         1 - row[0] / row.sum(), rel=1e-5
     )
 
 
 def test_an_inverted_row_with_nothing_left_is_nan_or_uniform() -> None:
     """The last row of a causal mask blocks nothing, so inverted it blocks everything."""
-    found = compared(SCORES, CAUSAL)
+    found = try_readers(SCORES, CAUSAL)
     with_infinity, with_a_billion = (
         found.of("keep", "true_hides"),
         found.of("blocked", "equals_zero"),
@@ -73,7 +73,7 @@ def test_an_inverted_row_with_nothing_left_is_nan_or_uniform() -> None:
 
 
 def test_a_mask_that_blocks_nothing_is_harmless_as_zeros_only() -> None:
-    found = compared(SCORES, torch.ones(3, 3, dtype=torch.bool))
+    found = try_readers(SCORES, torch.ones(3, 3, dtype=torch.bool))
     assert found.of("infinite", "added").outcome == "right"
     assert found.of("ones", "added").outcome == "right"  # one is added to every score alike
     assert found.of("blocked", "equals_zero").outcome == "wrong"  # everything hidden: uniform
@@ -99,6 +99,6 @@ def test_scores_of_any_head_go_through_torchs_own_functions(translator: LoadedMo
 
 def test_no_reader_gets_every_notation_of_a_mask_that_blocks_something() -> None:
     scores = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
-    assert compared(scores, causal_mask(4)).readers_of_all == 0
+    assert try_readers(scores, causal_mask(4)).readers_of_all == 0
     # Where nothing is blocked, what is added changes nothing.
-    assert compared(scores, torch.ones(4, 4, dtype=torch.bool)).readers_of_all == 1
+    assert try_readers(scores, torch.ones(4, 4, dtype=torch.bool)).readers_of_all == 1
