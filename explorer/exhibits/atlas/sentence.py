@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.atlas.store import Head, Text
-from explorer.components import Grid, HeadsSelection
+from explorer.components import HeadGrid, HeadsSelection
 from explorer.engine.cache import Run
 from explorer.exhibits import block as b
 from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES
@@ -27,7 +27,7 @@ from models.hooks import Role
 class Linked:
     """The thumbnails of all heads, and a measure of each [layer, head] if one is chosen."""
 
-    grid: Grid
+    grid: HeadGrid
     measured: NDArray[np.float64] | None
 
 

@@ -70,7 +70,7 @@ def show(best: Best | None, view: View) -> Iterator[b.Block]:
         listed=True,
         quiet=True,
     )
-    yield b.Box((picked,), height=LIST)
+    yield b.Pane((picked,), height=LIST)
 
 
 def kept_of(best: Best, view: View) -> list[int]:
