@@ -135,8 +135,8 @@ class Several:
 
 @dataclass(frozen=True)
 class TextBox:
-    """A text of at most `most` characters that the user may edit: of one line, or of several in a
-    box `height` pixels high.
+    """A text of at most `most` characters that the user may edit: of one line, with a `hint` while
+    it is empty, or of several in a box `height` pixels high.
     """
 
     key: str
@@ -148,6 +148,7 @@ class TextBox:
     disabled: bool = False
     help: str | None = None
     width: int | None = None
+    hint: str | None = None
 
 
 @dataclass(frozen=True)

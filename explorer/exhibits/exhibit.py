@@ -71,7 +71,7 @@ class Exhibit(Generic[Answer]):
     computation. `open`: whether the page shows it, if the user opens one of several. `after` is the
     address of an exhibit further up that computes what this one needs: until it has its answer,
     this one is shown with None. `stop` is the key of the label of the button that ends a long
-    computation.
+    computation, `pending` are the blocks below its progress, such as controls.
     """
 
     compute: Callable[..., Any] | None
@@ -83,6 +83,7 @@ class Exhibit(Generic[Answer]):
     open: Callable[[View], bool] = lambda view: True
     after: str = ""
     stop: str = "running.stop"
+    pending: Callable[[View], Iterable[Block]] = lambda view: ()
 
     @property
     def name(self) -> str:
@@ -129,6 +130,13 @@ def placed(view: View, subject: str) -> View:
     """The view with what a subject opens where the user has chosen nothing."""
     opens: Callable[[View], View] | None = getattr(choices_of(subject), "opens", None)
     return view if opens is None else opens(view)
+
+
+def parts_of(view: View, subject: str) -> tuple[str, ...]:
+    """The parts of a subject's page that the open model has."""
+    choices = choices_of(subject)
+    offers: Callable[[View], tuple[str, ...]] | None = getattr(choices, "offers", None)
+    return tuple(choices.parts) if offers is None else offers(view)
 
 
 def exhibits_of(names: Iterable[str], view: View) -> list[Exhibit[Any]]:

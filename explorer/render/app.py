@@ -11,7 +11,7 @@ from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
-from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, placed
+from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, parts_of, placed
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
@@ -59,9 +59,9 @@ def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
 
 
 def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
-    view, names = sheet.view, tuple(parts)
+    view, names = sheet.view, parts_of(sheet.view, sheet.page)
     part = one_chosen(view, "part", names)
-    if len(names) > 1:
+    if len(parts) > 1:
         pick_part(view, sheet.page, names, groups)
     exhibits = exhibits_of(parts[part], view)
     drawn = {
@@ -127,7 +127,9 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
         stop=exhibit.stop,
         most_ahead=running.MANY if sheet.has_picture else math.inf,
     )
-    if found is not None:
+    if found is None:
+        draw(sheet, exhibit.pending(view))
+    else:
         _shown(sheet, exhibit, found[0])
 
 

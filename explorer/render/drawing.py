@@ -324,7 +324,7 @@ def _text_box(sheet: Sheet, block: b.TextBox) -> None:
         "on_change": partial(_changed, block.key, block.change),
     }
     if block.height is None:
-        st.text_input(block.label, **common)
+        st.text_input(block.label, placeholder=block.hint, **common)
     else:
         st.text_area(block.label, height=block.height, **common)
 

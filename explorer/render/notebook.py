@@ -11,7 +11,7 @@ import numpy as np
 from explorer.components.standalone import Block as Drawn
 from explorer.engine import cache
 from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import choices_of, exhibit_of, exhibits_of, placed
+from explorer.exhibits.exhibit import choices_of, exhibit_of, exhibits_of, parts_of, placed
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import View, build
@@ -108,8 +108,8 @@ def exhibit(
     if one:
         exhibits = [exhibit_of(address)]
     else:
-        parts = choices_of(subject).parts
-        exhibits = exhibits_of(parts[view.one_of("part", tuple(parts))], view)
+        part = view.one_of("part", parts_of(view, subject))
+        exhibits = exhibits_of(choices_of(subject).parts[part], view)
     blocks = [block for each in exhibits for block in each.show(each.answer(view), view)]
     named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.name, lang=lang)}"
     return _picture(title or named, blocks, view)

@@ -2,15 +2,18 @@
 
 import re
 from collections.abc import Callable
+from threading import Event
 
 import numpy as np
 import pytest
 from shown import everything, figure, link, reading, words_of
 from streamlit.testing.v1 import AppTest
 
+from explorer.analysis.patching import exchange
 from explorer.analysis.patching.maps import DRAWS, Map
-from explorer.pages.patching.shown import said as share
+from explorer.exhibits.patching.names import said as share
 from explorer.text import t
+from explorer.ui import running
 
 Open = Callable[..., AppTest]
 FIRST = "She reads a book every morning."
@@ -26,6 +29,32 @@ def test_a_second_sentence_is_offered_and_the_best_patch_is_open(open_page: Open
     assert "recovers" in everything(at)
     assert figure(at)["data"][-1]["type"] == "scatter"
     assert any("patched" in words_of(each) for each in at.markdown)
+
+
+def test_what_needs_the_second_sentence_is_not_drawn_before_it(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Event()
+    monkeypatch.setattr(running, "PATIENCE", 0.1)
+    monkeypatch.setattr(exchange, "offered", lambda *_: None if found.wait(10) else "")
+    at = open_page("patching", text=FIRST)
+    assert len(at.get("progress")) == 1
+    at.text_input(key="patching.second").set_value("We went.").run()
+    assert link(at)["second"] == "We went."
+    found.set()
+
+
+def test_a_slow_map_is_computed_only_when_asked_for(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explorer.exhibits.patching.map.AT_ONCE", 0)
+    at = open_page("patching", text=FIRST, part="paths")
+    assert not at.get("plotly_chart")
+    at.button(key="patching.run").click().run()
+    assert len(at.get("plotly_chart")) == 1
+    at.segmented_control(key="patching.part").set_value("patch").run()
+    assert not at.get("plotly_chart")
+    assert at.button(key="patching.run").label == t("patching.run", lang="en")
 
 
 def test_a_link_opens_one_patch_and_the_other_direction(open_page: Open) -> None:

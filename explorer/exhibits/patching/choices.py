@@ -1,6 +1,7 @@
 """Choices on the Patching page."""
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,7 +9,8 @@ from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
 from explorer.analysis.patching.paths import INTO
-from explorer.exhibits.choices import RefusedError, choice, one_of, whole
+from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
+from explorer.exhibits.view import View
 
 MOST_PLACES = 400
 """Pairs of positions in a manual alignment."""
@@ -57,6 +59,10 @@ def format_cell(cell: Cell | None) -> str:
     return f"{name}-{row + shift}-{column + shift}"
 
 
+_TWO = ("patching.subject", "patching.second", "patching.offer")
+_TESTED = ("patching.rankings", "patching.deletion")
+
+
 @dataclass(frozen=True)
 class PatchingChoices:
     """`second` is the second sentence ("": the suggested one), `align` the alignment of its tokens
@@ -64,9 +70,15 @@ class PatchingChoices:
     patch, `asked` the position whose answer is compared. A path leads from the head `sender` into
     an input (`into_head`) of the head `receiver`. `written` is the position of the word traced
     back, `edge_share` the least percentage of an edge, `how` the method of removing words.
+    `wanted` is the slow map that the user asked for.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("patch", "paths", "flow")
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "patch": (*_TWO, "patching.map", "patching.patched", "patching.elsewhere"),
+        "paths": (*_TWO, "patching.receiver", "patching.senders", "patching.path"),
+        "flow": ("patching.subject", "patching.flow", "patching.graph", *_TESTED),
+    }
+    wanted: tuple[Hashable, str] | None = unlinked(None)
     second: str = choice("", str)
     align: Places | None = choice(None, parse_places, format_places)
     into: str = choice("second", one_of(("second", "first")))
@@ -79,3 +91,8 @@ class PatchingChoices:
     written: int | None = choice(None, whole(0, 1023))
     edge_share: int = choice(3, whole(0, 30))
     how: str = choice("hide", one_of(HOW))
+
+    @staticmethod
+    def offers(view: View) -> tuple[str, ...]:
+        """Without an LM head, only the part that needs no prediction."""
+        return ("flow",) if view.trace.predicts is None else tuple(PatchingChoices.parts)

@@ -1,20 +1,18 @@
-"""Shared by the parts of the page: names of patches, and results of a patched run."""
+"""Names of patches, maps of them, and the tables of a patched run."""
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-import streamlit as st
 
 from explorer.analysis.patching.maps import BY_HEAD, Cell, Map, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun
+from explorer.exhibits import block as b
 from explorer.exhibits.escape import escape
+from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.numbers import percent, whole_percent
-from explorer.ui import controls
-from explorer.ui.tables import table
 from models.rows import Stream
 
 
@@ -28,7 +26,7 @@ def part_name(view: View, name: str) -> str:
     return view.stream(name) if name in ("src", "tgt") else view.t(f"kinds.{name}")
 
 
-def row_name(view: View, what: What, row: int) -> str:
+def _row_name(view: View, what: What, row: int) -> str:
     """The name of a row of a map: the residual stream after a layer, or a layer."""
     if what != "resid":
         return view.t("patching.in_layer", layer=row + 1)
@@ -60,43 +58,34 @@ def head_words(view: View, cell: Cell) -> str:
 def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
     """The name of a cell of a map."""
     name, row, column = cell
+    whats = view.t(f"patching.whats.{what}")
     if what in BY_HEAD:
-        return view.t(
-            "patching.cell_head",
-            what=view.t(f"patching.whats.{what}"),
-            head=head_words(view, cell),
-        )
-    stream = stream_of(name)
+        return view.t("patching.cell_head", what=whats, head=head_words(view, cell))
     return view.t(
         "patching.cell_place",
-        what=view.t(f"patching.whats.{what}"),
+        what=whats,
         stream=part_name(view, name),
-        row=row_name(view, what, row),
-        word=controls.quoted_at(view, both.str_tokens[stream][1], column),
+        row=_row_name(view, what, row),
+        word=quoted_at(view, both.str_tokens[stream_of(name)][1], column),
     )
 
 
-def run_tables(view: View, found: PatchedRun) -> None:
+def run_tables(view: View, found: PatchedRun) -> b.Columns:
     """Probabilities and output of a patched run, compared with the two original runs."""
     names = [view.t(f"patching.run_{name}") for name in ("first", "second", "patched")]
-    left, right = st.columns([2, 3], gap="large")
-    with left:
-        table(
-            (view.t("patching.token"), *names),
-            [
-                (escape(each.str_token), *(percent(share) for share in each.probs))
-                for each in found.answers
-            ],
-        )
-    with right:
-        table(
-            ("", view.t("patching.writes")),
-            [(name, escape(text) or "–") for name, text in zip(names, found.texts, strict=True)],
-            "ll",
-        )
+    answers = b.Table(
+        (view.t("patching.token"), *names),
+        [(escape(each.str_token), *map(percent, each.probs)) for each in found.answers],
+    )
+    texts = b.Table(
+        ("", view.t("patching.writes")),
+        [(name, escape(text) or "–") for name, text in zip(names, found.texts, strict=True)],
+        "ll",
+    )
+    return b.Columns(([answers], [texts]), (2, 3))
 
 
-def blocks(view: View, both: Pair, mapped: Map) -> list[Block]:
+def _blocks(view: View, both: Pair, mapped: Map) -> list[Block]:
     """A map as the blocks of `figures.patching.effect_map`."""
     found = []
     for part in mapped.parts:
@@ -108,43 +97,23 @@ def blocks(view: View, both: Pair, mapped: Map) -> list[Block]:
     return found
 
 
-def draw_map(
-    view: View,
-    both: Pair,
-    mapped: Map,
-    shown: Cell,
-    name: str,
-    choose: Callable[[Cell], None],
-) -> None:
-    """Draw a map with one cell outlined; a click passes a cell to `choose`."""
-    names = [part.name for part in mapped.parts]
+def map_chart(view: View, both: Pair, mapped: Map, shown: Cell, name: str, field: str) -> b.Chart:
+    """A map with one cell outlined; a click stores another cell in the choice `field`."""
+
+    def look(cell: Cell) -> b.Change:
+        return b.Change(lambda state: {field: cell})
+
     cells = [
         (part.name, row, column)
         for part in mapped.parts
         for row, column in np.ndindex(part.effects.shape)
     ]
-    figure = effect_map(
-        blocks(view, both, mapped),
-        selected=(names.index(shown[0]), shown[1], shown[2]),
+    draw = partial(
+        effect_map,
+        _blocks(view, both, mapped),
+        selected=([part.name for part in mapped.parts].index(shown[0]), *shown[1:]),
         title=view.t("place.head"),
         rows_title=view.t("patching.rows" if mapped.what == "resid" else "place.layer"),
-        dark=view.dark,
         words=view.words("figures.effect_map"),
     )
-    # A new key per click resets the chart's click, so that the same cell can be clicked again.
-    turn = st.session_state.setdefault(f"{name}.turn", 0)
-    key = f"{name}.{turn}"
-    controls.chart(
-        figure,
-        key,
-        alt=view.t("patching.map"),
-        on_select=partial(_look, name, key, cells, choose),
-        selection_mode="points",
-    )
-
-
-def _look(name: str, key: str, cells: Sequence[Cell], choose: Callable[[Cell], None]) -> None:
-    point = controls.clicked_point(key, len(cells))
-    if point is not None:
-        st.session_state[f"{name}.turn"] += 1
-        choose(cells[point])
+    return b.Chart(name, draw, view.t("patching.map"), clicks=[*map(look, cells)])

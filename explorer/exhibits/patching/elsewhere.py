@@ -1,0 +1,70 @@
+"""The control of the open patch: at other positions, or a head one position at a time."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.patching.maps import BY_PLACE, Cell, What
+from explorer.analysis.patching.patched import by_position, misplaced
+from explorer.analysis.patching.patches import Progress
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.patching.map import map_of
+from explorer.exhibits.patching.names import column_labels, said, stream_of
+from explorer.exhibits.patching.patched import PATCH
+from explorer.exhibits.patching.second import Asked, two
+from explorer.exhibits.view import View
+from explorer.figures.patching.effect_map import Block, effect_map
+from explorer.library import LoadedModel
+from models.rows import Stream
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """The patched text's tokens of `stream`, and the shares recovered at some positions: by the
+    same activation at each if `placed`, else by the head at this position alone."""
+
+    columns: list[str]
+    stream: Stream
+    placed: bool
+    places: tuple[int, ...]
+    shares: np.ndarray
+
+
+def compute(
+    loaded: LoadedModel, asked: Asked, what: What, cell: Cell | None, progress: Progress
+) -> Elsewhere | None:
+    """None without a patch."""
+    both = two(asked).differ
+    if both is None or cell is None or math.isnan(map_of(asked, what).effect(cell)):
+        return None
+    placed = what in BY_PLACE
+    found = (misplaced if placed else by_position)(loaded, both, what, cell, progress)
+    stream = stream_of(cell[0]) if placed else _stream(loaded, what, cell)
+    return Elsewhere(column_labels(both, stream), stream, placed, *found)
+
+
+def _stream(loaded: LoadedModel, what: What, cell: Cell) -> Stream:
+    """The sequence of a head's positions."""
+    site = next(each for each in loaded.sites if (each.role, each.layer) == cell[:2])
+    return site.key_stream if what in ("k", "v") else site.query_stream
+
+
+def show(found: Elsewhere | None, view: View) -> Iterator[b.Block]:
+    """A strip of these shares; none for a head at a single position, which equals the whole."""
+    if found is None or len(found.places) < (1 if found.placed else 2):
+        return
+    shares, values = found.shares, np.full((1, len(found.columns)), np.nan)
+    values[0, list(found.places)] = shares
+    key = "patching.elsewhere" if found.placed else "patching.by_position"
+    mean, least, most = (said(float(each)) for each in (shares.mean(), shares.min(), shares.max()))
+    yield b.Note(view.t(key, mean=mean, least=least, most=most))
+    strip = Block(view.stream(found.stream), values, [""], found.columns, found.stream)
+    draw = partial(effect_map, [strip], words=view.words("figures.effect_map"))
+    yield b.Chart("patching.strip", draw, view.t(f"{key}_alt"))
+
+
+EXHIBIT = Exhibit(compute, show, inputs=PATCH, working="patching.working", after="patching.map")

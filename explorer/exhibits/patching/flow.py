@@ -1,0 +1,76 @@
+"""The word that is traced back, chosen among the generated ones."""
+
+from collections.abc import Iterator
+
+from explorer.analysis.patching.words import explained
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.patching.choices import PatchingChoices
+from explorer.exhibits.view import View
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+
+
+def compute(loaded: LoadedModel, trace: Trace) -> tuple[str, ...]:
+    """The token predicted at each position, or the token at it if the model has no logits."""
+    n_real = int(trace.tgt_valid.sum())
+    if trace.predicts is None:
+        return trace.tgt_str_tokens[:n_real]
+    return tuple(explained(loaded, trace, at).str_token for at in range(n_real))
+
+
+def show(words: tuple[str, ...], view: View) -> Iterator[b.Block]:
+    """The text, and the controls for the word and the edges."""
+    yield b.SentenceLine()
+    now, chosen = position_of(view), view.choices(PatchingChoices).written
+    word = b.Pick(
+        "patching.word",
+        view.t("patching.word"),
+        _places(view),
+        now,
+        lambda place: f"{place} · {words[place]}",
+        "written",
+        menu=True,
+        width=300,
+        help=view.t("patching.word_help"),
+    )
+    yield b.Row((word, _pick_least(view)))
+    if chosen not in (None, now):
+        yield b.Note(view.t("patching.not_written", place=chosen))
+
+
+def _places(view: View) -> list[int]:
+    """Positions of generated words; of mask tokens, if the model fills in some."""
+    trace = view.trace
+    real = range(int(trace.tgt_valid.sum()))
+    masks = [at for at in real if trace.tgt_tokens[at] == trace.marks.mask]
+    return masks if masks and trace.predicts == "same" else list(real)
+
+
+def position_of(view: View) -> int:
+    """The position of the word: the chosen one, else the last in a text that is continued, and the
+    first otherwise."""
+    trace, places = view.trace, _places(view)
+    usual = places[0] if trace.src_tokens or trace.predicts == "same" else places[-1]
+    chosen = view.choices(PatchingChoices).written
+    return chosen if chosen in places else usual
+
+
+def word_of(view: View) -> str:
+    """The word."""
+    return EXHIBIT.answer(view)[position_of(view)]
+
+
+def _pick_least(view: View) -> b.Slider:
+    return b.Slider(
+        "patching.least",
+        view.t("patching.least"),
+        *(0, 30, view.choices(PatchingChoices).edge_share),
+        lambda share: b.choose(edge_share=share),
+        help=view.t("patching.least_help"),
+        width=320,
+        form="%d %%",
+    )
+
+
+EXHIBIT = Exhibit(compute, show)

@@ -1,0 +1,251 @@
+"""Single patches: a map of the share of the answer that each recovers."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.analysis.patching.maps import (
+    ALARM_MAPS,
+    ALARMS,
+    BY_PLACE,
+    DRAWS,
+    Cell,
+    Map,
+    Part,
+    What,
+    n_patches,
+    patch_map,
+)
+from explorer.analysis.patching.pair import Pair, pair
+from explorer.analysis.patching.patches import Progress, patching, read_patched
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.patching.choices import PatchingChoices
+from explorer.exhibits.patching.names import cell_words, map_chart, part_name, said, stream_of
+from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
+from explorer.exhibits.saying import in_a_row, quoted_at
+from explorer.exhibits.view import View
+from explorer.numbers import fixed, percent, signed
+
+AT_ONCE = 1e11
+"""Most tokens times parameters computed without a click (10 s on a slow core)."""
+HALF = 0.5
+"""Smallest share of the answer at which a position is said to hold it."""
+LITTLE = 0.1
+"""Largest share of the answer that counts as recovering little."""
+
+
+@cached
+def map_of(asked: Asked, what: What, *, progress: Progress | None = None) -> Map:
+    """Every single patch of one kind of activation between two runs that differ."""
+    both = two(asked).pair
+    assert both is not None
+    return patch_map(cache.open_model(asked.run.model), both, what, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """Two runs that differ, and the map; None until the user asks for it."""
+
+    both: Pair
+    what: What
+    found: Map | None
+
+
+def compute(asked: Asked, what: What, is_wanted: bool, progress: Progress) -> Mapped | None:
+    """None if there is nothing to recover."""
+    both = two(asked).differ
+    if both is None:
+        return None
+    return Mapped(both, what, map_of(asked, what, progress=progress) if is_wanted else None)
+
+
+def is_wanted(view: View, what: What) -> bool:
+    """Whether to compute a map: it is cached, quick, or requested."""
+    asked = asked_of(view)
+    both = two(asked).differ
+    if both is None:
+        return False
+    key = asked, what
+    if map_of.is_kept(*key) or view.choices(PatchingChoices).wanted == key:
+        return True
+    n_tokens = sum(len(each[1]) for each in both.str_tokens.values())
+    n_runs = n_patches(view.loaded, both, what)[1]
+    return n_runs * n_tokens * view.loaded.n_parameters <= AT_ONCE
+
+
+def request(view: View, answer: Mapped) -> Iterator[b.Block]:
+    """Asks whether to compute a slow map."""
+    count, n_runs = n_patches(view.loaded, answer.both, answer.what)
+    yield b.Prose(view.t("patching.ask", count=count, controls=f"{n_runs - count:,}"))
+    run = b.choose(wanted=(asked_of(view), answer.what))
+    yield b.Button("patching.run", view.t("patching.run"), run)
+
+
+def show(answer: Mapped | None, view: View) -> Iterator[b.Block]:
+    """The map with the open patch, its reading and its control."""
+    if answer is None:
+        return
+    if answer.found is None:
+        yield from request(view, answer)
+        return
+    both, mapped = answer.both, answer.found
+    chart = map_chart(view, both, mapped, cell_in(mapped, view), "patching.map", "cell")
+    yield b.Hero((b.Sentence("patching", _reading(view, both, mapped)), chart))
+    yield chance(view, mapped)
+    yield b.Formula(
+        (
+            r"\text{recovered} = \frac{\Delta_\text{patched} - \Delta_2}{\Delta_1 - \Delta_2}, "
+            r"\qquad \Delta = \mathrm{logit}(a_1) - \mathrm{logit}(a_2)",
+        ),
+        view.t("patching.formula"),
+    )
+    yield b.Code((patch_map, pair, read_patched, patching))
+    yield b.Numbers(lambda: _numbers(view, both, mapped))
+
+
+def cell_in(mapped: Map, view: View) -> Cell:
+    """The open cell of a map: the chosen one, if the map has it."""
+    cell = view.choices(PatchingChoices).cell
+    return cell if cell is not None and mapped.has(cell) else telling(mapped)
+
+
+def cell_of(view: View) -> Cell | None:
+    """The open cell; None without a map."""
+    answer = EXHIBIT.answer(view)
+    return None if answer is None or answer.found is None else cell_in(answer.found, view)
+
+
+def telling(mapped: Map) -> Cell:
+    """The cell selected by default: the best. In the stream, of the nearly best ones, the nearest
+    to the answer, except those that recover it by construction (a replaced word's embedding, the
+    last vector)."""
+    if mapped.what != "resid":
+        return mapped.best()
+    known = [
+        (round(float(value), 1), row, float(value), column, part.name)
+        for part in mapped.parts
+        for (row, column), value in np.ndenumerate(part.effects)
+        if not math.isnan(value) and row > 0 and not _last(part, row)
+    ]
+    if not known:
+        return mapped.best()
+    _, row, _, column, name = max(known)
+    return name, row, column
+
+
+def _last(part: Part, row: int) -> bool:
+    """Whether a row of the stream is the vector from which the answer is read."""
+    return part.name == "tgt" and row + 1 == len(part.effects)
+
+
+def _reading(view: View, both: Pair, mapped: Map) -> str:
+    """The reading of the map, in one or two sentences."""
+    if mapped.what == "resid":
+        return in_a_row([*_carried(view, both, mapped), _arrived(view, both, mapped)])
+    cell = mapped.best()
+    effect = mapped.effect(cell)
+    values = np.concatenate([part.effects.ravel() for part in mapped.parts])
+    words = view.t(
+        "patching.read_best" if effect >= LITTLE else "patching.read_little",
+        place=cell_words(view, both, mapped.what, cell),
+        effect=said(effect),
+        some=int((values >= LITTLE).sum()),
+        count=int((~np.isnan(values)).sum()),
+        limit=said(LITTLE),
+        together=said(mapped.together),
+    )
+    return in_a_row([words, against_chance(view, mapped, effect)]) if effect >= LITTLE else words
+
+
+def against_chance(view: View, mapped: Map, effect: float) -> str:
+    """Whether a patch recovers clearly more than the best of every map of misplaced activations; ""
+    if there are none."""
+    most = mapped.chance[2]
+    if math.isnan(most):
+        return ""
+    key = "patching.above_chance" if mapped.beats_chance(effect) else "patching.within_chance"
+    rate = percent(1 / (DRAWS + 1))
+    return view.t(key, most=said(most), draws=DRAWS, rate=rate, alarms=ALARMS, maps=ALARM_MAPS)
+
+
+def _carried(view: View, both: Pair, mapped: Map) -> tuple[str, ...]:
+    """Up to which layer the replaced word alone determines the answer. An embedding does so by
+    construction; a later vector is compared with chance."""
+    part = mapped.parts[0]
+    known = np.nan_to_num(part.effects, nan=-np.inf)
+    column = int(known[0].argmax())
+    rows = np.flatnonzero(known[:, column] >= HALF)
+    row = int(rows[-1]) if rows.size else 0
+    key = "patching.read_left" if row == 0 else "patching.read_carried"
+    effect = float(known[row, column])
+    words = view.t(
+        key if rows.size else "patching.read_spread",
+        word=quoted_at(view, both.str_tokens[stream_of(part.name)][1], column),
+        stream=part_name(view, part.name),
+        layer=row,
+        effect=said(effect),
+        next=said(float(known[min(row + 1, len(known) - 1), column])),
+    )
+    return (words, against_chance(view, mapped, effect)) if row else (words,)
+
+
+def _arrived(view: View, both: Pair, mapped: Map) -> str:
+    """The layer in which the answer reaches the predicting position."""
+    effects = mapped.parts[-1].effects[:, both.question.places[1]]
+    rows = np.flatnonzero(effects >= HALF)
+    if not rows.size or rows[0] == 0:  # it was there from the first layer
+        return ""
+    row = int(rows[0])
+    return view.t(
+        "patching.read_arrived",
+        layer=row,
+        before=said(float(effects[row - 1])),
+        after=said(float(effects[row])),
+    )
+
+
+def chance(view: View, mapped: Map) -> b.Note:
+    """The control: the shares recovered by misplaced activations."""
+    mean, spread, most = mapped.chance
+    if math.isnan(mean):
+        return b.Note(view.t("patching.no_chance"))
+    key = "patching.chance_place" if mapped.what in BY_PLACE else "patching.chance_head"
+    if mapped.what == "pattern":
+        key = "patching.chance_pattern"
+    shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
+    return b.Note(view.t(key, draws=DRAWS, **shares))
+
+
+def _numbers(view: View, both: Pair, mapped: Map) -> dict[str, list[object]]:
+    cells = [
+        ((part.name, row, column), float(value))
+        for part in mapped.parts
+        for (row, column), value in np.ndenumerate(part.effects)
+        if not math.isnan(value)
+    ]
+    first, second = both.gaps
+    return {
+        view.t("patching.patch"): [cell_words(view, both, mapped.what, cell) for cell, _ in cells],
+        view.t("patching.recovered"): [fixed(value, 3) for _, value in cells],
+        view.t("patching.difference"): [
+            signed(second + value * (first - second), 3) for _, value in cells
+        ],
+    }
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={
+        "asked": asked_of,
+        "what": what_of,
+        "is_wanted": lambda view: is_wanted(view, what_of(view)),
+    },
+    working="patching.working",
+    after="patching.second",
+)

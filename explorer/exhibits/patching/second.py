@@ -1,0 +1,267 @@
+"""The second sentence (suggested, typed, aligned), and the position compared in both runs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.analysis.patching import exchange, pair
+from explorer.analysis.patching.maps import What, by_head, by_place
+from explorer.analysis.patching.pair import Pair, Places
+from explorer.analysis.patching.patches import Progress
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import State
+from explorer.exhibits.patching.choices import PatchingChoices, format_places, parse_places
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import message, quoted, quoted_at, unknown_words
+from explorer.exhibits.view import View
+from explorer.numbers import percent
+from explorer.problems import InputProblem
+from explorer.text import exchanges
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Two runs and the position whose answer is compared; `second` is "" for the suggested
+    sentence, `backwards`: the first run is patched."""
+
+    run: Run
+    second: str
+    place: int | None = None
+    by_hand: Places | None = None
+    backwards: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Two:
+    """The second sentence ("": none was found), and the two runs, the patched one second; or why
+    they cannot be compared."""
+
+    second: str
+    pair: Pair | None = None
+    problem: InputProblem | None = None
+
+    @property
+    def differ(self) -> Pair | None:
+        """The two runs if there is an answer to recover."""
+        return None if self.pair is None or self.pair.alike else self.pair
+
+
+def asked_of(view: View) -> Asked:
+    """The chosen comparison."""
+    chosen = view.choices(PatchingChoices)
+    backwards = chosen.into == "first"
+    return Asked(view.run, chosen.second, chosen.asked, chosen.align, backwards)
+
+
+@cached
+def offered(run: Run, *, progress: Progress | None = None) -> str | None:
+    """A run's sentence with one word replaced, such that the answer changes. Raises
+    InputProblem."""
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return exchange.offered(loaded, traced, exchanges(), run.target, progress)
+
+
+@cached
+def two(asked: Asked, *, progress: Progress | None = None) -> Two:
+    """The two runs side by side. Raises InputProblem if no sentence can be suggested."""
+    run, second = asked.run, asked.second or offered(asked.run, progress=progress)
+    if not second:
+        return Two("")
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    question: dict[str, Any] = {"place": asked.place, "by_hand": asked.by_hand}
+    try:
+        found = pair.pair(loaded, traced, second, target=run.target, **question)
+    except InputProblem as problem:
+        return Two(second, problem=problem)
+    return Two(second, found.swapped() if asked.backwards else found)
+
+
+def show(found: Two, view: View) -> Iterator[b.Block]:
+    """Both sentences with their answers, and the controls that choose them."""
+    if found.pair is None:
+        yield _type(view, found.second)
+        yield from _lacking(view, found)
+        return
+    both, ways = found.pair, ("second", "first")
+    is_single = view.one_of("part", tuple(PatchingChoices.parts)) == "patch"
+    into = pick_one(view, "patching.into", ways, _into(view))
+    what = (_pick_what(view, both),) if is_single else ()
+    yield b.Row((_type(view, found.second), _pick_question(view, both), into, *what))
+    unknown = view.loaded.tokenizer.of("src").unknown(found.second)
+    if unknown:
+        yield b.Note(unknown_words(view, view.loaded, unknown))
+    if is_single and what_of(view) != _chosen_what(view) == "pattern":
+        yield b.Note(view.t("patching.no_pattern"))
+    yield b.Hero((b.Pane((b.Prose(_both_said(view, both, found.second)),), key="patching-two"),))
+    yield from _alignment(view, both)
+    if both.alike:
+        answer = quoted(view, both.str_answers[0])
+        yield b.Hint(view.t("patching.alike", answer=answer))
+
+
+def _lacking(view: View, found: Two) -> Iterator[b.Block]:
+    """Why there is nothing to compare."""
+    if found.problem is None:
+        yield b.Hint(view.t("patching.none_offered"))
+        return
+    yield b.Hint(message(found.problem, view.lang), "info", warns=True)
+    if view.choices(PatchingChoices).align is not None:
+        yield _align_again(view)
+
+
+def _type(view: View, second: str) -> b.TextBox:
+    def change(text: str) -> b.Change:
+        return b.choose(second=text.strip(), align=None, cell=None, asked=None)
+
+    return b.TextBox(
+        "patching.second",
+        view.t("patching.second"),
+        second,
+        change,
+        width=360,
+        hint=view.t("patching.second_hint"),
+        help=view.t("patching.second_help"),
+    )
+
+
+def _both_said(view: View, both: Pair, second: str) -> str:
+    """Both sentences, each with its answer and its probability."""
+    answers, shares = both.str_answers, both.probabilities
+    if _into(view) == "first":
+        answers, shares = answers[::-1], shares[::-1]
+    said = [
+        view.t(
+            f"patching.says_{key}",
+            text=escape(text),
+            answer=quoted(view, answer),
+            share=percent(share),
+        )
+        for key, text, answer, share in zip(
+            ("first", "second"), (view.trace.text, second), answers, shares, strict=True
+        )
+    ]
+    return " · ".join(said)
+
+
+def _into(view: View) -> str:
+    return view.choices(PatchingChoices).into
+
+
+def _pick_question(view: View, both: Pair) -> b.Pick:
+    """The control for the compared position; positions where the runs differ are marked."""
+    side = 1 if _into(view) == "first" else 0
+    by_place = {each.places[side]: each for each in both.questions}
+
+    def said(place: int) -> str:
+        each = by_place[place]
+        first, second = (_token(view, place, each.answers[at]) for at in (side, 1 - side))
+        key = "patching.question_differs" if each.differs else "patching.question_alike"
+        return view.t(key, place=place, first=first, second=second)
+
+    return b.Pick(
+        "patching.question",
+        view.t("patching.question"),
+        list(by_place),
+        both.question.places[side],
+        said,
+        change=lambda place: b.choose(asked=place, cell=None),
+        menu=True,
+        width=170,
+        help=view.t("patching.question_help"),
+    )
+
+
+def _token(view: View, place: int, token: int) -> str:
+    return view.loaded.str_tokens((view.trace.tgt_tokens[place], token))[-1]
+
+
+def what_of(view: View) -> What:
+    """The kind of activation that is patched: the chosen one, if these two runs have it."""
+    both = two(asked_of(view)).pair
+    offers = () if both is None else _whats(view, both)
+    return next((what for what in offers if what == _chosen_what(view)), "resid")
+
+
+def _chosen_what(view: View) -> str:
+    return view.choices(PatchingChoices).what
+
+
+def _whats(view: View, both: Pair) -> tuple[What, ...]:
+    return *by_place(view.trace.stacks), *by_head(both)
+
+
+def _pick_what(view: View, both: Pair) -> b.Pick:
+    return b.Pick(
+        "patching.what",
+        view.t("patching.what"),
+        _whats(view, both),
+        what_of(view),
+        lambda what: view.t(f"patching.whats.{what}"),
+        "what",
+        menu=True,
+        width=260,
+        help=view.t("patching.what_help"),
+    )
+
+
+def _alignment(view: View, both: Pair) -> Iterator[b.Block]:
+    """For sentences of different length: shows and edits the token alignment."""
+    stream = view.loaded.model.reads[0]
+    tokens, places = both.str_tokens[stream], both.places[stream]
+    if _into(view) == "first":
+        tokens, places = tokens[::-1], tuple(sorted((b, a) for a, b in places))
+    chosen = view.choices(PatchingChoices).align
+    exchanged = sum(tokens[0][a] != tokens[1][b] for a, b in places)
+    if both.same_length and chosen is None and exchanged <= 1:
+        return  # the alignment is obvious
+    if not both.same_length:
+        yield b.Note(_unequal(view, tokens, places))
+    joined = (f"{a}–{b} {escape(tokens[0][a])} – {escape(tokens[1][b])}" for a, b in places)
+    box = b.TextBox(
+        "patching.align",
+        view.t("patching.align"),
+        format_places(places).replace("_", " "),
+        lambda text: b.Change(lambda state: _aligned(text, state)),
+        help=view.t("patching.align_help"),
+    )
+    again = () if chosen is None else (_align_again(view),)
+    yield b.Fold(view.t("patching.align_title"), (b.Prose(" · ".join(joined)), box, *again))
+
+
+def _unequal(view: View, tokens: tuple[tuple[str, ...], ...], places: Places) -> str:
+    """How many positions are compared, and which ones of the second sentence are not."""
+    there = {b for _, b in places}
+    alone = [quoted_at(view, tokens[1], at) for at in range(len(tokens[1])) if at not in there]
+    return view.t(
+        "patching.unequal",
+        first=len(tokens[0]),
+        second=len(tokens[1]),
+        count=len(places),
+        alone=", ".join(alone) or view.t("patching.none_alone"),
+    )
+
+
+def _aligned(text: str, state: State) -> Mapping[str, Any]:
+    try:
+        return {"align": parse_places("_".join(text.split())) if text.strip() else None}
+    except RefusedError:  # the box shows the current value again
+        return {}
+
+
+def _align_again(view: View) -> b.Button:
+    return b.Button("patching.align_again", view.t("patching.align_again"), b.choose(align=None))
+
+
+EXHIBIT = Exhibit(
+    two,
+    show,
+    inputs={"asked": asked_of},
+    working="patching.looking",
+    pending=lambda view: (_type(view, view.choices(PatchingChoices).second),),
+)
