@@ -22,9 +22,6 @@ from explorer.analysis.claims import GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.clinic.card import Group, Needs
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
-from explorer.analysis.machine.parts import What
-from explorer.analysis.machine.reach import KINDS as NETS
-from explorer.analysis.machine.swaps import OPTIONS as SWAPS
 from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
 from explorer.analysis.patching.rankings import RANKINGS
@@ -37,6 +34,11 @@ from explorer.exhibits.cell.choices import ASIDES, STAGES
 from explorer.exhibits.cell.split import PARTS
 from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.heads.choices import MEASURES
+from explorer.exhibits.machine.boxes import What
+from explorer.exhibits.machine.choices import ASIDES as MACHINE_ASIDES
+from explorer.exhibits.machine.reach import KINDS as NETS
+from explorer.exhibits.machine.sizes import OWN, PRESETS
+from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.masks import MaskName
@@ -47,8 +49,6 @@ from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
-from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
-from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.path.course import CHAPTERS
 from explorer.pages.training.setting import NAMES as TRAINING_NAMES
 from explorer.problems import PROBLEMS

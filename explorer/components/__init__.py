@@ -18,7 +18,6 @@ from explorer.components.heads_payload import (
     Scale,
 )
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
-from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
 from explorer.components.matrices import Panel, matrices
 from explorer.components.mount import index_of, inside
@@ -30,9 +29,7 @@ from explorer.components.tree_view import TreeNode, sent_node, tree_view
 __all__ = [
     "MAX_PINNED",
     "SCALES",
-    "Box",
     "Cells",
-    "Column",
     "Frame",
     "HeadGrid",
     "HeadsSelection",
@@ -52,7 +49,6 @@ __all__ = [
     "index_of",
     "inside",
     "is_due",
-    "machine_view",
     "mask_matrix",
     "matrices",
     "pack_batch_rows",

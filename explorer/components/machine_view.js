@@ -6,18 +6,18 @@ import { wiresOf } from "./wires.js";
 /** Columns of boxes; a click on a linked box sends its index to Python. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
-  const { columns } = unpack(data).head;
+  const { columns, hrefs } = unpack(data).head;
   followTheme(root);
   const drawn = []; // each box with its node, by index
 
   function part(box) {
-    const index = drawn.length;
-    const node = el(box.href ? "a" : "div", "part");
+    const index = drawn.length, href = hrefs[index];
+    const node = el(href ? "a" : "div", "part");
     node.append(el("b", "", box.name), el("span", "note", box.note));
     if (box.shape) node.append(el("code", "", box.shape));
     drawn.push({ ...box, node });
-    if (!box.href) return node;
-    node.href = box.href;
+    if (!href) return node;
+    node.href = href;
     node.dataset.at = index;
     node.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another tab or window

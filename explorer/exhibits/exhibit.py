@@ -68,7 +68,8 @@ class Exhibit(Generic[Answer]):
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
     is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
     follow from the user's choices. `working` is the key of the text shown during a long
-    computation. `open`: whether the page shows it, if the user opens one of several. `after` is the
+    computation, and by an exhibit that names one also while a short one takes over half a second.
+    `open`: whether the page shows it, if the user opens one of several. `after` is the
     address of an exhibit further up that computes what this one needs: until it has its answer,
     this one is shown with None. `stop` is the key of the label of the button that ends a long
     computation, `pending` are the blocks below its progress, such as controls.

@@ -16,6 +16,7 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.heads.choices import HeadsChoices
+from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.patching.choices import PatchingChoices
@@ -24,7 +25,6 @@ from explorer.exhibits.start.choices import StartChoices
 from explorer.exhibits.view import View
 from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.pages.decoding.choices import DecodingChoices
-from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.training.choices import TrainingChoices
 from explorer.render.app import draw_page

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeGuard
 
@@ -105,10 +106,15 @@ def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
         request = exhibit.request(view) if exhibit.after in sheet.answered else None
         if request is None:
             _shown(sheet, exhibit, None)
-        elif not request.takes_long or is_answered(request):
+        elif is_answered(request):
             _shown(sheet, exhibit, ask(request))
-        else:
+        elif request.takes_long:
             _awaited(sheet, exhibit, request)
+        else:
+            named = exhibit.working != Exhibit.working
+            with st.spinner(view.t(exhibit.working)) if named else nullcontext():
+                found = ask(request)
+            _shown(sheet, exhibit, found)
     except InputProblem as problem:
         if (problem.key, str(problem.values)) not in sheet.problems:
             show_problem(problem, sheet.view.lang)

@@ -289,21 +289,6 @@ def pick_kind(view: View, key: str) -> None:
     )
 
 
-def pick_token(view: View, field: str, label: str, tokens: Sequence[str], key: str) -> int:
-    """A position in a token sequence, clamped to the last one."""
-    at: int = min(session.links().chosen(view.state, field), len(tokens) - 1)
-    with st.container(width=260):
-        pick(
-            label,
-            range(len(tokens)),
-            at,
-            key,
-            lambda place: session.change(**{field: place}),
-            format_func=lambda place: f"{place} · {tokens[place]}",
-        )
-    return at
-
-
 MOST_NAMED_CELLS = 3
 
 

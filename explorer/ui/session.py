@@ -8,7 +8,7 @@ at once.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -185,14 +185,6 @@ def visit(name: str) -> None:
     # Pass the parameters to the switch: writing the address later would add a history entry.
     st.session_state[_WRITTEN] = params
     st.switch_page(st.session_state[_PAGES][name], query_params=params)
-
-
-def follow(link: str) -> None:
-    """Follow a link of this app within the session; ends the run."""
-    path, _, query = link.partition("?")
-    _load(dict(parse_qsl(query, keep_blank_values=True)), lang=state().lang)
-    st.session_state[_CHANGED] = True
-    visit(path if path in page_names() else opening_page())
 
 
 def is_dark() -> bool:

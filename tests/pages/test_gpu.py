@@ -9,9 +9,10 @@ from shown import WHOLE, everything
 from torch.nn import functional as F
 
 from explorer.analysis.heads import ablation
-from explorer.analysis.machine.swaps import swapped
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
+from explorer.engine.jobs import walked
+from explorer.exhibits.machine.swaps import swapped
 from explorer.library import CHECKPOINTS as SHELF
 from explorer.library import open_model
 from explorer.pages import PAGES
@@ -55,7 +56,7 @@ def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch):
         monkeypatch.setenv(DEVICE_VARIABLE, device)
         with gpu():
             loaded = open_model(folder)
-            found.append(swapped(loaded, trace(loaded, "I love you.")))
+            found.append(walked(swapped(loaded, trace(loaded, "I love you."))))
     assert {each.option for each in found[0] if each.choice == "final"} == {"with", "without"}
     for here, there in zip(*found, strict=True):
         assert (here.choice, here.option, here.own) == (there.choice, there.option, there.own)

@@ -111,7 +111,7 @@ def test_sizes_and_switches_move_the_count(open_page: Open) -> None:
 
 def test_two_vocabularies_and_a_bias_are_counted_and_run_on_paper(open_page: Open) -> None:
     at = open_page("machine", sizes="two_3")
-    assert any("logits of 2 × 5 × 2,000" in each.value for each in at.caption)
+    assert any("logits of 2 × 5 × 2,000" in words_of(each) for each in at.caption)
     before = metric(at)
     at.toggle(key="machine.out_bias").set_value(False).run()
     assert metric(at) == before - 2000

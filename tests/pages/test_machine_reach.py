@@ -5,8 +5,8 @@ import pytest
 from shown import Open, everything, reading, words_of
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.machine.reach import Kind, Reach
-from explorer.pages.machine import cached
+from explorer.exhibits.machine import reach
+from explorer.exhibits.machine.reach import Kind, Reach
 from explorer.text import LANGUAGES, t
 
 
@@ -46,7 +46,7 @@ def test_the_gradients_decide_what_is_said_of_them(
         "orthogonal": factor,
     }
     world = tuple(Reach(kind, np.stack([rate**distance] * 2)) for kind, rate in rates.items())
-    monkeypatch.setattr(cached, "reaches", lambda run: world)
+    monkeypatch.setattr(reach, "reaches", lambda x: world)
     at = open_page("machine", text="I like you.")
     assert reading(at, said)
     assert net_rows(at)[1].count(f"{factor:.2f}") == 3  # the median, the least and the most

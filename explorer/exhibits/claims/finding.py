@@ -37,12 +37,17 @@ def compute(
     run: Run, claim: str, guess: str, turn: int, progress: Callable[[int, int], object]
 ) -> Result | None:
     """The finding about the model as trained; None before the guess. Raises InputProblem."""
-    unedited = replace(run, edits=())
+    unedited, step = replace(run, edits=()), in_percent(progress)
+    return finding_of(unedited, claim or CLAIMS[0].id, turn, progress=step) if guess else None
+
+
+def in_percent(progress: Callable[[int, int], object]) -> Callable[[float], None]:
+    """A function that reports a fraction done to `progress`, in percent."""
 
     def step(done: float) -> None:
         progress(round(100 * min(done, 1.0)), 100)
 
-    return finding_of(unedited, claim or CLAIMS[0].id, turn, progress=step) if guess else None
+    return step
 
 
 def show(finding: Result | None, view: View) -> Iterator[b.Block]:

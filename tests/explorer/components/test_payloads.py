@@ -184,7 +184,9 @@ def test_only_places_that_exist_are_returned(
 def views() -> None:
     import numpy as np
 
-    from explorer.components import Box, Column, heads_view, machine_view, mask_matrix, token_strip
+    from explorer.components import heads_view, mask_matrix, token_strip
+    from explorer.components.machine_view import Box, Column, pack_machine_view
+    from explorer.components.mount import view
     from explorer.text import family
 
     heads, masks, strip = (
@@ -214,8 +216,8 @@ def views() -> None:
         words=masks,
         **titles,
     )
-    box = Box("<script>", "[2, 3]", "7", "cell?text=%22")
-    machine_view([Column("Encoder", "src", (("", (box,)),))], key="b")
+    columns = [Column("Encoder", "src", (("", (Box("<script>", "[2, 3]", "7"),)),))]
+    view("machine_view")(key="b", data=pack_machine_view(columns, ["cell?text=%22"]))
     token_strip(tokens, stream="src", key="s", words=strip)
 
 

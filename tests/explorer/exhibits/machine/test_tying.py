@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.machine.tying import cosines, nearest, tying
+from explorer.exhibits.machine.tying import cosines, nearest, tying
 from explorer.library import LoadedModel, open_model
 from explorer.runs.trace import trace
 

@@ -8,7 +8,7 @@ the output must match the weights.
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from explorer.analysis.cell.scaling import SCALINGS, Scaling, divisor_of
 from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
-from explorer.runs.passes import give_way
 from explorer.runs.rerun import (
     edits_of,
     require_same_model,
@@ -86,15 +85,21 @@ def options(config: ModelConfig) -> tuple[Option, ...]:
     return tuple(option for option in OPTIONS if option.fits(config))
 
 
-def swapped(loaded: LoadedModel, traced: Trace) -> tuple[Swapped, ...]:
+def swapped(
+    loaded: LoadedModel, trace: Trace
+) -> Generator[tuple[int, int], bool | None, tuple[Swapped, ...]]:
     """Every option that applies, in a copy of the model that reads the Trace's input once.
 
-    Empty for a model without logits. Raises ValueError if the Trace is of another model.
+    Yields the options done and their number. Empty for a model without logits. Raises ValueError
+    if the Trace is of another model.
     """
-    require_same_model(loaded, traced)
-    if traced.predicts is None:
-        return ()
-    return tuple(_measured(loaded, traced, option) for option in options(loaded.config))
+    require_same_model(loaded, trace)
+    found: list[Swapped] = []
+    tried = options(loaded.config) if trace.predicts is not None else ()
+    for option in tried:
+        found.append(_measured(loaded, trace, option))
+        yield len(found), len(tried)
+    return tuple(found)
 
 
 def _measured(loaded: LoadedModel, traced: Trace, option: Option) -> Swapped:
@@ -103,7 +108,6 @@ def _measured(loaded: LoadedModel, traced: Trace, option: Option) -> Swapped:
     # Modules are copied, parameters shared: no option writes to a parameter.
     other = copy.deepcopy(loaded.model, {id(p): p for p in loaded.model.parameters()})
     option.swap(other)
-    give_way()
     with seeded(0):  # for dropout
         seen = run(other, rows_of(traced), {LOGITS}, edits_of(traced))
     logits, tokens = seen[LOGITS][0].numpy(), written_tokens(traced)

@@ -17,10 +17,10 @@ from explorer.analysis.machine.parameters import (
     numbers_of,
     on_paper,
 )
-from explorer.analysis.machine.parts import shapes, towers
+from explorer.exhibits.machine.boxes import shapes, towers
+from explorer.exhibits.machine.sizes import PRESETS, Sizes, parse_sizes
 from explorer.figures.measured import measured
 from explorer.library import LoadedModel
-from explorer.pages.machine.sizes import PRESETS, Sizes, parse_sizes
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace

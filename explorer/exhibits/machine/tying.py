@@ -8,14 +8,25 @@ embeddings are compared without it.)
 Press & Wolf 2017; Inan et al. 2017.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
 from explorer.analysis.machine.parameters import count_config
+from explorer.exhibits import block as b
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.machine.choices import MachineChoices
+from explorer.exhibits.machine.further import is_open
+from explorer.exhibits.picking import pick_token
+from explorer.exhibits.saying import quoted
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
+from explorer.numbers import fixed, number, percent
 from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
 from models.attention import capped
@@ -138,3 +149,81 @@ def _rank(
     near = nearest(embedding, best)
     above = (logits[None, :] > logits[near][:, None]).sum(1) - 1  # without the best word itself
     return float(above.mean() / (len(logits) - 2))
+
+
+def compute(loaded: LoadedModel, trace: Trace, at: int) -> Tying | None:
+    """The logits at position `at`, taken apart; None for a model without logits."""
+    return None if trace.predicts is None else tying(loaded, trace, at)
+
+
+def _spot(view: View) -> int:
+    """The chosen position, at most the last one."""
+    return min(view.choices(MachineChoices).spot, len(view.trace.tgt_tokens) - 1)
+
+
+def show(found: Tying | None, view: View) -> Iterator[b.Block]:
+    """The highest logits as products, and what follows for a tied matrix."""
+    if found is None:
+        yield b.Hint(view.t("swaps.no_logits"))
+        return
+    yield b.Prose(view.t("tying.lead"))
+    tokens = view.trace.tgt_str_tokens
+    yield pick_token(view, "machine.spot", "tying.spot", tokens, _spot(view), "spot")
+    yield _table(view, found)
+    yield b.Sentence("tying", _reading(view, found))
+    lines = (
+        r"\ell_w = h \cdot W_U[w] = \lVert h\rVert\,\lVert W_U[w]\rVert\,\cos(h, W_U[w]), "
+        r"\qquad W_U = E",
+        r"h \cdot (E[w] - \bar{E}) = \ell_w - h \cdot \bar{E}",
+    )
+    yield b.Formula(lines, view.t("tying.formula"))
+    yield b.Code((view.loaded.model.read, tying), first=True)
+    yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _table(view: View, found: Tying) -> b.Table:
+    product = "product" if _goes_on(view, found) else "logit"
+    head = [view.t(f"tying.{name}") for name in ("word", product, "h", "length", "cosine")]
+    rows = [
+        (escape(e.word), fixed(e.logit), fixed(found.h), fixed(e.length), fixed(e.cosine, 3))
+        for e in found.best
+    ]
+    return b.Table(head, rows)
+
+
+def _goes_on(view: View, found: Tying) -> list[str]:
+    """The model's further steps from the product to the logit."""
+    cap = view.loaded.config.logit_cap
+    biased = [view.t("tying.then_biased")] if found.biased else []
+    return biased + ([] if cap is None else [view.t("tying.then_capped", cap=f"{cap:g}")])
+
+
+def _reading(view: View, found: Tying) -> str:
+    goes_on = _goes_on(view, found)
+    words = view.t("tying.then", then=view.t("heads.and").join(goes_on)) if goes_on else ""
+    words += view.t(
+        "tying.reading",
+        error=number(found.error),
+        word=quoted(view, found.best[0].word),
+        near=", ".join(map(escape, found.near)),
+        count=N_NEAR,
+        rank=percent(found.near_rank),
+    )
+    said = view.t(
+        "tying.tied" if found.tied else "tying.untied",
+        saved=f"{found.saved:,}",
+        streams=view.t("tying.streams") if view.loaded.config.reads_source else "",
+        same=fixed(found.same),
+        other=fixed(found.other),
+    )
+    return f"{words} {said}"
+
+
+def _numbers(view: View, found: Tying) -> dict[str, list[object]]:
+    return {
+        view.t(f"tying.{name}"): [getattr(each, name) for each in found.best]
+        for name in ("word", "logit", "length", "cosine")
+    }
+
+
+EXHIBIT = Exhibit(compute, show, inputs={"at": _spot}, open=partial(is_open, "tying"))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from explorer.analysis.card.words import card_words
-from explorer.analysis.machine.history import Log, logs, moments, rates
+from explorer.engine.jobs import walked
+from explorer.exhibits.machine.history import Log, logs, moments, rates
 from explorer.library import CHECKPOINTS, open_model
 from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import trace
@@ -69,7 +70,7 @@ def test_the_learning_rate_by_hand() -> None:
 def test_the_loss_at_kept_moments_falls_and_ends_near_the_model_s_own() -> None:
     loaded = open_model("twin-right")
     traced = trace(loaded, "I love you.")
-    found = moments(loaded, traced, open_model)
+    found = walked(moments(loaded, traced, open_model))
     assert found is not None
     assert found.steps[:3] == (0, 40, 100)
     assert found.losses[0] == pytest.approx(np.log(2000), abs=1.5)  # guessing among 2,000 words
@@ -77,4 +78,4 @@ def test_the_loss_at_kept_moments_falls_and_ends_near_the_model_s_own() -> None:
     assert found.losses[0] > found.losses[4] > found.losses[-1]
     assert found.losses[-1] == pytest.approx(own, abs=0.3)
     copied = open_model("copy")
-    assert moments(copied, trace(copied, "a b c"), open_model) is None
+    assert walked(moments(copied, trace(copied, "a b c"), open_model)) is None

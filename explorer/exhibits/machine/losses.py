@@ -1,11 +1,18 @@
 """Forms of the loss that are easily confused, on the same logits, each with its minimum."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.machine.further import is_open
+from explorer.exhibits.view import View
+from explorer.library import SMALL
+from explorer.numbers import fixed
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
 
@@ -21,7 +28,7 @@ class LossForm:
     floor: float
 
 
-def loss_forms(traced: Trace) -> tuple[LossForm, ...]:
+def loss_forms(trace: Trace) -> tuple[LossForm, ...]:
     """Each form on the Trace's logits; empty if nothing is predicted after a token.
 
     plain      - ln p of the next token
@@ -30,13 +37,13 @@ def loss_forms(traced: Trace) -> tuple[LossForm, ...]:
     softmax    probabilities passed to a loss that expects logits: the softmax of a softmax
     unshifted  labels not shifted by one: each token must predict itself
     """
-    tokens = list(written_tokens(traced))
-    if traced.predicts != "next" or not tokens:
+    tokens = list(written_tokens(trace))
+    if trace.predicts != "next" or not tokens:
         return ()
-    logits = traced.logits[: len(tokens)].astype(np.float64)
+    logits = trace.logits[: len(tokens)].astype(np.float64)
     n, vocab = logits.shape
     logprobs = _log_softmax(logits)
-    at, own = np.arange(n), list(traced.tgt_tokens[:n])
+    at, own = np.arange(n), list(trace.tgt_tokens[:n])
     right, mean = float(logprobs[at, tokens].mean()), float(logprobs.mean())
     again = float(_log_softmax(np.exp(logprobs))[at, tokens].mean())
     e, rest = SMOOTHING, SMOOTHING / (vocab - 1)
@@ -66,3 +73,31 @@ def _log_softmax(x: Float[np.ndarray, "row vocab"]) -> Float[np.ndarray, "row vo
 
 def _entropy(p: float) -> float:
     return -p * math.log(p)
+
+
+def show(found: tuple[LossForm, ...], view: View) -> Iterator[b.Block]:
+    """The forms in a table; nothing for a model that fills in masks."""
+    if not found:
+        return
+    yield b.Title(view.t("swaps.losses"))
+    head = [view.t(f"swaps.{name}") for name in ("form", "value", "floor")]
+    rows = [
+        (view.t(f"swaps.{each.name}"), fixed(each.loss, 4), fixed(each.floor, 4)) for each in found
+    ]
+    yield b.Table(head, rows)
+    by_name = {each.name: each for each in found}
+    values = {
+        "apart": fixed(abs(by_name["others"].loss - by_name["smoothed"].loss), 4),
+        "floor": fixed(by_name["softmax"].floor),
+        "chance": fixed(float(np.log(view.loaded.config.vocab_size))),
+    }
+    yield b.Sentence("losses", view.t("swaps.losses_reading", **values))
+    yield b.Code((loss_forms,), first=True)
+
+
+def _is_open(view: View) -> bool:
+    """Below the differences, which large models do not have."""
+    return is_open("differences", view) and view.loaded.n_parameters <= SMALL
+
+
+EXHIBIT = Exhibit(loss_forms, show, open=_is_open)

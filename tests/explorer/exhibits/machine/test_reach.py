@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from explorer.analysis.machine.reach import (
+from explorer.exhibits.machine.reach import (
     LEAST,
     SEEDS,
     Reach,

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from explorer.analysis.machine.losses import SMOOTHING, loss_forms
-from explorer.analysis.machine.swaps import OPTIONS, SAME, Swapped, options, swapped
+from explorer.engine.jobs import walked
+from explorer.exhibits.machine.losses import SMOOTHING, loss_forms
+from explorer.exhibits.machine.swaps import OPTIONS, SAME, Swapped, options, swapped
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of, written_tokens
 from explorer.runs.run import run
@@ -25,7 +26,8 @@ Tiny = Callable[..., LoadedModel]
 @pytest.fixture(scope="module")
 def found(translator: LoadedModel) -> dict[tuple[str, str], Swapped]:
     return {
-        (each.choice, each.option): each for each in swapped(translator, trace(translator, TEXT))
+        (each.choice, each.option): each
+        for each in walked(swapped(translator, trace(translator, TEXT)))
     }
 
 
@@ -107,20 +109,20 @@ def test_the_norms_written_by_hand(translator: LoadedModel) -> None:
 
 def test_the_loaded_model_is_left_as_it_was_and_edits_stay(translator: LoadedModel) -> None:
     before = trace(translator, TEXT)
-    swapped(translator, before)
+    walked(swapped(translator, before))
     assert np.array_equal(trace(translator, TEXT).logits, before.logits)
 
 
 def test_untying_adds_a_table_and_changes_nothing(tiny: Tiny) -> None:
     tied = tiny("tied", tie_embeddings=True)
-    found = {(e.choice, e.option): e for e in swapped(tied, trace(tied, TEXT))}
+    found = {(e.choice, e.option): e for e in walked(swapped(tied, trace(tied, TEXT)))}
     assert found["tying", "tied"].own
     assert found["tying", "apart"].harmless
     assert found["tying", "apart"].parameters == tied.config.vocab_size * tied.config.d_model
 
 
 def test_other_families(tiny: Tiny, writer: LoadedModel) -> None:
-    chosen = swapped(writer, trace(writer, TEXT))
+    chosen = walked(swapped(writer, trace(writer, TEXT)))
     assert {(e.choice, e.option) for e in chosen if e.own} >= {
         ("placement", "pre"),
         ("final", "with"),
@@ -130,9 +132,9 @@ def test_other_families(tiny: Tiny, writer: LoadedModel) -> None:
     names = {option.choice for option in options(modern.config)}
     assert not names & {"norm", "activation", "bias"}
     silent = tiny("silent", family="encoder-only", lm_head=False)
-    assert swapped(silent, trace(silent, TEXT)) == ()
+    assert walked(swapped(silent, trace(silent, TEXT))) == ()
     with pytest.raises(ValueError, match="the trace was made by"):
-        swapped(writer, trace(modern, TEXT))
+        walked(swapped(writer, trace(modern, TEXT)))
 
 
 def made_trace(translator: LoadedModel, logits: np.ndarray) -> Trace:

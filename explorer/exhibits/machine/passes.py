@@ -1,0 +1,19 @@
+"""One training pass compared with token-by-token generation: the question, and the switch."""
+
+from collections.abc import Iterator
+
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.machine.choices import MachineChoices
+from explorer.exhibits.view import View
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The times are measured on request."""
+    yield b.Title(view.t("machine.passes"), large=True)
+    yield b.Prose(view.t("machine.passes_lead"))
+    label, now = view.t("machine.measure"), view.choices(MachineChoices).timed
+    yield b.Toggle("machine.measure", label, now, lambda timed: b.choose(timed=timed))
+
+
+EXHIBIT = Exhibit(None, show, open=lambda view: view.trace.predicts == "next")
