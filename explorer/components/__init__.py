@@ -4,9 +4,8 @@ A view takes arrays and labels and returns the clicked address. Each consists of
 that packs the payload (`pack_…`), a thin Streamlit call, and JS and CSS files of the same name.
 """
 
-from explorer.components.batch_rows import batch_rows, pack_batch_rows
-from explorer.components.cache_view import cache_view, pack_cache_view
-from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
+from explorer.components.cache_view import cache_view
+from explorer.components.film import film
 from explorer.components.frame import frame
 from explorer.components.heads_grid import Cells, HeadGrid, grid
 from explorer.components.heads_payload import (
@@ -24,23 +23,18 @@ from explorer.components.mount import index_of, inside
 from explorer.components.picture import picture, sent_drawing, sent_patch
 from explorer.components.pulse import is_due, pulse
 from explorer.components.token_strip import token_strip
-from explorer.components.tree_view import TreeNode, sent_node, tree_view
 
 __all__ = [
     "MAX_PINNED",
     "SCALES",
     "Cells",
-    "Frame",
     "HeadGrid",
     "HeadsSelection",
     "Measure",
     "Panel",
     "PictureAxis",
     "Scale",
-    "Scene",
     "Stroke",
-    "TreeNode",
-    "batch_rows",
     "cache_view",
     "film",
     "frame",
@@ -51,18 +45,12 @@ __all__ = [
     "is_due",
     "mask_matrix",
     "matrices",
-    "pack_batch_rows",
-    "pack_cache_view",
     "picture",
     "pulse",
     "sent_cell",
-    "sent_choice",
     "sent_drawing",
-    "sent_node",
     "sent_patch",
-    "sent_scene",
     "sent_selection",
     "stroke_of",
     "token_strip",
-    "tree_view",
 ]

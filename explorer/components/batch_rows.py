@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.components.mount import view
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -25,11 +24,6 @@ WORDS = (
     "ignored",
 )
 """The words that the view shows, by the names under which the caller passes them."""
-
-
-def batch_rows(data: bytes, *, key: str) -> None:
-    """Show the sequences of a batch, packed by `pack_batch_rows`, one below the other."""
-    view("batch_rows")(key=key, data=data)
 
 
 def pack_batch_rows(

@@ -25,7 +25,7 @@ export default function ({ parentElement, data, setTriggerValue, plays = false }
   }
   old?.pause();
   const loops = plays && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-  root.film = filmView(root, head, arrays, theme, old?.turn ?? 0, loops);
+  root.film = filmView(root, head, arrays, theme, old?.turn ?? head.scene.turn ?? 0, loops);
   Object.assign(root.film, { likeness, arrays, shade, send: setTriggerValue });
   return root.film.start();
 }

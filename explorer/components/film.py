@@ -94,12 +94,8 @@ def film(
     scene: Scene | None = None,
     places: Sequence[int] | None = None,
     words: Words,
-) -> tuple[Scene | None, tuple[int, int] | None]:
-    """Show the film; return the scene at which it was stopped, and the candidate chosen instead.
-
-    The second is (step, index of the candidate). Nothing is sent while the film plays. Takes the
-    arguments of `pack_film`.
-    """
+) -> None:
+    """Show the film at the step where it was stopped. Takes the arguments of `pack_film`."""
     resting = sent(key, "rested")
     rested = read_scene(resting, len(frames), own.shape[0], own.shape[1])
     data = pack_film(
@@ -115,18 +111,6 @@ def film(
         words=words,
     )
     view("film")(key=key, data=data, on_rested_change=lambda: None, on_taken_change=lambda: None)
-    return rested, read_taken(sent(key, "taken"), frames)
-
-
-def sent_scene(key: str, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
-    """The scene at which the film with this key was just stopped, before it is redrawn; else
-    None."""
-    return read_scene(sent(key, "rested"), n_steps, n_layers, n_heads)
-
-
-def sent_choice(key: str, frames: Sequence[Frame]) -> tuple[int, int] | None:
-    """The (step, candidate) just chosen in the film with this key; else None."""
-    return read_taken(sent(key, "taken"), frames)
 
 
 def read_scene(given: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from explorer.components.mount import inside, sent, view
 from explorer.components.payload import Words, check_words, pack
 from explorer.figures.theme import is_special, show
 
@@ -42,18 +41,6 @@ class TreeNode:
     finished: bool
     fell: tuple[int, float] | None
     lines: tuple[str, ...]
-
-
-def tree_view(nodes: Sequence[TreeNode], *, key: str, words: Words) -> None:
-    """Show the tree. `sent_node` returns the clicked node."""
-    view("tree_view")(
-        key=key, data=pack_tree_view(nodes, words=words), on_taken_change=lambda: None
-    )
-
-
-def sent_node(key: str, n_nodes: int) -> int | None:
-    """The node just clicked in the tree with this key; None if there is none or it is stale."""
-    return inside(sent(key, "taken"), n_nodes)
 
 
 def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:

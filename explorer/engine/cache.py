@@ -19,14 +19,15 @@ from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
-from explorer.runs.generation import Generation, StepsDone, translate, translate_all
+from explorer.runs.generation import Generation, StepsDone, room, translate, translate_all
 from explorer.runs.generation import generate as generating
 from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.rerun import read_again
+from explorer.runs.retold import greedy_steps
 from models.foreign.languages import split_languages
 from models.hooks import Role
-from models.strategies import Strategy
+from models.strategies import Greedy, Strategy
 
 SHORT = 64
 """The most tokens of a sentence that joins a batch: padding to a long one would cost more."""
@@ -147,8 +148,13 @@ def generate(
 ) -> Generation:
     """Decode one sentence; a stopped decoding is not cached. Raises InputProblem.
 
-    `ruled`: with the rules of the model's own generation_config.json.
+    `ruled`: with the rules of the model's own generation_config.json. A greedy translation is read
+    from its Trace, if there is one.
     """
-    loaded = open_model(model)
+    loaded, run = open_model(model), Run(model, text)
     rules = loaded.asked.rules if ruled else None
-    return generating(loaded, text, strategy, limit, edits, forced, progress, rules)
+    asked = loaded, text, strategy, limit, edits, forced, progress, rules
+    if isinstance(strategy, Greedy) and not (edits or forced or rules) and trace.is_kept(run):
+        most = min(limit, room(loaded, text))
+        return generating(*asked, greedy_steps(loaded, trace(run), most))
+    return generating(*asked)

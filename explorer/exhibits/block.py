@@ -258,6 +258,7 @@ class Fold:
     label: str
     blocks: Sequence["Block"]
     inline: bool = False
+    icon: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,11 +270,16 @@ class Hero:
 
 @dataclass(frozen=True)
 class SentenceLine:
-    """The text and the model's output, of this `view` if given; `here`: not above the controls."""
+    """The text and the model's output, of this `view` if given; `here`: not above the controls.
+
+    `output` replaces the model's own, and is followed by a `note`.
+    """
 
     key: str = "sentence"
     view: View | None = None
     here: bool = False
+    output: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from explorer.engine import cache
-from explorer.engine.asking import PROGRESS, Request, ask
+from explorer.engine.asking import PROGRESS, Request, ask, is_answered
 from explorer.exhibits.block import Block
 from explorer.exhibits.needs import Need
 from explorer.exhibits.view import View
@@ -71,8 +71,9 @@ class Exhibit(Generic[Answer]):
     computation, and by an exhibit that names one also while a short one takes over half a second.
     `open`: whether the page shows it, if the user opens one of several. `after` is the
     address of an exhibit further up that computes what this one needs: until it has its answer,
-    this one is shown with None. `stop` is the key of the label of the button that ends a long
-    computation, `pending` are the blocks below its progress, such as controls.
+    this one is shown with None. `given` is the parameter of `compute` that takes this answer.
+    `stop` is the key of the label of the button that ends a long computation, `pending` are the
+    blocks below its progress, such as controls.
     """
 
     compute: Callable[..., Any] | None
@@ -83,6 +84,7 @@ class Exhibit(Generic[Answer]):
     working: str = "shell.working"
     open: Callable[[View], bool] = lambda view: True
     after: str = ""
+    given: str = ""
     stop: str = "running.stop"
     pending: Callable[[View], Iterable[Block]] = lambda view: ()
 
@@ -91,21 +93,35 @@ class Exhibit(Generic[Answer]):
         """Its address: SUBJECT.NAME."""
         return self.show.__module__.removeprefix("explorer.exhibits.")
 
-    def request(self, view: View) -> Request[Answer] | None:
-        """The request to the engine for this view; None if there is nothing to compute."""
+    def request(self, view: View, given: Any = None) -> Request[Answer] | None:
+        """The request to the engine for this view; None if there is nothing to compute.
+
+        `given` is the answer of the exhibit `after`, which is asked for if it is None.
+        """
         if self.compute is None:
             return None
         names = [name for name in inspect.signature(self.compute).parameters if name != PROGRESS]
         chosen = {name: of(view) for name, of in self.inputs.items() if name in names}
-        chosen |= self.chosen([name for name in names if name not in (*RUN, *chosen)], view)
+        told = self._told(view, given) if self.given else {}
+        own = [name for name in names if name not in (*RUN, *chosen, self.given)]
+        chosen |= self.chosen(own, view)
         run = {name: RUN[name] for name in names if name in RUN and name not in chosen}
-        key = tuple(run[name][0](view) if name in run else chosen[name] for name in names)
+        keys = chosen | {name: of(view) for name, (of, _) in run.items()}
+        keys |= {name: key for name, (key, _) in told.items()}
+        values = chosen | {name: value for name, (_, value) in told.items()}
         return Request(
             inspect.unwrap(self.compute),
-            key,
-            lambda: chosen | {name: of(view) for name, (_, of) in run.items()},
+            tuple(keys[name] for name in names),
+            lambda: values | {name: of(view) for name, (_, of) in run.items()},
             getattr(self.compute, "worth", None),
         )
+
+    def _told(self, view: View, given: Any) -> dict[str, tuple[Hashable, Any]]:
+        """The answer that this exhibit is given, and its cache key: small, if it is cached."""
+        asked = exhibit_of(self.after).request(view)
+        assert asked is not None
+        given = ask(asked) if given is None else given
+        return {self.given: (asked.address if is_answered(asked) else given, given)}
 
     def answer(self, view: View) -> Answer:
         """The answer for this view, cached for all sessions. Raises any error of `compute`."""

@@ -15,6 +15,7 @@ from explorer.exhibits.certificate.choices import CertificateChoices
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.clinic.choices import ClinicChoices
+from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.masks.choices import MasksChoices
@@ -24,7 +25,6 @@ from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.start.choices import StartChoices
 from explorer.exhibits.view import View
 from explorer.exhibits.workshop.choices import WorkshopChoices
-from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.training.choices import TrainingChoices
 from explorer.render.app import draw_page

@@ -62,9 +62,10 @@ def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
 def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
     view, names = sheet.view, parts_of(sheet.view, sheet.page)
     part = one_chosen(view, "part", names)
-    if len(parts) > 1:
-        pick_part(view, sheet.page, names, groups)
     exhibits = exhibits_of(parts[part], view)
+    shared = set.intersection(*map(set, parts.values()))
+    if len(parts) > 1 and any(each.name not in shared for each in exhibits):
+        pick_part(view, sheet.page, names, groups)
     drawn = {
         each: partial(_exhibit, sheet, each, place)
         for each, place in zip(exhibits, places(len(exhibits)), strict=True)
@@ -103,7 +104,9 @@ def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
     if exhibit.needs is not None and not exhibit.needs.met(view.loaded):
         return
     try:
-        request = exhibit.request(view) if exhibit.after in sheet.answered else None
+        request = None
+        if not exhibit.after or exhibit.after in sheet.answers:
+            request = exhibit.request(view, sheet.answers.get(exhibit.after))
         if request is None:
             _shown(sheet, exhibit, None)
         elif is_answered(request):
@@ -141,7 +144,7 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
 
 def _shown(sheet: Sheet, exhibit: Exhibit[Any], answer: Any) -> None:
     if answer is not None:
-        sheet.answered.add(exhibit.name)
+        sheet.answers[exhibit.name] = answer
     shown = exhibit.show(answer, sheet.view)
     draw(sheet, _picture_first(sheet, _noted(sheet.blocks[exhibit.name], shown)))
 

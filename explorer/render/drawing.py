@@ -15,6 +15,7 @@ import streamlit as st
 from explorer.components import heads_view, sent_selection
 from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
+from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View
 from explorer.ui import controls, history, session, share
@@ -38,7 +39,7 @@ class Sheet:
     has_picture: bool = False
     blocks: dict[str, list[b.Block]] = field(default_factory=dict)
     problems: set[tuple[str, str]] = field(default_factory=set)
-    answered: set[str] = field(default_factory=lambda: {""})
+    answers: dict[str, Any] = field(default_factory=dict)
 
     @property
     def drawn(self) -> list[b.Block]:
@@ -200,13 +201,27 @@ def _box(sheet: Sheet, block: b.Pane) -> None:
 
 
 def _fold(sheet: Sheet, block: b.Fold) -> None:
-    with st.expander(block.label) if block.inline else st.popover(block.label):
+    icon = f":material/{block.icon}:" if block.icon else None
+    with (st.expander if block.inline else st.popover)(block.label, icon=icon):
         draw(sheet, block.blocks)
 
 
 def _sentence(sheet: Sheet, block: b.SentenceLine) -> None:
+    view = block.view or sheet.view
+    if block.output is not None:
+        _output(view, block.output, block.note)
+        return
     with staged(st.container()) if block.here else nullcontext():
-        controls.sentence_line(block.view or sheet.view, block.key)
+        controls.sentence_line(view, block.key)
+
+
+def _output(view: View, output: str, note: str) -> None:
+    """The text and an output in the colours of the two streams, and a note."""
+    text = view.trace.text
+    with controls.sentence_place(f"{text}{output}"):
+        colours = {"source": f":green[{escape(text)}]", "output": f":orange[{escape(output)}]"}
+        st.markdown(view.t("place.translated", **colours), width="content")
+        st.caption(note, width="content")
 
 
 def _hero(sheet: Sheet, block: b.Hero) -> None:

@@ -145,15 +145,15 @@ def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
     yield standalone.Markup("</div>")
 
 
-def said_of(view: View) -> Iterator[standalone.Text]:
-    """The text and, if there is one, the model's output."""
+def said_of(view: View, output: str | None = None) -> Iterator[standalone.Text]:
+    """The text and, if there is one, the `output`, by default the model's own."""
     yield standalone.Text(view.text)
-    if view.trace.output:
-        yield standalone.Text(view.trace.output)
+    if said := view.trace.output if output is None else output:
+        yield standalone.Text(said)
 
 
 def _sentence(block: b.SentenceLine, to: Reader) -> Iterator[standalone.Block]:
-    yield from said_of(block.view or to.view)
+    yield from said_of(block.view or to.view, block.output)
 
 
 def _changes(block: b.Changes, to: Reader) -> Iterator[standalone.Block]:

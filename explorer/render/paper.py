@@ -65,11 +65,17 @@ def _formula(block: b.Formula, to: Reader) -> Iterator[Markup]:
     yield Markup(f"<pre>{escape(lines)}</pre>{html.legend(block.explained)}")
 
 
+def _sentence(block: b.SentenceLine, to: Reader) -> Iterable[standalone.Block]:
+    """Another text or output than the one that the report begins with."""
+    own = block.view is None and block.output is None
+    return () if own else html.said_of(block.view or to.view, block.output)
+
+
 DRAWN: html.Drawn = {
     **html.DRAWN,
     b.Heatmaps: _heatmaps,
     b.Columns: _columns,
     b.Numbers: _numbers,
     b.Formula: _formula,
-    b.SentenceLine: lambda block, to: () if block.view is None else html.said_of(block.view),
+    b.SentenceLine: _sentence,
 }

@@ -32,6 +32,8 @@ N_CANDIDATES = 12
 MAX_NEW_TOKENS = 128  # generated and shown step by step
 StepsDone = Callable[[int, int], bool]
 """Called with the steps done and their maximum; returns whether to continue."""
+Recorded = tuple[DecodeStep, dict[str, np.ndarray]]
+"""A step, and its attention by site name: [row, head, key]."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,7 @@ def generate(
     forced: str | Sequence[int] = "",
     progress: StepsDone | None = None,
     rules: Rules | None = None,
+    known: Sequence[Recorded] = (),
 ) -> Generation:
     """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), recording every step.
 
@@ -193,6 +196,7 @@ def generate(
     tokens (ids after an end token are ignored). Fewer than `max_new_tokens` are generated if
     the sequence would exceed the token limit. `progress` is called after every step and may stop
     the decoding; the Generation then holds the output so far. `rules` apply to every choice.
+    `known` are all steps, if they have been taken already.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
     than new ones), `bad_number` (max_new_tokens, a forced token id), `unknown_forced` (a forced
@@ -208,9 +212,9 @@ def generate(
     visitor = edit_functions(loaded.sites, edits)
     decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, prefix, edits, rules)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.query_stream == "tgt"}
-    taken: list[tuple[DecodeStep, dict[str, np.ndarray]]] = []
+    taken: list[Recorded] = [*known]
     stopped = False
-    while not stopped:
+    while not stopped and not known:
         record = FastRecord(hooks.__contains__, visitor)
         with visiting(record):
             step = next(decoding, None)

@@ -6,10 +6,10 @@ import pytest
 
 from explorer.analysis.positions.order import four_texts
 from explorer.engine.jobs import walked
+from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.masks.twins import LONGEST
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.library import open_model
-from explorer.pages.decoding.choices import DecodingChoices
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.text import telling

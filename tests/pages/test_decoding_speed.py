@@ -1,11 +1,9 @@
 """The Decoding page: the cache, times and speculative decoding."""
 
-from importlib import import_module
-
 import pytest
 from shown import Open, everything, payloads, words_of
 
-from explorer.pages.decoding import speculation
+from explorer.exhibits.decoding import spared, speculation
 
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
@@ -21,8 +19,7 @@ def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
 def test_times_are_measured_when_asked_for(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The package has a function of the same name, which hides the module.
-    monkeypatch.setattr(import_module("explorer.pages.decoding.caching"), "LENGTHS", (2, 3))
+    monkeypatch.setattr(spared, "LENGTHS", (2, 3))
     at = open_page("decoding", part="cache", limit="4")
     assert len(at.get("plotly_chart")) == 1
     at.button(key="caching.run").click().run()

@@ -51,6 +51,9 @@ def test_what_a_model_that_fills_in_is_asked(open_page: Open) -> None:
     assert "before predicting" not in words
     at = open_page("decoding", model="reader", text=TEXT)
     assert t("filling.decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
+    assert "decoding.part" not in [
+        each.key for each in at.segmented_control
+    ]  # no part has a picture
 
 
 def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_page: Open) -> None:

@@ -20,13 +20,13 @@ from explorer.analysis.positions.changes import PositionChange
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
 from explorer.exhibits.choices import choice, form_of
+from explorer.exhibits.decoding.choices import MOST_NEW
 from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
 from explorer.exhibits.shared import THEMES, PartChoices, ScreenChoices
 from explorer.pages import PAGES, Page
-from explorer.pages.decoding.choices import MOST_NEW
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.shell import LINKS
 from explorer.text import t
@@ -233,7 +233,8 @@ def test_formulas_are_well_formed(open_page: Open, page: str) -> None:
     at.segmented_control(key=f"{page}.more").set_value("formula").run()
     known = {"quad", "qquad", "frac", "sqrt", "sum", "prod", "cos", "sin", "log", "top", "text"}
     known |= {"mathrm", "softmax", "left", "right", "theta", "lambda", "pi", "alpha", "ell", "cdot"}
-    known |= {"mid", "le", "in", "dots", "lVert", "rVert", "arg", "max"}
+    known |= {"mid", "le", "in", "dots", "lVert", "rVert", "arg", "max", "Leftarrow", "ne", "to"}
+    known |= {"varepsilon"}
     for line in at.latex:
         names = set(line.value.replace("$$", "").split("\\")[1:])
         commands = {_command(name) for name in names}

@@ -5,24 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from explorer.analysis.decoding.one_pass import OnePass
-from explorer.analysis.path import writing as finding
-from explorer.analysis.path.writing import At, CacheContents, Cooled, Nucleus, Product, Searched
-from explorer.components import cache_view, pack_cache_view
+from explorer.components import cache_view, film
+from explorer.exhibits.decoding.caching import packed
+from explorer.exhibits.decoding.film import KEY, arguments
+from explorer.exhibits.decoding.one_pass import FLOOR, OnePass
 from explorer.exhibits.escape import escape
+from explorer.exhibits.path import writing as finding
+from explorer.exhibits.path.writing import At, CacheContents, Cooled, Nucleus, Product, Searched
 from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.numbers import fixed, number, percent
-from explorer.pages.decoding.picture import show_film
 from explorer.pages.path import pictures
 from explorer.pages.path.asked import PosedStep, question, step
 from explorer.runs.generation import Generation
 from explorer.ui import controls
-
-FLOOR = 1e-8
-"""Where a difference of exactly 0 is drawn on a log axis."""
 
 
 def _row(tokens: Sequence[str]) -> str:
@@ -33,7 +31,7 @@ def _row(tokens: Sequence[str]) -> str:
 
 def _film(view: View, made: Generation, index: int) -> None:
     """The film of the Decoding page, at one step."""
-    show_film(replace(view, state=replace(view.state, step=index)), made)
+    film(**arguments(replace(view, state=replace(view.state, step=index)), made), key=KEY)
 
 
 def _so_far(view: View, made: Generation, end: int, key: str) -> None:
@@ -263,19 +261,8 @@ def _kept(view: View, found: CacheContents) -> PosedStep | None:
         if not answered:
             _so_far(view, found.made, len(found.made.steps) - 1, "kept")
             return
-        data = pack_cache_view(
-            found.cached.keys,
-            found.cached.values,
-            found.made.steps[-1].input_tokens,
-            found.cached.n_bytes,
-            first=found.cached.first,
-            cross_keys=found.cached.cross_keys,
-            cross_values=found.cached.cross_values,
-            source=found.made.src_str_tokens,
-            kept_heads=found.kv_heads,
-            step=len(found.cached.n_bytes) - 1,
-            words=view.words("components.cache_view"),
-        )
+        last = len(found.cached.n_bytes) - 1
+        data = packed(view, found.made, found.cached, found.kv_heads, last)
         cache_view(data, key="path.kept")
 
     values = {

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from payloads import unpack
 
-from explorer.components import Frame, Scene
 from explorer.components.batch_rows import pack_batch_rows
-from explorer.components.film import fine, pack_film, read_scene, read_taken
+from explorer.components.film import Frame, Scene, fine, pack_film, read_scene, read_taken
 from explorer.labels import SpecialToken
 from explorer.text import family
 

@@ -106,6 +106,17 @@ def test_a_part_is_given_to_who_stopped_and_to_nobody_else() -> None:
     assert ask(request_of(halves), lambda done, total: False) == "all"
 
 
+def test_a_function_with_a_partial_answer_gives_it_and_others_end() -> None:
+    def halves(progress: Callable[[int, int], bool]) -> str:
+        return "all" if progress(1, 2) else "a half"
+
+    request = replace(request_of(halves), worth=lambda answer: answer == "all")
+    assert ask(request, lambda done, total: False) == "a half"
+    assert not is_answered(request)
+    with pytest.raises(StoppedError):
+        ask(request_of(halves), lambda done, total: False)
+
+
 def test_others_compute_between_two_steps() -> None:
     """Whoever has computed less goes first, as soon as a step ends."""
     order: Asked = []

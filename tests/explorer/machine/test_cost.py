@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from explorer.analysis.decoding.caching import held_bytes
 from explorer.analysis.machine.cost import best_time, cost, measure_passes, ways
+from explorer.exhibits.decoding.caching import held_bytes
 from explorer.library import LoadedModel
 from explorer.runs.passes import letting
 from explorer.runs.trace import trace

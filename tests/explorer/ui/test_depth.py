@@ -15,10 +15,8 @@ from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
-from explorer.pages.decoding import cached as decoding
 from explorer.pages.heads import cached as heads
 from explorer.runs.edits import MaskSwitch
-from models.strategies import Greedy
 
 MOST = 6
 EXPLORER = str(Path(explorer.__file__).parent)
@@ -45,7 +43,7 @@ def answered(name: str, state: State) -> object:
         lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),
         lambda: answered("clinic.planted", State(model=MODEL, text=TEXT)),
         lambda: answered("positions.length", State(model=MODEL, text=TEXT)),
-        lambda: decoding.pass_of(decoding.generate(MODEL, TEXT, Greedy(), (), 8)),
+        lambda: answered("decoding.one_pass", State(model=MODEL, text=TEXT)),
     ],
 )
 def test_at_most_six_steps_lie_between_a_page_and_the_model(

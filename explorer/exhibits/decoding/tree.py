@@ -5,18 +5,27 @@ given the previous ones. A beam's hypothesis is dropped when none of its extensi
 best: the node records the step and the score at which that happened.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp
-from typing import Literal
+from typing import Any, Literal
 
+from explorer.components.mount import inside
+from explorer.components.tree_view import TreeNode, pack_tree_view
+from explorer.engine import cache
+from explorer.exhibits import block as b
+from explorer.exhibits.decoding.one_pass import is_open
+from explorer.exhibits.decoding.strategy import beam_of, sample_of
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
 from explorer.runs.inputs import checked_number
 from models.decoding import DecodeStep
 from models.hooks import visiting
-from models.strategies import Beam, Hypothesis, Rules
+from models.strategies import Beam, Greedy, Hypothesis, Rules, Sample
 
 Fate = Literal["live", "finished", "fallen"]
 Line = Literal["beam", "greedy", "sample"]
@@ -70,9 +79,11 @@ def grow(
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
     rules: Rules | None = None,
+    progress: Callable[[int, int], object] = lambda *_: None,
 ) -> Tree:
     """The tree of a beam search, with the answers of other strategies added.
 
+    `progress(done, total)` is called after every step of the search.
     Raises InputProblem as `generate`, and `bad_number` for a beam that is too wide to draw.
     """
     checked_number("width", beam.width, 1, MOST_WIDTH)
@@ -82,6 +93,7 @@ def grow(
     with visiting(visitor):
         for step in decoding:
             steps.append(step)
+            progress(len(steps), max_new_tokens)
     before: tuple[Hypothesis, ...] = (Hypothesis((), 0.0, 0.0, rows=(), finished=False),)
     for step in steps:
         _take(step, before, known, beam)
@@ -213,3 +225,94 @@ def _built(
             for line, tokens in paths.items()
         },
     )
+
+
+def compute(
+    loaded: LoadedModel,
+    text: str,
+    beam: Beam,
+    sample: Sample,
+    edits: tuple[Edit, ...],
+    limit: int,
+    ruled: bool,
+    progress: Callable[[int, int], object],
+) -> Tree:
+    """Greedy, beam search and sampling in one tree. Raises InputProblem."""
+
+    def told(done: int, total: int) -> bool:
+        progress(done, total)
+        return True
+
+    def made(strategy: Greedy | Sample) -> Generation:
+        key = (loaded.name, text, strategy, edits, limit, (), ruled)
+        return cache.generate(*key, progress=told)
+
+    others: dict[Line, Generation] = {"greedy": made(Greedy()), "sample": made(sample)}
+    rules = loaded.asked.rules if ruled else None
+    return grow(loaded, text, beam, others, limit, edits, rules, progress)
+
+
+def show(tree: Tree | None, view: View) -> Iterator[b.Block]:
+    """The tree, and the answer of each strategy."""
+    if tree is None:
+        return
+
+    def taken(given: Any) -> b.Change | None:
+        at = inside(given, len(tree.nodes))
+        return None if at is None else b.choose(fork=tree.nodes[at].tokens, step=None)
+
+    yield b.Canvas("branches.tree", "tree_view", lambda file: _packed(view, tree), {"taken": taken})
+    names = ("branches.strategy", "branches.answer", "decoding.logprob", "branches.score")
+    rows = [
+        (view.t(f"decoding.{line}"), escape(text), f"{logprob:.2f}", f"{score:.3f}")
+        for line, (text, logprob, score) in tree.answers.items()
+    ]
+    yield b.Table([view.t(name) for name in names], rows, "llrr")
+    yield b.Formula(
+        (
+            r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}, \qquad "
+            r"p_T(v) = \mathrm{softmax}(\ell / T)_v",
+            r"V_k = \{v : \mathrm{rank}(v) \le k\}, \qquad "
+            r"V_p = \min\Big\{S : \sum_{v \in S} p(v) \ge p\Big\}",
+        ),
+        view.t("branches.formula"),
+    )
+    yield b.Code((grow, beam_of(view), sample_of(view)))
+    yield b.Numbers(
+        lambda: {
+            view.t("decoding.token"): [node.shown for node in tree.nodes],
+            view.t("decoding.own"): [f"{node.prob:.4f}" for node in tree.nodes],
+            view.t("decoding.logprob"): [f"{node.logprob:.3f}" for node in tree.nodes],
+            view.t("branches.score"): [f"{node.score:.3f}" for node in tree.nodes],
+        }
+    )
+
+
+def _packed(view: View, tree: Tree) -> bytes:
+    nodes = [
+        TreeNode(
+            token=node.shown,
+            text=node.text,
+            parent=node.parent,
+            prob=node.prob,
+            logprob=node.logprob,
+            score=node.score,
+            finished=node.fate == "finished",
+            fell=None
+            if node.fell_at is None or node.fell_score is None
+            else (node.fell_at + 1, node.fell_score),
+            lines=tuple(node.lines),
+        )
+        for node in tree.nodes
+    ]
+    return pack_tree_view(nodes, words=view.words("components.tree_view"))
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"beam": beam_of, "sample": sample_of},
+    open=is_open,
+    after="decoding.film",
+    working="decoding.working",
+)

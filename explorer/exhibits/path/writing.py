@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.decoding.caching import CacheComparison, cached_and_not
-from explorer.analysis.decoding.one_pass import OnePass, one_pass
 from explorer.analysis.path import Missing, varied
+from explorer.exhibits.decoding.caching import CacheComparison, cached_and_not
+from explorer.exhibits.decoding.one_pass import OnePass, one_pass
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, GenerationStep, generate

@@ -5,8 +5,8 @@ import math
 import pytest
 from payloads import unpack
 
-from explorer.analysis.decoding.tree import Line, Tree, grow
 from explorer.components.tree_view import TreeNode, pack_tree_view
+from explorer.exhibits.decoding.tree import Line, Tree, grow
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import Generation, generate

@@ -8,15 +8,10 @@ import torch
 from payloads import unpack
 from torch.utils.flop_counter import FlopCounterMode
 
-from explorer.analysis.decoding.caching import (
-    cache_bytes,
-    cached_and_not,
-    decoding_multiply_adds,
-    multiply_adds,
-    timings,
-)
 from explorer.components.cache_view import pack_cache_view
 from explorer.engine.jobs import walked
+from explorer.exhibits.decoding.caching import cache_bytes, cached_and_not
+from explorer.exhibits.decoding.spared import decoding_multiply_adds, multiply_adds, timings
 from explorer.library import LoadedModel
 from explorer.runs.trace import generate
 from explorer.text import family

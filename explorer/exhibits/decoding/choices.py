@@ -4,14 +4,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from explorer.analysis.decoding.speculation import MOST_DRAFTED
-from explorer.exhibits.choices import RefusedError, as_digit, choice, dotted, switch, tokens, whole
+from explorer.exhibits.choices import (
+    RefusedError,
+    as_digit,
+    choice,
+    dotted,
+    switch,
+    tokens,
+    unlinked,
+    whole,
+)
 from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
 
 Strategy = Greedy | Beam | Sample
 GREEDY: Strategy = Greedy()
 MOST_NEW = 128
+MOST_DRAFTED = 10
+ABOVE = ("decoding.strategy", "decoding.film", "decoding.others")
+"""The exhibits at the top of every part."""
 
 
 STOPS: dict[str, bool | Literal["never"]] = {"refill": False, "early": True, "never": "never"}
@@ -79,10 +90,16 @@ class DecodingChoices:
     `limit` the most new tokens, `beam` and `sample` the settings of the tree's other strategies,
     `lines` a training batch. `draft` is the draft model, which proposes `ahead` tokens at a time
     ("": the model's first layers). `ruled`: the rules of the model's own generation_config.json are
-    applied.
+    applied. `film_turn` is the number of the film's last message, `typed_token` a token that could
+    not be forced, and `timed` the decoding whose times were requested.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("pass", "branches", "cache", "speculation")
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "pass": (*ABOVE, "decoding.one_pass", "decoding.labels"),
+        "branches": (*ABOVE, "decoding.branches", "decoding.tree"),
+        "cache": (*ABOVE, "decoding.caching", "decoding.spared"),
+        "speculation": (*ABOVE, "decoding.draft", "decoding.speculation"),
+    }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "difference")
     ruled: bool = choice(True, switch, as_digit)
     strategy: Strategy = choice(GREEDY, parse_strategy, format_strategy)
@@ -93,3 +110,6 @@ class DecodingChoices:
     lines: str | None = choice(None, str)
     draft: str = choice("", str)
     ahead: int = choice(4, whole(1, MOST_DRAFTED))
+    film_turn: int | None = unlinked(None)
+    typed_token: str = unlinked("")
+    timed: tuple[object, ...] = unlinked(())

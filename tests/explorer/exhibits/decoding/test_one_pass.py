@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.decoding.labels import MOST_LINES, labelled_batch
-from explorer.analysis.decoding.one_pass import one_pass
+from explorer.exhibits.decoding.labels import MOST_LINES, labelled_batch
+from explorer.exhibits.decoding.one_pass import one_pass
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import HeadOff, MaskSwitch

@@ -9,15 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from explorer.analysis.decoding.caching import multiply_adds
-from explorer.analysis.decoding.speculation import (
-    adds,
-    agreement,
-    drafts,
-    layers_of,
-    passes,
-    speculation,
-)
+from explorer.exhibits.decoding.draft import drafts, layers_of
+from explorer.exhibits.decoding.spared import multiply_adds
+from explorer.exhibits.decoding.speculation import adds, agreement, passes, speculation
 from explorer.library import LoadedModel, open_model, same_vocabulary
 from explorer.runs.inputs import given_tokens
 from explorer.runs.speculative import Round, first_layers, speculate

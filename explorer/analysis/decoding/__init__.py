@@ -1,1 +1,0 @@
-"""Decoding compared with one teacher-forced pass; KV cache, search tree and a training batch."""

@@ -1,0 +1,1 @@
+"""Exhibits of the Decoding page: token by token, compared with other strategies and one pass."""

@@ -1,0 +1,119 @@
+"""The output token by token as a film: candidates and attention of every step."""
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+
+from explorer.components.film import Scene, pack_film, read_scene, read_taken
+from explorer.components.mount import whole
+from explorer.engine import cache
+from explorer.exhibits import block as b
+from explorer.exhibits.decoding.choices import DecodingChoices
+from explorer.exhibits.decoding.strategy import strategy_name
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.exports.film import How, film_of
+from explorer.numbers import fixed
+from explorer.runs.generation import Generation, generate
+from models import decoding
+from models.foreign.elsewhere import RefillingBeam
+from models.strategies import Beam, Greedy, Sample
+
+KEY = "decoding.film"
+BEAM = r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}"
+STRATEGIES: dict[type, str] = {
+    Greedy: r"y_t = \arg\max_v \ell_{t,v}",
+    Beam: BEAM,
+    RefillingBeam: BEAM,
+    Sample: r"y_t \sim p_T, \qquad p_T = \mathrm{softmax}(\ell_t / T)",
+}
+
+
+def show(made: Generation, view: View) -> Iterator[b.Block]:
+    """The output with its log-probability, and the film."""
+    yield b.Hero((b.SentenceLine(output=made.text, note=_result(view, made)), _film(view, made)))
+    product = (
+        r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad "
+        r"p(y_t \mid y_{<t},\, x) = \mathrm{softmax}(\ell_t)"
+    )
+    strategy = STRATEGIES[type(view.choices(DecodingChoices).strategy)]
+    yield b.Formula((product, strategy), view.t("decoding.formula"))
+    yield b.Code(_code(view))
+    yield b.Numbers(lambda: _numbers(view, made))
+
+
+def _result(view: View, made: Generation) -> str:
+    key = "result_stopped" if made.stopped else "result" if made.finished else "result_unfinished"
+    return view.t(f"decoding.{key}", logprob=fixed(made.logprob), count=len(made.steps))
+
+
+def _film(view: View, made: Generation) -> b.Canvas:
+    given = arguments(view, made)
+    turn = view.choices(DecodingChoices).film_turn
+    n_layers, n_heads, n_steps, _ = given["own"].shape
+
+    def rested(sent: Any) -> b.Change | None:
+        scene = read_scene(sent, n_steps, n_layers, n_heads)
+        if scene is None:
+            return None
+        return b.choose(**vars(scene), film_turn=whole(sent.get("turn")))
+
+    def taken(sent: Any) -> b.Change | None:
+        found = read_taken(sent, given["frames"])
+        if found is None:
+            return None
+        step, place = found
+        token = made.steps[step].candidates[place].token
+        return b.choose(fork=(*made.tokens[:step], token), part="branches", step=step)
+
+    def pack(file: str) -> bytes:
+        return pack_film(**given, turn=turn, file=file)
+
+    return b.Canvas(KEY, "film", pack, {"rested": rested, "taken": taken})
+
+
+def arguments(view: View, made: Generation) -> dict[str, Any]:
+    """The film of a Generation at the view's step, as arguments of `components.film`."""
+    sites = *view.sites_of(view.own_role), *view.sites_of("cross")
+    how = cast(How, strategy_name(view.choices(DecodingChoices).strategy))
+    shown = film_of(made, sites, view.trace.predicts, how, view.t)
+    n_layers, n_heads = shown["own"].shape[:2]
+    layer, head = view.state.layer, view.state.head
+    scene = Scene(
+        min(view.step, len(made.steps) - 1),
+        None if layer is None else min(layer, n_layers - 1),
+        None if layer is None or head is None or head >= n_heads else head,
+    )
+    words = view.words("components.film") | {"tgt": view.stream("tgt")}
+    return {**shown, "scene": scene, "words": words}
+
+
+def _code(view: View) -> tuple[object, ...]:
+    """The code of the decoding loop, the strategy, and the forward pass."""
+    model, made = view.loaded.model, view.choices(DecodingChoices)
+    fills, rules = model.predicts == "same", view.loaded.asked.rules
+    writer = decoding._Filler if fills else decoding._Writer
+    reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
+    ruled = (rules.applied,) if rules and made.ruled and not fills else ()
+    return decoding._steps, writer, made.strategy, *ruled, *reads, decoding.decode, generate
+
+
+def _numbers(view: View, made: Generation) -> b.Columned:
+    """The candidates of the film's step."""
+    found = made.steps[min(view.step, len(made.steps) - 1)].candidates
+    return {
+        view.t("decoding.token"): [each.str_token for each in found],
+        view.t("decoding.own"): [f"{np.exp(each.logprob):.4f}" for each in found],
+        view.t("decoding.logprob"): [f"{each.logprob:.3f}" for each in found],
+        view.t("decoding.cut"): [f"{each.prob:.4f}" for each in found],
+    }
+
+
+INPUTS = {
+    "model": lambda view: view.loaded.name,
+    "forced": lambda view: view.choices(DecodingChoices).fork,
+}
+EXHIBIT = Exhibit(
+    cache.generate, show, inputs=INPUTS, working="decoding.working", stop="decoding.stop"
+)

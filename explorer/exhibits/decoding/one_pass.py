@@ -1,0 +1,262 @@
+"""A decoding compared with one teacher-forced pass: equal logits under the causal mask.
+
+Step by step, the logits of position t are computed before token t + 1 exists. In one pass over the
+whole sequence every token is present, and only the causal mask hides the later ones. So with the
+mask both give the same logits, up to rounding; without it, every position but the last has seen its
+own answer.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.saying import site_titles
+from explorer.exhibits.view import View
+from explorer.figures.curves import lines
+from explorer.figures.heatmap import attention
+from explorer.library import LoadedModel
+from explorer.numbers import number
+from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.generation import Generation
+from explorer.runs.interventions import edit_functions
+from explorer.runs.run import run
+from models.cache import KVCache
+from models.hooks import LOGITS, AttentionSite, visiting
+from models.masks import causal_mask
+from models.pictures.patches import as_tensor
+from models.rows import Rows
+from models.transformer import Model
+
+FLOOR = 1e-8
+"""Position of an exact 0 on the log axis."""
+ROUNDING = 1e-3
+"""Largest logit difference that counts as rounding."""
+CAUSAL_OFF = MaskSwitch("causal", False)
+
+
+@dataclass(frozen=True, eq=False)
+class OnePass:
+    """The positions of a decoding, each computed twice: step by step, and in one pass.
+
+    `queries` are the tokens read last in each step, `tokens` the tokens generated after them. The
+    `gaps` [step] are the largest differences of any logit of a position: with the causal mask, and
+    without it in both. `logprobs_…` [step] are ln p of each generated token in the one pass.
+    `patterns[site]` and `masks[site]` [head, query, key] are from the one pass, restricted to the
+    queries of the steps; `patterns_open` is the same without the mask.
+    """
+
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    tokens: tuple[str, ...]
+    gaps: Float[np.ndarray, " step"]
+    gaps_open: Float[np.ndarray, " step"]
+    logprobs: Float[np.ndarray, " step"]
+    logprobs_open: Float[np.ndarray, " step"]
+    patterns: dict[str, np.ndarray]
+    masks: dict[str, np.ndarray]
+    patterns_open: dict[str, np.ndarray]
+
+    @property
+    def largest(self) -> float:
+        """The largest difference of any logit, with the causal mask."""
+        return float(self.gaps.max())
+
+    @property
+    def largest_open(self) -> float:
+        """The largest difference of any logit, without it."""
+        return float(self.gaps_open.max())
+
+
+def one_pass(
+    loaded: LoadedModel, made: Generation, progress: Callable[[int, int], None] = lambda *_: None
+) -> OnePass:
+    """Compute the positions of a Generation in one pass, and step by step.
+
+    `progress(done, total)` is called after every step. Edits of the Generation stay in force,
+    except those of the causal mask. Raises ValueError for a Generation of another model, or without
+    steps.
+    """
+    if made.model != loaded.name:
+        raise ValueError(f"the decoding was made by {made.model!r}, not by {loaded.name!r}")
+    if not made.steps:
+        raise ValueError("the decoding has no steps")
+    kept = [
+        edit for edit in made.edits if not (isinstance(edit, MaskSwitch) and edit.part == "causal")
+    ]
+    n = len(made.steps)
+    stepped, whole, patterns, masks = _both(loaded, made, kept, lambda done: progress(done, 2 * n))
+    stepped_open, whole_open, patterns_open, _ = _both(
+        loaded, made, [*kept, CAUSAL_OFF], lambda done: progress(n + done, 2 * n)
+    )
+    return OnePass(
+        queries=tuple(step.input_tokens[-1] for step in made.steps),
+        keys=made.steps[-1].input_tokens,
+        tokens=tuple(step.chosen_str for step in made.steps),
+        gaps=np.abs(stepped - whole).max(1),
+        gaps_open=np.abs(stepped_open - whole_open).max(1),
+        logprobs=_log_softmax(whole)[np.arange(n), list(made.tokens)],
+        logprobs_open=_log_softmax(whole_open)[np.arange(n), list(made.tokens)],
+        patterns=patterns,
+        masks=masks,
+        patterns_open=patterns_open,
+    )
+
+
+def _both(
+    loaded: LoadedModel, made: Generation, edits: Sequence[Edit], tell: Callable[[int], None]
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Logits [step, vocab] step by step and in one pass; patterns and masks of the one pass."""
+    n, functions = len(made.tokens), edit_functions(loaded.sites, edits)
+    first = loaded.model.begin(as_tensor([made.given]))
+    row = torch.cat((first.tgt, torch.tensor([made.tokens[:-1]], dtype=torch.long)), dim=1)
+    # Not under edits: without the mask, for example, keys and values of earlier tokens change.
+    cache = None if edits else KVCache(loaded.config.n_layers)
+    with visiting(functions):
+        logits = _stepwise(loaded.model, replace(first, tgt=row), n, cache, tell)
+    sites = [site for site in loaded.sites if site.query_stream == "tgt"]
+    wanted = {site.hook(what) for site in sites for what in ("pattern", "mask")}
+    seen = run(loaded.model, replace(first, tgt=row), {LOGITS, *wanted}, functions)
+    patterns, masks = (
+        {site.name: seen[site.hook(what)][0, :, -n:].numpy() for site in sites}
+        for what in ("pattern", "mask")
+    )
+    whole = seen[LOGITS][0, -n:]
+    return logits.double().numpy(), whole.double().numpy(), patterns, masks
+
+
+@torch.inference_mode()
+def _stepwise(
+    model: Model, rows: Rows, n: int, cache: KVCache | None, tell: Callable[[int], None]
+) -> Tensor:
+    """Logits [step, vocab] of the last `n` positions, each before the tokens after it exist."""
+    memory, begun, found = model.memory_of(rows), rows.tgt.shape[1] - n, []
+    for done in range(n):
+        tell(done)
+        end = begun + done + 1
+        cache = cache if end <= model.config.cacheable else None
+        new = rows.tgt[:, cache.length if cache else 0 : end]
+        x = model.last_stack.run(replace(rows, tgt=new), memory, cache)
+        found.append(model.logits_of(x[:, -1:])[0, -1])
+    return torch.stack(found)
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+
+
+def show(found: OnePass | None, view: View) -> Iterator[b.Block]:
+    """The differences of each step, and the attention of one pass with and without the mask."""
+    if found is None:
+        return
+    yield b.Prose(view.t("onepass.lead"))
+    words = view.t(
+        _key(found),
+        count=len(found.tokens),
+        largest=number(found.largest),
+        open=f"{found.largest_open:.2g}",
+    )
+    yield b.Sentence("onepass", words)
+    title = view.t("onepass.gaps")
+    yield b.Note(title)
+    yield b.Chart("onepass.gaps", partial(_gaps, view, found), title)
+    yield _patterns(view, found)
+    yield b.Formula(
+        (
+            r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad "
+            r"m_{ij} = [\,j \le i\,]",
+        ),
+        view.t("onepass.formula"),
+    )
+    model = view.loaded.model
+    yield b.Code((one_pass, model.read, model.last_stack.run, causal_mask))
+    yield b.Numbers(
+        lambda: {
+            view.t("onepass.step"): list(range(1, len(found.tokens) + 1)),
+            view.t("decoding.token"): list(found.tokens),
+            view.t("onepass.with"): [f"{gap:.2g}" for gap in found.gaps],
+            view.t("onepass.without"): [f"{gap:.2g}" for gap in found.gaps_open],
+        }
+    )
+
+
+def _key(found: OnePass) -> str:
+    """The key of the verdict: with a changed mask, a query may see tokens after its step."""
+    if found.largest > ROUNDING:
+        return "onepass.reading_edited"
+    return "onepass.reading" if found.largest_open > ROUNDING else "onepass.reading_short"
+
+
+def _gaps(view: View, found: OnePass, *, dark: bool) -> b.Figure:
+    figure = lines(
+        np.arange(1, len(found.tokens) + 1),
+        np.maximum(np.stack([found.gaps, found.gaps_open]), FLOOR),
+        [view.t("onepass.with"), view.t("onepass.without")],
+        **view.axes("onepass.step", "onepass.gap"),
+        log_y=True,
+        marked_x=float(min(view.step, len(found.tokens) - 1) + 1),
+        height=220,
+        points=True,
+        dark=dark,
+    )
+    figure["layout"]["yaxis"] |= {"dtick": 2, "exponentformat": "power"}
+    return figure
+
+
+def _patterns(view: View, found: OnePass) -> b.Columns:
+    """The attention of the same site in one pass, with and without the causal mask."""
+    sites = view.sites_of(view.own_role)
+    layer = view.state.layer
+    site = sites[len(sites) - 1 if layer is None else min(layer, len(sites) - 1)]
+    mask, both = found.masks[site.name], (found.patterns, found.patterns_open)
+    return b.Columns(
+        [
+            _pattern(view, found, site, name, patterns[site.name], shown)
+            for name, patterns, shown in zip(("with", "without"), both, (mask, None), strict=True)
+        ]
+    )
+
+
+def _pattern(
+    view: View,
+    found: OnePass,
+    site: AttentionSite,
+    name: str,
+    pattern: np.ndarray,
+    mask: np.ndarray | None,
+) -> tuple[b.Block, ...]:
+    """One heatmap: the chosen head, or the mean of a layer."""
+    head = view.state.head if view.state.layer is not None else None
+    one = head is not None and head < len(pattern)
+    named = view.t("onepass.mean", layer=site.layer + 1)
+    if head is not None and head < site.n_heads:
+        named = view.t("heads.large", layer=site.layer + 1, head=head + 1)
+    draw = partial(
+        attention,
+        pattern[head] if one else pattern.mean(0),
+        None if mask is None else mask[0],
+        found.queries,
+        found.keys,
+        **site_titles(view, site),
+        selected=min(view.step, len(found.tokens) - 1),
+        words=view.words("figures.heatmap"),
+    )
+    title = view.t(f"onepass.{name}")
+    return b.Note(f"{title} · {named}"), b.Chart(f"onepass.{name}", draw, title)
+
+
+def is_open(view: View) -> bool:
+    """Whether the sequence grows: masks that are filled in are all there from the beginning."""
+    return view.trace.predicts == "next"
+
+
+EXHIBIT = Exhibit(
+    one_pass, show, open=is_open, after="decoding.film", given="made", working="onepass.working"
+)

@@ -1,0 +1,172 @@
+"""What another strategy generates, and where it diverges."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from explorer.exhibits import block as b
+from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
+from explorer.exhibits.decoding.strategy import OURS, strategy_name, with_rule
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.library import LoadedModel
+from explorer.numbers import fixed
+from explorer.runs.edits import Edit
+from explorer.runs.generation import Generation, decoding_of
+from models.foreign.elsewhere import RefillingBeam
+from models.hooks import visiting
+from models.strategies import Beam, Greedy
+
+AT_ONCE = 50_000_000
+"""Parameters of the largest model whose other strategy is decoded unasked."""
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True)
+class Output:
+    """The tokens that a strategy generates, also as they are shown, and their log-probability."""
+
+    tokens: tuple[int, ...]
+    str_tokens: tuple[str, ...]
+    text: str
+    logprob: float
+
+
+@dataclass(frozen=True, eq=False)
+class Others:
+    """The film's output, that of `strategy`, and that of the beam rule `rule`; None: not computed.
+
+    Not the film's Generation, which would be stored twice.
+    """
+
+    own: Output
+    strategy: Strategy
+    other: Output | None
+    rule: str
+    ruled: Output | None
+
+
+def output(
+    loaded: LoadedModel,
+    text: str,
+    strategy: Strategy,
+    edits: tuple[Edit, ...],
+    limit: int,
+    ruled: bool,
+    progress: Progress,
+) -> Output:
+    """What `strategy` generates, without recording the steps. Raises InputProblem."""
+    rules = loaded.asked.rules if ruled else None
+    visitor, decoding = decoding_of(loaded, text, strategy, limit, edits, rules)
+    steps = []
+    with visiting(visitor):
+        for step in decoding:
+            steps.append(step)
+            progress(len(steps), limit)
+    best = steps[-1].best[0]
+    shown = (
+        loaded.str_tokens([int(step.input_tokens[row, -1]), token])[-1]
+        for step, row, token in zip(steps, best.rows, best.tokens, strict=False)
+    )
+    text = loaded.tokenizer.decode(best.tokens)
+    return Output(best.tokens, tuple(shown), text, best.logprob)
+
+
+def compute(
+    loaded: LoadedModel,
+    text: str,
+    strategy: Strategy,
+    beam: Beam,
+    edits: tuple[Edit, ...],
+    limit: int,
+    ruled: bool,
+    made: Generation,
+    progress: Progress,
+) -> Others:
+    """Beam search for greedy decoding and the reverse; for a beam, also the other rule."""
+
+    def found(which: Strategy) -> Output:
+        return output(loaded, text, which, edits, limit, ruled, progress)
+
+    other: Strategy = beam if isinstance(strategy, Greedy) else Greedy()
+    rule = OURS if isinstance(strategy, RefillingBeam) else "refill"
+    beside = not made.stopped and _is_quick(loaded)
+    searches = not made.stopped and isinstance(strategy, Beam)
+    shown = tuple(step.chosen_str for step in made.steps)
+    return Others(
+        Output(made.tokens, shown, made.text, made.logprob),
+        other,
+        found(other) if beside else None,
+        rule,
+        found(with_rule(strategy, rule)) if searches and isinstance(strategy, Beam) else None,
+    )
+
+
+def _is_quick(loaded: LoadedModel) -> bool:
+    return loaded.n_parameters <= AT_ONCE and loaded.model.predicts == "next"
+
+
+def _is_open(view: View) -> bool:
+    """Whether there is a comparison: not for a forced prefix."""
+    made = view.choices(DecodingChoices)
+    return not made.fork and (isinstance(made.strategy, Beam) or _is_quick(view.loaded))
+
+
+def show(found: Others | None, view: View) -> Iterator[b.Block]:
+    """One line each below the film: Branches lists all texts."""
+    if found is None:
+        return
+    if found.other is not None:
+        yield _beside(view, *_strategies(view, found, found.other))
+    if found.ruled is not None:
+        yield _beside(view, *_rules(view, found, found.ruled))
+    if found.other is not None and found.other.tokens == found.own.tokens:
+        yield b.Offer("beam")
+
+
+def _beside(view: View, key: str, words: dict[str, Any]) -> b.Hero:
+    return b.Hero((b.Pane((b.Note(view.t(key, **words)),), key=key),))
+
+
+def _strategies(view: View, found: Others, other: Output) -> tuple[str, dict[str, Any]]:
+    words = {
+        "other": view.t(f"decoding.{strategy_name(found.strategy)}"),
+        "text": escape(other.text),
+        "logprob": fixed(other.logprob),
+        "own": fixed(found.own.logprob),
+    }
+    if other.tokens == found.own.tokens:
+        return "decoding.strategies_same", words
+    pairs = enumerate(zip_longest(other.tokens, found.own.tokens))
+    at = next(at for at, (theirs, own) in pairs if theirs != own)
+    ends = view.t("decoding.ends")
+    theirs, ours = (
+        escape(each[at]) if at < len(each) else ends
+        for each in (other.str_tokens, found.own.str_tokens)
+    )
+    parted = {"step": at + 1, "theirs": theirs, "ours": ours}
+    return "decoding.strategies_part", words | parted
+
+
+def _rules(view: View, found: Others, ruled: Output) -> tuple[str, dict[str, Any]]:
+    key = "rules_same" if ruled.tokens == found.own.tokens else "rules_differ"
+    return f"decoding.{key}", {
+        "rule": view.t(f"decoding.rule_{found.rule}"),
+        "text": escape(ruled.text),
+        "logprob": fixed(ruled.logprob),
+        "count": len(ruled.tokens),
+        "own": fixed(found.own.logprob),
+        "own_count": len(found.own.tokens),
+    }
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    open=_is_open,
+    after="decoding.film",
+    given="made",
+    working="decoding.working",
+)

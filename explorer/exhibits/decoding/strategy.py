@@ -1,0 +1,197 @@
+"""The controls for the decoding strategy, its settings, and the token limit."""
+
+import random
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from explorer.exhibits import block as b
+from explorer.exhibits.decoding.choices import (
+    MOST_NEW,
+    STOPS,
+    DecodingChoices,
+    Strategy,
+    rule_of,
+)
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import State
+from explorer.exhibits.shared import ScreenChoices
+from explorer.exhibits.view import View
+from models.foreign.elsewhere import RefillingBeam
+from models.strategies import Beam, Greedy, Sample
+
+NAMES: dict[str, type[Strategy]] = {"greedy": Greedy, "beam": Beam, "sample": Sample}
+MOST_SEED = 9999
+OURS = "narrowing"
+RULES = (OURS, *STOPS)
+
+
+def strategy_name(strategy: Strategy) -> str:
+    """ "greedy", "beam" or "sample"."""
+    return next(name for name, kind in NAMES.items() if isinstance(strategy, kind))
+
+
+def beam_of(view: View) -> Beam:
+    """The current beam search settings: the film's, else the stored ones."""
+    made = view.choices(DecodingChoices)
+    return made.strategy if isinstance(made.strategy, Beam) else made.beam
+
+
+def sample_of(view: View) -> Sample:
+    """The current sampling settings: the film's, else the stored ones."""
+    made = view.choices(DecodingChoices)
+    return made.strategy if isinstance(made.strategy, Sample) else made.sample
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The user's changes to the model, the strategy with its settings, and the limit."""
+    yield b.Changes("decoding.reset")
+    strategy = view.choices(DecodingChoices).strategy
+    settings: tuple[b.Control, ...] = ()
+    if isinstance(strategy, Beam):
+        settings = beam_settings(view, "decoding")
+    elif isinstance(strategy, Sample):
+        settings = sample_settings(view, "decoding")
+    yield b.Row((_pick(view), *settings, _limit(view)), gap="medium")
+    if not view.choices(ScreenChoices).beamer:
+        refills = isinstance(strategy, RefillingBeam)
+        yield b.Note(view.t(f"decoding.{'refilling' if refills else strategy_name(strategy)}_note"))
+    yield from _elsewhere(view)
+
+
+def _pick(view: View) -> b.Pick:
+    made = view.choices(DecodingChoices)
+    kinds: dict[str, Strategy] = {"greedy": Greedy(), "beam": made.beam, "sample": made.sample}
+    return b.Pick(
+        "decoding.strategy",
+        view.t("decoding.strategy"),
+        tuple(NAMES),
+        strategy_name(made.strategy),
+        lambda name: view.t(f"decoding.{name}"),
+        change=lambda name: b.choose(strategy=kinds[name], step=None),
+    )
+
+
+def _limit(view: View) -> b.NumberBox:
+    return b.NumberBox(
+        *("decoding.limit", view.t("decoding.limit"), 0, MOST_NEW),
+        view.choices(DecodingChoices).limit,
+        lambda limit: b.choose(limit=limit),
+        help=view.t("decoding.limit_help"),
+        width=130,
+    )
+
+
+def _elsewhere(view: View) -> Iterator[b.Block]:
+    """The settings in the model's folder: rules, which can be disabled, and all others."""
+    asked = view.loaded.asked
+    if asked.rules and view.trace.predicts == "next":
+        yield b.Toggle(
+            "decoding.ruled",
+            view.t("decoding.ruled", settings=escape(", ".join(asked.applied))),
+            view.choices(DecodingChoices).ruled,
+            lambda on: b.choose(ruled=on, step=None),
+            help=view.t("decoding.ruled_help"),
+        )
+    for key, settings in (("asked_chosen", asked.chosen), ("asked_ignored", asked.ignored)):
+        if settings:
+            yield b.Note(view.t(f"decoding.{key}", settings=escape(", ".join(settings))))
+
+
+def rule(beam: Beam) -> str:
+    """The name of a beam's rule, one of RULES."""
+    return rule_of(beam.early_stopping) if isinstance(beam, RefillingBeam) else OURS
+
+
+def with_rule(beam: Beam, name: str) -> Beam:
+    """A beam of the same width and length penalty with another rule."""
+    sizes = {"width": beam.width, "length_penalty": beam.length_penalty}
+    return Beam(**sizes) if name == OURS else RefillingBeam(**sizes, early_stopping=STOPS[name])  # type: ignore[arg-type]
+
+
+def beam_settings(view: View, place: str) -> tuple[b.Control, ...]:
+    """Controls for width, length penalty and rule of the current beam search."""
+    beam = beam_of(view)
+    return (
+        b.Pick(
+            f"{place}.rule",
+            view.t("decoding.rule"),
+            RULES,
+            rule(beam),
+            lambda name: view.t(f"decoding.rule_{name}"),
+            change=lambda name: _replaced(with_rule(beam, name)),
+            menu=True,
+            width=230,
+            help=view.t("decoding.rule_help"),
+        ),
+        _setting(view, place, beam, "width", 1, 8, 1),
+        _setting(view, place, beam, "length_penalty", 0.0, 2.0, 0.1),
+    )
+
+
+def sample_settings(view: View, place: str) -> tuple[b.Control, ...]:
+    """Controls for the cut-offs and seed of the current sampling, with a button for another
+    seed."""
+    sample = sample_of(view)
+    return (
+        _setting(view, place, sample, "temperature", 0.0, 3.0, 0.1),
+        _setting(view, place, sample, "top_k", 0, 100, 1),
+        _setting(view, place, sample, "top_p", 0.0, 1.0, 0.05),
+        b.NumberBox(
+            *(f"{place}.seed", view.t("decoding.seed"), 0, MOST_SEED, sample.seed),
+            partial(_changed, sample, "seed"),
+            help=view.t("decoding.seed_help"),
+            width=120,
+        ),
+        b.Button(
+            f"{place}.again",
+            view.t("decoding.again"),
+            b.Change(lambda state: _with(state, _other_draw(sample))),
+            icon="casino",
+        ),
+    )
+
+
+def _other_draw(sample: Sample) -> Sample:
+    """The same settings with another seed."""
+    seed = (sample.seed + random.randint(1, MOST_SEED)) % (MOST_SEED + 1)
+    return Sample(**{**vars(sample), "seed": seed})
+
+
+def _setting(
+    view: View,
+    place: str,
+    strategy: Beam | Sample,
+    field: str,
+    low: float,
+    high: float,
+    step: float,
+) -> b.Slider:
+    return b.Slider(
+        *(f"{place}.{field}", view.t(f"decoding.{field}"), low, high, getattr(strategy, field)),
+        partial(_changed, strategy, field),
+        step=step,
+        width=140,
+    )
+
+
+def _changed(strategy: Beam | Sample, field: str, value: float) -> b.Change:
+    if isinstance(value, float):
+        value = round(value, 2)  # a slider's steps of 0.1 accumulate rounding errors
+    return _replaced(type(strategy)(**{**vars(strategy), field: value}))
+
+
+def _replaced(strategy: Beam | Sample) -> b.Change:
+    return b.Change(lambda state: _with(state, strategy))
+
+
+def _with(state: State, strategy: Beam | Sample) -> dict[str, Any]:
+    """New settings, also for the film if it uses this strategy."""
+    name = strategy_name(strategy)
+    if strategy_name(state.of(DecodingChoices).strategy) == name:
+        return {"strategy": strategy, "step": None, name: strategy}
+    return {name: strategy}
+
+
+EXHIBIT = Exhibit(None, show)
