@@ -27,6 +27,7 @@ from explorer.text import model_name
 @worded
 def show(
     what: Any,
+    /,
     tokens: str | Path | LoadedModel | Sequence[str] | None = None,
     key_tokens: str | Sequence[str] | None = None,
     *,
@@ -101,15 +102,18 @@ def exhibit(
 
     `chosen` are choices by their names in links: `layer` and `head` count from 0, `edits` are
     written as in links. Raises InputProblem if the text or model cannot be used, and ValueError for
-    an unknown choice or a value that it does not allow.
+    an unknown choice, a value that it does not allow, or an exhibit with nothing to show here.
     """
     subject, _, one = address.partition(".")
     view = placed(build(_state(address, loaded, text, lang, chosen), dark=False), subject)
-    if one:
-        exhibits = [exhibit_of(address)]
-    else:
-        part = view.one_of("part", parts_of(view, subject))
-        exhibits = exhibits_of(choices_of(subject).parts[part], view)
+    names = [address]
+    if not one:
+        names = choices_of(subject).parts[view.one_of("part", parts_of(view, subject))]
+    exhibits = [
+        each for each in exhibits_of(names, view) if each.needs is None or each.needs.met(loaded)
+    ]
+    if one and not exhibits:
+        raise ValueError(f"{address} has nothing to show for {loaded.name} with these choices")
     blocks = [block for each in exhibits for block in each.show(each.answer(view), view)]
     named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.name, lang=lang)}"
     return _picture(title or named, blocks, view)

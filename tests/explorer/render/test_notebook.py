@@ -1,6 +1,7 @@
 """Exhibits in a notebook: which names are theirs, which choices, and what is refused."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 
 import explorer as hl
 from explorer.exhibits.masks.fills import fills
-from explorer.library import open_model
+from explorer.library import LoadedModel, open_model
+from explorer.pages import PAGES
 from explorer.render.notebook import is_shown
 from explorer.runs.trace import trace
 
@@ -92,3 +94,20 @@ def test_an_exhibit_that_is_not_there_and_choices_of_a_model_are_refused() -> No
         hl.show("masks.holes", "en-zh", TEXT)
     with pytest.raises(ValueError, match="only exhibits have choices: way"):
         hl.show("en-zh", TEXT, way="twice")
+
+
+SLOW = [pytest.mark.sweep]
+OPEN = [
+    pytest.param(page.name, part, marks=SLOW if page.name == "atlas" else [])
+    for page in PAGES
+    if isinstance(parts := getattr(page.choices, "parts", None), Mapping)
+    for part in parts
+]
+
+
+@pytest.mark.parametrize(("page", "part"), OPEN)
+def test_every_part_of_every_page_of_exhibits_is_drawn(
+    page: str, part: str, translator: LoadedModel
+) -> None:
+    made = hl.show(page, translator, TEXT, **({"part": part} if part else {}))
+    assert made.title in made.html()
