@@ -91,7 +91,7 @@ class DecodingChoices:
     `lines` a training batch. `draft` is the draft model, which proposes `ahead` tokens at a time
     ("": the model's first layers). `ruled`: the rules of the model's own generation_config.json are
     applied. `film_turn` is the number of the film's last message, `typed_token` a token that could
-    not be forced, and `timed` the decoding whose times were requested.
+    not be forced, and `measured` the decoding whose times were requested.
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -112,4 +112,4 @@ class DecodingChoices:
     ahead: int = choice(4, whole(1, MOST_DRAFTED))
     film_turn: int | None = unlinked(None)
     typed_token: str = unlinked("")
-    timed: tuple[object, ...] = unlinked(())
+    measured: tuple[object, ...] = unlinked(())

@@ -20,7 +20,7 @@ from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.runs.generation import Generation
-from explorer.runs.passes import timed as in_time
+from explorer.runs.passes import timed
 from explorer.text import LARGE_UNITS, in_units
 from models.cache import KVCache
 from models.config import ModelConfig
@@ -118,7 +118,7 @@ def _seconds(
     seconds = 0.0
     for end in range(n_given, row.shape[1] + 1):
         begin = 0 if cache is None else cache.length
-        seconds += in_time(partial(read, row[:, begin:end], cache))[0]
+        seconds += timed(partial(read, row[:, begin:end], cache))[0]
     return seconds
 
 
@@ -137,14 +137,14 @@ def key_of(loaded: LoadedModel, made: Generation) -> tuple[object, ...]:
 
 
 def compute(
-    loaded: LoadedModel, made: Generation, timed: tuple[object, ...]
+    loaded: LoadedModel, made: Generation, measured: tuple[object, ...]
 ) -> Generator[tuple[int, int], bool | None, Spared]:
-    """Count for lengths up to COUNTED; measure if `timed` is the `key_of` this decoding."""
+    """Count for lengths up to COUNTED; measure if `measured` is the `key_of` this decoding."""
     prompt = loaded.model.begin(as_tensor([made.given])).tgt.shape[1]
     sizes = (loaded.config, len(made.src_str_tokens), prompt)
     adds = [decoding_multiply_adds(*sizes, n) for n in range(1, COUNTED + 1)]
     times = None
-    if timed == key_of(loaded, made):
+    if measured == key_of(loaded, made):
         wanted = sorted({len(made.steps), *LENGTHS})
         times = yield from timings(loaded, made.given, wanted)
     return Spared(made, np.array(adds), times)
@@ -194,7 +194,7 @@ def _measured(view: View, found: Spared) -> Iterator[b.Block]:
     if found.times is None:
         fitting = lengths_for(view.loaded, found.made.given, LENGTHS)
         yield b.Prose(view.t("caching.ask", lengths=", ".join(map(str, fitting))))
-        asked = b.choose(timed=key_of(view.loaded, found.made))
+        asked = b.choose(measured=key_of(view.loaded, found.made))
         yield b.Button("caching.run", view.t("caching.run"), asked, "timer")
         return
     both = np.array([[each.cached_ms, each.uncached_ms] for each in found.times]).T
