@@ -209,7 +209,7 @@ def get_ready_for_others(over: Event) -> None:
     for page in PAGES:
         if over.wait(pause):
             return
-        _ = page.render
+        page.load()
         pause = BETWEEN
     gc.collect()
     gc.freeze()

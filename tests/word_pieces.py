@@ -82,6 +82,7 @@ PIECES = {
     *(f"causes.read_{kind}{from_}" for kind in ("lens", "film") for from_ in ("", "_first")),
     *(f"causes.colour_{name}" for name in ("chance", "ranked", "distance")),
     *(f"measured.{name}{part}" for name in CAUSES for part in ("", "_help")),
+    *(f"measured.{name}" for name in ("no_head", "pad")),
     *(f"measured.agree_{strength}" for strength in ("strong", "weak", "none", "chance")),
     *(f"take.{kind}" for kind in ("svg", "csv", "html", "npz")),
     *(f"edits.{part}" for part in SIZE_PARTS),

@@ -92,13 +92,15 @@ def heads_view(
     key: str,
     selection: HeadsSelection | None = None,
     on_picked: Callable[[], None] = lambda: None,
+    on_down: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> HeadsSelection:
     """Show `patterns` [layer, head, query, key] linked; return what is selected now.
 
     `selection` is what is open, pinned and locked. A click in the browser takes precedence and is
     returned in the run that it starts (`sent_selection` reads it earlier in that run), so store the
-    result and pass it again. `on_picked` is called before that run. `options` are those of
+    result and pass it again. `on_picked` is called before that run, `on_down` before
+    the run of a click on the link of a cell. `options` are those of
     `pack_heads_view`. Hovering and locking are handled in the browser, without a run. Thumbnails
     that the browser already has are not sent again.
     """
@@ -122,7 +124,7 @@ def heads_view(
         data=data,
         sent=without(data, "cells") if holds else data,
         on_picked_change=on_picked,
-        on_down_change=lambda: None,
+        on_down_change=on_down,
         on_lost_change=lambda: None,  # the browser lacks thumbnails: this run sends them
     )
     return now

@@ -91,7 +91,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class HeadNumbers:
+class Opened:
     """A head with its numbers; `at` is its block and sublayer in the last lane that has them."""
 
     at: tuple[int, int, int]
@@ -154,7 +154,7 @@ def pack_start(
     mask: str,
     diff: Sequence[tuple[str, str]],
     door: str,
-    opened: HeadNumbers | None,
+    opened: Opened | None,
     links: Mapping[str, str],
     said: str,
     prompt: str,
@@ -236,7 +236,7 @@ def _lane(at: int, lane: Thread, n_steps: int, matrices: dict[str, Bytes]) -> di
     }
 
 
-def _opened(opened: HeadNumbers, matrices: dict[str, Bytes]) -> dict[str, Any]:
+def _opened(opened: Opened, matrices: dict[str, Bytes]) -> dict[str, Any]:
     n_query, n_key = len(opened.queries), len(opened.keys)
     if not opened.scores.shape == opened.pattern.shape == (n_query, n_key):
         raise ValueError(

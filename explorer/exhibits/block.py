@@ -5,11 +5,12 @@ Text is Markdown in the user's language. A `name` or `key` is the address of a b
 controls.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from explorer.components import HeadGrid, HeadsSelection
+from explorer.components.mount import Index
 from explorer.exhibits.control import Button as Button
 from explorer.exhibits.control import Change as Change
 from explorer.exhibits.control import Control as Control
@@ -56,6 +57,7 @@ class Note:
     """A caption."""
 
     words: str
+    help: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,13 +133,15 @@ class Canvas:
 class AllHeads:
     """All heads of one kind of attention, with the `options` of `components.heads_view`.
 
-    `change` is what a selection in it does; the view itself remembers what is pinned and locked.
+    `change` is what a selection in it does, `down` what the link of a cell [layer, head, query,
+    key] does; the view itself remembers what is pinned and locked.
     """
 
     name: str
     grid: HeadGrid
     options: Mapping[str, Any]
     change: Callable[[HeadsSelection], Change | None]
+    down: Callable[[Index], Change] | None = None
 
 
 @dataclass(frozen=True)
@@ -249,6 +253,7 @@ class Pane:
     height: int | None = None
     framed: bool = False
     key: str | None = None
+    gap: Gap | None = "small"
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,11 +273,21 @@ class Hero:
     blocks: Sequence["Block"]
 
 
+@dataclass(frozen=True, eq=False)
+class Export:
+    """Blocks among the page's exports. `blocks(is_local)` makes them: a server that others can
+    reach does not name its folders.
+    """
+
+    blocks: Callable[[bool], Iterable["Block"]]
+
+
 @dataclass(frozen=True)
 class SentenceLine:
     """The text and the model's output, of this `view` if given; `here`: not above the controls.
 
     `output` replaces the model's own, and is followed by a `note`.
+    `mapped`: a picture that the model reads is shown with its patches numbered.
     """
 
     key: str = "sentence"
@@ -280,6 +295,7 @@ class SentenceLine:
     here: bool = False
     output: str | None = None
     note: str = ""
+    mapped: bool = True
 
 
 @dataclass(frozen=True)
@@ -293,4 +309,4 @@ Group = Row | Columns | Pane | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Progress | Document
-Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link
+Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link | Export

@@ -179,15 +179,15 @@ class NumberBox:
 
 @dataclass(frozen=True, eq=False)
 class Download:
-    """A button that saves the text of `make`; `ending` is the file name's extension.
+    """A button that saves the result of `make`; `ending` is the file name's extension.
 
     With an `export`, the end of the file name, it is among the page's exports instead.
     """
 
     key: str
     label: str
-    make: Callable[[], str]
-    ending: Literal["txt", "json", "csv"]
+    make: Callable[[], str | bytes]
+    ending: Literal["txt", "json", "csv", "svg", "npz"]
     export: str = ""
 
 

@@ -71,9 +71,9 @@ class Exhibit(Generic[Answer]):
     computation, and by an exhibit that names one also while a short one takes over half a second.
     `open`: whether the page shows it, if the user opens one of several. `after` is the
     address of an exhibit further up that computes what this one needs: until it has its answer,
-    this one is shown with None. `given` is the parameter of `compute` that takes this answer.
-    `stop` is the key of the label of the button that ends a long computation, `pending` are the
-    blocks below its progress, such as controls.
+    if the page shows it, this one is shown with None. `given` is the parameter of `compute` that
+    takes this answer. `stop` is the key of the label of the button that ends a long computation,
+    `pending` are the blocks below its progress, such as controls.
     """
 
     compute: Callable[..., Any] | None
@@ -127,6 +127,11 @@ class Exhibit(Generic[Answer]):
         """The answer for this view, cached for all sessions. Raises any error of `compute`."""
         request = self.request(view)
         return None if request is None else ask(request)  # type: ignore[return-value]
+
+    def is_answered(self, view: View) -> bool:
+        """Whether `answer` only looks it up."""
+        request = self.request(view)
+        return request is None or is_answered(request)
 
     def chosen(self, names: Iterable[str], view: View) -> dict[str, Any]:
         """The values of these names, as arguments of `compute`."""

@@ -13,9 +13,17 @@ from explorer.figures.theme import isolated
 from explorer.library import LoadedModel, split_step
 from explorer.numbers import fixed, percent
 from explorer.problems import InputProblem, Value
-from explorer.runs.edits import CellEdit, Edit, HeadOff, KeyHidden, MaskSize, MaskSwitch
+from explorer.runs.edits import (
+    CellEdit,
+    Edit,
+    HeadOff,
+    KeyHidden,
+    MaskSize,
+    MaskSwitch,
+    about_masks,
+)
 from explorer.runs.labelled import Labelled, labelled
-from explorer.text import model_name, refusal, shorten, t
+from explorer.text import has, model_name, refusal, shorten, t
 from models.hooks import AttentionSite
 from models.refusals import Refusal
 
@@ -69,6 +77,15 @@ def model_title(view: View, name: str) -> str:
     if step is None:
         return words
     return view.t("versus.snapshot", model=words, moment=view.t("sidebar.moment_step", step=step))
+
+
+def trained(view: View) -> str:
+    """For a twin trained with wrong masks: which masks it runs with here; else ""."""
+    key = f"trained.{split_step(view.loaded.name)[0]}"
+    if not has(key, lang=view.lang):
+        return ""
+    changed = any(about_masks(edit) for edit in view.trace.edits)
+    return f"{view.t(key)} {view.t('trained.changed' if changed else 'trained.right')}"
 
 
 def name_edit(view: View, edit: Edit) -> str:

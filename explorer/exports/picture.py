@@ -5,10 +5,9 @@ Cells of one colour form one path, with one rectangle per run of cells, so 8 hea
 stay under a megabyte.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from html import escape
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,8 @@ class Axes:
     key_tokens: Sequence[str]
     query_title: str
     key_title: str
-    query_stream: Stream | None = None
-    key_stream: Stream | None = None
+    query_stream: Stream = "tgt"
+    key_stream: Stream = "tgt"
 
     @classmethod
     def of(
@@ -97,7 +96,8 @@ def matrix_svg(matrix: Matrix, *, title: str, blocked: str) -> str:
     ticks = " … ".join(dict.fromkeys(label for _, label in (scale.ticks[0], scale.ticks[-1])))
     ground = 0.5 if scale.colours == "diverging" else 0.0
     drawn = LegendScale(getattr(LIGHT, scale.colours), ground, f"{ticks} {scale.title}")
-    axes = Axes(**{each.name: getattr(matrix, each.name) for each in fields(Axes)})
+    given = {each.name: getattr(matrix, each.name) for each in fields(Axes)}
+    axes = Axes(**{name: "tgt" if value is None else value for name, value in given.items()})
     shares = np.where(matrix.blocked, 0, shares)[None]
     return _sheet(shares, ~matrix.blocked[None], axes, title, [""], drawn, blocked)
 
@@ -149,8 +149,12 @@ def _sheet(
     for head, name in enumerate(names):
         x = _GAP + (head % columns) * (width + _GAP)
         y = _TITLE + (head // columns) * (height + _GAP)
-        cells = _cells(shares[head], mask[head], scale)
-        parts += _framed((x, y), name, left, axes, (left, top), cell, font, cells)
+        parts += [
+            *_framed((x, y), name, left, axes, (left, top), cell, font),
+            f'<g transform="translate({left:g} {top:g}) scale({cell:g})">',
+            *_cells(shares[head], mask[head], scale),
+            "</g></g>",
+        ]
     parts += _legend(scale, blocked, bottom)
     wide = max(columns * (width + _GAP), 360.0) + _GAP
     return _svg((wide, bottom + _LEGEND), font, title, parts)
@@ -180,42 +184,37 @@ def masks_svg(
         if found and not 0 <= found[0] <= found[-1] <= most:
             raise ValueError(f"blocked_by runs from {found[0]} to {found[-1]}, of {most} rules")
         used |= set(found)
-        cell = max(4.0, min(_CELL, 1600 / max(n_query, n_key, 1)))
-        font = min(_FONT, cell * 0.8)
-        left, top = _corner(axes, font)
-        cells = _ruled(blocked_by)
-        parts += _framed((x, _TITLE), name, 0, axes, (left, top), cell, font, cells)
-        wide = max(left + n_key * cell, _FONT * 1.1 * longest([name], whole=True))
-        x += wide + font * longest(axes.key_tokens[-1:]) * 0.65 + _GAP
-        bottom = max(bottom, _TITLE + top + n_query * cell)
+        left, top = _corner(axes, _FONT)
+        parts += _framed((x, _TITLE), name, 0, axes, (left, top), _CELL, _FONT)
+        parts.append(f'<g transform="translate({left:g} {top:g})" stroke="{LIGHT.line}">')
+        parts += [
+            f'<rect x="{key * _CELL:g}" y="{query * _CELL:g}" width="{_CELL:g}" '
+            f'height="{_CELL:g}" fill="{_fill(int(rule))}"/>'
+            for (query, key), rule in np.ndenumerate(blocked_by)
+        ]
+        parts.append("</g></g>")
+        wide = max(left + n_key * _CELL, _FONT * 1.1 * longest([name], whole=True))
+        x += wide + _FONT * longest(axes.key_tokens[-1:]) * 0.65 + _GAP
+        bottom = max(bottom, _TITLE + top + n_query * _CELL)
     for line, rule in enumerate(sorted(used)):
         y = bottom + _GAP / 2 + line * _LINE
-        parts += [
-            f'<g transform="translate({_GAP:g} {y:g}) scale({_CELL:g})">',
-            *_ruled(np.full((1, 1), rule)),
-            f'</g><text x="{_GAP + 24:g}" y="{y + 12:g}">{escape([visible, *rules][rule])}</text>',
-        ]
+        parts.append(
+            f'<rect x="{_GAP:g}" y="{y:g}" width="16" height="16" fill="{_fill(rule)}" '
+            f'stroke="{LIGHT.line}"/>'
+            f'<text x="{_GAP + 24:g}" y="{y + 12:g}">{escape([visible, *rules][rule])}</text>'
+        )
     tiles = f"<defs>{''.join(_tile(rule) for rule in sorted(used) if rule)}</defs>"
     size = max(x, 420.0), bottom + _GAP + len(used) * _LINE
     return _svg(size, _FONT, title, [tiles, *_heading(title, 20, 14), *parts])
 
 
-def _ruled(blocked_by: NDArray[np.integer]) -> Iterator[str]:
-    """The cells of a mask in the hatching of their rules, and a grid, in units of cells."""
-    n_query, n_key = blocked_by.shape
-    yield f'<rect width="{n_key}" height="{n_query}" fill="{LIGHT.paper}"/>'
-    for rule, path in sorted(_runs(blocked_by).items()):
-        if rule:
-            yield f'<path fill="url(#rule-{rule})" d="{path}"/>'
-    grid = [f"M0 {at}h{n_key}" for at in range(n_query + 1)]
-    grid += [f"M{at} 0v{n_query}" for at in range(n_key + 1)]
-    yield f'<path fill="none" stroke="{LIGHT.line}" stroke-width="0.0625" d="{"".join(grid)}"/>'
+def _fill(rule: int) -> str:
+    return f"url(#rule-{rule})" if rule else LIGHT.paper
 
 
 def _tile(rule: int) -> str:
     return (
-        f'<pattern id="rule-{rule}" width="6" height="6" patternUnits="userSpaceOnUse" '
-        f'patternTransform="scale({1 / _CELL:g})">'
+        f'<pattern id="rule-{rule}" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<rect width="6" height="6" fill="{LIGHT.rules[rule - 1]}" stroke="none"/>'
         f'<path d="{HATCHES[rule - 1]}" fill="none" stroke="{LIGHT.rule_marks[rule - 1]}" '
         'stroke-width="0.9"/></pattern>'
@@ -251,9 +250,8 @@ def _framed(
     corner: tuple[float, float],
     cell: float,
     font: float,
-    cells: Iterable[str],
 ) -> Iterator[str]:
-    """A matrix: its name, the titles and tokens of its axes, and its cells, in units of cells."""
+    """Begin a group with a matrix's name, and the titles and tokens of its axes."""
     left, top = corner
     yield f'<g transform="translate({at[0]:g} {at[1]:g})">'
     yield f'<text x="{name_at:g}" y="14" font-size="12" font-weight="600">{escape(name)}</text>'
@@ -262,17 +260,13 @@ def _framed(
         (turned, axes.query_title, axes.query_stream),
         (f'x="{left:g}" y="30"', axes.key_title, axes.key_stream),
     ):
-        ink = LIGHT.stream(stream or "tgt")
-        yield f'<text {place} font-size="11" fill="{ink}">{escape(title)}</text>'
+        yield f'<text {place} font-size="11" fill="{LIGHT.stream(stream)}">{escape(title)}</text>'
     for index, token in enumerate(axes.query_tokens):
         y = top + (index + 0.5) * cell + font * 0.35
         yield f'<text x="{left - 4:g}" y="{y:g}" text-anchor="end"{_label(token)}'
     for index, token in enumerate(axes.key_tokens):
         x = left + (index + 0.5) * cell + font * 0.3
         yield f'<text transform="translate({x:g} {top - 4:g}) rotate(-50)"{_label(token)}'
-    yield f'<g transform="translate({left:g} {top:g}) scale({cell:g})">'
-    yield from cells
-    yield "</g></g>"
 
 
 def _label(token: str) -> str:
@@ -300,7 +294,12 @@ def _cells(shares: Floats, mask: Bools, scale: LegendScale) -> list[str]:
     n_query, n_key = shares.shape
     level = np.rint(np.clip(shares, 0, 1) * (LEVELS - 1)).astype(int)
     level[~mask] = -1
-    runs = _runs(level)
+    runs: dict[int, list[str]] = {}
+    for query, row in enumerate(level):
+        starts = np.flatnonzero(np.diff(row, prepend=LEVELS))
+        for start, end in zip(starts, [*starts[1:], n_key], strict=True):
+            n = end - start
+            runs.setdefault(int(row[start]), []).append(f"M{start} {query}h{n}v1h-{n}z")
     runs.pop(round(scale.ground * (LEVELS - 1)), None)
     shades = {-1: "url(#h)"} | {
         shade: _shade(shade / (LEVELS - 1), scale) for shade in runs if shade >= 0
@@ -308,19 +307,8 @@ def _cells(shares: Floats, mask: Bools, scale: LegendScale) -> list[str]:
     return [
         f'<rect width="{n_key}" height="{n_query}" fill="{_shade(scale.ground, scale)}" '
         f'stroke="{LIGHT.line}" stroke-width="0.06"/>',
-        *(f'<path fill="{shades[shade]}" d="{runs[shade]}"/>' for shade in sorted(runs)),
+        *(f'<path fill="{shades[shade]}" d="{"".join(runs[shade])}"/>' for shade in sorted(runs)),
     ]
-
-
-def _runs(level: NDArray[np.integer]) -> dict[int, str]:
-    """The cells of each level as a path, one rectangle per run of equal cells in a row."""
-    runs: dict[int, list[str]] = {}
-    for query, row in enumerate(level.astype(int)):
-        starts = np.flatnonzero(np.diff(row, prepend=LEVELS))
-        for start, end in pairwise([*starts, len(row)]):
-            n = end - start
-            runs.setdefault(int(row[start]), []).append(f"M{start} {query}h{n}v1h-{n}z")
-    return {each: "".join(found) for each, found in runs.items()}
 
 
 def _shade(share: float, scale: LegendScale) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,13 @@ from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
 from explorer.components.standalone import Block, Chart, Text, View
 from explorer.exhibits.reasons import RULES, rule_numbers
 from explorer.exports.film import How, film_of
-from explorer.exports.picture import Axes, masks_svg
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.notebook.given import Patterns, tokens_for
 from explorer.notebook.masks import for_queries, n_queries, read_mask
 from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, Table, joined, places
-from explorer.notebook.show import ROLES, axis_titles, parts_svg, tokens_at, traced_of
+from explorer.notebook.show import ROLES, axis_titles, cells_table, parts_svg, traced_of
 from explorer.runs.generation import Generation, generate
 from explorer.runs.trace import Trace
 from explorer.text import family, model_name, t
@@ -82,47 +80,61 @@ def mask(
         rows = tokens_for(tokens, allowed.shape[0], "query")
         columns = tokens_for(key_tokens, allowed.shape[1], "key")
         number, rules = _reasons(allowed, why, words["blocked"])
-        masked = [(name, number, Axes(rows, columns, **axis_titles(None, lang)))]
+        masked = [(_part(name, allowed, rows, columns), number)]
+    parts = [part for part, _ in masked]
 
     def blocks(_: int) -> Iterator[Block]:
         yield from map(Text, notes)
-        for part, number, axes in masked:
+        for part, number in masked:
             if len(masked) > 1:
-                yield Text(part, is_reading=True)
-            given = {"title": part, "rules": rules, "words": words, **vars(axes)}
-            yield View("mask_matrix", pack_mask_matrix(number == 0, number, **given))
+                yield Text(part.title, is_reading=True)
+            packed = pack_mask_matrix(
+                part.allowed[0, 0],
+                number,
+                title=part.title,
+                rules=rules,
+                query_tokens=part.query_tokens,
+                key_tokens=part.key_tokens,
+                words=words,
+                **axis_titles(part, lang),
+            )
+            yield View("mask_matrix", packed)
 
-    def rows_of(part: str, number: np.ndarray, axes: Axes) -> dict[str, Any]:
-        at = places(number.shape, "query", "key")
-        why = np.array(["", *rules], dtype=object)[number.ravel()]
-        return {
-            "view": part,
-            **at,
-            **tokens_at(axes, at),
-            "allowed": number.ravel() == 0,
-            "why": why,
-        }
+    def table() -> Table:
+        columns = dict(cells_table(parts))
+        del columns["layer"], columns["head"], columns["weight"]
+        said = np.array(["", *rules], dtype=object)
+        return columns | {"why": said[np.concatenate([number.ravel() for _, number in masked])]}
 
-    arrays = {part: number == 0 for part, number, _ in masked}
-    visible = words["open"]
-    drawn = partial(masks_svg, masked, title=name, rules=rules, visible=visible)
-    return Picture(
-        name, blocks, lang, arrays, lambda: joined(starmap(rows_of, masked)), drawn, still=drawn
-    )
+    arrays = {part.title: part.allowed[0, 0] for part in parts}
+    drawn = partial(parts_svg, name, parts, lang)
+    return Picture(name, blocks, lang, arrays, table, drawn, still=drawn)
+
+
+def _part(title: str, allowed: np.ndarray, queries: Any, keys: Any, **streams: Any) -> Patterns:
+    """A mask as a pattern of zero weights, for tables and SVGs."""
+    weights = np.zeros((1, 1, *allowed.shape), np.float32)
+    return Patterns(title, weights, queries, keys, allowed[None, None], **streams)
 
 
 def _masks_of(
     traced: Trace, layer: int, head: int, lang: str
-) -> Iterator[tuple[str, np.ndarray, Axes]]:
-    """Each kind of attention: the rule that blocks each cell, 0 if none, and its axes."""
+) -> Iterator[tuple[Patterns, np.ndarray]]:
+    """The mask of each kind of attention, and the rule that blocks each cell."""
     for role in ROLES:
         sites = traced.sites_of(role)
         if sites:
             site = sites[_index("layer", layer, len(sites))]
             _index("head", head, site.n_heads)
-            tokens = traced.query_tokens(site.name), traced.key_tokens(site.name)
-            axes = Axes(*tokens, **axis_titles(site, lang))
-            yield t(f"kinds.{role}", lang=lang), rule_numbers(traced, site.name)[head], axes
+            part = _part(
+                t(f"kinds.{role}", lang=lang),
+                traced.mask(site.name)[head],
+                traced.query_tokens(site.name),
+                traced.key_tokens(site.name),
+                query_stream=site.query_stream,
+                key_stream=site.key_stream,
+            )
+            yield part, rule_numbers(traced, site.name)[head]
 
 
 def _index(name: str, index: int, count: int) -> int:

@@ -1,7 +1,7 @@
 """`show`: attention from any source, in the linked view of all heads."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from explorer.notebook.picture import Picture, Table, joined, places
 from explorer.runs.trace import Trace
 from explorer.runs.trace import trace as run_trace
 from explorer.text import family, model_name, t
-from models.hooks import AttentionSite, Role
+from models.hooks import Role
 
 ROLES: tuple[Role, ...] = ("encoder", "decoder", "cross")
 _CROSS = re.compile(r"cross|encoder_attn|multihead_attn|enc_dec|src_attn", re.IGNORECASE)
@@ -220,11 +220,11 @@ def _packed(part: Patterns, grain: int, lang: str) -> bytes:
     )
 
 
-def axis_titles(part: Patterns | AttentionSite | None, lang: str) -> dict[str, Any]:
+def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
     """Titles and sequences ("src", "tgt") of a view's axes."""
     titles = {}
-    for axis in ("query", "key"):
-        stream = titles[f"{axis}_stream"] = getattr(part, f"{axis}_stream", None)
+    for axis, stream in (("query", part.query_stream), ("key", part.key_stream)):
+        titles[f"{axis}_stream"] = stream
         titles[f"{axis}_title"] = t(f"components.heads_view.{axis}", lang=lang)
         if stream is not None:
             named = t(f"streams.{stream}", lang=lang)
@@ -239,17 +239,12 @@ def cells_table(parts: Sequence[Patterns]) -> Table:
 
 def _cells(part: Patterns) -> dict[str, Any]:
     at = places(part.weights.shape, "layer", "head", "query", "key")
-    numbers = {"weight": part.weights.ravel(), "allowed": part.allowed.ravel()}
-    return {"view": part.title, **at, **tokens_at(part, at), **numbers}
-
-
-def tokens_at(part: Patterns | Axes, at: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The tokens of the queries and keys at these places."""
-    names = {"query": part.query_tokens, "key": part.key_tokens}
-    return {
-        f"{axis}_token": np.array(tokens, dtype=object)[at[axis] - 1]
-        for axis, tokens in names.items()
+    tokens = {
+        f"{axis}_token": np.array(names, dtype=object)[at[axis] - 1]
+        for axis, names in (("query", part.query_tokens), ("key", part.key_tokens))
     }
+    numbers = {"weight": part.weights.ravel(), "allowed": part.allowed.ravel()}
+    return {"view": part.title, **at, **tokens, **numbers}
 
 
 def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:

@@ -16,6 +16,7 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.decoding.choices import DecodingChoices
+from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.masks.choices import MasksChoices
@@ -55,6 +56,12 @@ class Page:
             return partial(draw_page, page=self.name, parts=parts, groups=groups)
         drawn: Callable[[View], None] = import_module(f"explorer.pages.{self.name}.page").render
         return drawn
+
+    def load(self) -> None:
+        """Import the page and its exhibits, so that its first visit does not wait for it."""
+        parts = getattr(self.render, "keywords", {}).get("parts", {})
+        for name in (name for part in parts.values() for name in part):
+            exhibit_of(name)
 
 
 LESSONS: tuple[Page, ...] = (

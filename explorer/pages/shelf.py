@@ -6,9 +6,9 @@ from explorer import library, shelf, text
 from explorer import uploads as uploading
 from explorer.engine import cache
 from explorer.exhibits.escape import escape
+from explorer.exhibits.heads.sides import compare_with
 from explorer.exhibits.view import default_model
 from explorer.library import split_step
-from explorer.pages.heads.pair import compare_with
 from explorer.problems import InputProblem
 from explorer.shelf import Listed
 from explorer.ui import session, uploads
@@ -136,7 +136,7 @@ def _offer(name: str, numbers: str, warning: str = "") -> None:
             icon=":material/compare:",
             help=_t("shelf.compare_help", model=escape(_title(current))),
         ):
-            compare_with(name)
+            session.change(**compare_with(session.state(), name))
             session.visit("heads")
         if st.button(
             _t("shelf.opened" if is_open else "shelf.open"),

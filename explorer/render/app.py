@@ -16,13 +16,13 @@ from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, parts_of
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
-from explorer.render.drawing import Sheet, draw, save, visit_due
+from explorer.render.drawing import Sheet, draw, export, save, visit_due
 from explorer.ui import controls, painting, running, session, share
 from explorer.ui.current import latest
 from explorer.ui.page import fragment
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.source import ask_text
+from explorer.ui.source import ask_text, pick_source
 from explorer.ui.stage import Place, places, stage, staged
 
 Parts = Mapping[str, Sequence[str]]
@@ -36,6 +36,8 @@ def draw_page(view: View, page: str, parts: Parts, groups: Parts | None = None) 
     """
     if not _asks(page):
         controls.opening(view, page)
+    if getattr(choices_of(page), "reads_pictures", False):
+        pick_source(view, page)
     _below(view, page, parts, groups)
 
 
@@ -105,7 +107,7 @@ def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
         return
     try:
         request = None
-        if not exhibit.after or exhibit.after in sheet.answers:
+        if exhibit.after not in sheet.blocks or exhibit.after in sheet.answers:
             request = exhibit.request(view, sheet.answers.get(exhibit.after))
         if request is None:
             _shown(sheet, exhibit, None)
@@ -220,6 +222,9 @@ def _exports(sheet: Sheet) -> None:
         st.caption(each.words)
         assert each.still is not None
         share.download(view, name, "svg", each.still, "image/svg+xml", key=f"{name}.take.svg")
+    for each in every:
+        if isinstance(each, b.Export):
+            export(sheet, each)
 
 
 def _is_reading(block: b.Block) -> TypeGuard[b.Sentence | b.Title]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer.components import heads_view, sent_selection
+from explorer.components import heads_view, sent_cell, sent_selection
 from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import escape
@@ -153,8 +153,14 @@ def _canvas(sheet: Sheet, block: b.Canvas) -> None:
 
 
 def _all_heads(sheet: Sheet, block: b.AllHeads) -> None:
-    told, file = partial(_selected, block), controls.picture_file(block.name)
-    heads_view(block.grid, key=block.name, file=file, on_picked=told, **block.options)
+    heads_view(
+        block.grid,
+        key=block.name,
+        file=controls.picture_file(block.name),
+        on_picked=partial(_selected, block),
+        on_down=partial(_down, block),
+        **block.options,
+    )
 
 
 def _selected(block: b.AllHeads) -> None:
@@ -162,6 +168,12 @@ def _selected(block: b.AllHeads) -> None:
     change = None if selection is None else block.change(selection)
     if change is not None:
         _make(change)
+
+
+def _down(block: b.AllHeads) -> None:
+    place = sent_cell(block.name, block.grid.shape)
+    if place is not None and block.down is not None:
+        _make(block.down(place))
 
 
 def _metrics(sheet: Sheet, block: b.Metrics) -> None:
@@ -196,6 +208,7 @@ def _box(sheet: Sheet, block: b.Pane) -> None:
         height=block.height or "content",
         border=block.framed,
         key=block.key,
+        gap=block.gap,
     ):
         draw(sheet, block.blocks)
 
@@ -212,7 +225,7 @@ def _sentence(sheet: Sheet, block: b.SentenceLine) -> None:
         _output(view, block.output, block.note)
         return
     with staged(st.container()) if block.here else nullcontext():
-        controls.sentence_line(view, block.key)
+        controls.sentence_line(view, block.key, block.mapped)
 
 
 def _output(view: View, output: str, note: str) -> None:
@@ -307,6 +320,16 @@ def save(sheet: Sheet, block: b.Download) -> None:
     st.download_button(block.label, block.make, file, key=block.key, on_click="ignore", icon=icon)
 
 
+def export(sheet: Sheet, block: b.Export) -> None:
+    """Draw blocks among the page's exports."""
+    is_local = st.get_option("server.address") in ("localhost", "127.0.0.1", "::1")
+    for each in block.blocks(is_local):
+        if isinstance(each, b.Download):
+            save(sheet, each)
+        else:
+            draw(sheet, (each,))
+
+
 def _upload(sheet: Sheet, block: b.Upload) -> None:
     def read(file: Any) -> b.Change:
         return block.change(None if file is None else (file.name, file.getvalue()))
@@ -394,14 +417,10 @@ def _kept(sheet: Sheet, block: b.Small) -> None:
     sheet.small.append(block)
 
 
-def _words(write: Callable[[str], Any]) -> Callable[[Sheet, Any], None]:
-    return lambda sheet, block: write(block.words)
-
-
 _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Title: _title,
     b.Prose: lambda _, block: st.markdown(controls.explained(block.words), help=block.help),
-    b.Note: _words(lambda words: st.caption(controls.explained(words))),
+    b.Note: lambda _, block: st.caption(controls.explained(block.words), help=block.help),
     b.Hint: _hint,
     b.Sentence: lambda _, block: controls.reading(block.name, block.words),
     b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),
@@ -436,5 +455,6 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.PickModel: _pick_model,
     b.Link: _link,
     b.Download: _download,
+    b.Export: lambda sheet, block: None,
     b.Upload: _upload,
 }

@@ -74,7 +74,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class ProgramResult:
+class Answer:
     """The result: a value for each call; and what the program printed.
 
     With a `fault`, only the calls before it have values.
@@ -123,7 +123,7 @@ def run(
     grids: Sequence[Grid] = (),
     cases: Sequence[Sequence[Any]] = (),
     suspects: Sequence[str] = (),
-) -> ProgramResult:
+) -> Answer:
     """Run a program, then call its function `name` for each cell of `grids`, and with each of
     `cases`; the values are returned as one flat sequence, in this order.
 
@@ -132,7 +132,7 @@ def run(
     the optional package is not installed.
     """
     if fault := refused(code):
-        return ProgramResult(fault=fault)
+        return Answer(fault=fault)
     asked = {
         "code": code,
         "name": name,
@@ -146,20 +146,16 @@ def run(
     finally:
         _KEEPERS.give(keeper)
     count = sum(grid.queries * grid.keys for grid in grids) + len(cases)
-    return (
-        ProgramResult(fault=Fault("large"))
-        if reply is None
-        else _read(reply, len(suspects) or count)
-    )
+    return Answer(fault=Fault("large")) if reply is None else _read(reply, len(suspects) or count)
 
 
-def _read(reply: bytes, count: int) -> ProgramResult:
+def _read(reply: bytes, count: int) -> Answer:
     """A keeper's answer, with as many values as there were calls if nothing failed."""
     said = json.loads(reply)
     fault = None if said["fault"] is None else Fault(**said["fault"])
     if fault is None and len(said["values"]) != count:
         raise ValueError(f"{len(said['values'])} values for {count} calls")
-    return ProgramResult(tuple(said["values"]), fault, said["printed"])
+    return Answer(tuple(said["values"]), fault, said["printed"])
 
 
 class _Keepers:

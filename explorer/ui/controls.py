@@ -276,19 +276,6 @@ def pick(
     st.selectbox(label, options, key=key, on_change=lambda: change(st.session_state[key]), **more)
 
 
-def pick_kind(view: View, key: str) -> None:
-    """Which kind of attention."""
-    st.session_state[key] = view.kind
-    st.segmented_control(
-        view.t("place.kind"),
-        view.kinds,
-        format_func=lambda kind: view.t(f"kinds.{kind}"),
-        required=True,
-        key=key,
-        on_change=lambda: session.change_site(site=st.session_state[key]),
-    )
-
-
 MOST_NAMED_CELLS = 3
 
 

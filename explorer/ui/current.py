@@ -83,22 +83,6 @@ def latest(view: View) -> View:
         return view
 
 
-def beside(view: View) -> View | None:
-    """The same choices for the first sentence to compare with; None if there is none.
-
-    A sentence that cannot be read is refused with a message, and the result is None.
-    """
-    if not view.others:
-        return None
-    # Pass the head explicitly: the other sentence's default head may differ.
-    state = replace(view.state, layer=view.layer, head=view.head, text=view.others[0], target=None)
-    try:
-        return build(state, view.dark, view.pads)
-    except InputProblem as problem:
-        show_problem(problem, view.lang)
-        return None
-
-
 def _build(state: State) -> View:
     return build(state, session.is_dark(), st.session_state[_PADS])
 

@@ -10,10 +10,10 @@ import streamlit as st
 from explorer import text
 from explorer.engine import cache
 from explorer.exhibits.escape import escape
+from explorer.exhibits.saying import trained
 from explorer.exhibits.view import View, examples_of, first_sentence
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
-from explorer.runs.edits import about_masks
 from explorer.runs.inputs import given_tokens
 from explorer.text import shorten
 from explorer.ui import session
@@ -24,7 +24,8 @@ _DROPPED = "hints.dropped"
 def hints(view: View) -> None:
     """Show all hints that apply to the view."""
     _dropped(view)
-    trained(view)
+    if words := trained(view):
+        st.caption(words)
     reads = reading_language(view.loaded.name)
     written = text.script(view.text)
     if reads is None or written is None:
@@ -108,16 +109,6 @@ def _dropped(view: View) -> None:
     if words and state == session.state():
         model = text.model_name(view.loaded.name, lang=view.lang)
         st.info(view.t("hints.dropped", model=model, text=words), icon=":material/info:")
-
-
-def trained(view: View) -> None:
-    """For a twin trained with wrong masks: which masks it runs with here."""
-    model, _ = split_step(view.loaded.name)
-    if not text.has(f"trained.{model}", lang=view.lang):
-        return
-    changed = any(about_masks(edit) for edit in view.trace.edits)
-    here = view.t("trained.changed" if changed else "trained.right")
-    st.caption(f"{view.t(f'trained.{model}')} {here}")
 
 
 def _other_language(view: View, reads: str, written: str) -> None:

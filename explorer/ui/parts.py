@@ -7,12 +7,10 @@ import streamlit as st
 
 from explorer.engine.cache import alike
 from explorer.exhibits.saying import model_title
-from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
 from explorer.ui import controls, session
 from explorer.ui.stage import parts_place
 from explorer.ui.uploads import models
-from models.rows import Stream
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -126,23 +124,3 @@ def pick_model(
         format_func=lambda name: model_title(view, name) if name else view.t("versus.none"),
         help=why,
     )
-
-
-def pick_stream(view: View, key: str, streams: tuple[Stream, ...] | None = None) -> Stream:
-    """Choose a token stream; shows no control if there is only one.
-
-    `streams` defaults to the streams of the view's model.
-    """
-    choices = view.loaded.model.reads if streams is None else streams
-    now: Stream = "tgt" if view.choices(PartChoices).stream == "tgt" or len(choices) == 1 else "src"
-    if len(choices) > 1:
-        st.session_state[key] = now
-        st.segmented_control(
-            view.t("streams.which"),
-            choices,
-            format_func=lambda stream: view.t(f"streams.{stream}"),
-            required=True,
-            key=key,
-            on_change=lambda: session.change(stream=st.session_state[key]),
-        )
-    return now

@@ -18,12 +18,11 @@ from explorer.analysis.heads.contexts import shared_words
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
 from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.heads.exports import folder_of
 from explorer.figures.theme import show
 from explorer.guard import EMBEDDING
 from explorer.library import StoredWeights, open_model
 from explorer.numbers import percent
-from explorer.pages.heads import takeaway
-from explorer.pages.heads.takeaway import folder_of
 from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
@@ -221,17 +220,16 @@ def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
     assert "pins" not in at.query_params
 
 
-def test_the_code_of_a_model_of_ones_own_has_its_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path: Path) -> None:
     shipped = replace(open_model("copy"), folder=library.CHECKPOINTS / "copy")
-    assert folder_of(shipped) is None
+    assert folder_of(shipped, is_local=True) is None
     own = replace(shipped, folder=tmp_path / "own")
-    assert folder_of(own) == tmp_path / "own"
+    assert folder_of(own, is_local=True) == tmp_path / "own"
     stored = StoredWeights(0, ())
-    assert folder_of(replace(own, was_stored=stored)) == Path("own"), "an upload's is gone"
-    monkeypatch.setattr(takeaway.st, "get_option", lambda name: "0.0.0.0")
-    assert folder_of(own) == Path("own"), "others need not know the paths of a server"
+    uploaded = replace(own, was_stored=stored)
+    assert folder_of(uploaded, is_local=True) == Path("own"), "an upload's is gone"
+    others = folder_of(own, is_local=False)
+    assert others == Path("own"), "others need not know the paths of a server"
 
 
 def test_the_link_and_the_code_of_the_view_can_be_taken_away(
@@ -240,7 +238,7 @@ def test_the_link_and_the_code_of_the_view_can_be_taken_away(
     params = {"site": "encoder", "layer": "2", "head": "3", "pins": "1.1", "text": "I like <you>."}
     at = open_page("heads", **params)
     link, said, code = (each.value for each in at.code)
-    assert said == plain(reading(at, "attends to"))
+    assert said.splitlines()[0] == plain(reading(at, "attends to"))
     assert dict(parse_qsl(link.split("?")[1])) == {**params, "lang": "en"}
     assert "traced.pattern('encoder.blocks.1.attn')[2]" in code
     assert "I like <you>." in code
@@ -272,19 +270,19 @@ def _files() -> None:
     import streamlit as st
 
     from explorer.exhibits.heads.opened import Opened
+    from explorer.exhibits.heads.picture import shown_svg
     from explorer.exhibits.links import State
     from explorer.exhibits.view import build
     from explorer.exports.page import trace_page
-    from explorer.pages.heads.takeaway import _svg
     from explorer.shell import LINKS
     from explorer.ui import session
 
     session.start(LINKS)
     state = LINKS.change(State(), layer=0, head=0, pins=((1, 1),), text="I like <you>.")
     choice = Opened(build(state, dark=False))
-    st.text(_svg(choice))
-    st.text(trace_page(choice.view.trace, [_svg(choice)], choice.view.lang))
-    st.text(_svg(Opened(build(State(model="writer", text="I like you."), dark=False))))
+    st.text(shown_svg(choice))
+    st.text(trace_page(choice.view.trace, [shown_svg(choice)], choice.view.lang))
+    st.text(shown_svg(Opened(build(State(model="writer", text="I like you."), dark=False))))
 
 
 def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open) -> None:

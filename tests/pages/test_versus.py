@@ -16,11 +16,11 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.heads.versus import versus
 from explorer.components import HeadsSelection
-from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads import exports
+from explorer.exhibits.heads.sides import Sides
+from explorer.exhibits.heads.versus import open_heads
 from explorer.figures.theme import show
-from explorer.pages.heads import page as heads_page
-from explorer.pages.heads import pair, takeaway
-from explorer.pages.heads.versus import open_heads
+from explorer.render import drawing
 from explorer.runs.trace import trace
 from explorer.text import t
 
@@ -178,7 +178,7 @@ def test_with_itself_nothing_is_compared(open_page: Open) -> None:
 def test_formula_code_and_numbers(open_page: Open) -> None:
     at = compared(open_page)
     for shown in ("formula", "code", "numbers"):
-        at.segmented_control(key="versus.more").set_value(shown).run()
+        at.segmented_control(key="heads.more").set_value(shown).run()
         assert not at.exception
         if shown == "formula":
             assert any("JS" in each.value for each in at.latex)
@@ -205,9 +205,16 @@ def test_a_click_in_the_other_picture_is_taken(
     said: dict[str, str],
 ) -> None:
     """By number it opens the head in both models, otherwise in the other one alone."""
-    clicks = [HeadsSelection(opened, query=2)]
-    monkeypatch.setattr(pair, "sent_selection", lambda *_: clicks.pop() if clicks else None)
-    at = compared(open_page, other, model=model, layer="2", head="1")
+    clicks, heads_view = [HeadsSelection(opened, query=2)], drawing.heads_view
+
+    def clicked(*given: Any, key: str, on_picked: Callable[[], None], **options: Any) -> None:
+        heads_view(*given, key=key, on_picked=on_picked, **options)
+        if key == "heads.beside":
+            on_picked()
+
+    monkeypatch.setattr(drawing, "sent_selection", lambda *_: clicks.pop() if clicks else None)
+    monkeypatch.setattr(drawing, "heads_view", clicked)
+    at = compared(open_page, other, model=model, layer="2", head="1").run()
     assert said.items() <= link(at).items()
     place = 4 * opened[0] + opened[1]
     first = place if "layer" in said else 4
@@ -217,22 +224,25 @@ def test_a_click_in_the_other_picture_is_taken(
 def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[Opened, pair.ViewPair]] = []
-    original = takeaway.take_away
-    monkeypatch.setattr(heads_page, "take_away", lambda *both: (seen.append(both), original(*both)))
+    seen: list[Sides] = []
+    original = exports.files
+    monkeypatch.setattr(
+        exports, "files", lambda sides, local: (seen.append(sides), original(sides, local))[1]
+    )
     at = compared(open_page, measure="differs")
     captions = [each.value for each in at.caption]
     assert {t("take.versus", lang="en"), t("take.difference", lang="en")} <= set(captions)
-    choice, two = seen[-1]
-    opened = open_heads(choice, two)
+    two = seen[-1].pair
+    assert two is not None
+    opened = open_heads(two)
     assert opened is not None
-    svg = takeaway.difference(two, opened)
+    svg = exports.difference(two, opened)
     for said in ("of “tuned” minus", *(f">{escape(show(each))}<" for each in opened.keys)):
         assert said in svg
     found = two.compared
     assert found is not None
     assert found.difference is not None
-    lines = takeaway.differences(two).decode("utf-8-sig").splitlines()
+    lines = exports.differences(two).decode("utf-8-sig").splitlines()
     assert len(lines) == 1 + found.difference.size
     layer, head, bits = lines[1].split(",")
     assert float(bits) == pytest.approx(found.difference.max(), rel=1e-4)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.atlas.measures import CorpusBatch
+from explorer.analysis.atlas.measures import Batch
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite, Edits, visiting
 from models.rows import Rows, Stream
@@ -26,7 +26,7 @@ EVERY = 6
 """An encoder fills in every sixth word; in shorter texts, the middle one."""
 
 
-def cost_sums(loaded: LoadedModel, batch: CorpusBatch) -> Float[np.ndarray, "head 3"]:
+def cost_sums(loaded: LoadedModel, batch: Batch) -> Float[np.ndarray, "head 3"]:
     """The number of sentences, the sum of their costs and of the squared costs, for each head.
 
     A token of a translation or a text is scored given the tokens before it, not counting the end
@@ -34,7 +34,7 @@ def cost_sums(loaded: LoadedModel, batch: CorpusBatch) -> Float[np.ndarray, "hea
     """
     total = np.zeros((sum(site.n_heads for site in loaded.sites), 3))
     rows, labels, scored = _task(loaded, batch.rows)
-    if not loaded.config.lm_head or not bool(scored.any()):
+    if loaded.model.predicts is None or not bool(scored.any()):
         return total
     some = scored.any(1)
     head = 0
@@ -99,7 +99,7 @@ def _task(loaded: LoadedModel, rows: Rows) -> tuple[Rows, Tensor, Tensor]:
     """The input rows, the label at each position, and the mask of scored positions."""
     tokens, valid = rows.tgt, rows.valid("tgt")
     words = valid & ~_marks(loaded, tokens)
-    if loaded.config.generates:
+    if loaded.model.predicts == "next":
         labels = torch.zeros_like(tokens)
         labels[:, :-1] = tokens[:, 1:]
         scored = torch.zeros_like(valid)

@@ -21,7 +21,7 @@ MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
-class CorpusLine:
+class Line:
     """One sentence or pair; `offset` is the byte offset of its line in the file.
 
     `credit` is the third column: the attribution for quotations.
@@ -102,7 +102,7 @@ def scan(path: Path) -> Corpus:
 class Lines:
     """The readable lines of a shard, and the number of unreadable ones (not UTF-8, or too long)."""
 
-    read: list[CorpusLine]
+    read: list[Line]
     too_long: int = 0
     unreadable: int = 0
 
@@ -137,7 +137,7 @@ def lines_of(corpus: Corpus, shard: Shard, reverse: bool = False) -> Lines:
     return found
 
 
-def line_at(path: Path, offset: int, reverse: bool = False) -> CorpusLine | None:
+def line_at(path: Path, offset: int, reverse: bool = False) -> Line | None:
     """The line at a byte offset; None if it cannot be used."""
     with path.open("rb") as file:
         file.seek(offset)
@@ -150,7 +150,7 @@ def line_at(path: Path, offset: int, reverse: bool = False) -> CorpusLine | None
         return None
 
 
-def parse(offset: int, line: str, reverse: bool = False) -> CorpusLine | None:
+def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
     """Split a line at TABs: the sentence, its translation, the credit.
 
     None for a blank line, a line without a source, and a separator between two stories.
@@ -168,7 +168,7 @@ def parse(offset: int, line: str, reverse: bool = False) -> CorpusLine | None:
     source = " ".join(source.split())
     if not source or source == END_OF_TEXT:
         return None
-    return CorpusLine(offset, source, " ".join(target.split()), credit.strip())
+    return Line(offset, source, " ".join(target.split()), credit.strip())
 
 
 def _raw_lines(file: IO[bytes], end: int | None = None) -> Iterator[tuple[int, Iterator[bytes]]]:

@@ -177,7 +177,7 @@ class Making:
         for offset in offsets:
             line = line_at(self.corpus.path, offset, self.about.reverse)
             if line is not None:
-                pair = self.loaded.config.reads_source
+                pair = "src" in self.loaded.model.reads
                 texts[offset] = Text(line.source, line.target if pair else "", line.credit)
         atlas, _ = atlas_of(sums, self.loaded.sites, self.about, rare, texts)
         text = to_json(atlas)

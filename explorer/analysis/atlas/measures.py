@@ -58,7 +58,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, eq=False)
-class CorpusBatch:
+class Batch:
     """A padded batch; `lines` are the lines' offsets, `sources` the hashes of their sources."""
 
     rows: Rows
@@ -77,7 +77,7 @@ class Adding:
         self._lines: list[np.ndarray] = []
         self._sources: list[np.ndarray] = []
 
-    def add(self, batch: CorpusBatch) -> None:
+    def add(self, batch: Batch) -> None:
         """Add one forward pass over the batch, without computing logits."""
         rows, reads = batch.rows, self.loaded.model.reads
         seen = read_patterns(self.loaded, rows)
@@ -131,7 +131,7 @@ class Adding:
         pattern: Float[Tensor, "batch head query key"],
         mask: Bool[Tensor, "batch one query key"],
         rows: Rows,
-        about: dict[Stream, "SequenceKeys"],
+        about: dict[Stream, "About"],
     ) -> tuple[Float[Tensor, "batch head query key"], Float[Tensor, "batch head measure"]]:
         """Add one site; return its pattern in the rows that count, and each sentence's values."""
         sums, heads = self.sums, slice(first, first + site.n_heads)
@@ -223,7 +223,7 @@ class Adding:
         site: AttentionSite,
         pattern: Float[Tensor, "batch head query key"],
         open_to: Bool[Tensor, "batch query key"],
-        keys: "SequenceKeys",
+        keys: "About",
         top_key: Int[Tensor, "batch head query"],
     ) -> dict[Measure, tuple[Tensor, Tensor, Tensor, Tensor]]:
         """The weight on other occurrences of the query's token, and on the tokens that followed
@@ -263,7 +263,7 @@ class _AllSeenError(Exception):
     """Ends a forward pass early, once everything needed has been recorded."""
 
 
-class PatternRecorder:
+class Patterns:
     """A visitor that records the pattern of every site, and its mask for the first head. It ends
     the pass after the last pattern.
     """
@@ -286,9 +286,9 @@ class PatternRecorder:
             raise _AllSeenError
 
 
-def read_patterns(loaded: LoadedModel, rows: Rows) -> PatternRecorder:
+def read_patterns(loaded: LoadedModel, rows: Rows) -> Patterns:
     """One pass over the rows, up to the last pattern; records all patterns and masks."""
-    seen, model = PatternRecorder(loaded.sites), loaded.model
+    seen, model = Patterns(loaded.sites), loaded.model
     with torch.inference_mode(), visiting(seen), suppress(_AllSeenError):
         there = rows.to(next(model.parameters()).device)
         memory = model.memory_of(there)
@@ -303,7 +303,7 @@ KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceKeys:
+class About:
     """The keys of one sequence: their ids, the number of real ones, which are words (no special
     tokens, no padding), and their KINDS.
     """
@@ -314,7 +314,7 @@ class SequenceKeys:
     kinds: Float[Tensor, "batch pos kind"]
 
 
-def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> SequenceKeys:
+def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
     """Classify the keys of a sequence."""
     tokens, valid = rows.tokens(stream), rows.valid(stream)
     n = valid.sum(1)
@@ -322,7 +322,7 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> Sequence
     if tokens.dim() > 2:  # patches: none is punctuation or rare
         ids = torch.tensor([as_tokens(row) for row in tokens.tolist()])
         kinds = torch.stack([last & valid, *[torch.zeros_like(valid)] * 2], dim=-1)
-        return SequenceKeys(ids, n, valid, kinds.float())
+        return About(ids, n, valid, kinds.float())
     at = tokens + vocabulary.of_source if stream == "src" else tokens
     words = valid & ~vocabulary.special[at]
     joined = vocabulary.ends[at[:, :-1]] & vocabulary.begins[at[:, 1:]]
@@ -331,7 +331,7 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> Sequence
     rare[:, :-1] |= joined
     punctuation = vocabulary.punctuation[at]
     kinds = torch.stack([last & valid, punctuation & words, rare & words & ~punctuation], dim=-1)
-    return SequenceKeys(tokens, n, words, kinds.float())
+    return About(tokens, n, words, kinds.float())
 
 
 @lru_cache(maxsize=32)

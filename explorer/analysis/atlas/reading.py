@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from explorer.analysis.atlas.corpus import CorpusLine
-from explorer.analysis.atlas.measures import CorpusBatch, Vocabulary
+from explorer.analysis.atlas.corpus import Line
+from explorer.analysis.atlas.measures import Batch, Vocabulary
 from explorer.library import LoadedModel
 from explorer.runs.inputs import limit, room_for_output
 from models.decoding import best, decode
@@ -36,14 +36,14 @@ class Encoded(NamedTuple):
     tgt: tuple[int, ...]
 
 
-def encode(loaded: LoadedModel, lines: Sequence[CorpusLine]) -> tuple[list[Encoded], int]:
+def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], int]:
     """The lines that the model can read, and the number of lines with too many tokens.
 
     A translator reads the second column, or its own greedy translation if a line has none. A model
     of one text reads the first column only.
     """
     model, tokenizer, most = loaded.model, loaded.tokenizer, limit(loaded)
-    paired = model.config.reads_source
+    paired = "src" in model.reads
     fitting, found, too_long = [], [], 0
     for line in lines:
         ids = tokenizer.of("src").encoded(line.source)
@@ -77,9 +77,9 @@ def _written(
     For a decoder without an LM head, the source's own tokens, or none of another vocabulary.
     """
     model = loaded.model
-    if not loaded.config.lm_head and loaded.config.src_vocab_size:
+    if model.predicts is None and loaded.config.src_vocab_size:
         return {at: () for at, _ in sources}
-    if not loaded.config.lm_head:
+    if model.predicts is None:
         return {at: tuple(t for t in read if t not in model.marks) for at, read in sources}
     device = next(model.parameters()).device
     written: dict[int, tuple[int, ...]] = {}
@@ -95,7 +95,7 @@ def _written(
     return written
 
 
-def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[CorpusBatch]:
+def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[Batch]:
     """Batches of lines of similar length; the same lines give the same batches."""
     order = sorted(encoded, key=lambda e: (len(e.tgt), len(e.src), e.offset))
     current: list[Encoded] = []
@@ -111,30 +111,30 @@ def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[CorpusB
         yield batch_of(loaded, current)
 
 
-def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> CorpusBatch:
+def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Batch:
     """These sentences as one batch."""
-    sources = [e.src for e in encoded] if loaded.config.reads_source else None
+    sources = [e.src for e in encoded] if "src" in loaded.model.reads else None
     rows = Rows.of([e.tgt for e in encoded], sources, loaded.marks)
-    return CorpusBatch(
+    return Batch(
         rows,
         np.array([e.offset for e in encoded], np.int64),
         np.array([e.source for e in encoded], np.int64),
     )
 
 
-def vocabulary_of(loaded: LoadedModel, sample: Iterable[CorpusLine]) -> Vocabulary:
+def vocabulary_of(loaded: LoadedModel, sample: Iterable[Line]) -> Vocabulary:
     """Classify every token; rare ones are counted in `sample`, both columns together."""
     return vocabulary(loaded, rare_in(loaded, sample))
 
 
-def rare_in(loaded: LoadedModel, sample: Iterable[CorpusLine]) -> Bool[Tensor, " token"]:
+def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token"]:
     """Which tokens are rare, by their frequency in `sample`; in the order of `Vocabulary`."""
     first, tokenizer = _of_source(loaded), loaded.tokenizer
     reader, writer = tokenizer.of("src"), tokenizer.of("tgt")
     counted: Counter[int] = Counter()
     for line in sample:
         counted.update(first + t for t in reader.encoded(line.source) if t >= 0)  # not patches
-        if line.target and loaded.config.reads_source:
+        if line.target and "src" in loaded.model.reads:
             counted.update(writer.encoded(line.target))
     rare = torch.ones(first + loaded.config.n_tokens("src"), dtype=torch.bool)
     left = COMMON * counted.total()

@@ -31,7 +31,7 @@ MOST_CANDIDATES = 6
 
 
 @dataclass(frozen=True, eq=False)
-class FlowAttention:
+class Attention:
     """One attention sublayer. `pattern` [head, query, key] comes from one pass over the whole
     sequence.
 
@@ -61,11 +61,11 @@ class Lane:
     embedded: Float[np.ndarray, "thread value"] | None
     waves: Float[np.ndarray, "thread wave"] | None
     turns: bool
-    blocks: tuple[tuple[FlowAttention, ...], ...]
+    blocks: tuple[tuple[Attention, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class FlowStep:
+class Step:
     """One step: the thread whose logits are read, and the candidates, most probable first.
 
     `chosen` is an index into `tokens`, None if nothing is written, and `text` the output so far
@@ -89,7 +89,7 @@ class Flow:
 
     lanes: tuple[Lane, ...]
     given: int
-    steps: tuple[FlowStep, ...]
+    steps: tuple[Step, ...]
 
 
 def flow(
@@ -108,10 +108,10 @@ def flow(
         stream: bins(n, sum(site.n_heads for site in traced.sites)) for stream, n in sizes.items()
     }
 
-    def attention(site: AttentionSite) -> FlowAttention:
+    def attention(site: AttentionSite) -> Attention:
         across = starts[site.query_stream], starts[site.key_stream]
         steps, then = _steps_of(site, made, sizes[site.key_stream], across[1])
-        return FlowAttention(
+        return Attention(
             site,
             in_bins(activations[site.hook("pattern")], *across),
             _any_in_bins(activations[site.hook("mask")], *across),
@@ -143,7 +143,7 @@ def flow(
     else:
         steps = _written(loaded, made, starts["tgt"])
     n_given = sizes["tgt"]
-    if made is not None and loaded.config.generates:
+    if made is not None and loaded.model.predicts == "next":
         n_given -= len(made.steps) - 1
     return Flow(lanes, n_given, steps)
 
@@ -182,11 +182,11 @@ def rows_of_flow(loaded: LoadedModel, traced: Trace, made: Generation | None) ->
     """The whole text but the last generated token: one pass over it repeats every decoding step."""
     if made is None:
         tgt, src = list(traced.tgt_tokens), list(traced.src_tokens)
-    elif not loaded.config.generates:
+    elif loaded.model.predicts == "same":
         tgt, src = list(made.given), []
         for step in made.steps[:-1]:
             tgt[step.position] = step.chosen
-    elif loaded.config.reads_source:
+    elif "src" in loaded.model.reads:
         tgt, src = list(target_row(loaded, made.tokens[:-1])), list(made.given)
     else:
         tgt, src = [*made.given, *made.tokens[:-1]], []
@@ -248,8 +248,8 @@ GAP = "___"
 
 def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
     """The output after a step: the translation, the continued text, or the filled text."""
-    if loaded.config.generates:
-        before = made.given if loaded.continues else ()
+    if loaded.model.predicts == "next":
+        before = () if "src" in loaded.model.reads else made.given
         return loaded.tokenizer.decode([*before, *made.tokens[: step + 1]])
     parts: list[list[int]] = [[]]
     filled = {each.position: each.chosen for each in made.steps[: step + 1]}
@@ -261,7 +261,7 @@ def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
     return f" {GAP} ".join(loaded.tokenizer.decode(part) for part in parts).strip()
 
 
-def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[FlowStep, ...]:
+def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[Step, ...]:
     """The steps of a decoding, with the most probable candidates and the chosen one."""
     steps = []
     for at, step in enumerate(made.steps):
@@ -270,7 +270,7 @@ def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tu
         if step.chosen not in [each.token for each in shown]:
             shown[-1:] = [each for each in step.candidates if each.token == step.chosen]
         steps.append(
-            FlowStep(
+            Step(
                 token=place,
                 thread=_thread(place, starts),
                 tokens=tuple(each.str_token for each in shown),
@@ -282,7 +282,7 @@ def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tu
     return tuple(steps)
 
 
-def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[FlowStep, ...]:
+def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[Step, ...]:
     """The labels of a classification head: at the first token, or at each thread's first token.
 
     Empty for a mean over all tokens, and for values that are not probabilities.
@@ -294,10 +294,10 @@ def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[FlowStep, ..
         chances = found.chances[start]
         best = np.argsort(-chances, kind="stable")[:MOST_CANDIDATES]
         shown = tuple(names[at] for at in best), tuple(float(chances[at]) for at in best)
-        steps.append(FlowStep(start, thread, *shown))
+        steps.append(Step(start, thread, *shown))
     return tuple(steps)
 
 
-def _read_out(starts: Sequence[int]) -> tuple[FlowStep, ...]:
+def _read_out(starts: Sequence[int]) -> tuple[Step, ...]:
     """A text that is only read: one step per thread."""
-    return tuple(FlowStep(token=start, thread=at) for at, start in enumerate(starts))
+    return tuple(Step(token=start, thread=at) for at, start in enumerate(starts))

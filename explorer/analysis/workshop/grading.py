@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from explorer import sandbox
 from explorer.analysis.workshop.tasks import Case, Suspect, Task
-from explorer.sandbox import Fault, ProgramResult
+from explorer.sandbox import Answer, Fault
 
 TOLERANCE = 1e-9
 """The tolerance of a number, relative to the largest of its row (at least 1)."""
@@ -92,7 +92,7 @@ def grade(task: Task, code: str) -> Grade:
     )
 
 
-def answered(task: Task, code: str) -> ProgramResult:
+def answered(task: Task, code: str) -> Answer:
     """The values of a program for all cases of a task, flattened."""
     grids = [case.grid for case in task.cases if case.queries is not None]
     cases = [list(case.given.values()) for case in task.cases if case.queries is None]
@@ -119,7 +119,7 @@ def _of(task: Task, code: str) -> tuple[tuple[Any, ...], ...]:
 
 
 @cache
-def _answer(task: Task, code: str) -> ProgramResult:
+def _answer(task: Task, code: str) -> Answer:
     return answered(task, code)
 
 

@@ -23,7 +23,7 @@ from explorer.exhibits.atlas.measured import (
 from explorer.exhibits.atlas.searched import texts_to_search
 from explorer.exhibits.atlas.shown import (
     DIFFERENCE,
-    ShownAtlas,
+    Shown,
     axes_of,
     axis_title,
     kind_words,
@@ -45,7 +45,7 @@ MOST_ROWS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class AtlasPair:
+class Pair:
     """The atlases of two models over the same sentences, and the heads that both have."""
 
     one: Atlas
@@ -55,7 +55,7 @@ class AtlasPair:
 
 def compute(
     which: Which, other: Which | None, progress: Callable[[int, int], object]
-) -> AtlasPair | None:
+) -> Pair | None:
     """Both atlases: the files if these use the same corpus, else measured over the open model's
     sentences. None without another model, or if it reads another kind of input.
 
@@ -75,9 +75,9 @@ def compute(
     return _paired(*(atlas(each, progress=progress) for each in both))
 
 
-def _paired(one: Atlas, two: Atlas) -> AtlasPair:
+def _paired(one: Atlas, two: Atlas) -> Pair:
     each = ((head, two.of(head.role, head.layer, head.head)) for head in one.heads)
-    return AtlasPair(one, two, tuple((head, mate) for head, mate in each if mate is not None))
+    return Pair(one, two, tuple((head, mate) for head, mate in each if mate is not None))
 
 
 def _texts_of(found: Atlas) -> tuple[Text, ...]:
@@ -110,7 +110,7 @@ def other_of(view: View) -> Which | None:
     return None if name in ("", view.loaded.name) else which_for(name)
 
 
-def show(pair: AtlasPair | None, view: View) -> Iterator[b.Block]:
+def show(pair: Pair | None, view: View) -> Iterator[b.Block]:
     """Heads of both models with the same number by one measure; those that differ most."""
     other = view.choices(AtlasChoices).against
     names = [model_title(view, name) for name in (view.loaded.name, other)]
@@ -122,7 +122,7 @@ def show(pair: AtlasPair | None, view: View) -> Iterator[b.Block]:
     if not pair.heads:
         yield b.Hint(view.t("atlas.no_shared_heads", **said), "info")
         return
-    one, two = ShownAtlas(view, pair.one), ShownAtlas(view, pair.two)
+    one, two = Shown(view, pair.one), Shown(view, pair.two)
     across = axes_of(one)[0]
     across = across if across in one.axes and across in two.axes else "entropy"
     both = [
@@ -146,7 +146,7 @@ def show(pair: AtlasPair | None, view: View) -> Iterator[b.Block]:
     )
 
 
-def _reading(view: View, pair: AtlasPair, said: dict[str, str]) -> str:
+def _reading(view: View, pair: Pair, said: dict[str, str]) -> str:
     kinds = [
         (head.role, pair.one.names[head.number].kind, pair.two.names[mate.number].kind)
         for head, mate in pair.heads
@@ -164,7 +164,7 @@ def _reading(view: View, pair: AtlasPair, said: dict[str, str]) -> str:
 
 
 def _chart(
-    one: ShownAtlas, pair: AtlasPair, both: list[np.ndarray], across: str, names: list[str]
+    one: Shown, pair: Pair, both: list[np.ndarray], across: str, names: list[str]
 ) -> b.Chart:
     view, heads = one.view, [head for head, _ in pair.heads]
     kinds = [pair.one.names[head.number].kind for head in heads]
@@ -183,7 +183,7 @@ def _chart(
     return b.Chart("atlas.compared", draw, view.t("atlas.compare_alt"))
 
 
-def _table(view: View, pair: AtlasPair, gap: np.ndarray, said: dict[str, str]) -> b.Table:
+def _table(view: View, pair: Pair, gap: np.ndarray, said: dict[str, str]) -> b.Table:
     """The heads that differ most; other names are bold."""
     order = sorted(range(len(gap)), key=lambda at: (-np.nan_to_num(gap[at]), at))[:MOST_ROWS]
     rows = []

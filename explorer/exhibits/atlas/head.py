@@ -10,7 +10,7 @@ from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Measure
 from explorer.exhibits import block as b
 from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
 from explorer.exhibits.atlas.shown import (
-    ShownAtlas,
+    Shown,
     does_it,
     kind_words,
     open_head,
@@ -49,7 +49,7 @@ def show(found: OneByOne | None, view: View) -> Iterator[b.Block]:
     yield from _nearest(shown)
 
 
-def _profile(shown: ShownAtlas) -> tuple[b.Block, ...]:
+def _profile(shown: Shown) -> tuple[b.Block, ...]:
     view, head = shown.view, shown.head
     weights, words = shown.atlas.by_offset[head.number], view.words("figures.profile")
     draw = partial(profile.by_distance, weights, REACH, words=words)
@@ -57,7 +57,7 @@ def _profile(shown: ShownAtlas) -> tuple[b.Block, ...]:
     return b.Chart("atlas.profile", draw, view.t("atlas.profile")), b.Note(note)
 
 
-def _numbers(shown: ShownAtlas) -> list[b.Block]:
+def _numbers(shown: Shown) -> list[b.Block]:
     """Its measures as a table, and its ablation cost."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     names = [view.t(f"atlas.column_{name}") for name in ("what", "top", "weight", "chance")]
@@ -70,7 +70,7 @@ def _numbers(shown: ShownAtlas) -> list[b.Block]:
     return [b.Table(names, rows), *map(b.Prose, (*said, cost_words(shown)))]
 
 
-def _measure(shown: ShownAtlas, name: Measure) -> list[str]:
+def _measure(shown: Shown, name: Measure) -> list[str]:
     """One row of the table."""
     atlas, place = shown.atlas, (shown.head.number, MEASURES.index(name))
     said, plain = kind_words(shown.view, name), name in ("spread", "alignment")
@@ -82,7 +82,7 @@ def _measure(shown: ShownAtlas, name: Measure) -> list[str]:
     ]
 
 
-def cost_words(shown: ShownAtlas) -> str:
+def cost_words(shown: Shown) -> str:
     """The cost of ablating the head, with its interval, and whether it may be chance."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     if not np.isfinite(atlas.cost[at]):
@@ -107,7 +107,7 @@ def nats(cost: float) -> str:
     return minus(f"{cost:.3f}")
 
 
-def _here(shown: ShownAtlas, found: OneByOne) -> str:
+def _here(shown: Shown, found: OneByOne) -> str:
     """Whether the head shows its main behaviour in the open sentence."""
     view, name = shown.view, shown.name
     share = float(found.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
@@ -121,7 +121,7 @@ def _here(shown: ShownAtlas, found: OneByOne) -> str:
     )
 
 
-def _nearest(shown: ShownAtlas) -> Iterator[b.Block]:
+def _nearest(shown: Shown) -> Iterator[b.Block]:
     """The heads of the same kind of attention with the most similar patterns."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     buttons = []

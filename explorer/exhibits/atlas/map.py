@@ -14,7 +14,7 @@ from explorer.analysis.atlas.sums import MEASURES
 from explorer.exhibits import block as b
 from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one
 from explorer.exhibits.atlas.shown import (
-    ShownAtlas,
+    Shown,
     about,
     axes_of,
     axis_title,
@@ -46,7 +46,7 @@ def show(atlas: Atlas | None, view: View) -> Iterator[b.Block]:
     """The map, its axes, and the tables of all heads."""
     if atlas is None:
         return
-    shown = ShownAtlas(view, atlas)
+    shown = Shown(view, atlas)
     axes = axes_of(shown)
     yield b.Hero((b.Sentence("atlas", _reading(shown)), _picture(shown, *axes)))
     picks = [pick_axis(shown, *each, 260) for each in zip(("across", "up"), axes, strict=True)]
@@ -60,7 +60,7 @@ def show(atlas: Atlas | None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _columns(shown))
 
 
-def _reading(shown: ShownAtlas) -> str:
+def _reading(shown: Shown) -> str:
     view, kinds = shown.view, Counter(name.kind for name in shown.atlas.names)
     return view.t(
         "atlas.reading",
@@ -72,7 +72,7 @@ def _reading(shown: ShownAtlas) -> str:
     )
 
 
-def _picture(shown: ShownAtlas, across: str, up: str) -> b.Chart:
+def _picture(shown: Shown, across: str, up: str) -> b.Chart:
     view, atlas = shown.view, shown.atlas
     low, high = atlas.ends if up == "cost" else (None, None)
     kinds = [name.kind for name in atlas.names]
@@ -96,14 +96,14 @@ def _picture(shown: ShownAtlas, across: str, up: str) -> b.Chart:
     return b.Chart("atlas.map", draw, view.t("atlas.map_alt"), clicks=clicks)
 
 
-def _code(shown: ShownAtlas) -> list[object]:
+def _code(shown: Shown) -> list[object]:
     """The code that computed the atlas; also the measuring code if the page measured it."""
     if not shown.atlas.about.digest and np.isfinite(shown.atlas.cost).any():
         return [Adding.add, numbers_of, name_of, cost_sums, one_by_one]
     return [Adding.add, numbers_of, name_of, one_by_one]
 
 
-def _columns(shown: ShownAtlas) -> dict[str, list[object]]:
+def _columns(shown: Shown) -> dict[str, list[object]]:
     """Every number of every head, by the name of its column."""
     view, atlas = shown.view, shown.atlas
     able = [name for name in MEASURES if np.isfinite(values(atlas, name)).any()]
@@ -126,13 +126,13 @@ def _plain(number: float) -> str:
     return "" if np.isnan(number) else f"{number:.4f}".rstrip("0").rstrip(".")
 
 
-def heads_csv(shown: ShownAtlas) -> str:
+def heads_csv(shown: Shown) -> str:
     """All heads as a CSV that spreadsheets open."""
     columns = _columns(shown)
     return BOM + to_rows(list(columns), zip(*columns.values(), strict=True))
 
 
-def sentences_csv(shown: ShownAtlas) -> str:
+def sentences_csv(shown: Shown) -> str:
     """The sentences of every head as a CSV, with credits."""
     view, atlas = shown.view, shown.atlas
     columns = [view.t(f"place.{name}") for name in ("kind", "layer", "head")]

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from explorer import library
 from explorer.analysis.atlas import finding
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
-from explorer.analysis.atlas.corpus import CorpusLine
+from explorer.analysis.atlas.corpus import Line
 from explorer.analysis.atlas.finding import Found
 from explorer.analysis.atlas.make import file_of
 from explorer.analysis.atlas.measures import Adding, Vocabulary
@@ -43,9 +43,9 @@ MOST_TEXTS = 96
 """Number of sentences used to measure a model without an atlas."""
 
 
-def lines_of_texts(texts: Sequence[Text]) -> list[CorpusLine]:
+def lines_of_texts(texts: Sequence[Text]) -> list[Line]:
     """Texts as the lines of a corpus; their indices serve as offsets."""
-    return [CorpusLine(at, text.source, text.target, text.credit) for at, text in enumerate(texts)]
+    return [Line(at, text.source, text.target, text.credit) for at, text in enumerate(texts)]
 
 
 def measured(

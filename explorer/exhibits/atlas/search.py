@@ -16,7 +16,7 @@ from explorer.exhibits import block as b
 from explorer.exhibits.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, which_of
 from explorer.exhibits.atlas.searched import (
-    HeadFeatures,
+    Searched,
     features_of,
     in_sentence,
     numbers_to_search,
@@ -268,13 +268,7 @@ def _results(view: View, found: Similar, best: list[Close]) -> Iterator[b.Block]
     yield b.Hero((b.Sentence("atlas-search", _reading(view, found, heads)),))
     yield b.Columns([_similar_heads(view, found, heads), _sentences(view, best)])
     yield b.Formula(FORMULA, view.t("atlas.search_formula"))
-    code = (
-        painted_features,
-        features_of,
-        HeadFeatures.of_heads,
-        HeadFeatures.of_texts,
-        in_sentence,
-    )
+    code = (painted_features, features_of, Searched.of_heads, Searched.of_texts, in_sentence)
     yield b.Code(code)
     yield b.Numbers(
         lambda: {

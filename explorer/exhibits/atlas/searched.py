@@ -14,13 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.atlas.measures import (
-    KINDS,
-    SequenceKeys,
-    about_stream,
-    by_offset,
-    read_patterns,
-)
+from explorer.analysis.atlas.measures import KINDS, About, about_stream, by_offset, read_patterns
 from explorer.analysis.atlas.reading import batches, encode
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import OFFSETS
@@ -44,7 +38,7 @@ MOST_TEXTS = 240
 
 
 @dataclass(frozen=True, eq=False)
-class HeadFeatures:
+class Searched:
     """Features of every head of a `role`, [text, head, feature]; `texts` are the indices of the
     texts that the model could read.
     """
@@ -73,7 +67,7 @@ def features_of(
     pattern: Float[Tensor, "batch head query key"],
     chosen: Tensor,  # Bool [batch, query]: the rows that count
     rows: Rows,
-    keys: SequenceKeys,
+    keys: About,
 ) -> Float[Tensor, "batch head feature"]:
     """The features of each sentence and head: where the weight of its mean row lies."""
     pattern = pattern * chosen[:, None, :, None]
@@ -117,7 +111,7 @@ def search(
     texts: Sequence[Text],
     role: Role,
     rare: np.ndarray,
-) -> Generator[tuple[int, int], object, HeadFeatures]:
+) -> Generator[tuple[int, int], object, Searched]:
     """Compute the features of every head of a role, text by text; yields (done, total) in texts."""
     known = known_of(loaded, rare)
     sites = [site for site in loaded.sites if site.role == role]
@@ -137,7 +131,7 @@ def search(
         yield len(numbers), len(encoded)
     n_heads = sum(site.n_heads for site in sites)
     features = np.concatenate(found) if found else np.zeros((0, n_heads, FEATURES))
-    return HeadFeatures(role, tuple(numbers), features)
+    return Searched(role, tuple(numbers), features)
 
 
 def alike(
@@ -178,14 +172,14 @@ def numbers_to_search(which: Which) -> tuple[int, ...]:
 @cached
 def searched(
     which: Which, kind: Role, *, progress: Callable[[int, int], object] | None = None
-) -> HeadFeatures:
+) -> Searched:
     """The features of every head of a role on the sentences of an atlas. Raises InputProblem."""
     whole = atlas(which)
     texts = [whole.texts[number] for number in numbers_to_search(which)]
     return walked(search(cache.open_model(which.model), texts, kind, whole.rare), progress)
 
 
-def show(found: HeadFeatures | None, view: View) -> Iterator[b.Block]:
+def show(found: Searched | None, view: View) -> Iterator[b.Block]:
     """Whether there is anything to search."""
     if found is not None and not found.texts:
         yield b.Hint(view.t("atlas.search_nothing"), "search_off")

@@ -22,7 +22,7 @@ DIFFERENCE = (r"\Delta_h = s_m^{(2)}(h) - s_m^{(1)}(h)",)
 
 
 @dataclass(frozen=True, eq=False)
-class ShownAtlas:
+class Shown:
     """An atlas; `view` has the open head and sentence."""
 
     view: View
@@ -44,9 +44,9 @@ class ShownAtlas:
         return tuple(axis for axis in AXES if np.isfinite(values(self.atlas, axis)).any())
 
 
-def shown_atlas(view: View) -> ShownAtlas:
+def shown_atlas(view: View) -> Shown:
     """The atlas of the open model. Raises InputProblem as `atlas`."""
-    return ShownAtlas(view, measured.atlas(measured.which_of(view)))
+    return Shown(view, measured.atlas(measured.which_of(view)))
 
 
 def opened(atlas: Atlas, kind: Role, layer: int, head: int) -> Head:
@@ -71,7 +71,7 @@ def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
     return {**named, "distance": atlas.distance, "cost": atlas.cost}[axis]
 
 
-def axes_of(shown: ShownAtlas) -> tuple[str, str]:
+def axes_of(shown: Shown) -> tuple[str, str]:
     """The two axes of the map: the chosen ones, else sharpness and ablation cost."""
     chosen, offered = shown.view.choices(AtlasChoices), shown.axes
     across = chosen.across if chosen.across in offered else "entropy"
@@ -79,7 +79,7 @@ def axes_of(shown: ShownAtlas) -> tuple[str, str]:
     return across, chosen.up if chosen.up in offered else usual
 
 
-def axis_title(shown: ShownAtlas, axis: str) -> str:
+def axis_title(shown: Shown, axis: str) -> str:
     """A measure, with its unit."""
     view = shown.view
     if axis in MEASURES:
@@ -87,7 +87,7 @@ def axis_title(shown: ShownAtlas, axis: str) -> str:
     return view.t(f"atlas.axes.{axis}")
 
 
-def pick_axis(shown: ShownAtlas, field: str, now: str, width: int, key: str = "") -> b.Pick:
+def pick_axis(shown: Shown, field: str, now: str, width: int, key: str = "") -> b.Pick:
     """The choice of an axis."""
     view = shown.view
 
@@ -98,7 +98,7 @@ def pick_axis(shown: ShownAtlas, field: str, now: str, width: int, key: str = ""
     return b.Pick(key, label, shown.axes, now, said, field, menu=True, width=width)
 
 
-def about(shown: ShownAtlas) -> str:
+def about(shown: Shown) -> str:
     """The data of the atlas, in one line."""
     view, atlas = shown.view, shown.atlas
     count = atlas.counts["sentences"]

@@ -2,11 +2,20 @@
 
 import re
 from dataclasses import dataclass
-from typing import get_args
+from typing import ClassVar, get_args
 
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.components import MAX_PINNED, SCALES, Scale
-from explorer.exhibits.choices import RefusedError, as_digit, choice, model_name, one_of, switch
+from explorer.engine.cache import Run
+from explorer.exhibits.choices import (
+    RefusedError,
+    as_digit,
+    choice,
+    model_name,
+    one_of,
+    switch,
+    unlinked,
+)
 
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed", "differs")
 """The measures of heads; the last two are the ablation loss, and the difference from the head of
@@ -66,9 +75,26 @@ class HeadsChoices:
     """`instead` is the aggregate or head opened instead of the selected head (NOTHING: none),
     `pins` are the pinned ones, `measure` is the measure of heads, `by_measure` whether it sorts
     them. `scale` and `own_range` define how weights become colours, `words` whether the tokens of a
-    word are merged.
+    word are merged. `with_` is the compared model, `with_head` its open head. `ablated` is the run
+    for which the ablation of every head was requested.
     """
 
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "": (
+            "heads.verdict",
+            "heads.layers",
+            "heads.measures",
+            "heads.heads",
+            "heads.difference",
+            "heads.versus",
+            "heads.contexts",
+            "heads.request",
+            "heads.ablation",
+            "heads.measured",
+            "heads.matter",
+        )
+    }
+    reads_pictures: ClassVar[bool] = True
     instead: str = choice("", _instead, of_site=True)
     pins: tuple[HeadOrAggregate, ...] = choice((), parse_heads, format_heads, of_site=True)
     measure: str = choice("", one_of(MEASURES))
@@ -78,3 +104,4 @@ class HeadsChoices:
     words: bool = choice(False, switch, as_digit)
     with_: str = model_name()
     with_head: tuple[int, int] | None = choice(None, _one_head, _format_one, of_site=True)
+    ablated: Run | None = unlinked(None)

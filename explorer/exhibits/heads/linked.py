@@ -59,7 +59,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
 
 
 def values_of(
-    run: Run, kind: Role, name: str, progress: Callable[[int, int], None]
+    run: Run, kind: Role, name: str, progress: Callable[[int, int], None] | None = None
 ) -> NDArray[np.float64] | None:
     """A measure of each head of a run, [layer, head]; None if it cannot be computed for one run.
     Raises InputProblem."""

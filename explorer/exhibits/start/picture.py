@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from explorer.analysis.heads.compare import token_diff
 from explorer.analysis.start import opened as opening
 from explorer.analysis.start.flow import Flow, Lane, flow
-from explorer.components.start import HeadNumbers, Heads, Moment, Thread, pack_start, pick_of
+from explorer.components.start import Heads, Moment, Opened, Thread, pack_start, pick_of
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
@@ -76,8 +76,8 @@ def written(plain: Run, *, progress: StepsDone | None = None) -> Written:
 
 
 def _greedy(plain: Run, edits: tuple[Edit, ...], progress: StepsDone | None) -> Generation:
-    config = cache.open_model(plain.model).config
-    limit = MOST_NEW["src" if config.reads_source else config.predicts or "same"]
+    model = cache.open_model(plain.model).model
+    limit = MOST_NEW["src" if "src" in model.reads else model.predicts or "same"]
     return cache.generate(plain.model, plain.text, Greedy(), edits, limit, progress=progress)
 
 
@@ -200,7 +200,7 @@ def _diff(
 
 def _prompt(view: View, made: Generation | None) -> str:
     """The prompt of a text that is continued."""
-    if made is None or not view.loaded.continues:
+    if made is None or view.trace.predicts != "next" or view.trace.src_tokens:
         return ""
     return view.loaded.tokenizer.decode(made.given)
 
@@ -260,12 +260,12 @@ def moments(found: Flow) -> list[Moment]:
     ]
 
 
-def _opened(view: View, found: Written) -> HeadNumbers:
+def _opened(view: View, found: Written) -> Opened:
     site, lanes = view.site, found.flow.lanes
     head = open_head(plain_run(view), found.made, site.name, view.head)
     lane = next(at for at, each in enumerate(lanes) if each.stack.role == site.stack)
     names = [each.site.name for each in lanes[lane].blocks[site.layer]]
-    return HeadNumbers(
+    return Opened(
         at=(lane, site.layer, names.index(site.name)),
         head=view.head,
         queries=head.queries,

@@ -137,7 +137,7 @@ def _certificate(view: View, found: Trial) -> Iterator[b.Block]:
 
 def _written(view: View, found: Symptom) -> Iterator[b.Block]:
     """The model's output with and without the mask."""
-    if view.trace.config.generates:
+    if view.trace.predicts == "next":
         silent = np.isnan(found.logprobs_after).any()
         key = "clinic.writes_nothing" if silent else "clinic.writes_end"
         words = saying.marked_words(found.words) or view.t(key)

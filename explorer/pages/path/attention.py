@@ -11,10 +11,8 @@ from explorer.analysis.path.attention import (
     Ratio,
     Undivided,
 )
-from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.view import View
 from explorer.numbers import percent
-from explorer.pages.heads.picture import draw_heads
 from explorer.pages.path import pictures
 from explorer.pages.path.asked import PosedStep, question, step
 
@@ -198,7 +196,7 @@ def _heads(view: View, found: Counted) -> PosedStep | None:
     return PosedStep(
         asks,
         values,
-        lambda answered: draw_heads(Opened(view), "path.heads"),
+        lambda answered: pictures.all_heads(view, "path.heads"),
         {"site": row.site.role, "layer": row.site.layer},
         "told_shared" if found.shared else "told",
     )

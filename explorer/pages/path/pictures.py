@@ -4,17 +4,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explorer.analysis.path import QueryRow
-from explorer.components import mask_matrix, token_strip
+from explorer.components import HeadGrid, mask_matrix, token_strip
+from explorer.engine import jobs
+from explorer.exhibits.heads import picture
+from explorer.exhibits.heads.grids import ablation, grid_of
+from explorer.exhibits.heads.linked import values_of
+from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
 from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
+from explorer.render.drawing import Sheet, draw
 from explorer.runs.trace import Trace
-from explorer.ui import controls
+from explorer.ui import controls, running
 from models.hooks import AttentionSite
 from models.rows import Stream
 
@@ -49,6 +56,36 @@ def titles(view: View, site: AttentionSite) -> dict[str, Any]:
         "query_stream": site.query_stream,
         "key_stream": site.key_stream,
     }
+
+
+def all_heads(view: View, key: str) -> None:
+    """All heads as on Heads, with the measure chosen there if it takes no time."""
+    choice = Opened(view)
+    grid = _grid(choice, key)
+    if grid is not None:
+        drawn = picture.all_heads(choice, grid, _values(choice), key, change=lambda chosen: None)
+        draw(Sheet(view, "path"), [drawn])
+
+
+def _grid(choice: Opened, key: str) -> HeadGrid | None:
+    """The thumbnails; None while those of a long text are computed."""
+    view = choice.view
+    of = (view.run, choice.kind, choice.words is not None)
+    if view.trace.patterns_kept:
+        return grid_of(*of)
+    return running.awaited(
+        f"{key}.grid",
+        of,
+        lambda tell: grid_of(*of, progress=jobs.whole(tell)),
+        view.t("heads.working"),
+        view.lang,
+    )
+
+
+def _values(choice: Opened) -> NDArray[np.float64] | None:
+    view, name = choice.view, choice.measure
+    ready = ablation.is_kept(view.run) if name == "needed" else view.trace.patterns_kept
+    return values_of(view.run, choice.kind, name) if name and ready else None
 
 
 def heatmap(view: View, row: QueryRow, key: str, alt: str, *, whole: bool) -> None:

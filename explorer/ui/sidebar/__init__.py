@@ -286,7 +286,7 @@ def _fills_in(model: str) -> bool:
 def _continues(model: str) -> bool:
     """Whether `model` continues a text instead of translating it."""
     try:
-        return not cache.open_model(model).config.reads_source
+        return "src" not in cache.open_model(model).model.reads
     except InputProblem:  # the page shows the error
         return False
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from explorer.analysis.atlas import corpus
-from explorer.analysis.atlas.corpus import CorpusLine, line_at, lines_of, parse, scan
+from explorer.analysis.atlas.corpus import Line, line_at, lines_of, parse, scan
 from explorer.problems import InputProblem
 
 
@@ -46,9 +46,9 @@ def test_the_sample_is_of_the_smallest_hashes_wherever_the_lines_stand(
 
 
 def test_columns_are_a_source_its_translation_and_whom_to_credit() -> None:
-    assert parse(3, "a b\tc\tme\tmore\n") == CorpusLine(3, "a b", "c", "me")
-    assert parse(3, "a\tc\n", reverse=True) == CorpusLine(3, "c", "a", "")
-    assert parse(0, "  a\u202e  b ") == CorpusLine(0, "a b")
+    assert parse(3, "a b\tc\tme\tmore\n") == Line(3, "a b", "c", "me")
+    assert parse(3, "a\tc\n", reverse=True) == Line(3, "c", "a", "")
+    assert parse(0, "  a\u202e  b ") == Line(0, "a b")
     assert parse(0, "\ttarget alone") is None
     assert parse(0, "\u202e\n") is None
 
@@ -86,4 +86,4 @@ def test_a_file_that_changes_after_it_was_scanned_is_noticed(tmp_path: Path) -> 
 def test_one_sentence_is_a_corpus(tmp_path: Path) -> None:
     found = scan(file(tmp_path, "\ufeffone sentence".encode()))
     assert found.n_lines == len(found.shards) == 1
-    assert lines_of(found, found.shards[0]).read == [CorpusLine(0, "one sentence")]
+    assert lines_of(found, found.shards[0]).read == [Line(0, "one sentence")]

@@ -170,7 +170,7 @@ def test_lines_with_too_many_tokens_are_counted_and_a_file_of_them_is_refused(
 def test_a_translator_reads_its_own_translation_where_the_file_has_none(
     shipped: LoadedModel,
 ) -> None:
-    lines = [corpus.CorpusLine(0, "I love you."), corpus.CorpusLine(20, "I know.", "我知道。")]
+    lines = [corpus.Line(0, "I love you."), corpus.Line(20, "I know.", "我知道。")]
     encoded, _ = encode(shipped, lines)
     assert encoded[0].tgt == trace(shipped, lines[0].source).tgt_tokens
     assert encoded[1].tgt == trace(shipped, lines[1].source, lines[1].target).tgt_tokens
@@ -183,7 +183,7 @@ def test_the_cost_of_a_head_is_that_of_the_page_heads(
     """A mean over two sentences of what each loses a token, by `ablate` of one sentence."""
     loaded = tiny("cost", family=family)
     pairs = (("The cat sat on the mat.", "猫坐在垫子上。"), ("I love you.", "我爱你。"))
-    encoded, _ = encode(loaded, [corpus.CorpusLine(at, s, t) for at, (s, t) in enumerate(pairs)])
+    encoded, _ = encode(loaded, [corpus.Line(at, s, t) for at, (s, t) in enumerate(pairs)])
     found = ablation.cost_sums(loaded, batch_of(loaded, encoded))
     costs = []
     for source, target in pairs:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
-from explorer.analysis.atlas.corpus import CorpusLine
+from explorer.analysis.atlas.corpus import Line
 from explorer.analysis.atlas.measures import BROAD, PRIOR, Adding, Vocabulary
 from explorer.analysis.atlas.reading import Encoded, batch_of, encode, vocabulary_of
 from explorer.analysis.atlas.store import numbers_of
@@ -26,7 +26,7 @@ AT = {name: at for at, name in enumerate(MEASURES)}
 def summed(
     loaded: LoadedModel, pairs: Iterable[tuple[str, str]] = PAIRS
 ) -> tuple[Sums, list[Encoded], Vocabulary]:
-    lines = [CorpusLine(10 * at, source, target) for at, (source, target) in enumerate(pairs)]
+    lines = [Line(10 * at, source, target) for at, (source, target) in enumerate(pairs)]
     vocabulary = vocabulary_of(loaded, lines)
     encoded, too_long = encode(loaded, lines)
     assert too_long == 0

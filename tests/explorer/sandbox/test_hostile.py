@@ -11,7 +11,7 @@ import pytest
 from hostile import FAMILIES, programs
 
 from explorer import sandbox
-from explorer.sandbox import Grid, ProgramResult
+from explorer.sandbox import Answer, Grid
 
 SECRET = "the-canary-sings-at-midnight"
 LONGEST = 1.0
@@ -57,7 +57,7 @@ def peak(process: int) -> int:
     return 1024 * next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
-def withstood(code: str) -> ProgramResult:
+def withstood(code: str) -> Answer:
     """Run a program; what holds for every one, whatever it wants."""
     begun = time.monotonic()
     answer = sandbox.run(code, "f", grids=[Grid(3, 3)])

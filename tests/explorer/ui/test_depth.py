@@ -13,9 +13,9 @@ from explorer.engine.cache import Run
 from explorer.engine.caching import Store
 from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.heads.grids import ablation
+from explorer.exhibits.heads.measured import attribute
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
-from explorer.pages.heads import cached as heads
 from explorer.runs.edits import MaskSwitch
 
 MOST = 6
@@ -37,7 +37,7 @@ def answered(name: str, state: State) -> object:
     [
         lambda: cache.trace(OTHER),
         lambda: ablation(Run(MODEL, "I see.", pads=1)),
-        lambda: heads.attribute(RUN, 1),
+        lambda: attribute(RUN, 1),
         lambda: answered("cell.chain", State(model=MODEL, text=TEXT)),
         lambda: answered("masks.batch", State(model=MODEL, text=TEXT, beside="I see.")),
         lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),

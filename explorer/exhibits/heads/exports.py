@@ -1,0 +1,116 @@
+"""What can be saved from Heads: the shown heads, the run, the differences of two models, code."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from explorer import library
+from explorer.exhibits import block as b
+from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.sides import Sides, ViewPair
+from explorer.exhibits.heads.versus import OpenHeads, open_heads
+from explorer.exhibits.saying import model_title
+from explorer.exports.archive import to_csv, to_npz, to_rows
+from explorer.exports.page import axes_of
+from explorer.exports.picture import difference_svg
+from explorer.exports.snippet import snippet
+from explorer.library import LoadedModel
+from explorer.text import UPLOADED
+
+
+def files(sides: Sides, is_local: bool) -> Iterator[b.Block]:
+    """The files, each below what it contains, and the code for the open head; the shown heads as a
+    picture are offered with the picture itself."""
+    view, choice = sides.view, sides.shown[0]
+    if choice.shown:
+        yield _weights(choice)
+    if sides.pair is not None:
+        yield from _of_both(sides.pair)
+    yield b.Note(view.t("take.trace"))
+    yield b.Download("heads.take.npz", view.t("take.npz"), lambda: to_npz(view.trace), "npz")
+    code = _code(choice, is_local)
+    if code:
+        yield b.Note(view.t("take.code"))
+        yield b.Verbatim(code, "python")
+
+
+def _weights(choice: Opened) -> b.Download:
+    """The weights of the current head."""
+    view, site = choice.view, choice.view.site.name
+    current = choice.current or choice.shown[-1]
+
+    def make() -> bytes:
+        tokens = view.trace.query_tokens(site), view.trace.key_tokens(site)
+        return to_csv(current.pattern, current.mask, *tokens).encode("utf-8-sig")
+
+    return b.Download("heads.take.csv", f"{view.t('take.csv')} · {current.name}", make, "csv")
+
+
+def _of_both(pair: ViewPair) -> Iterator[b.Block]:
+    """Exports for two models: the difference of the open heads, and of all heads."""
+    view, opened, key = pair.view, open_heads(pair), "heads-versus.take"
+    if opened is not None:
+        picture = partial(difference, pair, opened)
+        yield b.Note(view.t("take.difference"))
+        yield b.Download(f"{key}.svg", view.t("take.svg"), picture, "svg", "versus")
+    if pair.compared is not None and pair.compared.by_number:
+        yield b.Note(view.t("take.versus"))
+        table = partial(differences, pair)
+        yield b.Download(f"{key}.csv", view.t("take.csv"), table, "csv", "versus")
+
+
+def difference(pair: ViewPair, opened: OpenHeads) -> str:
+    """The difference of the two open heads, as an SVG."""
+    view, found = pair.view, pair.compared
+    assert found is not None
+    own = axes_of(view.trace, view.site, view.lang)
+    one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
+    places = opened.places
+    return difference_svg(
+        opened.one,
+        opened.other,
+        (opened.one > 0) | (opened.other > 0),
+        replace(own, query_tokens=found.queries.labels, key_tokens=opened.keys),
+        title=view.t("versus.difference", one=one, other=other, **places),
+        name="L{their_layer}·H{their_head} − L{layer}·H{head}".format_map(places),
+        words=view.words("export"),
+    )
+
+
+def differences(pair: ViewPair) -> bytes:
+    """The differences of heads with the same index, in bits, the largest first, as a CSV."""
+    view, found = pair.view, pair.compared
+    assert found is not None
+    assert found.difference is not None
+    names = (view.t("place.layer"), view.t("place.head"), view.t("heads.measures.differs"))
+    rows = [(at[0] + 1, at[1] + 1, f"{found.difference[at]:.6g}") for at in found.ranked()]
+    return to_rows(names, rows).encode("utf-8-sig")
+
+
+def _code(choice: Opened, is_local: bool) -> str | None:
+    """Python code that computes the open head or aggregate; None if no single function does."""
+    view, shown = choice.view, choice.current
+    folder = folder_of(view.loaded, is_local)
+    lines = partial(snippet, view.trace, target=view.target, folder=folder)
+    if shown is None:
+        return None
+    if shown.site is not None and shown.head is not None:
+        return lines(shown.site.name, shown.head)
+    if shown.aggregate is None or shown.aggregate.layer is not None:
+        return None
+    rolled = shown.aggregate.name == "rollout"
+    return lines(choice.sites[-1].name, 0, view="rollout" if rolled else "flow")
+
+
+def folder_of(loaded: LoadedModel, is_local: bool) -> Path | None:
+    """The model folder for the exported code; None for a shipped model, which is found by name.
+
+    For uploads, whose folder no longer exists, and for models of a server that is not local, whose
+    paths are private, only the folder's name is given.
+    """
+    folder = loaded.folder.absolute()
+    if folder.is_relative_to(library.CHECKPOINTS.absolute()):
+        return None
+    is_there = is_local and loaded.was_stored is None
+    return folder if is_there else Path(UPLOADED.sub("", loaded.folder.name))

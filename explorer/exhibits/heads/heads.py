@@ -1,0 +1,234 @@
+"""All heads of one kind of attention, some of them large, and one query of the open one."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from explorer.analysis.heads.aggregates import MAX_ROWS
+from explorer.analysis.heads.flow import attention_flow
+from explorer.analysis.heads.measures import head_measures
+from explorer.analysis.heads.ranks import need_map
+from explorer.analysis.heads.reading import KeyWeight, top_keys
+from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
+from explorer.analysis.heads.versus import mean_divergence
+from explorer.analysis.heads.words import by_word
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.heads import exports
+from explorer.exhibits.heads.choices import HeadsChoices
+from explorer.exhibits.heads.linked import predictions
+from explorer.exhibits.heads.opened import Opened, Shown
+from explorer.exhibits.heads.picture import pictures
+from explorer.exhibits.heads.sides import compare_with, sides_of
+from explorer.exhibits.links import State
+from explorer.exhibits.needs import WORDS
+from explorer.exhibits.picking import pick_kind
+from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.view import View
+from explorer.numbers import percent
+from explorer.runs.edits import HeadOff
+from models.attention import attend
+
+AGGREGATES = {
+    "mean": r"\bar A_\ell = \frac1H \sum_h A_{\ell h}",
+    "rollout": r"R_\ell = \tfrac12(\bar A_\ell + I)\,R_{\ell - 1}, \qquad R_0 = I",
+    "flow": r"F_{ij} = \max\ \sum_{i \to j} f, \qquad "
+    r"0 \le f_\ell \le \tfrac12(\bar A_\ell + I)",
+}
+"""The formulas of the aggregates: Abnar & Zuidema 2020."""
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The reading, the controls, the picture, and a switch that ablates the open head."""
+    sides = sides_of(view)
+    choice = sides.shown[0]
+    yield b.Hero((b.Sentence("heads", _reading(choice)),))
+    yield _controls(choice)
+    yield b.Hero((pictures(sides),))
+    yield b.Note(_aggregates(choice))
+    yield from _switch_off(choice)
+    yield b.Formula(_formula(choice), view.t("heads.formula"))
+    yield b.Code(_code(choice))
+    yield b.Numbers(lambda: _numbers(choice))
+    yield b.Export(lambda is_local: exports.files(sides, is_local))
+
+
+# One query in words.
+
+
+def _reading(choice: Opened) -> str:
+    """The current query in one sentence with its numbers; by word if the picture is by word. A
+    word's prediction is at its last token."""
+    view, shown = choice.view, choice.current
+    if shown is None:
+        return view.t("heads.closed")
+    queries: Sequence[str] = view.trace.query_tokens(view.site.name)
+    keys: Sequence[str] = view.trace.key_tokens(view.site.name)
+    row = last = view.row
+    if choice.words is not None:
+        of_queries, of_keys = choice.words
+        row = of_queries.of(view.row)
+        last = (*of_queries.starts[1:], len(queries))[row] - 1
+        queries, keys = of_queries.labels, of_keys.labels
+    top = top_keys(choice.cells(shown)[0][row], keys)
+    values: dict[str, object] = {
+        "query": quoted_at(view, queries, row),
+        "looks": _looks(view, keys, top),
+    }
+    if shown.site is not None and shown.head is not None:
+        values |= {"layer": shown.site.layer + 1, "head": shown.head + 1}
+    else:
+        values["name"] = shown.name
+    return _sentence(view, shown, bool(top), values, last)
+
+
+def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
+    return view.t("heads.and").join(
+        view.t("heads.look", weight=percent(key.weight), key=quoted_at(view, keys, key.key))
+        for key in top
+        if key is top[0] or key.weight >= 0.01
+    )
+
+
+def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object], last: int) -> str:
+    if shown.site is None:
+        return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
+    if not sees:
+        return view.t("heads.nothing", **values)
+    after = predictions(view)
+    if after is None or not after[last]:
+        return view.t("heads.reading", **values)
+    values["next"] = quoted(view, after[last])
+    given = _given(view, last)
+    if given is not None and given != after[last]:
+        return view.t("heads.reading_given", given=quoted(view, given), **values)
+    return view.t("heads.reading_next", **values)
+
+
+def _given(view: View, row: int) -> str | None:
+    """The next token of a given text, which may differ from the predicted one."""
+    if not view.trace.config.generates or row + 1 >= int(view.trace.tgt_valid.sum()):
+        return None
+    return view.trace.tgt_str_tokens[row + 1]
+
+
+# The controls.
+
+
+def _controls(choice: Opened) -> b.Row:
+    view = choice.view
+    made = view.choices(HeadsChoices)
+    measure = b.Pick(
+        "heads.measure",
+        view.t("heads.measure"),
+        ("", *choice.measure_names),
+        choice.measure or "",
+        lambda name: view.t(f"heads.measures.{name or 'none'}"),
+        "measure",
+        menu=True,
+        width=250,
+        help=view.t("heads.measure_help"),
+    )
+    words = b.Toggle(
+        "heads.words",
+        view.t("heads.words"),
+        made.words,
+        lambda on: b.choose(words=on),
+        view.t("heads.words_help"),
+    )
+    other = b.PickModel(
+        "heads.with",
+        view.t("versus.with"),
+        made.with_,
+        lambda name: b.Change(lambda state: compare_with(state, name)),
+        view.t("versus.with_help"),
+        250,
+    )
+    by_words = (words,) if WORDS.met(view.loaded) else ()
+    return b.Row((pick_kind(view, "heads"), measure, *by_words, other))
+
+
+def _aggregates(choice: Opened) -> str:
+    """An explanation of the aggregates; flow exists only for short self-attention."""
+    if not choice.aggregates:
+        return choice.view.t("heads.no_aggregates", limit=MAX_ROWS)
+    rolled = "heads.rollout_cross_note" if choice.kind == "cross" else "heads.rollout_note"
+    notes = {"rollout": rolled, "flow": "heads.flow_note"}
+    keys = [notes[each.name] for each in choice.aggregates if each.layer is None]
+    return " ".join(map(choice.view.t, ["heads.mean_note", *keys]))
+
+
+def _switch_off(choice: Opened) -> Iterator[b.Toggle]:
+    """The switch that ablates the open head, if one is open."""
+    view, shown = choice.view, choice.current
+    if shown is None or shown.site is None or shown.head is None:
+        return
+    edit = HeadOff(shown.site.name, shown.head)
+
+    def change(off: bool) -> b.Change:
+        def choices(state: State) -> dict[str, Any]:
+            others = tuple(each for each in state.edits if each != edit)
+            edits = (*others, edit) if off else others
+            return {"edits": edits, "layer": view.layer, "head": view.head}
+
+        return b.Change(choices)
+
+    label = view.t("heads.off", layer=shown.site.layer + 1, head=shown.head + 1)
+    off = edit in view.edits
+    yield b.Toggle("heads.off", label, off, change, view.t("heads.off_help"))
+
+
+# Formula, code and numbers.
+
+
+def _formula(choice: Opened) -> tuple[str, ...]:
+    """The formula of multi-head attention at this site, after the open aggregate's, if any."""
+    view, shown = choice.view, choice.current
+    source = "M" if view.site.kind == "cross" else "X"
+    bias = {name: f" + b_{name}" if view.loaded.config.bias else "" for name in "QKVO"}
+    biased = " + B" if view.site.hook("bias") in view.trace.activations else ""
+    formula = (
+        rf"Q = X W_Q{bias['Q']}, \qquad K = {source} W_K{bias['K']}, \qquad "
+        rf"V = {source} W_V{bias['V']}",
+        r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
+        + view.scaled(r"QK^\top")
+        + rf"{biased}\right), \qquad "
+        r"z = \text{pattern}\cdot V",
+        rf"\text{{output}} = \mathrm{{Concat}}(z_1, \dots, z_{{{view.site.n_heads}}})\,W_O"
+        + bias["O"],
+    )
+    if shown is None or shown.aggregate is None:
+        return formula
+    name = "mean" if shown.aggregate.layer is not None else shown.aggregate.name
+    return (AGGREGATES[name], *formula)
+
+
+def _code(choice: Opened) -> list[object]:
+    """The code of the open aggregate, of the heads, and of the measure."""
+    view, shown = choice.view, choice.current
+    code: list[object] = [view.loaded.model.get_submodule(view.site.name), attend]
+    aggregate = shown.aggregate if shown else None
+    if aggregate is not None:
+        rolled = cross_rollout if view.kind == "cross" else rollout
+        code.insert(0, {"rollout": rolled, "flow": attention_flow}.get(aggregate.name, mean_head))
+    if choice.measure is not None:
+        known = {"needed": need_map, "differs": mean_divergence}
+        code.append(known.get(choice.measure, head_measures))
+    if choice.words is not None:
+        code.append(by_word)
+    return code
+
+
+def _numbers(choice: Opened) -> dict[str, list[object]]:
+    view = choice.view
+    shown = choice.current or choice.at((view.layer, view.head))
+    columns: dict[str, list[object]] = {
+        view.t("place.query"): [
+            f"{row} {token}" for row, token in enumerate(view.trace.query_tokens(view.site.name))
+        ]
+    }
+    for key, token in enumerate(view.trace.key_tokens(view.site.name)):
+        columns[f"{key} {token}"] = [round(float(weight), 4) for weight in shown.pattern[:, key]]
+    return columns
+
+
+EXHIBIT = Exhibit(None, show)

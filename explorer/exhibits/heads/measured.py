@@ -1,0 +1,130 @@
+"""A weight is not a cause: four measures for one head and one output token, compared."""
+
+import math
+from collections.abc import Iterator
+
+from explorer.analysis.heads import attribution
+from explorer.analysis.heads.ablation import ablate
+from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
+from explorer.analysis.heads.ranks import HeadRanks, head_ranks, likely
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.heads.ablation import is_wanted
+from explorer.exhibits.heads.grids import ablation
+from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.view import View
+from explorer.figures.theme import show as visible
+from explorer.numbers import fixed, percent, signed
+
+STRONG, WEAK = 0.6, 0.3
+"""Rank correlations from which two orders count as similar, or as weakly similar."""
+
+
+@cached
+def attribute(run: Run, position: int) -> Attribution:
+    """Four measures for the token after a position, using the run's ablation. Raises
+    InputProblem."""
+    loaded = cache.open_model(run.model)
+    return attribution.attribute(loaded, cache.trace(run), position, ablation=ablation(run))
+
+
+def measured(run: Run, position: int | str) -> Attribution | str:
+    """The four measures of all heads; instead of a position, the reason why there is none."""
+    return position if isinstance(position, str) else attribute(run, position)
+
+
+def show(found: Attribution | str | None, view: View) -> Iterator[b.Block]:
+    """The four measures of the current head, for the token predicted at the query."""
+    if found is None:  # while the heads are being ablated
+        return
+    yield b.Title(view.t("measured.title"), large=True)
+    current = Opened(view).current
+    if isinstance(found, str) or current is None or current.site is None or current.head is None:
+        yield b.Note(view.t(f"measured.{found}"))
+        return
+    if current.site.query_stream != "tgt":
+        yield _pick_token(view)
+    layer, head = current.site.layer, current.head
+    ranked = head_ranks(found, current.site.name, head)
+    token = quoted(view, found.str_token)
+    yield b.Prose(view.t("measured.lead", layer=layer + 1, head=head + 1, token=token))
+    heaviest = _heaviest(view, ranked, current.site.key_stream)
+    yield b.Columns([(_number(view, name, ranked, heaviest),) for name in MEASURES], gap="small")
+    yield b.Sentence("measured", _verdict(view, ranked))
+    others = {name: ranked.agreement[name] for name in ("contribution", "gradient")}
+    if not any(map(math.isnan, others.values())):
+        rhos = {name: fixed(rho) for name, rho in others.items()}
+        yield b.Note(view.t("measured.agree_others", **rhos))
+    yield b.Code((ablate, attribution.attribute))
+
+
+def _position(view: View) -> int | str:
+    """The position of the output token, or why there is none."""
+    current, n_real = Opened(view).current, int(view.trace.tgt_valid.sum())
+    if current is None or current.site is None or current.head is None:
+        return "no_head"
+    if current.site.query_stream != "tgt":
+        return min(view.step, n_real - 1)
+    return view.row if view.row < n_real else "pad"
+
+
+def _pick_token(view: View) -> b.Pick:
+    """The control for the output token, for an encoder without output positions."""
+    n_real = int(view.trace.tgt_valid.sum())
+    written = view.trace.tgt_str_tokens[1:n_real]
+    tokens = (*written, view.trace.predicted_str_tokens[n_real - 1])
+    return b.Pick(
+        "heads.token",
+        view.t("measured.token"),
+        range(len(tokens)),
+        min(view.step, n_real - 1),
+        lambda step: f"{step + 1}  {visible(tokens[step])}",
+        "step",
+        menu=True,
+        width=240,
+    )
+
+
+def _heaviest(view: View, ranked: HeadRanks, stream: str) -> str:
+    tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
+    return quoted_at(view, tokens, ranked.key)
+
+
+def _number(view: View, name: Measure, ranked: HeadRanks, key: str) -> b.Pane:
+    """One measure with its rank among all heads."""
+    rank = view.t("measured.rank", rank=ranked.ranks[name], count=ranked.n_heads)
+    said = f"{view.t('measured.at', key=key)} · {rank}" if name == "weight" else rank
+    title = b.Note(view.t(f"measured.{name}"), view.t(f"measured.{name}_help"))
+    value = b.Prose(f"**{_value(view, name, ranked.values[name])}**")
+    return b.Pane((title, value, b.Note(said)), key=f"cause-{name}", gap=None)
+
+
+def _value(view: View, name: Measure, value: float) -> str:
+    if name == "weight":
+        return percent(value)
+    if name == "contribution":
+        return f"{value:.2f}"
+    return view.t("measured.nats", value=signed(value, 3))
+
+
+def _verdict(view: View, ranked: HeadRanks) -> str:
+    rho = ranked.agreement["weight"]
+    if math.isnan(ranked.agreement["off"]):
+        return view.t("measured.agree_unknown")
+    if math.isnan(rho):  # with one visible key, its weight is 1 in every head
+        return view.t("measured.agree_equal", count=ranked.n_heads)
+    limit = likely(ranked.n_heads)
+    values = {"rho": fixed(rho), "limit": fixed(limit), "count": ranked.n_heads}
+    if WEAK <= rho < limit:
+        return view.t("measured.agree_chance", **values)
+    strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
+    return view.t(f"measured.agree_{strength}", **values)
+
+
+EXHIBIT = Exhibit(
+    measured, show, inputs={"position": _position}, open=is_wanted, after="heads.ablation"
+)

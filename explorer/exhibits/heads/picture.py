@@ -1,0 +1,170 @@
+"""All heads of each side, and what a click in them does."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.components import HeadGrid, HeadsSelection
+from explorer.components.mount import Index
+from explorer.engine import cache
+from explorer.exhibits import block as b
+from explorer.exhibits.escape import escape
+from explorer.exhibits.heads import layers, measures
+from explorer.exhibits.heads.linked import measure_of, options
+from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.sides import Sides, ViewPair
+from explorer.exhibits.saying import model_title, trained
+from explorer.exhibits.view import View
+from explorer.exports.page import axes_of
+from explorer.exports.picture import site_svg
+
+KEYS = "heads.view", "heads.beside"
+
+
+def pictures(sides: Sides) -> b.Columns:
+    """All heads of each side, below its sentence if there are two; in print, the shown heads."""
+    choice = sides.shown[0]
+    still = partial(shown_svg, choice) if choice.shown else None
+    words = sides.view.t("take.picture")
+    return b.Columns([[*column] for column in _columns(sides)], still=still, words=words)
+
+
+def _columns(sides: Sides) -> Iterator[Iterator[b.Block]]:
+    found = zip(sides.shown, layers.grids(sides), measures.values(sides), strict=True)
+    for at, (choice, grid, values) in enumerate(found):
+        yield _column(sides, at, choice, grid, values)
+
+
+def _column(
+    sides: Sides, at: int, choice: Opened, grid: HeadGrid | None, values: NDArray[np.float64] | None
+) -> Iterator[b.Block]:
+    key, view = KEYS[at], choice.view
+    if sides.pair is not None:
+        yield b.Prose(_titled(view))
+        view = _writing(sides.pair, view)
+    if len(sides.shown) > 1:
+        yield b.SentenceLine(f"sentence-{key}", view)
+    if sides.pair is not None and at and (words := trained(view)):
+        yield b.Note(words)
+    if grid is not None:
+        yield all_heads(choice, grid, values, key, **_clicks(sides, at, choice))
+
+
+def all_heads(
+    choice: Opened, grid: HeadGrid, values: NDArray[np.float64] | None, key: str, **clicks: Any
+) -> b.AllHeads:
+    """All heads of a view, with these values of the chosen measure, [layer, head]."""
+    name = choice.measure
+    known = choice.differs if name == "differs" else values
+    measure = None if name is None else measure_of(choice.view, name, known)
+    return b.AllHeads(key, grid, options(choice, measure), **clicks)
+
+
+def _titled(view: View) -> str:
+    """A model's name and the sizes of its attention."""
+    shape = view.t(
+        "versus.shape",
+        kind=view.t(f"kinds.{view.kind}"),
+        layers=len(view.sites_of(view.kind)),
+        heads=view.site.n_heads,
+        d_model=view.loaded.config.d_model,
+    )
+    return f"**{escape(model_title(view, view.loaded.name))}**  \n{shape}"
+
+
+def _writing(pair: ViewPair, view: View) -> View:
+    """The view for the line with a model's output: the other model reads this one's output."""
+    if view is pair.view or view.target in (None, pair.view.target):
+        return view
+    written = cache.trace(replace(view.run, target=None))
+    return replace(view, state=replace(view.state, target=None), trace=written)
+
+
+def shown_svg(choice: Opened) -> str:
+    """The shown heads as an SVG."""
+    view, shown = choice.view, choice.shown
+    return site_svg(
+        choice.stacked(shown, "pattern"),
+        choice.stacked(shown, "mask"),
+        axes_of(view.trace, view.site, view.lang),
+        title=view.t(f"kinds.{choice.kind}"),
+        names=[each.name for each in shown],
+        words=view.words("export"),
+    )
+
+
+# What a click does.
+
+
+def _clicks(sides: Sides, at: int, choice: Opened) -> dict[str, Any]:
+    """What a selection and the link of a cell do in one side's picture.
+
+    All other pages show the left side: a link on the right one swaps them.
+    """
+    if at and sides.pair is not None:
+        down = partial(_down, choice, elsewhere=True, **swapped(sides.pair))
+        return {"change": partial(_picked_there, sides.pair), "down": down}
+    texts: dict[str, Any] = {}
+    if at:
+        further = sides.view.text, *sides.view.others[1:]
+        texts = {"text": choice.view.text, "target": None, "beside": "\n".join(further)}
+    return {"change": partial(_picked, choice), "down": partial(_down, choice, **texts)}
+
+
+def _picked(choice: Opened, chosen: HeadsSelection) -> b.Change:
+    return b.choose(**choice.chosen(_by_token(choice, chosen)))
+
+
+def _down(choice: Opened, place: Index, **more: Any) -> b.Change:
+    """Open a cell on its own page."""
+    layer, head, row, key = place
+    if choice.words is not None:  # the first token of each word
+        row, key = choice.words[0].starts[row], choice.words[1].starts[key]
+    cell = {"layer": layer, "head": head, "row": row, "key": key, "goal": None}
+    return b.choose(visit="cell", **{**more, **cell})
+
+
+def _picked_there(pair: ViewPair, chosen: HeadsSelection) -> b.Change:
+    """A selection in the other model's picture: by number, it is made in both."""
+    choice, own = Opened(pair.other), Opened(pair.view)
+    chosen = _here(pair, _by_token(choice, chosen))
+    if pair.compared is not None and pair.compared.by_number:
+        return b.choose(**own.chosen(chosen))
+    taken = replace(own.selection, query=chosen.query, key=chosen.key, scale=chosen.scale)
+    choices = own.chosen(taken)
+    if chosen.opened is not None and chosen.opened[0] < len(choice.sites):
+        choices["with_head"] = chosen.opened
+    return b.choose(**choices)
+
+
+def _here(pair: ViewPair, chosen: HeadsSelection) -> HeadsSelection:
+    """A selection in the other picture, converted to this model's tokens."""
+    compared = pair.compared
+    if chosen.query is None or compared is None:
+        return replace(chosen, query=None, key=None)
+    query = compared.queries.across(chosen.query, back=True)
+    key = None if chosen.key is None else compared.keys.across(chosen.key, back=True)
+    return replace(chosen, query=query, key=None if query is None else key)
+
+
+def _by_token(choice: Opened, chosen: HeadsSelection) -> HeadsSelection:
+    """A selection converted from words to tokens: the first token of each word."""
+    if choice.words is None:
+        return chosen
+    queries, keys = choice.words
+    return replace(
+        chosen,
+        query=None if chosen.query is None else queries.starts[chosen.query],
+        key=None if chosen.key is None else keys.starts[chosen.key],
+    )
+
+
+def swapped(pair: ViewPair) -> dict[str, Any]:
+    """The choices that swap the two models; the place in the kind of attention is dropped first."""
+    other = pair.other
+    models = {"model": other.loaded.name, "with_": pair.view.loaded.name, "site": other.kind}
+    return {**models, "layer": other.layer, "head": other.head, "target": pair.view.target}

@@ -1,0 +1,202 @@
+"""What is shown next to the heads: a second sentence, or another model on the same sentence."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.analysis.heads import versus as comparing
+from explorer.analysis.heads.versus import Expectation, Versus, expectations, input_role
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits.escape import escape
+from explorer.exhibits.heads.choices import HeadsChoices
+from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.links import FREE, Links, State
+from explorer.exhibits.saying import model_title
+from explorer.exhibits.view import View, build
+from explorer.problems import InputProblem
+from models.hooks import Role
+
+_LINKS = Links(HeadsChoices)
+
+
+@cached
+def versus(run: Run, other: Run, kind: Role) -> Versus | None:
+    """One kind of attention compared between a run and another model's run. Raises InputProblem."""
+    return comparing.versus(cache.trace(run), cache.trace(other), kind)
+
+
+@cached
+def closest(
+    run: Run, other: Run, kind: Role, layer: int, head: int
+) -> tuple[tuple[int, int], float] | None:
+    """The head of the other run with the pattern most similar to this one's. Raises
+    InputProblem."""
+    compared = versus(run, other, kind)
+    if compared is None:
+        return None
+    return comparing.closest(cache.trace(run), cache.trace(other), compared, layer, head)
+
+
+@cached
+def expected(run: Run, other: Run) -> tuple[Expectation, ...]:
+    """The predictions of both runs, piece by piece. Raises InputProblem."""
+    one, two = cache.open_model(run.model), cache.open_model(other.model)
+    return expectations(cache.trace(run), cache.trace(other), one.str_tokens, two.str_tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class ViewPair:
+    """This model's view and the compared model's view, for the same sentence.
+
+    `compared` is the comparison for the current kind of attention; None if the other model does not
+    have this kind, so that its picture shows another kind.
+    """
+
+    view: View
+    other: View
+    compared: Versus | None
+
+    @property
+    def differs(self) -> NDArray[np.float64] | None:
+        """The difference between heads of the same index, [layer, head] in bits."""
+        return None if self.compared is None else self.compared.difference
+
+    @property
+    def expected(self) -> tuple[Expectation, ...]:
+        """The predictions of both, piece by piece."""
+        return expected(self.view.run, self.other.run)
+
+    def closest(self, layer: int, head: int) -> tuple[tuple[int, int], float] | None:
+        """The most similar head of the other model for this sentence, and the difference in
+        bits."""
+        return closest(self.view.run, self.other.run, self.view.kind, layer, head)
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """The view, and next to it the view of a second sentence or of another model (`pair`).
+
+    `problems` are the reasons why one that was chosen cannot be shown.
+    """
+
+    view: View
+    second: View | None = None
+    pair: ViewPair | None = None
+    problems: list[InputProblem] = field(default_factory=list)
+
+    @property
+    def shown(self) -> tuple[Opened, ...]:
+        """The heads of each side, from the left."""
+        if self.pair is not None:
+            pair = self.pair
+            return Opened(pair.view, pair.differs), Opened(pair.other, pair.differs)
+        views = (self.view,) if self.second is None else (self.view, self.second)
+        return tuple(map(Opened, views))
+
+
+def sides_of(view: View) -> Sides:
+    """What this view is shown next to."""
+    problems: list[InputProblem] = []
+    for find in (pair_of, second_of):
+        try:
+            found = find(view)
+        except InputProblem as problem:
+            problems.append(problem)
+            continue
+        if isinstance(found, ViewPair):
+            return Sides(view, pair=found)
+        if found is not None:
+            return Sides(view, found, problems=problems)
+    return Sides(view, problems=problems)
+
+
+def second_of(view: View) -> View | None:
+    """The same choices for the first sentence to compare with; None if there is none.
+
+    Raises InputProblem if it cannot be read.
+    """
+    if not view.others:
+        return None
+    # Pass the head explicitly: the other sentence's default head may differ.
+    state = replace(view.state, layer=view.layer, head=view.head, text=view.others[0], target=None)
+    return build(state, view.dark, view.pads)
+
+
+def pair_of(view: View) -> ViewPair | None:
+    """The view and the other model's view; None if none was chosen.
+
+    Raises InputProblem if it cannot be shown.
+    """
+    name = view.choices(HeadsChoices).with_
+    if name in ("", view.loaded.name):
+        return None
+    if cache.open_model(name).config.picture != view.loaded.config.picture:
+        raise InputProblem("other_input", name=name)
+    run = Run(name, view.text, _shared_target(view, name), view.edits, view.pads)
+    compared = versus(view.run, run, view.kind)
+    role = input_role(cache.trace(run)) if compared is None else compared.other_role
+    return ViewPair(view, build(_state(view, run, compared, role), view.dark, view.pads), compared)
+
+
+def _shared_target(view: View, name: str) -> str | None:
+    """The target text for the other model: this model's output.
+
+    Both models then predict the same positions. None if only one of them reads a source sequence.
+    """
+    theirs = cache.open_model(name)
+    if theirs.config.reads_source != view.loaded.config.reads_source:
+        return None
+    return view.target or view.trace.output or None
+
+
+def _state(view: View, run: Run, compared: Versus | None, role: Role) -> State:
+    """The state for the other picture: the same selection, if the other model has it."""
+    chosen = view.choices(HeadsChoices)
+    row = view.row if view.state.row != FREE else FREE
+    place: dict[str, Any] = {"layer": None, "head": None, "row": None, "key": None}
+    pins: tuple[Any, ...] = ()
+    if compared is not None:
+        at = _open_there(view, run, compared, chosen.with_head)
+        if at is not None:
+            place |= {"layer": at[0], "head": at[1]}
+        if compared.by_number:
+            pins = chosen.pins
+        place["row"] = FREE if row == FREE else compared.queries.across(row)
+        if place["row"] not in (None, FREE) and view.state.key is not None:
+            place["key"] = compared.keys.across(view.state.key)
+    place |= {"model": run.model, "text": run.text, "target": run.target, "site": role}
+    return _LINKS.change(view.state, pins=pins, **place)
+
+
+def _open_there(
+    view: View, run: Run, compared: Versus, wanted: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """The open head of the other picture: the same index, the chosen one, or the most similar
+    one."""
+    if compared.by_number:
+        return view.layer, view.head
+    layers, heads = compared.shapes[1]
+    if wanted is not None and wanted[0] < layers and wanted[1] < heads:
+        return wanted
+    found = closest(view.run, run, view.kind, view.layer, view.head)
+    return None if found is None else found[0]
+
+
+def names_of(pair: ViewPair) -> dict[str, object]:
+    """The names of both models, as fields of texts."""
+    one, other = (model_title(pair.view, each.loaded.name) for each in (pair.view, pair.other))
+    return {"one": escape(one), "other": escape(other)}
+
+
+def compare_with(state: State, name: str) -> dict[str, Any]:
+    """The choices that compare with a model and sort the heads by difference; "" ends the
+    comparison."""
+    chosen: dict[str, Any] = {"with_": name, "with_head": None}
+    if name:
+        return chosen | {"measure": "differs", "by_measure": True}
+    measured = state.of(HeadsChoices).measure
+    return chosen | {"measure": "" if measured == "differs" else measured}

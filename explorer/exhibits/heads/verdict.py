@@ -1,0 +1,133 @@
+"""What the page is about, in sentences: the text, the user's changes, and two models compared."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from explorer.analysis.heads.versus import Expectation, Versus, input_role
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
+from explorer.exhibits.saying import message, quoted
+from explorer.exhibits.view import View
+from explorer.numbers import fixed, percent
+
+MOST_HEADS = 5
+"""Number of heads listed as differing most."""
+LEAST = 5e-4
+"""Bits of a difference that is stated."""
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The sentence, unless there are two, the changes, and the differences of two models."""
+    sides = sides_of(view)
+    if len(sides.shown) == 1:
+        yield b.SentenceLine(mapped=False)
+    if sides.problems:
+        said = [message(problem, view.lang) for problem in sides.problems]
+        yield b.Hero([b.Hint(words, "info", warns=True) for words in said])
+    yield b.Changes("heads.reset")
+    if sides.pair is not None:
+        yield b.Hero((*_compared(sides.pair), *_predictions(sides.pair)))
+
+
+def _compared(pair: ViewPair) -> Iterator[b.Block]:
+    """How much the heads differ, if they can be compared."""
+    view = pair.view
+    if pair.compared is None:
+        yield _no_counterpart(pair)
+    elif not pair.compared.comparable:
+        yield b.Hint(view.t("versus.nothing_shared"), "info")
+    elif pair.compared.difference is None:
+        yield b.Prose(view.t("versus.shapes_differ", **_shapes(pair.compared), **names_of(pair)))
+    else:
+        yield from _heads(pair, pair.compared.difference, pair.compared.ranked())
+
+
+def _no_counterpart(pair: ViewPair) -> b.Row:
+    """A note that the other model lacks this kind of attention, with a kind that both have."""
+    view = pair.view
+    role = input_role(view.trace)
+    words = view.t("versus.no_counterpart", kind=view.t(f"kinds.{view.kind}"), **names_of(pair))
+    label = view.t("versus.input_kind", kind=view.t(f"kinds.{role}"))
+    button = b.Button("versus.input_kind", label, b.choose(elsewhere=True, site=role))
+    return b.Row((b.Hint(words, "info"), button), align="center")
+
+
+def _shapes(found: Versus) -> dict[str, object]:
+    (layers, heads), (their_layers, their_heads) = found.shapes
+    own: dict[str, object] = {"layers": layers, "heads": heads}
+    return own | {"their_layers": their_layers, "their_heads": their_heads}
+
+
+def _heads(
+    pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]
+) -> Iterator[b.Block]:
+    """The mean and the largest difference, and the heads that differ most, as buttons."""
+    view = pair.view
+    if not ranked:
+        yield b.Hint(view.t("versus.nothing_shared"), "info")
+        return
+    most, least = ranked[0], ranked[-1]
+    if bits[most] < LEAST:
+        words = view.t("versus.same_heads", count=len(ranked), **names_of(pair))
+        yield b.Sentence("versus", words)
+        return
+    words = view.t(
+        "versus.reading",
+        layer=most[0] + 1,
+        head=most[1] + 1,
+        bits=fixed(float(bits[most])),
+        mean=fixed(float(np.nanmean(bits))),
+        count=len(ranked),
+        least_layer=least[0] + 1,
+        least_head=least[1] + 1,
+        least=fixed(float(bits[least])),
+    )
+    yield b.Sentence("versus", words)
+    buttons = [_opening(view, at, float(bits[at])) for at in ranked[:MOST_HEADS]]
+    yield b.Row((b.Prose(view.t("versus.most")), *buttons), align="center")
+
+
+def _opening(view: View, at: tuple[int, int], bits: float) -> b.Button:
+    """A button that opens a head of both models."""
+    layer, head = at
+    return b.Button(
+        f"versus.open.{layer}.{head}",
+        f"L{layer + 1}·H{head + 1} · {fixed(bits)}",
+        b.choose(layer=layer, head=head, instead=""),
+        primary=at == (view.layer, view.head),
+    )
+
+
+def _predictions(pair: ViewPair) -> Iterator[b.Sentence]:
+    """How many predictions differ, and the first of them."""
+    view, found = pair.view, pair.expected
+    if not found:
+        return
+    differing = [each for each in found if not each.same]
+    if not differing:
+        words = view.t("versus.same_predictions", total=len(found), **names_of(pair))
+    else:
+        words = _first(pair, differing[0], len(differing), len(found))
+    yield b.Sentence("versus-predictions", words)
+
+
+def _first(pair: ViewPair, first: Expectation, count: int, total: int) -> str:
+    view = pair.view
+    return view.t(
+        "versus.first_difference",
+        count=count,
+        total=total,
+        piece=quoted(view, first.piece),
+        mine=_expectation(view, first.one[0]),
+        theirs=_expectation(view, first.other[0]),
+        **names_of(pair),
+    )
+
+
+def _expectation(view: View, top: tuple[str, float]) -> str:
+    return view.t("versus.expected", token=quoted(view, top[0]), chance=percent(top[1]))
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,238 @@
+"""Two models on one sentence: the difference of the open heads, and the predictions of both."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.analysis.heads.aligned import Pieces, align, gathered
+from explorer.analysis.heads.versus import (
+    Expectation,
+    Versus,
+    closest,
+    divergence,
+    expectations,
+    incomparable,
+    mean_divergence,
+    patterns,
+)
+from explorer.exhibits import block as b
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.picture import swapped
+from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
+from explorer.exhibits.saying import model_title, place_titles
+from explorer.exhibits.view import View
+from explorer.figures import heatmap
+from explorer.numbers import fixed, percent
+
+MOST_ROWS = 24
+"""Most predictions shown in full; beyond that, only those that differ."""
+LEAST = 5e-4
+"""Smallest probability of a second or third prediction that is shown."""
+FORMULA = (
+    r"\mathrm{JS}(p, q) = H\!\left(\tfrac{p + q}{2}\right) - \tfrac12\big(H(p) + H(q)\big), "
+    r"\qquad H(p) = -\sum_j p_j \log_2 p_j",
+    r"d_{\ell h} = \frac1n \sum_{i = 1}^{n} \mathrm{JS}\big(A^{(1)}_{\ell h i},\, "
+    r"A^{(2)}_{\ell h i}\big)",
+)
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The comparison, below the pictures of both models."""
+    pair = sides_of(view).pair
+    assert pair is not None
+    swap = b.Button(
+        "versus.swap",
+        view.t("versus.swap"),
+        b.choose(elsewhere=True, **swapped(pair)),
+        icon="swap_horiz",
+    )
+    yield b.Row((b.Title(view.t("versus.title"), large=True), swap), align="center")
+    given = pair.other.target
+    if given and given != view.target:
+        yield b.Note(view.t("versus.same_text", **names_of(pair)))
+    if pair.compared is not None and pair.compared.comparable:
+        yield from _heads(pair, pair.compared)
+    yield from _predictions(pair)
+    if pair.compared is not None:
+        yield b.Formula(FORMULA, view.t("versus.formula"))
+        yield b.Code(_code(pair, pair.compared))
+        yield b.Numbers(lambda: _numbers(pair))
+
+
+def _code(pair: ViewPair, found: Versus) -> list[object]:
+    code: list[object] = [align]
+    if found.comparable:
+        code += [gathered, divergence, mean_divergence if found.by_number else closest]
+    return [*code, expectations] if pair.expected else code
+
+
+# The open heads.
+
+
+@dataclass(frozen=True, eq=False)
+class OpenHeads:
+    """The open head of each model over common pieces: weights [query piece, key piece]."""
+
+    mine: tuple[int, int]  # layer, head
+    theirs: tuple[int, int]
+    one: NDArray[np.float32]
+    other: NDArray[np.float32]
+    keys: tuple[str, ...]
+
+    @property
+    def places(self) -> dict[str, int]:
+        """The fields for texts: both heads, counted from 1."""
+        mine = {"layer": self.mine[0] + 1, "head": self.mine[1] + 1}
+        return mine | {"their_layer": self.theirs[0] + 1, "their_head": self.theirs[1] + 1}
+
+
+def open_heads(pair: ViewPair) -> OpenHeads | None:
+    """The open heads of both models; None if none is open or comparable."""
+    view, found, shown = pair.view, pair.compared, Opened(pair.view).current
+    if found is None or not found.comparable:
+        return None
+    if shown is None or shown.site is None or shown.head is None:
+        return None
+    mine = shown.site.layer, shown.head
+    theirs = mine if found.by_number else (pair.other.layer, pair.other.head)
+    queries, keyed = found.queries, found.keys
+    one = gathered(patterns(view.trace, found.role)[mine], queries.one, keyed.one)
+    other = gathered(
+        patterns(pair.other.trace, found.other_role)[theirs], queries.other, keyed.other
+    )
+    keys = [*found.keys.labels, view.t("versus.rest")]
+    if found.keys.whole:
+        one, other, keys = one[:, :-1], other[:, :-1], keys[:-1]
+    weights = one.astype(np.float32), other.astype(np.float32)
+    return OpenHeads(mine, theirs, *weights, tuple(keys))
+
+
+def _heads(pair: ViewPair, found: Versus) -> Iterator[b.Block]:
+    """The measure, how two tokenizations were made comparable, and the open head of each model."""
+    view, opened = pair.view, open_heads(pair)
+    if found.by_number:
+        yield b.Note(view.t("versus.measure"))
+    if not (found.queries.whole and found.keys.whole):
+        pieces = found.keys
+        sizes = {"n_one": pieces.n_one, "n_other": pieces.n_other, "n": len(pieces.labels)}
+        yield b.Note(view.t("versus.pieces", **sizes, **names_of(pair)))
+    if opened is None:
+        yield b.Note(view.t("versus.closed"))
+        return
+    caption = view.t("versus.difference", **opened.places, **names_of(pair))
+    yield b.Note(caption)
+    yield _difference(pair, found, opened, caption)
+    yield from _closest(pair, found, opened)
+
+
+def _difference(pair: ViewPair, found: Versus, opened: OpenHeads, caption: str) -> b.Chart:
+    view = pair.view
+    before, after = (model_title(view, each.loaded.name) for each in (view, pair.other))
+    draw = partial(
+        heatmap.difference,
+        opened.one,
+        opened.other,
+        found.queries.labels,
+        opened.keys,
+        mask_before=opened.one > 0,
+        mask_after=opened.other > 0,
+        selected=_piece(found.queries, view.row),
+        words={**view.words("figures.heatmap"), "before": before, "after": after},
+        **place_titles(view),
+    )
+    return b.Chart("heads.versus", draw, caption)
+
+
+def _closest(pair: ViewPair, found: Versus, opened: OpenHeads) -> Iterator[b.Prose]:
+    """The most similar head of the other model."""
+    nearest = pair.closest(*opened.mine)
+    if nearest is None:
+        return
+    (layer, head), bits = nearest
+    same = found.by_number and (layer, head) == opened.mine
+    words = pair.view.t(
+        "versus.closest_same" if same else "versus.closest",
+        layer=opened.mine[0] + 1,
+        head=opened.mine[1] + 1,
+        near_layer=layer + 1,
+        near_head=head + 1,
+        bits=fixed(bits),
+        **names_of(pair),
+    )
+    yield b.Prose(words)
+
+
+def _piece(pieces: Pieces, token: int) -> int | None:
+    """The piece that contains this token of the first model."""
+    return next((at for at, tokens in enumerate(pieces.one) if token in tokens), None)
+
+
+# The predictions.
+
+
+def _predictions(pair: ViewPair) -> Iterator[b.Block]:
+    """The predictions of both, row by row."""
+    view, names, found = pair.view, names_of(pair), pair.expected
+    yield b.Title(view.t("versus.predictions"), large=True)
+    if not found:
+        why = incomparable(view.trace, pair.other.trace)
+        yield b.Note(view.t(f"versus.{why or 'nothing_read'}", **names))
+        return
+    differing = [each for each in found if not each.same]
+    shown = found if len(found) <= MOST_ROWS else (differing or list(found))[:MOST_ROWS]
+    if len(shown) < len(found):
+        yield b.Note(view.t("versus.only_differing", count=len(shown), total=len(found)))
+    after = "versus.at" if view.trace.config.predicts == "same" else "versus.after"
+    head = ["", view.t(after), str(names["one"]), str(names["other"])]
+    yield b.Table(head, [_row(each) for each in shown], "llll")
+
+
+def _row(each: Expectation) -> list[str]:
+    return [
+        "" if each.same else ":orange[:material/difference:]",
+        escape(each.piece),
+        _several(each.one, bold=not each.same),
+        _several(each.other, bold=not each.same),
+    ]
+
+
+def _several(top: Sequence[tuple[str, float]], bold: bool) -> str:
+    told = [each for each in top if each is top[0] or each[1] >= LEAST]
+    words = [f"{escape(token)} {percent(chance)}" for token, chance in told]
+    return " · ".join([f"**{words[0]}**" if bold else words[0], *words[1:]])
+
+
+def _numbers(pair: ViewPair) -> dict[str, list[object]]:
+    """The table: the difference of every pair of heads, else the predictions, else the pieces."""
+    view, compared, found = pair.view, pair.compared, pair.expected
+    assert compared is not None
+    if compared.difference is not None:
+        ranked = compared.ranked()
+        return {
+            view.t("place.layer"): [layer + 1 for layer, _ in ranked],
+            view.t("place.head"): [head + 1 for _, head in ranked],
+            view.t("heads.measures.differs"): [
+                round(float(compared.difference[place]), 4) for place in ranked
+            ],
+        }
+    one, other = (model_title(view, each.loaded.name) for each in (view, pair.other))
+    if found:
+        return {
+            view.t("versus.after"): [each.piece for each in found],
+            one: [" · ".join(token for token, _ in each.one) for each in found],
+            other: [" · ".join(token for token, _ in each.other) for each in found],
+        }
+    keys = compared.keys
+    return {
+        view.t("versus.piece"): list(keys.labels),
+        one: [" ".join(map(str, tokens)) for tokens in keys.one],
+        other: [" ".join(map(str, tokens)) for tokens in keys.other],
+    }
+
+
+EXHIBIT = Exhibit(None, show, open=lambda view: sides_of(view).pair is not None)
