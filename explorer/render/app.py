@@ -16,7 +16,9 @@ from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, parts_of
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
-from explorer.render.drawing import Sheet, draw, export, save, visit_due
+from explorer.render.controls import save, visit_due
+from explorer.render.drawing import draw, export
+from explorer.render.sheet import Sheet
 from explorer.ui import controls, painting, running, session, share
 from explorer.ui.current import latest
 from explorer.ui.page import fragment

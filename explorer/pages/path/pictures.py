@@ -19,7 +19,8 @@ from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
-from explorer.render.drawing import Sheet, draw
+from explorer.render.drawing import draw
+from explorer.render.sheet import Sheet
 from explorer.runs.trace import Trace
 from explorer.ui import controls, running
 from models.hooks import AttentionSite
