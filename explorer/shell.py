@@ -26,7 +26,6 @@ from explorer.exhibits.start.masks import CHANGES, MaskName, with_mask
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
-from explorer.pages.path.back import back_to_path
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
@@ -34,6 +33,7 @@ from explorer.ui.current import app_text, first_view
 from explorer.ui.hints import hints
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
+from explorer.ui.tour import back_to_path
 from models.training.home import asset
 
 _WORDS = {shelf.NAME: "shelf"}

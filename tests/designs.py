@@ -11,8 +11,8 @@ from explorer.analysis.claims import CLAIMS
 from explorer.analysis.clinic import PITFALLS
 from explorer.exhibits.cell.choices import ASIDES
 from explorer.exhibits.machine.choices import ASIDES as FURTHER
+from explorer.exhibits.path.course import STEPS as COURSE
 from explorer.pages import LESSONS
-from explorer.pages.path.course import STEPS as COURSE
 
 Visit = tuple[str, dict[str, str]]
 

@@ -39,6 +39,7 @@ from explorer.exhibits.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.exhibits.machine.reach import KINDS as NETS
 from explorer.exhibits.machine.sizes import OWN, PRESETS
 from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
+from explorer.exhibits.path.course import CHAPTERS
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.masks import MaskName
@@ -49,7 +50,6 @@ from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
-from explorer.pages.path.course import CHAPTERS
 from explorer.pages.training.setting import NAMES as TRAINING_NAMES
 from explorer.problems import PROBLEMS
 from explorer.sandbox import Kind as FaultKind

@@ -25,9 +25,9 @@ from explorer.exhibits.cell.engines import OPTIONS
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, WAYS
 from explorer.exhibits.masks.conventions import OUTCOMES
 from explorer.exhibits.masks.fills import Empty
+from explorer.exhibits.path.course import STEPS
 from explorer.figures.blocks.residual import Placement
 from explorer.pages import LESSONS, PAGES
-from explorer.pages.path.course import STEPS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES
 from models.feedforward import ACTIVATIONS, FeedForwardKind

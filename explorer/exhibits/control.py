@@ -122,7 +122,7 @@ class Button:
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """A choice of at most `most` options; `said` names an option."""
+    """A choice of at most `most` options; `said` names an option, `none` is shown without any."""
 
     key: str
     label: str
@@ -130,7 +130,8 @@ class Several:
     now: Sequence[Any]
     said: Callable[[Any], str]
     change: Callable[[Any], Change]
-    most: int
+    most: int | None = None
+    none: str = ""
 
 
 @dataclass(frozen=True)

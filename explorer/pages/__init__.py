@@ -22,11 +22,11 @@ from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.patching.choices import PatchingChoices
+from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.start.choices import StartChoices
 from explorer.exhibits.view import View
 from explorer.exhibits.workshop.choices import WorkshopChoices
-from explorer.pages.path.choices import PathChoices
 from explorer.pages.training.choices import TrainingChoices
 from explorer.render.app import draw_page
 

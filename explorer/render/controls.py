@@ -137,7 +137,7 @@ def _several(sheet: Sheet, block: b.Several) -> None:
         block.options,
         key=block.key,
         max_selections=block.most,
-        placeholder=sheet.view.t("place.none_chosen"),
+        placeholder=block.none or sheet.view.t("place.none_chosen"),
         format_func=block.said,
         on_change=partial(_changed, block.key, block.change),
     )

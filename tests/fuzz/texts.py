@@ -17,9 +17,9 @@ from explorer.components.heads_payload import HeadAddresses, read_selection
 from explorer.components.mask_matrix import stroke_of
 from explorer.components.mount import index_of, inside
 from explorer.exhibits.choices import Offered, RefusedError, form_of, link_name
+from explorer.exhibits.path.learners import read_results
 from explorer.exhibits.workshop.choices import MOST_CARRIED, read_programs, write_programs
 from explorer.exhibits.workshop.sheets import learner_of
-from explorer.pages.path.views import read_results
 from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.inputs import MAX_TOKENS
 from explorer.runs.sentences import MAX_CHARS, clean_text

@@ -10,17 +10,17 @@ from shown import Open, everything, link
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.path import Missing
 from explorer.analysis.workshop.tasks import tasks
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.links import State
-from explorer.exhibits.view import build
+from explorer.exhibits.path.asked import PosedStep, Step, asked, found_by
+from explorer.exhibits.path.chapters import CHAPTER_OF
+from explorer.exhibits.path.choices import StepAnswer, read_answers, write_answers
+from explorer.exhibits.path.course import CHAPTERS, STEPS, TASK_OF, number_of
+from explorer.exhibits.path.found import Missing
+from explorer.exhibits.path.learners import MOST_LINKS, read_results
+from explorer.exhibits.view import View, build
 from explorer.pages import PAGES
-from explorer.pages.path.asked import PosedStep, asked
-from explorer.pages.path.chapters import CHAPTER_OF
-from explorer.pages.path.choices import StepAnswer, read_answers, write_answers
-from explorer.pages.path.course import CHAPTERS, STEPS, TASK_OF, number_of
-from explorer.pages.path.views import MOST_LINKS, read_results
 from explorer.text import t
 
 LONG = {"target": "我喜欢你，因为你很善良。"}
@@ -96,6 +96,7 @@ def test_a_lesson_that_does_not_show_says_so_and_leads_to_where_it_does(open_pag
     at.button(key="path.there.cross").click().run()
     assert link(at)["lesson"] == "cross"
     assert link(at).get("model", "en-zh") == "en-zh"
+    assert at.selectbox(key="sidebar.model").value == "en-zh"
 
 
 @pytest.mark.parametrize(
@@ -238,10 +239,14 @@ def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_pag
     assert not [each for each in open_page("card").button if each.key == "path.way"]
 
 
+def posed(view: View, step: Step) -> PosedStep | Missing:
+    return asked(view, step, found_by(view.run, step))
+
+
 def opens(model: str) -> int:
     """How many steps show with this model; the others say why not, and none raises."""
     view = build(State(model=model, pads=0), dark=False)
-    found = [asked(view, step) for step in STEPS.values()]
+    found = [posed(view, step) for step in STEPS.values()]
     for each in found:
         if isinstance(each, Missing):
             assert t(f"path.missing.{each.why}", lang="en")

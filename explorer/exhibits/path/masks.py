@@ -1,241 +1,291 @@
 """Chapter 2 of the guided tour: masks."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
-from explorer.analysis.path import (
-    Missing,
-    QueryRow,
-    allowed_of,
-    best_row,
-    rows,
-    scores_of,
-    softmax,
-    varied,
+from explorer.exhibits.block import Block
+from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill
+from explorer.exhibits.path import pictures
+from explorer.exhibits.path.asked import PosedStep, question, step
+from explorer.exhibits.path.found import masks as finding
+from explorer.exhibits.path.found.masks import (
+    Blocked,
+    Filling,
+    Open,
+    PaddedMask,
+    Unmasked,
+    VisibleKeys,
 )
-from explorer.exhibits.masks.fills import FillResult, fills
-from explorer.library import LoadedModel
-from explorer.runs import trace as tracing
+from explorer.exhibits.view import View
+from explorer.figures.outcomes import Level, outcomes
+from explorer.numbers import digits, percent
 from explorer.runs.edits import MaskSwitch
-from explorer.runs.interventions import edit_functions
-from explorer.runs.rerun import rerun, rows_of
-from explorer.runs.trace import Trace
-from models.hooks import Role
 
-PADS = 3
-"""How many PADs the step about padding adds."""
+WITHOUT = (MaskSwitch("causal", False),)
+SHOWN = ("float32", "float16")
 
 
-def own_role(trace: Trace) -> Role:
-    """The kind of self-attention in the sequence that the logits belong to."""
-    return trace.stack("tgt").role
+def _purpose(view: View, found: Open) -> PosedStep | None:
+    tokens, query = view.trace.tgt_str_tokens, found.row.query
+    keys = pictures.keys_of(view, found.row)
+    far = [query, query - 1, 0, len(tokens) - 1]
+    asks = question("purpose", keys[found.next], [keys[key] for key in far])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        yield pictures.strip(view, tokens, "tgt", "purpose.strip", query)
+        if answered:
+            yield pictures.two_bars(
+                tokens,
+                100 * found.masked,
+                100 * found.unmasked,
+                (view.t("path.with_mask"), view.t("path.without_mask")),
+                "purpose",
+                title=view.t("path.weight"),
+                stream="tgt",
+            )
+
+    values = {
+        **pictures.where(view, found.row),
+        "next": keys[found.next],
+        "ahead": percent(found.ahead),
+    }
+    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"edits": WITHOUT})
 
 
-def _n_real(trace: Trace) -> int:
-    return int(trace.tgt_valid.sum())
+def _sees(view: View, found: VisibleKeys) -> PosedStep | None:
+    n, query = found.n, found.row.query
+    asks = question("sees", str(found.seen), [str(each) for each in (query, n, n - query, 1)])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if answered:
+            yield pictures.mask(view, view.trace, found.row, "sees", (query, query))
+        else:
+            yield pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "sees.strip", query)
+
+    values = {
+        **pictures.where(view, found.row),
+        "place": query + 1,
+        "all": n,
+        "seen": found.seen,
+        "later": n - found.seen,
+    }
+    return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _lacking(loaded: LoadedModel, trace: Trace) -> Missing | None:
-    """Why the steps about the causal mask do not work with this run; None if they do."""
-    if not loaded.config.generates:
-        return Missing("no_causal")
-    site = trace.sites_of(own_role(trace))[0]
-    n = _n_real(trace)
-    if n < 4:
-        return Missing("short")
-    if not (trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all():
-        return Missing("windowed")
-    return None
+def _blocked(view: View, found: Blocked) -> PosedStep | None:
+    n = found.n
+    wrong = [found.open, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1]
+    asks = question("blocked", str(found.blocked), [str(each) for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if answered:
+            yield pictures.mask(view, view.trace, found.row, "blocked", None)
+        else:
+            yield pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "blocked.strip", None)
+
+    values = {"all": n, "cells": n * n, "blocked": found.blocked, "open": found.open}
+    return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _middle(trace: Trace) -> int:
-    """A query with tokens on both sides."""
-    return round(varied(trace, 1, _n_real(trace) - 3)) if _n_real(trace) > 4 else 1
-
-
-@dataclass(frozen=True, eq=False)
-class Open:
-    """The weights [key] of a query with and without the causal mask; `ahead` is the weight that it
-    gives to later tokens without the mask."""
-
-    row: QueryRow
-    masked: np.ndarray
-    unmasked: np.ndarray
-    ahead: float
-
-    @property
-    def next(self) -> int:
-        """The position of the token that this query must predict."""
-        return self.row.query + 1
-
-
-def purpose(loaded: LoadedModel, trace: Trace) -> Open | Missing:
-    """Run the tokens without the mask, and find the head whose middle query looks ahead most."""
-    lacking = _lacking(loaded, trace)
-    if lacking is not None:
-        return lacking
-    sites, query = trace.sites_of(own_role(trace)), _middle(trace)
-    given = rows_of(trace)
-    switched = (MaskSwitch("causal", False),)
-    edits = edit_functions(trace.sites, switched, given.src_valid, given.tgt_valid)
-    seen = rerun(loaded, trace, {site.hook("pattern") for site in sites}, edits)
-    found: dict[QueryRow, np.ndarray] = {}
-    for site in sites:
-        pattern = seen[site.hook("pattern")][0].double().numpy()
-        for head in range(site.n_heads):
-            found[QueryRow(site, head, query)] = pattern[head, query]
-    row = max(found, key=lambda row: float(found[row][query + 1 :].sum()))
-    masked = trace.pattern(row.site.name)[row.head, query].astype(np.float64)
-    return Open(row, masked, found[row], float(found[row][query + 1 :].sum()))
-
-
-@dataclass(frozen=True)
-class VisibleKeys:
-    """How many of `n` keys a query of causal attention may attend to (`seen`)."""
-
-    row: QueryRow
-    n: int
-    seen: int
-
-
-def sees(loaded: LoadedModel, trace: Trace) -> VisibleKeys | Missing:
-    """How many keys a query in the middle may attend to."""
-    lacking = _lacking(loaded, trace)
-    if lacking is not None:
-        return lacking
-    row = QueryRow(trace.sites_of(own_role(trace))[0], 0, max(2, _middle(trace)))
-    return VisibleKeys(row, _n_real(trace), int(allowed_of(trace, row).sum()))
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """How many cells of a causal mask are open and blocked."""
-
-    row: QueryRow
-    n: int
-    open: int
-    blocked: int
-
-
-def blocked(loaded: LoadedModel, trace: Trace) -> Blocked | Missing:
-    """Count the cells of the causal mask."""
-    lacking = _lacking(loaded, trace)
-    if lacking is not None:
-        return lacking
-    site = trace.sites_of(own_role(trace))[0]
-    mask = trace.mask(site.name)[0]
-    return Blocked(QueryRow(site, 0, 0), len(mask), int(mask.sum()), int((~mask).sum()))
-
-
-@dataclass(frozen=True, eq=False)
-class Unmasked:
-    """A query of causal self-attention with a wrong order of mask and softmax.
-
-    `right` [key] are its weights, `raw` its weights without a mask, and `zeroed` its weights if the
-    blocked scores are 0 instead of minus infinity.
-    """
-
-    row: QueryRow
-    allowed: np.ndarray
-    right: np.ndarray
-    raw: np.ndarray
-    zeroed: np.ndarray
-
-    @property
-    def left(self) -> float:
-        """The sum of the weights if blocked ones are set to 0 after the softmax."""
-        return float(self.raw[self.allowed].sum())
-
-    @property
-    def leaked(self) -> float:
-        """The weight on blocked keys if their scores are 0."""
-        return float(self.zeroed[~self.allowed].sum())
-
-
-def _unmasked(trace: Trace, row: QueryRow) -> Unmasked:
-    allowed, scores = allowed_of(trace, row), scores_of(trace, row)
-    return Unmasked(
-        row,
-        allowed,
-        softmax(np.where(allowed, scores, -np.inf)),
-        softmax(scores),
-        softmax(np.where(allowed, scores, 0.0)),
+def _after(view: View, found: Unmasked) -> PosedStep | None:
+    asks = question(
+        "after",
+        percent(found.left),
+        [
+            percent(1.0),
+            percent(1 - found.left),
+            percent(float(found.allowed.mean())),
+            percent(found.left / 2),
+        ],
     )
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        alt = view.t("path.steps.after.title")
+        if not answered:
+            yield pictures.row_bars(view, found.row, found.raw, None, "after", alt)
+            return
+        yield pictures.two_bars(
+            view.trace.key_tokens(found.row.site.name),
+            100 * np.where(found.allowed, found.raw, 0),
+            100 * found.right,
+            (view.t("path.mask_after"), view.t("path.mask_before")),
+            "after.both",
+            title=view.t("path.weight"),
+            stream=found.row.site.key_stream,
+        )
+
+    later = 1 - found.left
+    values = {
+        **pictures.where(view, found.row),
+        "left": percent(found.left),
+        "lost": percent(later),
+    }
+    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def after(loaded: LoadedModel, trace: Trace) -> Unmasked | Missing:
-    """The query whose row sum is closest to a target if the mask follows the softmax."""
-    return _lacking(loaded, trace) or _near(trace, lambda each: each.left, (0.3, 0.7))
+def _zero(view: View, found: Unmasked) -> PosedStep | None:
+    n_blocked = int((~found.allowed).sum())
+    asks = question(
+        "zero",
+        percent(found.leaked),
+        ["0 %", percent(1 - found.left), percent(n_blocked / len(found.allowed)), percent(1.0)],
+    )
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if not answered:
+            yield pictures.scores_map(view, found.row, "zero.scores")
+            return
+        yield pictures.two_bars(
+            view.trace.key_tokens(found.row.site.name),
+            100 * found.zeroed,
+            100 * found.right,
+            (view.t("path.times_zero"), view.t("path.minus_infinity")),
+            "zero",
+            title=view.t("path.weight"),
+            stream=found.row.site.key_stream,
+        )
+
+    values = {
+        **pictures.where(view, found.row),
+        "count": n_blocked,
+        "leaked": percent(found.leaked),
+        "sum": digits(n_blocked / found.leaked - n_blocked),
+    }
+    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def zero(loaded: LoadedModel, trace: Trace) -> Unmasked | Missing:
-    """The query whose leak is closest to a target if blocked scores are multiplied by 0."""
-    return _lacking(loaded, trace) or _near(trace, lambda each: each.leaked, (0.2, 0.6))
+def _padding(view: View, found: PaddedMask) -> PosedStep | None:
+    n, whole = found.n, found.n + found.pads
+    wrong = [whole * n, n * n, whole * whole, whole * whole - found.pads**2]
+    if found.causal:
+        wrong = [n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n]
+    asks = question("padding", str(found.open), [str(each) for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if answered:
+            yield pictures.mask(view, found.traced, found.row, "padding", None)
+            return
+        stream = found.row.site.query_stream
+        tokens = found.traced.query_tokens(found.row.site.name)
+        yield pictures.strip(view, tokens, stream, "padding.strip", None)
+
+    values = {
+        "kind": view.t(f"kinds.{found.row.site.role}"),
+        "count": n,
+        "pads": found.pads,
+        "whole": whole,
+        "cells": whole * whole,
+        "open": found.open,
+    }
+    place = pictures.place_of(found.row) | {"pads": found.pads}
+    return PosedStep(asks, values, picture, place, "told_causal" if found.causal else "told")
 
 
-def _near(
-    trace: Trace, measure: Callable[[Unmasked], float], span: tuple[float, float]
-) -> Unmasked | Missing:
-    wanted, n = varied(trace, *span), _n_real(trace)
+def _empty(view: View, found: Filling) -> PosedStep | None:
+    right = found.of("infinity", "float32").empty
 
-    def worth(row: QueryRow) -> float:
-        if not 0 < row.query < n - 1:
-            return np.nan
-        return -abs(measure(_unmasked(trace, row)) - wanted)
+    def name(empty: str) -> str:
+        share = percent(1 / len(found.weights))
+        return view.t(f"masks.empty_{empty}", share=share).replace("\n", " ")
 
-    found = best_row(trace, own_role(trace), worth)
-    if found is None or not 0.02 < measure(_unmasked(trace, found)) < 0.98:
-        return Missing("flat")
-    return _unmasked(trace, found)
-
-
-@dataclass(frozen=True, eq=False)
-class PaddedMask:
-    """The mask of one head with PADs after the text, [query, key]."""
-
-    row: QueryRow
-    traced: Trace
-    n: int
-    pads: int
-    open: int
-    causal: bool
+    wrong = ("uniform", "zero", "unmasked")
+    names = {name(each): each for each in (right, *wrong)}
+    asks = question("empty", name(right), [name(each) for each in wrong], names)
+    if asks is None:
+        return None
+    values = {
+        **pictures.where(view, found.row),
+        "billion": name(found.of("billion", "float32").empty),
+        "own": name(found.of("zeroed", "float32").empty),
+    }
+    place = pictures.place_of(found.row) | {"part": "fills"}
+    return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "empty"), place)
 
 
-def padding(loaded: LoadedModel, trace: Trace) -> PaddedMask | Missing:
-    """Run the text followed by PADs; return the mask of the encoder or of a decoder-only model."""
-    if loaded.marks.pad is None:
-        return Missing("no_pad")
-    traced = tracing.trace(loaded, trace.text, None, (), PADS)
-    role: Role = "encoder" if trace.sites_of("encoder") else own_role(trace)
-    site = traced.sites_of(role)[0]
-    mask = traced.mask(site.name)[0]
-    causal = not mask[0, : len(mask) - PADS].all()
-    return PaddedMask(QueryRow(site, 0, 0), traced, len(mask) - PADS, PADS, int(mask.sum()), causal)
+def _half(view: View, found: Filling) -> PosedStep | None:
+    refused = [fill for fill in FILLS if found.of(fill, "float16").refused]
+    if len(refused) != 1:
+        return None
+
+    def name(fill: Fill) -> str:
+        return VALUES.get(fill) or view.t("masks.fill_zeroed")
+
+    others = [name(fill) for fill in FILLS if fill not in refused and fill != "zeroed"]
+    asks = question("half", name(refused[0]), others)
+    if asks is None:
+        return None
+    values = {"value": name(refused[0]), "most": "65,504", "lowest": digits(-65504, 5)}
+    place = pictures.place_of(found.row) | {"part": "fills"}
+    return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
 
 
-@dataclass(frozen=True, eq=False)
-class Filling:
-    """The result of every fill for a fully masked query, in float32 and float16."""
+def _fills(view: View, found: Filling, answered: bool, key: str) -> Iterator[Block]:
+    """The weights of the query with every fill value; before the answer, the original weights
+    only."""
+    alt = view.t(f"path.steps.{key}.title")
+    if not answered:
+        yield pictures.row_bars(view, found.row, found.weights, None, f"{key}.row", alt)
+        return
+    cells = [[found.of(fill, dtype) for dtype in SHOWN] for fill in FILLS]
+    levels: list[list[Level]] = [
+        ["loud" if each.refused else LEVEL_OF[each.empty] for each in line] for line in cells
+    ]
+    share = percent(1 / len(found.weights))
+    texts = [
+        [
+            view.t(
+                "masks.fill_refused" if each.refused else f"masks.empty_{each.empty}", share=share
+            )
+            for each in line
+        ]
+        for line in cells
+    ]
+    names = [VALUES.get(fill) or view.t("masks.fill_zeroed") for fill in FILLS]
+    yield pictures.chart(key, alt, outcomes, levels, texts, names, list(SHOWN))
 
-    row: QueryRow
-    weights: np.ndarray
-    found: tuple[FillResult, ...]
 
-    def of(self, fill: str, dtype: str) -> FillResult:
-        """The result for one fill and dtype."""
-        return next(each for each in self.found if (each.fill, each.dtype) == (fill, dtype))
-
-
-def filling(loaded: LoadedModel, trace: Trace) -> Filling | Missing:
-    """Apply every common fill value to a query of the first self-attention head."""
-    site = trace.sites_of(own_role(trace))[0]
-    n = len(trace.query_tokens(site.name))
-    if n < 3:
-        return Missing("short")
-    row = next(row for row in rows(trace, own_role(trace)) if row.query == min(2, n - 1))
-    scores = trace.activations[site.hook("scores")][row.head]
-    found = fills(scores, trace.mask(site.name)[row.head], row.query)
-    weights = trace.pattern(site.name)[row.head, row.query].astype(np.float64)
-    return Filling(row, weights, found)
+STEPS = (
+    step("purpose", "masks", finding.purpose, _purpose, r"m_{ij} = [\,j \le i\,]"),
+    step(
+        *("sees", "masks", finding.sees, _sees),
+        r"\#\{\,j : j \le i\,\} = i + 1,\qquad i = 0, 1, \dots",
+    ),
+    step(
+        "blocked", "masks", finding.blocked, _blocked, r"n^2 - \frac{n(n+1)}{2} = \frac{n(n-1)}{2}"
+    ),
+    step(
+        *("after", "masks", finding.after, _after),
+        r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k} e^{s_{ik}}} < 1 = "
+        r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k \le i} e^{s_{ik}}}",
+    ),
+    step(
+        *("zero", "masks", finding.zero, _zero),
+        r"e^{0} = 1,\qquad e^{-\infty} = 0",
+    ),
+    step(
+        *("padding", "masks", finding.padding, _padding),
+        r"m_{ij} = [\,j\ \text{real}\,]",
+        told=("told", "told_causal"),
+    ),
+    step(
+        "empty",
+        "masks",
+        finding.filling,
+        _empty,
+        r"\frac{e^{-\infty}}{\sum_k e^{-\infty}} = \frac{0}{0}",
+    ),
+    step("half", "masks", finding.filling, _half, r"\mathrm{float16}:\ |x| \le 65504"),
+)

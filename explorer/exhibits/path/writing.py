@@ -1,250 +1,340 @@
-"""Chapter 5 of the path: generating token by token."""
+"""Chapter 5 of the guided tour: decoding word by word."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from explorer.analysis.path import Missing, varied
-from explorer.exhibits.decoding.caching import CacheComparison, cached_and_not
-from explorer.exhibits.decoding.one_pass import OnePass, one_pass
-from explorer.library import LoadedModel
-from explorer.problems import InputProblem
-from explorer.runs.generation import Generation, GenerationStep, generate
-from explorer.runs.trace import Trace
-from models.strategies import Beam, Greedy, Sample, Strategy
+from explorer.components.cache_view import pack_cache_view
+from explorer.components.film import pack_film
+from explorer.exhibits.block import Block, Canvas
+from explorer.exhibits.decoding.film import arguments
+from explorer.exhibits.decoding.one_pass import OnePass
+from explorer.exhibits.escape import escape
+from explorer.exhibits.path import pictures
+from explorer.exhibits.path.asked import PosedStep, question, step
+from explorer.exhibits.path.found import writing as finding
+from explorer.exhibits.path.found.writing import (
+    At,
+    CacheContents,
+    Cooled,
+    Nucleus,
+    Product,
+    Searched,
+)
+from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.view import View
+from explorer.figures.bars import row as bars
+from explorer.figures.curves import lines
+from explorer.figures.measured import measured
+from explorer.numbers import fixed, number, percent
+from explorer.runs.generation import Generation
 
-MOST, TO_THE_END = 12, 32
-"""Tokens that a model generates in the steps of this chapter, and in those about its end."""
-
-
-def _written(
-    loaded: LoadedModel,
-    trace: Trace,
-    strategy: Strategy,
-    most: int,
-    forced: tuple[int, ...] = (),
-) -> Generation | Missing:
-    """The model's output for this text, after the `forced` tokens."""
-    if not trace.config.generates:
-        return Missing("no_next")
-    try:
-        made = generate(loaded, trace.text, strategy, most, (), forced)
-    except InputProblem:
-        return Missing("long")
-    return made
-
-
-def _greedy(loaded: LoadedModel, trace: Trace, most: int = MOST) -> Generation | Missing:
-    """The output of greedy decoding; at least three tokens are needed."""
-    made = _written(loaded, trace, Greedy(), most)
-    return made if isinstance(made, Missing) or len(made.steps) >= 3 else Missing("short")
+FLOOR = 1e-8
+"""Where a difference of exactly 0 is drawn on a log axis."""
 
 
-@dataclass(frozen=True, eq=False)
-class At:
-    """A decoding and one of its steps."""
-
-    made: Generation
-    index: int
-
-    @property
-    def step(self) -> GenerationStep:
-        """The step."""
-        return self.made.steps[self.index]
+def _row(tokens: Sequence[str]) -> str:
+    """Tokens as one option, with their number; long sequences show only the last ones."""
+    shown = [escape(token) for token in tokens[-6:]]
+    return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
 
 
-def given(loaded: LoadedModel, trace: Trace) -> At | Missing:
-    """A step in the middle of a greedy decoding."""
-    made = _greedy(loaded, trace)
-    if isinstance(made, Missing):
-        return made
-    return At(made, round(varied(trace, 1, min(4, len(made.steps) - 2))))
+def _film(view: View, made: Generation, index: int) -> Block:
+    """The film of the Decoding page, at one step."""
+    shown = replace(view, state=replace(view.state, step=index))
+    return Canvas("path.film", "film", lambda file: pack_film(**arguments(shown, made), file=file))
 
 
-def ended(loaded: LoadedModel, trace: Trace) -> At | Missing:
-    """The last step of a decoding that reached its end."""
-    made = _greedy(loaded, trace, TO_THE_END)
-    if isinstance(made, Missing):
-        return made
-    return At(made, len(made.steps) - 1) if made.finished else Missing("unfinished")
+def _so_far(view: View, made: Generation, end: int, name: str) -> Iterator[Block]:
+    """The source, if any, and the decoder's input before a step."""
+    if made.src_str_tokens:
+        yield pictures.strip(view, made.src_str_tokens, "src", f"{name}.src", None)
+    yield pictures.strip(view, made.steps[end].input_tokens, "tgt", f"{name}.tgt", None)
 
 
-@dataclass(frozen=True, eq=False)
-class Product:
-    """The model's own probability of each written token, and of all of them together."""
+def _given(view: View, found: At) -> PosedStep | None:
+    tokens, chosen = found.step.input_tokens, found.step.chosen_str
+    wrong = [(*tokens[1:], chosen), (chosen,), tokens, (*tokens, chosen, chosen)]
+    asks = question("given", _row((*tokens, chosen)), [_row(each) for each in wrong])
+    if asks is None:
+        return None
 
-    made: Generation
-    each: np.ndarray
-    whole: float
+    def picture(answered: bool) -> Iterator[Block]:
+        if answered and found.index + 1 < len(found.made.steps):
+            yield _film(view, found.made, found.index + 1)
+        else:
+            yield from _so_far(view, found.made, found.index, "given")
 
-
-def product(loaded: LoadedModel, trace: Trace) -> Product | Missing:
-    """The probability of the greedy output, token by token; eight at most."""
-    made = _greedy(loaded, trace, 8)
-    if isinstance(made, Missing):
-        return made
-    each = np.array([step.chosen_prob for step in made.steps])
-    return Product(made, each, float(np.exp(made.logprob)))
-
-
-@dataclass(frozen=True, eq=False)
-class Cooled:
-    """A step's candidates at temperature 1 and at a lower one: the same tokens in one order."""
-
-    made: Generation
-    index: int
-    temperature: float
-    usual: tuple[float, ...]
-    cooled: tuple[float, ...]
-    tokens: tuple[str, ...]
-
-    @property
-    def before(self) -> float:
-        """The ratio of the first candidate's probability to the second's."""
-        return self.usual[0] / self.usual[1]
-
-    @property
-    def after(self) -> float:
-        """How many times as probable the first token is at the lower temperature."""
-        return self.cooled[0] / self.cooled[1]
+    values = {"chosen": quoted(view, chosen), "count": len(tokens) + 1}
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
-TEMPERATURE = 0.5
+def _ended(view: View, found: At) -> PosedStep | None:
+    chosen = [each.chosen_str for each in found.made.steps]
+    names = [quoted_at(view, chosen, at) for at in range(len(chosen))]
+    asks = question("ended", names[-1], [names[-2], names[0], names[len(names) // 2]])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if answered:
+            yield _film(view, found.made, found.index)
+        else:
+            yield from _so_far(view, found.made, found.index, "ended")
+
+    values = {
+        "end": names[-1],
+        "last": names[-2],
+        "count": len(chosen),
+        "chance": percent(found.step.chosen_prob),
+    }
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _sampled(
-    loaded: LoadedModel, trace: Trace, made: Generation, index: int, sample: Sample
-) -> GenerationStep | Missing:
-    """A step of a decoding as sampling with the same prefix gives it."""
-    again = _written(loaded, trace, sample, index + 1, made.tokens[:index])
-    return again if isinstance(again, Missing) else again.steps[index]
+def _chance(value: float) -> str:
+    return percent(value) if value >= 0.001 else number(value)
 
 
-def temperature(loaded: LoadedModel, trace: Trace) -> Cooled | Missing:
-    """The step whose two best candidates are closest to a given ratio."""
-    made = _greedy(loaded, trace)
-    if isinstance(made, Missing):
-        return made
-    wanted = varied(trace, 2.0, 5.0)
+def _product(view: View, found: Product) -> PosedStep | None:
+    each = found.each
+    wrong = [_chance(float(value)) for value in (each.mean(), each.min(), each.max())]
+    asks = question("product", _chance(found.whole), wrong)
+    if asks is None:
+        return None
+    tokens = [one.chosen_str for one in found.made.steps]
 
-    def ratio(step: GenerationStep) -> float:
-        first, second = step.candidates[:2]
-        return float(np.exp(first.logprob - second.logprob))
+    def picture(answered: bool) -> Iterator[Block]:
+        names = [f"{token} {percent(value)}" for token, value in zip(tokens, each, strict=True)]
+        if not answered:
+            yield pictures.chart(
+                "product.each",
+                view.t("path.chance"),
+                measured,
+                names,
+                100 * each,
+                title=view.t("path.chance"),
+            )
+            return
+        yield pictures.two_bars(
+            tokens,
+            100 * each,
+            100 * np.cumprod(each),
+            (view.t("path.chance_each"), view.t("path.chance_all")),
+            "product",
+            title="%",
+            stream="tgt",
+        )
 
-    index = min(range(len(made.steps)), key=lambda at: abs(np.log(ratio(made.steps[at]) / wanted)))
-    if not 1.3 < ratio(made.steps[index]) < 60:
-        return Missing("sure")
-    colder = _sampled(loaded, trace, made, index, Sample(temperature=TEMPERATURE))
-    if isinstance(colder, Missing):
-        return colder
-    shown = made.steps[index].candidates[:5]
-    by = {each.token: each.prob for each in colder.candidates}
-    return Cooled(
-        made,
-        index,
-        TEMPERATURE,
-        tuple(float(np.exp(each.logprob)) for each in shown),
-        tuple(by[each.token] for each in shown),
-        tuple(each.str_token for each in shown),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Nucleus:
-    """A step's most probable tokens, and the number that top-p keeps."""
-
-    made: Generation
-    index: int
-    p: float
-    kept: int
-    tokens: tuple[str, ...]
-    probs: tuple[float, ...]
+    values = {
+        "count": len(each),
+        "whole": _chance(found.whole),
+        "least": _chance(float(each.min())),
+        "logprob": fixed(found.made.logprob, 2),
+    }
+    return PosedStep(asks, values, picture, {"step": 0})
 
 
-PS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.95)
+def _times(value: float) -> str:
+    return f"{value:.1f} ×"
 
 
-def nucleus(loaded: LoadedModel, trace: Trace) -> Nucleus | Missing:
-    """The step and p for which top-p keeps two to seven tokens, with the clearest cutoff."""
-    made = _greedy(loaded, trace)
-    if isinstance(made, Missing):
-        return made
-    best: tuple[float, int, float] | None = None
-    for index, step in enumerate(made.steps):
-        sums = np.cumsum([np.exp(each.logprob) for each in step.candidates])
-        for p in PS:
-            kept = int((sums < p).sum()) + 1
-            if 2 <= kept <= 7 and kept < len(sums):
-                border = float(np.abs(sums[kept - 2 : kept] - p).min())
-                if border > 0.01 and (best is None or border > best[0]):
-                    best = border, index, p
-    if best is None:
-        return Missing("sure")
-    _, index, p = best
-    cut = _sampled(loaded, trace, made, index, Sample(top_p=p))
-    if isinstance(cut, Missing):
-        return cut
-    kept = sum(each.kept for each in cut.candidates)
-    shown = made.steps[index].candidates[: max(8, kept + 1)]
-    probs = tuple(float(np.exp(each.logprob)) for each in shown)
-    return Nucleus(made, index, p, kept, tuple(each.str_token for each in shown), probs)
+def _temperature(view: View, found: Cooled) -> PosedStep | None:
+    before = found.before
+    wrong = [_times(each) for each in (2 * before, before, before**0.5)]
+    asks = question("temperature", _times(found.after), wrong)
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if not answered:
+            yield pictures.chart(
+                "temperature",
+                view.t("path.candidates"),
+                bars,
+                list(found.tokens),
+                np.array(found.usual),
+                stream="tgt",
+                title=view.t("path.candidates"),
+                words=view.words("figures.bars") | {"weight": view.t("path.chance")},
+            )
+            return
+        yield pictures.two_bars(
+            list(found.tokens),
+            100 * np.array(found.usual),
+            100 * np.array(found.cooled),
+            ("T = 1", f"T = {found.temperature}"),
+            "temperature.both",
+            title=view.t("path.chance"),
+            stream="tgt",
+        )
+
+    values = {
+        "first": quoted(view, found.tokens[0]),
+        "second": quoted(view, found.tokens[1]),
+        "before": _times(before),
+        "after": _times(found.after),
+        "temperature": found.temperature,
+    }
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
-@dataclass(frozen=True, eq=False)
-class Searched:
-    """The outputs of greedy decoding and of beam search."""
+def _nucleus(view: View, found: Nucleus) -> PosedStep | None:
+    kept = found.kept
+    asks = question("nucleus", str(kept), [str(each) for each in (kept - 1, kept + 1, kept + 2)])
+    if asks is None:
+        return None
 
-    greedy: Generation
-    beam: Generation
-    width: int
+    def picture(answered: bool) -> Iterator[Block]:
+        pairs = zip(found.tokens, found.probs, strict=True)
+        names = [f"{token} {percent(value)}" for token, value in pairs]
+        values = 100 * np.array(found.probs)
+        if answered:
+            values[kept:] = np.nan
+        yield pictures.chart(
+            "nucleus", view.t("path.chance"), measured, names, values, title=view.t("path.chance")
+        )
 
-
-WIDTH = 4
-
-
-def beam(loaded: LoadedModel, trace: Trace) -> Searched | Missing:
-    """A beam search that finds a more probable text than greedy decoding."""
-    greedy = _greedy(loaded, trace, TO_THE_END)
-    if isinstance(greedy, Missing):
-        return greedy
-    found = _written(loaded, trace, Beam(width=WIDTH, length_penalty=0.0), TO_THE_END)
-    if isinstance(found, Missing):
-        return found
-    if not greedy.finished or not found.finished or found.logprob < greedy.logprob + 0.05:
-        return Missing("beam_same")
-    return Searched(greedy, found, WIDTH)
-
-
-def passes(loaded: LoadedModel, trace: Trace) -> OnePass | Missing:
-    """The steps of a decoding, each computed step by step, and all in one pass."""
-    made = _greedy(loaded, trace)
-    if isinstance(made, Missing):
-        return made
-    found = one_pass(loaded, made)
-    return found if found.largest < 1e-3 < found.largest_open else Missing("flat")
+    values = {
+        "p": f"{found.p:g}",
+        "share": percent(found.p),
+        "kept": kept,
+        "less": percent(float(np.sum(found.probs[: kept - 1]))),
+        "sum": percent(float(np.sum(found.probs[:kept]))),
+    }
+    return PosedStep(asks, values, picture, {"step": found.index})
 
 
-@dataclass(frozen=True, eq=False)
-class CacheContents:
-    """The contents of a decoding's cache, and its growth in bytes per token."""
+def _beam(view: View, found: Searched) -> PosedStep | None:
+    greedy, beam = found.greedy.logprob, found.beam.logprob
+    wrong = [fixed(each, 2) for each in (greedy, 2 * greedy - beam, 2 * greedy)]
+    asks = question("beam", fixed(beam, 2), wrong)
+    if asks is None:
+        return None
+    both = {"greedy": found.greedy, "beam": found.beam}
 
-    made: Generation
-    cached: CacheComparison
-    growth: int
-    layers: int
-    kv_heads: int
-    d_head: int
+    def picture(answered: bool) -> Iterator[Block]:
+        for name, made in both.items():
+            tokens = [each.chosen_str for each in made.steps]
+            yield pictures.strip(view, tokens, "tgt", f"beam.{name}", None)
+        if answered:
+            yield pictures.chart(
+                "beam",
+                view.t("path.chance_all"),
+                measured,
+                [f"{view.t(f'decoding.{name}')}: {made.text}" for name, made in both.items()],
+                100 * np.exp([made.logprob for made in both.values()]),
+                title=view.t("path.chance_all"),
+            )
+
+    values = {
+        "greedy": f"“{escape(found.greedy.text)}”",
+        "beam": f"“{escape(found.beam.text)}”",
+        "width": found.width,
+        "less": fixed(greedy, 2),
+        "more": fixed(beam, 2),
+        "times": _times(float(np.exp(beam - greedy))),
+    }
+    return PosedStep(asks, values, picture, {"part": "branches"})
 
 
-def kept(loaded: LoadedModel, trace: Trace) -> CacheContents | Missing:
-    """Read a decoding with a cache, and measure the cache after each step."""
-    made = _greedy(loaded, trace)
-    if isinstance(made, Missing):
-        return made
-    found = cached_and_not(loaded, made)
-    growths = set(np.diff(np.array(found.n_bytes[1:])).tolist())
-    if len(growths) != 1:
-        return Missing("flat")
-    layers = sum(1 for site in trace.sites if site.kind == "self" and site.query_stream == "tgt")
-    config = loaded.config
-    return CacheContents(made, found, growths.pop(), layers, config.kv_heads, config.d_head)
+def _passes(view: View, found: OnePass) -> PosedStep | None:
+    n = len(found.tokens)
+    asks = question("passes", "1", [str(each) for each in (n, n * (n + 1) // 2, n * n)])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if not answered:
+            yield pictures.strip(view, found.queries, "tgt", "passes.queries", None)
+            yield pictures.strip(view, found.tokens, "tgt", "passes.tokens", None)
+            return
+        yield pictures.chart(
+            "passes",
+            view.t("onepass.gaps"),
+            lines,
+            np.arange(1, n + 1),
+            np.maximum(np.stack([found.gaps, found.gaps_open]), FLOOR),
+            [view.t("onepass.with"), view.t("onepass.without")],
+            x_title=view.t("onepass.step"),
+            y_title=view.t("onepass.gap"),
+            log_y=True,
+            height=300,
+        )
+
+    values = {
+        "count": n,
+        "largest": number(found.largest),
+        "open": fixed(found.largest_open, 1),
+    }
+    return PosedStep(asks, values, picture, {"part": "pass"})
+
+
+def _kept(view: View, found: CacheContents) -> PosedStep | None:
+    right = found.growth
+    wrong = [right // 2, right // found.layers, right * len(found.made.steps), right * 2]
+    asks = question("kept", f"{right:,}", [f"{each:,}" for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> Iterator[Block]:
+        if not answered:
+            yield from _so_far(view, found.made, len(found.made.steps) - 1, "kept")
+            return
+        pack = partial(
+            pack_cache_view,
+            found.cached.keys,
+            found.cached.values,
+            found.made.steps[-1].input_tokens,
+            found.cached.n_bytes,
+            first=found.cached.first,
+            cross_keys=found.cached.cross_keys,
+            cross_values=found.cached.cross_values,
+            source=found.made.src_str_tokens,
+            kept_heads=found.kv_heads,
+            step=len(found.cached.n_bytes) - 1,
+            words=view.words("components.cache_view"),
+        )
+        yield Canvas("path.kept", "cache_view", lambda file: pack())
+
+    values = {
+        "layers": found.layers,
+        "heads": found.kv_heads,
+        "d_head": found.d_head,
+        "bytes": f"{right:,}",
+        "numbers": f"{right // 4:,}",
+    }
+    return PosedStep(asks, values, picture, {"part": "cache"})
+
+
+STEPS = (
+    step("given", "decoding", finding.given, _given, r"p(y_t \mid y_{<t},\, x)"),
+    step("ended", "decoding", finding.ended, _ended, r"y_t = \mathrm{END}"),
+    step(
+        *("product", "decoding", finding.product, _product),
+        r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x)",
+    ),
+    step(
+        *("temperature", "decoding", finding.temperature, _temperature),
+        r"p_T = \mathrm{softmax}(\ell / T),\qquad "
+        r"\frac{p_T(a)}{p_T(b)} = \left(\frac{p(a)}{p(b)}\right)^{1/T}",
+    ),
+    step(
+        *("nucleus", "decoding", finding.nucleus, _nucleus),
+        r"\min k:\ \sum_{i \le k} p_{(i)} \ge p",
+    ),
+    step(
+        *("beam", "decoding", finding.beam, _beam),
+        r"\ln p(y\mid x) = \sum_t \ln p(y_t \mid y_{<t},\, x)",
+        telling="beam",
+    ),
+    step(
+        *("passes", "decoding", finding.passes, _passes),
+        r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad m_{ij} = [\,j \le i\,]",
+    ),
+    step(
+        *("kept", "decoding", finding.kept, _kept),
+        r"2\,n_\mathrm{kv}\,d_\mathrm{head}\cdot\text{layers}\cdot 4",
+    ),
+)

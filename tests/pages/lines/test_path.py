@@ -3,7 +3,7 @@
 import pytest
 from seen_lines import Open, Seen, check_visit, name
 
-from explorer.pages.path.course import STEPS
+from explorer.exhibits.path.course import STEPS
 
 VISITS = [
     pytest.param("path", {"lesson": step}, marks=() if step == "look" else pytest.mark.sweep)

@@ -1,44 +1,48 @@
 """Chapter 3 of the guided tour: positions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from explorer.analysis.path import positions as finding
-from explorer.analysis.path.positions import (
+from explorer.exhibits.block import Block
+from explorer.exhibits.path import pictures
+from explorer.exhibits.path.asked import PosedStep, question, step
+from explorer.exhibits.path.found import positions as finding
+from explorer.exhibits.path.found.positions import (
     Distance,
     Lengths,
     Rotated,
     Shuffled,
     Wave,
 )
+from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.view import View
 from explorer.figures import order
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
 from explorer.numbers import fixed, share
-from explorer.pages.path import pictures
-from explorer.pages.path.asked import PosedStep, question, step
-from explorer.ui import controls
 
 
-def _moved(view: View, found: Shuffled, settings: list[str], key: str) -> Callable[[bool], None]:
+def _moved(
+    view: View, found: Shuffled, settings: list[str], key: str
+) -> Callable[[bool], Iterator[Block]]:
     """The shuffled words, and after the answer the change of each vector."""
 
-    def picture(answered: bool) -> None:
-        pictures.strip(view, found.tokens, found.stream, f"{key}.strip", None)
+    def picture(answered: bool) -> Iterator[Block]:
+        yield pictures.strip(view, found.tokens, found.stream, f"{key}.strip", None)
         if not answered:
             return
-        figure = order.moved(
+        yield pictures.chart(
+            key,
+            view.t("positions.moved"),
+            order.moved,
             found.tokens,
             np.stack([found.by[name].distances[-1] for name in settings]),
             [view.t(f"positions.{name}") for name in settings],
             y_title=view.t("positions.moved"),
             x_title=view.t("positions.shuffled"),
             stream=found.stream,
-            dark=view.dark,
         )
-        controls.chart(figure, f"path.{key}", alt=view.t("positions.moved"))
 
     return picture
 
@@ -58,7 +62,7 @@ def _bag(view: View, found: Shuffled) -> PosedStep | None:
 
 def _leak(view: View, found: Shuffled) -> PosedStep | None:
     tokens = list(found.tokens)
-    names = [controls.quoted_at(view, tokens, at) for at in range(len(tokens))]
+    names = [quoted_at(view, tokens, at) for at in range(len(tokens))]
     distances = found.by["without"].distances[-1]
     middle = [len(tokens) - 1, 1, len(tokens) // 2, 2]
     asks = question("leak", names[0], [names[at] for at in middle])
@@ -76,12 +80,11 @@ def _length(view: View, found: Lengths) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if not answered:
-            _table(view, found.table, "length.table")
+            yield _table(view, found.table, "length.table")
             return
-        pictures.two_bars(
-            view,
+        yield pictures.two_bars(
             found.tokens,
             found.words,
             found.positions,
@@ -93,7 +96,7 @@ def _length(view: View, found: Lengths) -> PosedStep | None:
 
     values = {
         "place": place,
-        "token": controls.quoted_at(view, found.tokens, place),
+        "token": quoted_at(view, found.tokens, place),
         "width": width,
         "pairs": width // 2,
         "length": right,
@@ -102,9 +105,9 @@ def _length(view: View, found: Lengths) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "sum", "place": place})
 
 
-def _table(view: View, values: np.ndarray, key: str) -> None:
-    figure = encoding.table(values, dark=view.dark, words=view.words("figures.positions"))
-    controls.chart(figure, f"path.{key}", alt=view.t("positions.table"))
+def _table(view: View, values: np.ndarray, name: str) -> Block:
+    words = view.words("figures.positions")
+    return pictures.chart(name, view.t("positions.table"), encoding.table, values, words=words)
 
 
 def _waves(view: View, found: Wave) -> PosedStep | None:
@@ -115,12 +118,12 @@ def _waves(view: View, found: Wave) -> PosedStep | None:
         return None
     words = view.words("figures.positions")
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if not answered:
-            _table(view, found.table, "waves.table")
+            yield _table(view, found.table, "waves.table")
             return
-        figure = encoding.waves(found.table, [0, found.dim], dark=view.dark, words=words)
-        controls.chart(figure, "path.waves", alt=view.t("positions.waves"))
+        alt = view.t("positions.waves")
+        yield pictures.chart("waves", alt, encoding.waves, found.table, [0, found.dim], words=words)
 
     values = {
         "dim": found.dim,
@@ -143,12 +146,13 @@ def _distance(view: View, found: Distance) -> PosedStep | None:
         return None
     words = view.words("figures.positions")
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if not answered:
-            _table(view, found.table, "distance.table")
+            yield _table(view, found.table, "distance.table")
             return
-        figure = encoding.gram(found.gram, dark=view.dark, words=words)
-        controls.chart(figure, "path.distance", alt=view.t("positions.gram"))
+        yield pictures.chart(
+            "distance", view.t("positions.gram"), encoding.gram, found.gram, words=words
+        )
 
     values = {
         "pair": name(found.pair),
@@ -169,25 +173,26 @@ def _rotary(view: View, found: Rotated) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         q, k = found.turned[found.shift if answered else 0]
-        figure = arrows(
+        yield pictures.chart(
+            "rotary",
+            view.t("path.steps.rotary.title"),
+            arrows,
             found.q,
             found.k,
             q,
             k,
             wavelengths=2 * np.pi / np.maximum(found.angles, 1e-12),
             contributions=(q * k).sum(1) / found.divisor,
-            dark=view.dark,
             words=view.words("figures.turning"),
         )
-        controls.chart(figure, "path.rotary", alt=view.t("path.steps.rotary.title"))
 
     query, key = found.places
     tokens = view.trace.query_tokens(found.row.site.name)
     values = {
-        "q_token": controls.quoted_at(view, tokens, query),
-        "k_token": controls.quoted_at(view, tokens, key),
+        "q_token": quoted_at(view, tokens, query),
+        "k_token": quoted_at(view, tokens, key),
         "query": query,
         "key": key,
         "apart": query - key,

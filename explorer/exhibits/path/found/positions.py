@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from explorer.analysis.path import Missing, QueryRow, best_row, varied, weights_of
 from explorer.analysis.positions.encoding import gram, model_table, sizes, table, wavelengths
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.analysis.positions.turning import angles_of, bare, pairs_of, rotate_as, turns
+from explorer.exhibits.path.found import Missing, QueryRow, best_row, varied, weights_of
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.rows import Stream

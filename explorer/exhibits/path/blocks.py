@@ -1,11 +1,16 @@
 """Chapter 4 of the guided tour: norms, blocks and depth."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.blocks.residual import PLACEMENTS
-from explorer.analysis.path import blocks as finding
-from explorer.analysis.path.blocks import (
+from explorer.exhibits.block import Block
+from explorer.exhibits.path import pictures
+from explorer.exhibits.path.asked import PosedStep, question, step
+from explorer.exhibits.path.found import blocks as finding
+from explorer.exhibits.path.found.blocks import (
     Added,
     BlockSizes,
     Company,
@@ -13,6 +18,7 @@ from explorer.analysis.path.blocks import (
     Scales,
     Spreads,
 )
+from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.view import View
 from explorer.figures.blocks import norms as figures
 from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
@@ -21,9 +27,6 @@ from explorer.figures.measured import measured
 from explorer.figures.order import moved
 from explorer.figures.positions.sums import strips
 from explorer.numbers import fixed, percent, share
-from explorer.pages.path import pictures
-from explorer.pages.path.asked import PosedStep, question, step
-from explorer.ui import controls
 
 
 def _back(names: dict[str, str]) -> dict[str, str]:
@@ -37,21 +40,22 @@ def _divides(view: View, found: Scales) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if not answered:
-            pictures.strip(view, found.tokens, found.stream, "divides.strip", None)
+            yield pictures.strip(view, found.tokens, found.stream, "divides.strip", None)
             return
         title = view.t("blocks.rms" if found.norm == "rmsnorm" else "blocks.scale")
-        figure = figures.by_token(
+        yield pictures.chart(
+            "divides",
+            title,
+            figures.by_token,
             found.scales[None],
             np.ones((1, n), bool),
             [found.tokens],
             [view.t("blocks.sentence", number=1)],
             title=title,
             top=float(found.scales.max()),
-            dark=view.dark,
         )
-        controls.chart(figure, "path.divides", alt=title)
 
     values = {
         "norm": view.t(f"blocks.{found.norm}"),
@@ -69,24 +73,25 @@ def _tenfold(view: View, found: Scales) -> PosedStep | None:
         return None
     norm = view.t(f"blocks.{found.norm}")
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         rows = {view.t("path.vector"): found.x[0], view.t("path.vector_ten"): 10 * found.x[0]}
         if answered:
             rows = {
                 view.t("path.normed", norm=norm): found.after(1.0)[0],
                 view.t("path.normed_ten", norm=norm): found.after(10.0)[0],
             }
-        figure = strips(
+        yield pictures.chart(
+            "tenfold",
+            " · ".join(rows),
+            strips,
             np.stack(list(rows.values())),
             list(rows),
-            dark=view.dark,
             words=view.words("figures.positions"),
         )
-        controls.chart(figure, "path.tenfold", alt=" · ".join(rows))
 
     values = {
         "norm": norm,
-        "token": controls.quoted_at(view, found.tokens, 0),
+        "token": quoted_at(view, found.tokens, 0),
         "grown": _times(found.grown),
     }
     return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
@@ -102,20 +107,21 @@ def _company(view: View, found: Company) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if not answered:
-            pictures.strip(view, found.tokens, found.stream, "company.strip", None)
+            yield pictures.strip(view, found.tokens, found.stream, "company.strip", None)
             return
-        figure = moved(
+        yield pictures.chart(
+            "company",
+            view.t("blocks.who_moves"),
+            moved,
             found.tokens,
             found.shares,
             list(names.values()),
             y_title=view.t("blocks.moved"),
             x_title=view.t("blocks.sentence", number=1),
             stream=found.stream,
-            dark=view.dark,
         )
-        controls.chart(figure, "path.company", alt=view.t("blocks.who_moves"))
 
     values = {
         "others": len(found.others),
@@ -133,17 +139,23 @@ def _added(view: View, found: Added) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if not answered:
             empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
             place = view.loaded.config.norm_placement
-            figure = wiring({place: empty}, dark=view.dark, words=words)
-            controls.chart(figure, "path.added.wiring", alt=view.t("blocks.wiring"))
+            alt = view.t("blocks.wiring")
+            yield pictures.chart("added.wiring", alt, wiring, {place: empty}, words=words)
             return
         names = [f"{layer + 1} · {view.t(f'machine.parts.{name}')}" for name, layer in found.names]
-        figure = measured(names, found.sizes, title=view.t("path.size"), dark=view.dark)
-        controls.chart(figure, "path.added", alt=view.t("path.steps.added.title"))
+        yield pictures.chart(
+            "added",
+            view.t("path.steps.added.title"),
+            measured,
+            names,
+            found.sizes,
+            title=view.t("path.size"),
+        )
 
     values = {"layers": layers, "per": per, "added": right}
     told = "told_cross" if per > 2 else "told"
@@ -157,21 +169,27 @@ def _placement(view: View, found: NormPlacements) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if not answered:
             empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
-            figure = wiring({place: empty for place in PLACEMENTS}, dark=view.dark, words=words)
-            controls.chart(figure, "path.placement.wiring", alt=view.t("blocks.wiring"))
+            yield pictures.chart(
+                "placement.wiring",
+                view.t("blocks.wiring"),
+                wiring,
+                {place: empty for place in PLACEMENTS},
+                words=words,
+            )
             return
-        figure = by_block(
+        yield pictures.chart(
+            "placement",
+            view.t("blocks.stream"),
+            by_block,
             {place: flow.stream for place, flow in found.flows.items()},
             [view.t(f"figures.residual.{place}") for place in found.flows],
             x_title=view.t("blocks.block"),
             y_title=view.t("blocks.stream_axis"),
-            dark=view.dark,
         )
-        controls.chart(figure, "path.placement", alt=view.t("blocks.stream"))
 
     growths: dict[str, str] = {place: _times(found.growth(place)) for place in PLACEMENTS}
     values = {"depth": found.depth, "name": names[steady], **growths}
@@ -188,16 +206,17 @@ def _summed(view: View, found: Spreads) -> PosedStep | None:
         return None
     names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
 
-    def picture(answered: bool) -> None:
-        figure = lines(
+    def picture(answered: bool) -> Iterator[Block]:
+        yield pictures.chart(
+            "summed",
+            view.t("blocks.spread"),
+            lines,
             np.arange(found.depth + 1),
             100 * np.stack([found.on, found.off] if answered else [found.on]),
             names if answered else names[:1],
             x_title=view.t("blocks.block"),
             y_title=view.t("blocks.spread_axis"),
-            dark=view.dark,
         )
-        controls.chart(figure, "path.summed", alt=view.t("blocks.spread"))
 
     values = {"depth": found.depth, "on": percent(on), "off": percent(off)}
     return PosedStep(asks, values, picture, {"part": "residual", "depth": found.depth})
@@ -210,7 +229,7 @@ def _parts(view: View, found: BlockSizes) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         shown = list(found.matrices)
         if answered:
             shown = [
@@ -218,13 +237,14 @@ def _parts(view: View, found: BlockSizes) -> PosedStep | None:
                 (view.t("machine.kinds.ffn"), found.ffn),
                 (view.t("machine.kinds.norms"), found.norms),
             ]
-        figure = measured(
+        yield pictures.chart(
+            "parts",
+            view.t("path.steps.parts.title"),
+            measured,
             [name for name, _ in shown],
             np.array([count for _, count in shown], float),
             title=view.t("path.numbers_held"),
-            dark=view.dark,
         )
-        controls.chart(figure, "path.parts", alt=view.t("path.steps.parts.title"))
 
     values = {
         "ffn": f"{found.ffn:,}",

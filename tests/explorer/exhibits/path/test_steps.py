@@ -12,15 +12,14 @@ import pytest
 import torch
 
 from explorer import library
-from explorer.analysis.path import LONGEST, Missing
 from explorer.exhibits.links import State
+from explorer.exhibits.path.asked import PosedStep, Step, asked, found_by, question
+from explorer.exhibits.path.course import CHAPTERS, STEPS, chapter_of, number_of
+from explorer.exhibits.path.found import LONGEST, Missing
+from explorer.exhibits.path.lesson import where_it_shows
+from explorer.exhibits.path.steps import place_of
 from explorer.exhibits.view import View, build
 from explorer.numbers import fixed, number, percent
-from explorer.pages.path import cached
-from explorer.pages.path.asked import PosedStep, asked, question
-from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
-from explorer.pages.path.lesson import where_it_shows
-from explorer.pages.path.page import place_of
 from explorer.shell import LINKS
 from explorer.ui import controls
 
@@ -32,12 +31,16 @@ def seen(model: str, sentence: str | None = None) -> View:
     return build(State(lang=lang, model=model, text=sentence, pads=0), dark=False)
 
 
+def posed(view: View, step: Step) -> PosedStep | Missing:
+    return asked(view, step, found_by(view.run, step))
+
+
 class Case:
     """A view, what a step asks of it, and what it found."""
 
     def __init__(self, view: View, step: str, one: PosedStep) -> None:
         self.view, self.trace, self.one = view, view.trace, one
-        self.found = cached.found(view.run, STEPS[step].find)
+        self.found = found_by(view.run, STEPS[step])
         self.place = one.place
 
     @property
@@ -222,7 +225,7 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
 
 def check(view: View, name: str) -> bool:
     """Whether the step shows here; if so, its answer and its words are checked."""
-    one = asked(view, STEPS[name])
+    one = posed(view, STEPS[name])
     words = f"path.steps.{name}"
     if isinstance(one, Missing):
         assert view.t(f"path.missing.{one.why}")
@@ -264,7 +267,7 @@ def test_each_answer_is_right_for_this_model(model: str) -> None:
 
 def test_another_sentence_is_another_question() -> None:
     first, second = (
-        asked(seen("reverse", text), STEPS["rest"]) for text in ("c a b d", "h e a d l i g h t")
+        posed(seen("reverse", text), STEPS["rest"]) for text in ("c a b d", "h e a d l i g h t")
     )
     assert isinstance(first, PosedStep)
     assert isinstance(second, PosedStep)
@@ -275,7 +278,7 @@ def test_a_text_too_long_for_a_picture_is_not_asked_about() -> None:
     long = " ".join("abcdefghij" * 3)
     view = seen("reverse", long[:59])
     assert len(view.trace.src_tokens) <= LONGEST
-    assert asked(seen("stories", "a " * 80), STEPS["look"]) == Missing("long")
+    assert posed(seen("stories", "a " * 80), STEPS["look"]) == Missing("long")
 
 
 def test_the_place_of_the_right_option_follows_from_its_words_alone() -> None:
@@ -299,7 +302,7 @@ def test_a_question_is_the_same_in_both_languages() -> None:
         build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")
     )
     for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
-        both = [asked(view, STEPS[name]) for view in (english, chinese)]
+        both = [posed(view, STEPS[name]) for view in (english, chinese)]
         first, second = (each.question for each in both if isinstance(each, PosedStep))
         assert (first.mark, first.names, first.right) == (second.mark, second.names, second.right)
 
@@ -307,7 +310,7 @@ def test_a_question_is_the_same_in_both_languages() -> None:
 @pytest.mark.parametrize(("model", "told"), [("masked-en", "told_biased"), ("en-zh", "told")])
 def test_a_position_bias_is_not_said_to_grow_with_the_scores(model: str, told: str) -> None:
     """ALiBi joins the scaled scores: undivided, they do not all differ √d_head times as much."""
-    one = asked(seen(model), STEPS["scale"])
+    one = posed(seen(model), STEPS["scale"])
     assert isinstance(one, PosedStep)
     assert one.told == told
     case = Case(seen(model), "scale", one)

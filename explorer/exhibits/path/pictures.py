@@ -1,28 +1,27 @@
-"""Pictures of the steps: figures and components of other pages with the data of a step."""
+"""Pictures of the steps: blocks of other pages with the data of a step."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from explorer.analysis.path import QueryRow
-from explorer.components import HeadGrid, mask_matrix, token_strip
-from explorer.engine import jobs
+from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.components.token_strip import pack_token_strip
+from explorer.exhibits.block import AllHeads, Canvas, Chart, Figure
 from explorer.exhibits.heads import picture
 from explorer.exhibits.heads.grids import ablation, grid_of
 from explorer.exhibits.heads.linked import values_of
 from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.path.found import QueryRow
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
+from explorer.exhibits.saying import axis_title, blocker_words, quoted_at
 from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
-from explorer.render.drawing import draw
-from explorer.render.sheet import Sheet
 from explorer.runs.trace import Trace
-from explorer.ui import controls, running
 from models.hooks import AttentionSite
 from models.rows import Stream
 
@@ -39,147 +38,130 @@ def where(view: View, row: QueryRow) -> dict[str, object]:
         "kind": view.t(f"kinds.{row.site.role}"),
         "layer": row.site.layer + 1,
         "head": row.head + 1,
-        "query": controls.quoted_at(view, tokens, row.query),
+        "query": quoted_at(view, tokens, row.query),
     }
 
 
 def keys_of(view: View, row: QueryRow) -> list[str]:
     """The keys of a query as options: distinct tokens in quotation marks."""
     tokens = view.trace.key_tokens(row.site.name)
-    return [controls.quoted_at(view, tokens, key) for key in range(len(tokens))]
+    return [quoted_at(view, tokens, key) for key in range(len(tokens))]
 
 
 def titles(view: View, site: AttentionSite) -> dict[str, Any]:
     """Names and streams of the axes of a site."""
     return {
-        "query_title": controls.axis_title(view, "query", site.query_stream),
-        "key_title": controls.axis_title(view, "key", site.key_stream),
+        "query_title": axis_title(view, "query", site.query_stream),
+        "key_title": axis_title(view, "key", site.key_stream),
         "query_stream": site.query_stream,
         "key_stream": site.key_stream,
     }
 
 
-def all_heads(view: View, key: str) -> None:
+def all_heads(view: View, name: str) -> AllHeads:
     """All heads as on Heads, with the measure chosen there if it takes no time."""
     choice = Opened(view)
-    grid = _grid(choice, key)
-    if grid is not None:
-        drawn = picture.all_heads(choice, grid, _values(choice), key, change=lambda chosen: None)
-        draw(Sheet(view, "path"), [drawn])
+    grid = grid_of(view.run, choice.kind, choice.words is not None)
+    measure = choice.measure or ""
+    ready = ablation.is_kept(view.run) if measure == "needed" else bool(measure)
+    values = values_of(view.run, choice.kind, measure) if ready else None
+    return picture.all_heads(choice, grid, values, name, change=lambda chosen: None)
 
 
-def _grid(choice: Opened, key: str) -> HeadGrid | None:
-    """The thumbnails; None while those of a long text are computed."""
-    view = choice.view
-    of = (view.run, choice.kind, choice.words is not None)
-    if view.trace.patterns_kept:
-        return grid_of(*of)
-    return running.awaited(
-        f"{key}.grid",
-        of,
-        lambda tell: grid_of(*of, progress=jobs.whole(tell)),
-        view.t("heads.working"),
-        view.lang,
-    )
+def chart(name: str, alt: str, figure: Callable[..., Figure], *data: Any, **options: Any) -> Chart:
+    """A chart of a step: `figure` with these arguments, except `dark`."""
+    return Chart(f"path.{name}", partial(figure, *data, **options), alt)
 
 
-def _values(choice: Opened) -> NDArray[np.float64] | None:
-    view, name = choice.view, choice.measure
-    ready = ablation.is_kept(view.run) if name == "needed" else view.trace.patterns_kept
-    return values_of(view.run, choice.kind, name) if name and ready else None
-
-
-def heatmap(view: View, row: QueryRow, key: str, alt: str, *, whole: bool) -> None:
+def heatmap(view: View, row: QueryRow, name: str, alt: str, *, whole: bool) -> Chart:
     """The head as a heatmap; without the query's own row unless `whole`."""
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
     shown = [at for at in range(len(queries)) if whole or at != row.query]
-    blocked = controls.blocker_words(view, blocked_by(trace, site.name)[row.head][shown])
-    figure = attention(
+    return chart(
+        name,
+        alt,
+        attention,
         trace.pattern(site.name)[row.head][shown],
         trace.mask(site.name)[row.head][shown],
         [queries[at] for at in shown],
         trace.key_tokens(site.name),
-        blocked_labels=blocked,
+        blocked_labels=blocker_words(view, blocked_by(trace, site.name)[row.head][shown]),
         selected=row.query if whole else None,
-        dark=view.dark,
         words=view.words("figures.heatmap"),
         **titles(view, site),
     )
-    controls.chart(figure, f"path.{key}", alt=alt)
 
 
-def scores_map(view: View, row: QueryRow, key: str) -> None:
+def scores_map(view: View, row: QueryRow, name: str) -> Chart:
     """The scores of the head before mask and softmax."""
-    trace, site = view.trace, row.site
-    figure = scores(
+    trace, site, title = view.trace, row.site, view.t("path.score")
+    return chart(
+        name,
+        title,
+        scores,
         trace.activations[site.hook("scores")][row.head],
         trace.mask(site.name)[row.head],
         trace.query_tokens(site.name),
         trace.key_tokens(site.name),
-        title=view.t("path.score"),
-        dark=view.dark,
+        title=title,
         words=view.words("figures.heatmap"),
         **titles(view, site),
     )
-    controls.chart(figure, f"path.{key}", alt=view.t("path.score"))
 
 
 def row_bars(
-    view: View,
-    row: QueryRow,
-    weights: np.ndarray,
-    allowed: np.ndarray | None,
-    key: str,
-    alt: str,
-) -> None:
+    view: View, row: QueryRow, weights: np.ndarray, allowed: np.ndarray | None, name: str, alt: str
+) -> Chart:
     """One query's weights [key] as bars over the keys."""
-    figure = bars(
+    return chart(
+        name,
+        alt,
+        bars,
         view.trace.key_tokens(row.site.name),
         weights,
         stream=row.site.key_stream,
         allowed=allowed,
-        title=controls.axis_title(view, "key", row.site.key_stream),
-        dark=view.dark,
+        title=axis_title(view, "key", row.site.key_stream),
         words=view.words("figures.bars"),
     )
-    controls.chart(figure, f"path.{key}", alt=alt)
 
 
 def two_bars(
-    view: View,
     labels: Sequence[str],
     first: np.ndarray,
     second: np.ndarray,
     names: tuple[str, str],
-    key: str,
+    name: str,
     *,
     title: str,
     stream: Stream | None = None,
-) -> None:
+) -> Chart:
     """Two bars per label."""
-    figure = paired(labels, first, second, names, title=title, stream=stream, dark=view.dark)
-    controls.chart(figure, f"path.{key}", alt=" · ".join(names))
+    alt = " · ".join(names)
+    return chart(name, alt, paired, labels, first, second, names, title=title, stream=stream)
 
 
-def strip(view: View, tokens: Sequence[str], stream: Stream, key: str, at: int | None) -> None:
+def strip(view: View, tokens: Sequence[str], stream: Stream, name: str, at: int | None) -> Canvas:
     """A token strip with one token selected."""
-    token_strip(
+    pack = partial(
+        pack_token_strip,
         tokens,
         stream=stream,
         title=view.stream(stream),
         selected=at,
         words=view.words("components.token_strip"),
-        key=f"path.{key}",
     )
+    return Canvas(f"path.{name}", "token_strip", lambda file: pack())
 
 
 def mask(
-    view: View, trace: Trace, row: QueryRow, key: str, selected: tuple[int, int] | None
-) -> None:
+    view: View, trace: Trace, row: QueryRow, name: str, selected: tuple[int, int] | None
+) -> Canvas:
     """The mask of the head, with the blocking rule of each cell."""
     site = row.site
-    mask_matrix(
+    pack = partial(
+        pack_mask_matrix,
         trace.mask(site.name)[row.head],
         rule_numbers(trace, site.name)[row.head],
         title=view.t("masks.matrix", kind=view.t(f"kinds.{site.role}"), layer=site.layer + 1),
@@ -188,6 +170,6 @@ def mask(
         key_tokens=trace.key_tokens(site.name),
         selected=selected,
         words=view.words("components.mask_matrix"),
-        key=f"path.{key}",
         **titles(view, site),
     )
+    return Canvas(f"path.{name}", "mask_matrix", lambda file: pack(file=file))

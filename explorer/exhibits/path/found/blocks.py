@@ -14,8 +14,8 @@ from explorer.analysis.blocks.norms import (
     statistics,
 )
 from explorer.analysis.blocks.residual import PLACEMENTS, StreamNorms, fresh_flow
-from explorer.analysis.path import Missing
 from explorer.analysis.positions.order import reading_stream
+from explorer.exhibits.path.found import Missing
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import Trace

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.cell.steps import bias_of
-from explorer.analysis.path import (
+from explorer.exhibits.path.found import (
     Missing,
     QueryRow,
     allowed_of,

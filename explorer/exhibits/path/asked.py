@@ -1,14 +1,17 @@
 """One step of the guided tour: its question, its picture, and the page for further exploration."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
-from explorer.analysis.path import LONGEST, Missing
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits.block import Block
+from explorer.exhibits.path.found import LONGEST, Missing
 from explorer.exhibits.view import View
 from explorer.library import LoadedModel
-from explorer.pages.path import cached
 from explorer.runs.trace import Trace
 
 MOST_OPTIONS = 4
@@ -68,21 +71,21 @@ def question(
 class PosedStep:
     """A step on one run.
 
-    `values` fill its words; `picture(answered)` draws the picture, without what would reveal the
+    `values` fill its words; `picture(answered)` is the picture, without what would reveal the
     answer until `answered`; `place` are the choices with which its page opens. `told` selects the
     explanation if a step has several.
     """
 
     question: Question
     values: Mapping[str, object]
-    picture: Callable[[bool], None]
+    picture: Callable[[bool], Iterable[Block]]
     place: Mapping[str, Any]
     told: str = "told"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: `find` computes it (see `analysis.path`), `pose` turns the result into a question
+    """One step: `find` computes it (see `path.found`), `pose` turns the result into a question
     and a picture. `page` is the page for further exploration, `formula` LaTeX, `telling` the lesson
     of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence does).
 
@@ -113,14 +116,24 @@ def step(
     return Step(name, page, find, posed, formula, told, telling)
 
 
-def asked(view: View, one: Step) -> PosedStep | Missing:
-    """A step on the run of a view. Raises InputProblem."""
-    trace = view.trace
+@cached
+def found(run: Run, find: Callable[[LoadedModel, Trace], Any], needs_logits: bool) -> Any:
+    """What a step's `find` returns for a run. Raises InputProblem."""
+    trace = cache.trace(run)
     if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:
         return Missing("long")
-    if not trace.config.lm_head and one.page == "decoding":
+    if needs_logits and not trace.config.lm_head:
         return Missing("no_logits")
-    found = cached.found(view.run, one.find)
-    if isinstance(found, Missing):
-        return found
-    return one.pose(view, found) or Missing("alike")
+    return find(cache.open_model(run.model), trace)
+
+
+def found_by(run: Run, one: Step) -> Any:
+    """What a step finds in a run, or `Missing`. Raises InputProblem."""
+    return found(run, one.find, one.page == "decoding")
+
+
+def asked(view: View, one: Step, answer: Any) -> PosedStep | Missing:
+    """A step with this answer of `found_by`, in the user's language."""
+    if isinstance(answer, Missing):
+        return answer
+    return one.pose(view, answer) or Missing("alike")

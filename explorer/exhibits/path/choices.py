@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from explorer.exhibits.choices import RefusedError, as_digit, choice, switch
+from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
+from explorer.exhibits.view import View, build
 
 MOST_STEPS = 64
 """Most steps of a sheet, and answers, in a link; more than exist."""
@@ -70,16 +71,24 @@ def _line(most: int) -> Callable[[str], str]:
 class PathChoices:
     """`lesson` is the open step ("" is the first), `answers` the given answers, `sheet` the steps
     picked by a teacher (empty: all), with a title; `solutions`: print it with answers. `learner` is
-    the name entered for a class.
+    the name entered for a class, `class_links` the links of a class.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("steps", "contents", "results", "sheet", "printed", "class")
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "steps": ("path.opened", "path.steps"),
+        "contents": ("path.opened", "path.contents"),
+        "results": ("path.opened", "path.results"),
+        "sheet": ("path.opened", "path.sheet"),
+        "printed": ("path.opened", "path.printed"),
+        "class": ("path.opened", "path.learners"),
+    }
     lesson: str = choice("", str)
     answers: tuple[StepAnswer, ...] = choice((), read_answers, write_answers)
     sheet: tuple[str, ...] = choice((), read_sheet, "~".join)
     sheet_title: str = choice("", _line(MOST_TITLE))
     solutions: bool = choice(False, switch, as_digit)
     learner: str = choice("", _line(MOST_NAME))
+    class_links: str = unlinked("")
 
     def answered(self, step: str) -> StepAnswer | None:
         """The answer to a step, if any."""
@@ -88,3 +97,13 @@ class PathChoices:
     def with_answer(self, answer: StepAnswer) -> tuple[StepAnswer, ...]:
         """`answers` with this one, replacing an earlier one for the same step."""
         return (*(each for each in self.answers if each.step != answer.step), answer)
+
+    @staticmethod
+    def opens(view: View) -> View:
+        """The same sentence in the unedited model, without padding or a selection.
+
+        Raises InputProblem.
+        """
+        state = replace(view.state, model=view.loaded.name, text=view.text, edits=(), pads=0)
+        nowhere: dict[str, Any] = dict.fromkeys(("layer", "head", "row", "key", "step"))
+        return build(replace(state, site="cross", **nowhere), view.dark)

@@ -2,8 +2,8 @@
 
 import streamlit as st
 
+from explorer.exhibits.path.chapters import CHAPTER_OF
 from explorer.exhibits.shared import ScreenChoices
-from explorer.pages.path.chapters import CHAPTER_OF
 from explorer.text import t
 from explorer.ui import session
 
@@ -17,7 +17,7 @@ def back_to_path(page: str) -> None:
     label = t("path.chapter_of", lang=state.lang, chapter=named)
     if st.button(label, key="path.way", type="tertiary", icon=":material/route:"):
         # Imported on click: the course imports the analyses of all its steps.
-        from explorer.pages.path.course import CHAPTERS
+        from explorer.exhibits.path.course import CHAPTERS
 
         session.change(lesson=CHAPTERS[chapter][0].id, part="")
         session.visit("path")

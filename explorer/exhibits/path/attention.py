@@ -1,9 +1,14 @@
 """Chapter 1 of the guided tour: attention."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from explorer.analysis.path import attention as finding
-from explorer.analysis.path.attention import (
+from explorer.exhibits.block import Block
+from explorer.exhibits.path import pictures
+from explorer.exhibits.path.asked import PosedStep, question, step
+from explorer.exhibits.path.found import attention as finding
+from explorer.exhibits.path.found.attention import (
     Carried,
     Counted,
     Crossing,
@@ -13,8 +18,6 @@ from explorer.analysis.path.attention import (
 )
 from explorer.exhibits.view import View
 from explorer.numbers import percent
-from explorer.pages.path import pictures
-from explorer.pages.path.asked import PosedStep, question, step
 
 
 def _look(view: View, found: RankedKeys) -> PosedStep | None:
@@ -28,8 +31,10 @@ def _look(view: View, found: RankedKeys) -> PosedStep | None:
     return PosedStep(
         asks,
         {**place, "weight": percent(float(found.weights[best])), "key": keys[best]},
-        lambda answered: pictures.heatmap(
-            view, found.row, "look", view.t("path.steps.look.title"), whole=answered
+        lambda answered: (
+            pictures.heatmap(
+                view, found.row, "look", view.t("path.steps.look.title"), whole=answered
+            ),
         ),
         pictures.place_of(found.row),
     )
@@ -48,10 +53,10 @@ def _rest(view: View, found: RankedKeys) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         shown = weights if answered else np.where(np.arange(len(weights)) == hidden, 0, weights)
         alt = view.t("path.steps.rest.title")
-        pictures.row_bars(view, found.row, shown, None, "rest", alt)
+        yield pictures.row_bars(view, found.row, shown, None, "rest", alt)
 
     values = {
         **pictures.where(view, found.row),
@@ -77,12 +82,12 @@ def _ratio(view: View, found: Ratio) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if answered:
             alt = view.t("path.steps.ratio.title")
-            pictures.heatmap(view, found.row, "ratio", alt, whole=True)
+            yield pictures.heatmap(view, found.row, "ratio", alt, whole=True)
         else:
-            pictures.scores_map(view, found.row, "ratio.scores")
+            yield pictures.scores_map(view, found.row, "ratio.scores")
 
     values = {
         **pictures.where(view, found.row),
@@ -108,15 +113,14 @@ def _scale(view: View, found: Undivided) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         tokens = view.trace.key_tokens(found.row.site.name)
         if not answered:
             alt = view.t("path.steps.scale.title")
             allowed = found.allowed
-            pictures.row_bars(view, found.row, found.divided, allowed, "scale", alt)
+            yield pictures.row_bars(view, found.row, found.divided, allowed, "scale", alt)
             return
-        pictures.two_bars(
-            view,
+        yield pictures.two_bars(
             tokens,
             100 * found.divided,
             100 * found.undivided,
@@ -146,11 +150,10 @@ def _values(view: View, found: Carried) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         tokens, stream = view.trace.key_tokens(found.row.site.name), found.row.site.key_stream
         lengths = found.lengths / found.lengths.max()
-        pictures.two_bars(
-            view,
+        yield pictures.two_bars(
             tokens,
             100 * found.weights,
             100 * (found.brought / found.brought.max() if answered else lengths),
@@ -196,7 +199,7 @@ def _heads(view: View, found: Counted) -> PosedStep | None:
     return PosedStep(
         asks,
         values,
-        lambda answered: pictures.all_heads(view, "path.heads"),
+        lambda answered: (pictures.all_heads(view, "path.heads"),),
         {"site": row.site.role, "layer": row.site.layer},
         "told_shared" if found.shared else "told",
     )
@@ -216,13 +219,13 @@ def _cross(view: View, found: Crossing) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> None:
+    def picture(answered: bool) -> Iterator[Block]:
         if answered:
             alt = view.t("path.steps.cross.title")
-            pictures.heatmap(view, found.row, "cross", alt, whole=True)
+            yield pictures.heatmap(view, found.row, "cross", alt, whole=True)
             return
-        pictures.strip(view, view.trace.src_str_tokens, "src", "cross.src", None)
-        pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "cross.tgt", None)
+        yield pictures.strip(view, view.trace.src_str_tokens, "src", "cross.src", None)
+        yield pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "cross.tgt", None)
 
     values = {"rows": n_query, "columns": n_key}
     return PosedStep(asks, values, picture, pictures.place_of(found.row))

@@ -1,0 +1,50 @@
+"""All steps of the tour, each with its result."""
+
+from collections.abc import Iterator, Sequence
+
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.path.choices import PathChoices
+from explorer.exhibits.path.course import CHAPTERS, answers_of, steps_of_view, title_of
+from explorer.exhibits.path.lesson import OPEN, RIGHT, WRONG
+from explorer.exhibits.path.steps import open_step
+from explorer.exhibits.view import View
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """All steps by chapter; the steps of a sheet in its order."""
+    if view.choices(PathChoices).sheet:
+        yield lines(view, steps_of_view(view), "contents")
+        whole = b.choose(sheet=(), sheet_title="", lesson="")
+        yield b.Button("path.whole", view.t("path.whole"), whole)
+        return
+    chapters = (
+        b.Pane(
+            (
+                b.Title(view.t(f"path.groups.{name}")),
+                lines(view, [step.id for step in steps], "contents"),
+            ),
+            330,
+        )
+        for name, steps in CHAPTERS.items()
+    )
+    yield b.Row(tuple(chapters), align="top", gap="medium")
+
+
+def lines(view: View, steps: Sequence[str], key: str) -> b.Pane:
+    """A button for each of these steps, with its result."""
+    known = answers_of(view)
+
+    def icon(step: str) -> str:
+        return OPEN if step not in known else RIGHT if known[step].right else WRONG
+
+    buttons = (
+        b.Button(
+            f"path.{key}.{step}", title_of(view, step), open_step(step), icon(step), quiet=True
+        )
+        for step in steps
+    )
+    return b.Pane(tuple(buttons), gap=None)
+
+
+EXHIBIT = Exhibit(None, show)

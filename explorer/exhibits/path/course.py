@@ -1,0 +1,77 @@
+"""The course: five chapters of steps, in the order in which the tutorials teach them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from explorer.exhibits.block import Link
+from explorer.exhibits.path import attention, blocks, masks, positions, writing
+from explorer.exhibits.path.asked import Step
+from explorer.exhibits.path.chapters import NAMES
+from explorer.exhibits.path.choices import PathChoices, StepAnswer
+from explorer.exhibits.view import View
+
+CHAPTERS: dict[str, tuple[Step, ...]] = {
+    "attention": attention.STEPS,
+    "masks": masks.STEPS,
+    "positions": positions.STEPS,
+    "blocks": blocks.STEPS,
+    "writing": writing.STEPS,
+}
+"""The steps of each chapter; the words for a chapter are at `path.groups.<name>`."""
+assert tuple(CHAPTERS) == NAMES
+STEPS: dict[str, Step] = {each.id: each for steps in CHAPTERS.values() for each in steps}
+assert len(STEPS) == sum(map(len, CHAPTERS.values())), "two steps have one name"
+
+TASK_OF: dict[str, str] = {
+    "attention": "softmax",
+    "masks": "causal",
+    "positions": "sine",
+    "blocks": "layer_norm",
+    "writing": "top_p",
+}
+"""The workshop task at the end of a chapter."""
+
+
+def chapter_of(step: str) -> str:
+    """The chapter of a step. Raises KeyError."""
+    return next(name for name, steps in CHAPTERS.items() if any(s.id == step for s in steps))
+
+
+def number_of(step: str) -> str:
+    """A step's number, as 2.3 for the third of the second chapter. Raises KeyError."""
+    name = chapter_of(step)
+    ids = [each.id for each in CHAPTERS[name]]
+    return f"{list(CHAPTERS).index(name) + 1}.{ids.index(step) + 1}"
+
+
+def title_of(view: View, step: str) -> str:
+    """A step's title with its number."""
+    return f"{number_of(step)} · {view.t(f'path.steps.{step}.title')}"
+
+
+def steps_of(sheet: Sequence[str]) -> tuple[str, ...]:
+    """The existing steps of a teacher's sheet; all steps without one."""
+    return tuple(name for name in sheet if name in STEPS) or tuple(STEPS)
+
+
+def opened(lesson: str, sheet: Sequence[str]) -> str:
+    """The open step; the first if the link names none of the sheet."""
+    named = steps_of(sheet)
+    return lesson if lesson in named else named[0]
+
+
+def steps_of_view(view: View) -> tuple[str, ...]:
+    """`steps_of` the user's sheet."""
+    return steps_of(view.choices(PathChoices).sheet)
+
+
+def link_of(view: View, **chosen: Any) -> Link:
+    """A link to this sheet with this sentence and the unedited model, and with further choices."""
+    made = view.choices(PathChoices)
+    here = {"model": view.loaded.name, "text": view.text, "target": view.target}
+    return Link({**here, "sheet": made.sheet, "sheet_title": made.sheet_title, **chosen})
+
+
+def answers_of(view: View) -> dict[str, StepAnswer]:
+    """The answers to existing steps, by step."""
+    return {each.step: each for each in view.choices(PathChoices).answers if each.step in STEPS}

@@ -1,0 +1,79 @@
+"""A printable sheet: its steps with pictures, questions and checkboxes."""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any
+
+from explorer.engine.cache import Run
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.path.asked import PosedStep, asked, found_by
+from explorer.exhibits.path.choices import PathChoices
+from explorer.exhibits.path.course import STEPS, chapter_of, opened, steps_of, title_of
+from explorer.exhibits.path.found import Missing
+from explorer.exhibits.path.lesson import lead
+from explorer.exhibits.view import View
+
+LETTERS = "ABCD"
+
+
+def compute(
+    run: Run, lesson: str, sheet: tuple[str, ...]
+) -> Generator[tuple[int, int], bool, dict[str, Any]]:
+    """What each printed step finds in a run: those of the sheet, else of the open chapter.
+
+    Yields the steps done and their number. Raises InputProblem.
+    """
+    named = _printed(lesson, sheet)
+    found: dict[str, Any] = {}
+    for step in named:
+        if (yield len(found), len(named)) is False:
+            break
+        found[step] = found_by(run, STEPS[step])
+    return found
+
+
+def _printed(lesson: str, sheet: Sequence[str]) -> list[str]:
+    chapter = chapter_of(opened(lesson, sheet))
+    return [step for step in steps_of(sheet) if sheet or chapter_of(step) == chapter]
+
+
+def show(found: dict[str, Any], view: View) -> Iterator[b.Block]:
+    """The sheet, and the solutions if the teacher wants them."""
+    made = view.choices(PathChoices)
+    switch = b.Toggle(
+        "path.solutions",
+        view.t("path.solutions"),
+        made.solutions,
+        lambda on: b.choose(solutions=on),
+    )
+    yield b.Pane((b.Prose(view.t("path.printed_lead")), switch), key="path-noprint")
+    yield b.Prose(view.t("path.name_line"))
+    yield b.SentenceLine()
+    posed = {step: asked(view, STEPS[step], answer) for step, answer in found.items()}
+    for step, each in posed.items():
+        yield b.Pane(tuple(_on_paper(view, step, each)), key=f"path-paper-{step}")
+    if made.solutions:
+        yield b.Title(view.t("path.solved"))
+        lines = (f"- {title_of(view, step)}: {_solution(each)}" for step, each in posed.items())
+        yield b.Prose("\n".join(lines))
+
+
+def _on_paper(view: View, step: str, posed: PosedStep | Missing) -> Iterator[b.Block]:
+    yield b.Title(title_of(view, step))
+    yield b.Prose(lead(view, step))
+    if isinstance(posed, Missing):
+        yield b.Prose(view.t(f"path.missing.{posed.why}"))
+        return
+    yield from posed.picture(False)
+    yield b.Title(view.t(f"path.steps.{step}.ask", **posed.values))
+    boxes = zip(LETTERS, posed.question.options, strict=False)
+    yield b.Prose("  \n".join(f"☐ {letter}. {option}" for letter, option in boxes))
+
+
+def _solution(posed: PosedStep | Missing) -> str:
+    if isinstance(posed, Missing):
+        return "–"
+    return f"{LETTERS[posed.question.right]}. {posed.question.answer}"
+
+
+EXHIBIT = Exhibit(compute, show)

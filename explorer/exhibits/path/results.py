@@ -1,0 +1,74 @@
+"""The learner's results, and the link that sends them to a teacher."""
+
+from collections.abc import Iterator
+
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.path.choices import MOST_NAME, PathChoices
+from explorer.exhibits.path.contents import lines
+from explorer.exhibits.path.course import (
+    CHAPTERS,
+    answers_of,
+    chapter_of,
+    link_of,
+    steps_of_view,
+    title_of,
+)
+from explorer.exhibits.path.steps import open_step
+from explorer.exhibits.view import View
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The number of right answers by chapter, and the steps to repeat."""
+    named, known = steps_of_view(view), answers_of(view)
+    given = [known[step] for step in named if step in known]
+    right = sum(each.right for each in given)
+    words = {"right": right, "count": len(given), "all": len(named)}
+    yield b.Title(view.t("path.score_of", **words), large=True)
+    yield _by_chapter(view)
+    wrong = [step for step in named if step in known and not known[step].right]
+    if wrong:
+        yield b.Title(view.t("path.again"))
+        yield lines(view, wrong, "again")
+    elif given:
+        yield b.Prose(view.t("path.nothing_again"))
+    left = [step for step in named if step not in known]
+    if left:
+        label = view.t("path.go_on", step=title_of(view, left[0]))
+        yield b.Button("path.go_on", label, open_step(left[0]), icon="arrow_forward")
+    yield from _send(view)
+    if given:
+        again = b.choose(answers=(), lesson="")
+        yield b.Button("path.start_over", view.t("path.start_over"), again, icon="restart_alt")
+
+
+def _by_chapter(view: View) -> b.Table:
+    named, known = steps_of_view(view), answers_of(view)
+    rows = []
+    for name in CHAPTERS:
+        inside = [step for step in named if chapter_of(step) == name]
+        answered = [known[step] for step in inside if step in known]
+        if inside:
+            counts = (sum(each.right for each in answered), len(answered), len(inside))
+            rows.append([view.t(f"path.groups.{name}"), *map(str, counts)])
+    head = [view.t(f"path.{name}") for name in ("chapter", "n_right", "n_given", "n_steps")]
+    return b.Table(head, rows)
+
+
+def _send(view: View) -> Iterator[b.Block]:
+    """A name field, and the link with the answers."""
+    yield b.Title(view.t("path.send"))
+    yield b.Prose(view.t("path.send_note"))
+    yield b.TextBox(
+        "path.learner",
+        view.t("path.learner"),
+        view.choices(PathChoices).learner,
+        lambda typed: b.choose(learner=" ".join(typed.split())),
+        most=MOST_NAME,
+        width=320,
+    )
+    made = view.choices(PathChoices)
+    yield link_of(view, answers=made.answers, learner=made.learner, part="results")
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,37 @@
+"""A teacher's sheet: steps in any order under a title, as a link."""
+
+from collections.abc import Iterator
+
+from explorer.exhibits import block as b
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.path.choices import MOST_TITLE, PathChoices
+from explorer.exhibits.path.course import STEPS, link_of, title_of
+from explorer.exhibits.view import View
+
+
+def show(answer: None, view: View) -> Iterator[b.Block]:
+    """The controls and the link."""
+    made = view.choices(PathChoices)
+    yield b.Prose(view.t("path.sheet_lead"))
+    yield b.Several(
+        "path.sheet",
+        view.t("path.sheet_steps"),
+        tuple(STEPS),
+        [step for step in made.sheet if step in STEPS],
+        lambda step: title_of(view, step),
+        lambda picked: b.choose(sheet=tuple(picked), lesson=""),
+        none=view.t("path.sheet_all"),
+    )
+    yield b.TextBox(
+        "path.sheet_title",
+        view.t("path.sheet_title"),
+        made.sheet_title,
+        lambda typed: b.choose(sheet_title=" ".join(typed.split())),
+        most=MOST_TITLE,
+    )
+    yield b.Note(view.t("path.sheet_link"))
+    yield link_of(view)
+    yield b.Note(view.t("path.sheet_note"))
+
+
+EXHIBIT = Exhibit(None, show)
