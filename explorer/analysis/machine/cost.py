@@ -141,7 +141,7 @@ def measure_passes(
     Raises ValueError for another model's Trace and for sequences longer than n_ctx; InputProblem
     `writes_nothing` for a model that does not generate token by token.
     """
-    if loaded.model.predicts != "next":
+    if not loaded.config.generates:
         raise InputProblem("writes_nothing")
     require_same_model(loaded, traced)
     if not 1 <= n_tokens <= traced.config.n_ctx:

@@ -173,7 +173,7 @@ def pair(
     model's Trace.
     """
     require_same_model(loaded, traced)
-    if traced.predicts is None:
+    if not traced.config.lm_head:
         raise InputProblem("no_logits")
     own = traced.tgt_tokens[: int(traced.tgt_valid.sum())]
     if traced.src_tokens:
@@ -194,7 +194,7 @@ def pair(
     if not questions:
         raise InputProblem("nothing_aligned")
     question = _asked(traced, questions, place)
-    ends = [at + 1 if traced.predicts == "next" else None for at in question.places]
+    ends = [at + 1 if traced.config.is_causal else None for at in question.places]
     before = own[question.places[0]]
     shown = [loaded.str_tokens((before, answer))[-1] for answer in question.answers]
     cut = {"tgt": tuple(each[:end] for each, end in zip(given["tgt"], ends, strict=True))}
@@ -241,7 +241,7 @@ def _questions(
 ) -> tuple[Question, ...]:
     """Every position that can be asked about: only mask tokens, if a text has any."""
     masks = [at for at, token in enumerate(traced.tgt_tokens) if token == traced.marks.mask]
-    masked = traced.predicts == "same" and any(a in masks for a, _ in places)
+    masked = not traced.config.is_causal and any(a in masks for a, _ in places)
     return tuple(
         Question((a, b), (int(logits[0][a].argmax()), int(logits[1][b].argmax())))
         for a, b in places
@@ -252,5 +252,5 @@ def _questions(
 def _asked(traced: Trace, questions: tuple[Question, ...], place: int | None) -> Question:
     """The question at `place`; otherwise the most informative one."""
     chosen = [each for each in questions if each.places[0] == place]
-    in_order = questions if traced.src_tokens or traced.predicts == "same" else questions[::-1]
+    in_order = questions if traced.src_tokens or not traced.config.is_causal else questions[::-1]
     return [*chosen, *(each for each in in_order if each.differs), *in_order][0]

@@ -108,7 +108,7 @@ def written(
     n_given, ended = rows.tgt.shape[1], False
     visitor = edits.then(patching([list(patches)]))
     with torch.inference_mode(), visiting(visitor):
-        if model.predicts == "same":
+        if not model.config.generates:
             guesses = model.read(rows)[0].argmax(-1)
             pairs = zip(rows.tgt[0].tolist(), guesses.tolist(), strict=True)
             whole = [guess if token == marks.mask else token for token, guess in pairs]
@@ -127,7 +127,7 @@ def written(
                 break
             new = rows.tgt.new_tensor([[token]])
             rows = replace(rows, tgt=torch.cat((rows.tgt, new), 1))
-    begins = 1 if "src" in model.reads else n_given
+    begins = 1 if model.config.reads_source else n_given
     return loaded.tokenizer.decode(rows.tgt[0, begins:].tolist()) + ("" if ended else "…")
 
 

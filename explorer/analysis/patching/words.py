@@ -35,14 +35,14 @@ def explained(loaded: LoadedModel, traced: Trace, position: int) -> Explained:
     """
     require_same_model(loaded, traced)
     written, n_real = written_tokens(traced), int(traced.tgt_valid.sum())
-    if not 0 <= position < n_real or traced.predicts is None:
+    if not 0 <= position < n_real or not traced.config.lm_head:
         raise IndexError(f"position {position} has no prediction")
     token = written[position] if position < len(written) else traced.predicted_tokens[position]
     stream: Stream = loaded.model.reads[0]
     row, valid = traced.tgt_tokens, traced.tgt_valid
     if stream == "src":
         row, valid = traced.src_tokens, traced.src_valid
-    last = position if stream == "tgt" and traced.predicts == "next" else len(row)
+    last = position if stream == "tgt" and traced.config.is_causal else len(row)
     marks = traced.marks.of(stream)
     words = tuple(
         at

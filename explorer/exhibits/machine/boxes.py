@@ -185,7 +185,7 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
         after.append(part("final_norm", stack.path("final_norm"), stack.hook("resid_final")))
     if any(site.kind == "cross" and site.key_stream == stack.stream for site in loaded.sites):
         after.append(Station("memory", made[stack.hook("resid_final")]))
-    if stack.stream == "tgt" and loaded.model.predicts is not None:
+    if stack.stream == "tgt" and loaded.config.lm_head:
         unembed, net = part("unembed", "unembed", LOGITS), _new_parameters(model, "head", counted)
         after.append(replace(unembed, parameters=unembed.parameters + net))
     return Tower(stack.stream, stack.role, tuple(before), tuple(layers), tuple(after))
@@ -364,7 +364,7 @@ def _model(view: View) -> list[object]:
     model = view.loaded.model
     stack = model.last_stack
     block = stack.blocks[0]
-    reads = [model.memory_of] if "src" in model.reads else []
+    reads = [model.memory_of] if model.config.reads_source else []
     return [
         *(model.read, *reads, stack.run, stack.embed_tokens, stack.positions),
         *(block, block.residual, block.attn, attend, block.attn_norm, block.ffn),

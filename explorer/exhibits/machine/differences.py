@@ -35,7 +35,7 @@ def compute(
 def show(found: tuple[Swapped, ...], view: View) -> Iterator[b.Block]:
     """What each option changes, choice by choice."""
     yield b.Prose(view.t("swaps.lead"))
-    if view.trace.predicts is None:
+    if not view.trace.config.lm_head:
         yield b.Hint(view.t("swaps.no_logits"))
         return
     if view.loaded.n_parameters > SMALL:

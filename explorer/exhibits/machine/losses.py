@@ -38,7 +38,7 @@ def loss_forms(trace: Trace) -> tuple[LossForm, ...]:
     unshifted  labels not shifted by one: each token must predict itself
     """
     tokens = list(written_tokens(trace))
-    if trace.predicts != "next" or not tokens:
+    if not trace.config.generates or not tokens:
         return ()
     logits = trace.logits[: len(tokens)].astype(np.float64)
     n, vocab = logits.shape

@@ -16,4 +16,4 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     yield b.Toggle("machine.measure", label, now, lambda timed: b.choose(timed=timed))
 
 
-EXHIBIT = Exhibit(None, show, open=lambda view: view.trace.predicts == "next")
+EXHIBIT = Exhibit(None, show, open=lambda view: view.trace.config.generates)

@@ -95,7 +95,7 @@ def swapped(
     """
     require_same_model(loaded, trace)
     found: list[Swapped] = []
-    tried = options(loaded.config) if trace.predicts is not None else ()
+    tried = options(loaded.config) if trace.config.lm_head else ()
     for option in tried:
         found.append(_measured(loaded, trace, option))
         yield len(found), len(tried)

@@ -80,7 +80,7 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
     Trace is of another model.
     """
     require_same_model(loaded, traced)
-    if traced.predicts is None:
+    if not traced.config.lm_head:
         raise ValueError(f"{loaded.name} has no output matrix")
     model = loaded.model
     rows = outside(model.unembed.weight).numpy()
@@ -153,7 +153,7 @@ def _rank(
 
 def compute(loaded: LoadedModel, trace: Trace, at: int) -> Tying | None:
     """The logits at position `at`, taken apart; None for a model without logits."""
-    return None if trace.predicts is None else tying(loaded, trace, at)
+    return tying(loaded, trace, at) if trace.config.lm_head else None
 
 
 def _spot(view: View) -> int:

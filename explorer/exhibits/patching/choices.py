@@ -95,4 +95,4 @@ class PatchingChoices:
     @staticmethod
     def offers(view: View) -> tuple[str, ...]:
         """Without an LM head, only the part that needs no prediction."""
-        return ("flow",) if view.trace.predicts is None else tuple(PatchingChoices.parts)
+        return tuple(PatchingChoices.parts) if view.trace.config.lm_head else ("flow",)

@@ -14,7 +14,7 @@ from explorer.runs.trace import Trace
 def compute(loaded: LoadedModel, trace: Trace) -> tuple[str, ...]:
     """The token predicted at each position, or the token at it if the model has no logits."""
     n_real = int(trace.tgt_valid.sum())
-    if trace.predicts is None:
+    if not trace.config.lm_head:
         return trace.tgt_str_tokens[:n_real]
     return tuple(explained(loaded, trace, at).str_token for at in range(n_real))
 
@@ -44,14 +44,14 @@ def _places(view: View) -> list[int]:
     trace = view.trace
     real = range(int(trace.tgt_valid.sum()))
     masks = [at for at in real if trace.tgt_tokens[at] == trace.marks.mask]
-    return masks if masks and trace.predicts == "same" else list(real)
+    return masks if masks and trace.config.predicts == "same" else list(real)
 
 
 def position_of(view: View) -> int:
     """The position of the word: the chosen one, else the last in a text that is continued, and the
     first otherwise."""
     trace, places = view.trace, _places(view)
-    usual = places[0] if trace.src_tokens or trace.predicts == "same" else places[-1]
+    usual = places[0] if trace.src_tokens or trace.config.predicts == "same" else places[-1]
     chosen = view.choices(PatchingChoices).written
     return chosen if chosen in places else usual
 

@@ -10,7 +10,7 @@ from explorer.exhibits.view import View
 def show(answer: None, view: View) -> Iterator[b.Block]:
     """Both."""
     yield b.Changes("patching.reset")
-    if view.trace.predicts is None:
+    if not view.trace.config.lm_head:
         yield b.Hint(view.t("patching.no_logits"))
 
 
