@@ -1,4 +1,4 @@
-"""Cached results that several pages use; results of a single page are in its `cached.py`.
+"""Cached results that several subjects use; an exhibit caches its own answer.
 
 This module imports torch, so the app imports it early, to have the model code ready.
 """

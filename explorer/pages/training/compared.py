@@ -10,8 +10,7 @@ from explorer.exhibits.view import View
 from explorer.figures.training.curves import Curve, over_steps
 from explorer.numbers import percent
 from explorer.pages.training import live
-from explorer.pages.training.cached import before
-from explorer.pages.training.setting import label_of, value_of
+from explorer.pages.training.setting import before, label_of, value_of
 from explorer.training.comparing import Arm, Band, Difference, Measure, arms, band, difference
 from explorer.training.rooms import Room
 from explorer.training.runs import TrainingRun

@@ -12,8 +12,8 @@ from explorer.figures.training.curves import Curve, over_steps
 from explorer.figures.training.heads import small_heads
 from explorer.numbers import percent, signed
 from explorer.pages.training import watching
-from explorer.pages.training.cached import before
 from explorer.pages.training.choices import TrainingChoices
+from explorer.pages.training.setting import before
 from explorer.training.before import Before
 from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import ENDED, TrainingRun, Validation, WatchedHeads

@@ -5,11 +5,10 @@ import streamlit as st
 from explorer.exhibits.view import View
 from explorer.pages.training import live, watching
 from explorer.pages.training.asked import asked
-from explorer.pages.training.cached import before
 from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.training.compared import draw_comparison
 from explorer.pages.training.keep import keep
-from explorer.pages.training.setting import choose
+from explorer.pages.training.setting import before, choose
 from explorer.pages.training.step import open_step
 from explorer.problems import InputProblem
 from explorer.training.learning import SetupTrainer

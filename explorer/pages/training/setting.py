@@ -6,12 +6,14 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.engine.caching import cached
 from explorer.exhibits.view import View
 from explorer.pages.training import watching
-from explorer.pages.training.cached import before
 from explorer.pages.training.choices import MOST_SEEDS, TrainingChoices
 from explorer.problems import InputProblem
+from explorer.training import before as beginning
 from explorer.training import pairs
+from explorer.training.before import Before
 from explorer.training.setup import (
     ARCHITECTURE,
     AT_START,
@@ -47,6 +49,12 @@ NAMES = {
 }
 """Values that are not translated."""
 STEPS: dict[str, float] = {"rate": 1e-4, "dropout": 0.05, "smoothing": 0.05, "weight_decay": 0.01}
+
+
+@cached
+def before(setup: Setup, name: str = "", at: tuple[int, ...] = (0, 0)) -> Before:
+    """The state before a training; see `training.before`. Raises InputProblem."""
+    return beginning.before(setup, name, at)
 
 
 def change(**values: Any) -> None:

@@ -9,8 +9,8 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.training.losses import token_losses
 from explorer.numbers import digits
-from explorer.pages.training.cached import before
 from explorer.pages.training.choices import TrainingChoices
+from explorer.pages.training.setting import before
 from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import TrainingRun
 from explorer.training.setup import Setup
