@@ -4,8 +4,6 @@ A view takes arrays and labels and returns the clicked address. Each consists of
 that packs the payload (`pack_…`), a thin Streamlit call, and JS and CSS files of the same name.
 """
 
-from explorer.components.cache_view import cache_view
-from explorer.components.film import film
 from explorer.components.frame import frame
 from explorer.components.heads_grid import Cells, HeadGrid, grid
 from explorer.components.heads_payload import (
@@ -17,12 +15,11 @@ from explorer.components.heads_payload import (
     Scale,
 )
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
-from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
+from explorer.components.mask_matrix import Stroke, stroke_of
 from explorer.components.matrices import Panel, matrices
 from explorer.components.mount import index_of, inside
 from explorer.components.picture import picture, sent_drawing, sent_patch
 from explorer.components.pulse import is_due, pulse
-from explorer.components.token_strip import token_strip
 
 __all__ = [
     "MAX_PINNED",
@@ -35,15 +32,12 @@ __all__ = [
     "PictureAxis",
     "Scale",
     "Stroke",
-    "cache_view",
-    "film",
     "frame",
     "grid",
     "heads_view",
     "index_of",
     "inside",
     "is_due",
-    "mask_matrix",
     "matrices",
     "picture",
     "pulse",
@@ -52,5 +46,4 @@ __all__ = [
     "sent_patch",
     "sent_selection",
     "stroke_of",
-    "token_strip",
 ]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.components.mount import view
 from explorer.components.payload import (
     Bytes,
     Floats,
@@ -30,11 +29,6 @@ WORDS = (
     "spared",
 )
 """The words that the view shows, by the names under which the caller passes them."""
-
-
-def cache_view(data: bytes, *, key: str) -> None:
-    """Show the cache packed by `pack_cache_view`; the browser steps through it on its own."""
-    view("cache_view")(key=key, data=data)
 
 
 def pack_cache_view(

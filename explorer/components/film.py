@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.components.mount import inside, sent, view, whole
+from explorer.components.mount import inside
 from explorer.components.payload import (
     Bytes,
     Floats,
@@ -20,7 +20,6 @@ from explorer.components.payload import (
     pack,
     tokens_head,
 )
-from explorer.components.standalone import file_of
 from explorer.figures.theme import show
 
 WORDS = (
@@ -81,36 +80,6 @@ class Scene:
     step: int = 0
     layer: int | None = None
     head: int | None = None
-
-
-def film(
-    frames: Sequence[Frame],
-    row: Sequence[str],
-    own: Floats,
-    cross: Floats | None = None,
-    source: Sequence[str] = (),
-    *,
-    key: str,
-    scene: Scene | None = None,
-    places: Sequence[int] | None = None,
-    words: Words,
-) -> None:
-    """Show the film at the step where it was stopped. Takes the arguments of `pack_film`."""
-    resting = sent(key, "rested")
-    rested = read_scene(resting, len(frames), own.shape[0], own.shape[1])
-    data = pack_film(
-        frames,
-        row,
-        own,
-        cross,
-        source,
-        scene=rested or scene,
-        places=places,
-        turn=None if rested is None else whole(resting.get("turn")),
-        file=file_of("film"),
-        words=words,
-    )
-    view("film")(key=key, data=data, on_rested_change=lambda: None, on_taken_change=lambda: None)
 
 
 def read_scene(given: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:

@@ -1,14 +1,13 @@
 """One mask as a matrix: open cells are white, and each rule that blocks has its own hatching."""
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.components.mount import Index, index_of, sent, view
+from explorer.components.mount import Index, index_of
 from explorer.components.payload import (
     Bools,
     Words,
@@ -17,7 +16,6 @@ from explorer.components.payload import (
     pack,
     tokens_head,
 )
-from explorer.components.standalone import file_of
 from explorer.figures.theme import Stream
 
 WORDS = (
@@ -41,63 +39,6 @@ class Stroke:
 
     cells: tuple[tuple[int, int], ...]
     open: bool
-
-
-def mask_matrix(
-    mask: Bools,
-    blocked_by: NDArray[np.integer],
-    *,
-    title: str,
-    rules: Sequence[str],
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    key: str,
-    query_title: str,
-    key_title: str,
-    query_stream: Stream | None = None,
-    key_stream: Stream | None = None,
-    selected: tuple[int, int] | None = None,
-    brush: bool = False,
-    on_paint: Callable[[], None] | None = None,
-    words: Words,
-) -> tuple[int, int] | None:
-    """Show `mask` [query, key], True = may attend; return the (query, key) just clicked, or None.
-
-    With `brush` a click or a drag paints instead: the cells of a stroke all become the opposite of
-    the first. `on_paint` is then called before the next run; it reads the stroke with `stroke_of`.
-
-    `title` is the accessible name: a page may show several matrices. `blocked_by` [query, key]: 0
-    where open, else the 1-based number of the rule in `rules` (words the reader sees; at most six,
-    those that block nothing stay out of the legend). Streams are "src" or "tgt" and colour the axis
-    titles. Raises ValueError naming sizes that disagree, or a cell whose rule contradicts the mask.
-    """
-
-    def pack_with(place: Index | None) -> bytes:
-        return pack_mask_matrix(
-            mask,
-            blocked_by,
-            title=title,
-            rules=rules,
-            query_tokens=query_tokens,
-            key_tokens=key_tokens,
-            query_title=query_title,
-            key_title=key_title,
-            query_stream=query_stream,
-            key_stream=key_stream,
-            selected=None if place is None else (place[0], place[1]),
-            brush=brush,
-            file=file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1])),
-            words=words,
-        )
-
-    picked = index_of(sent(key, "picked"), mask.shape)
-    view("mask_matrix")(
-        key=key,
-        data=pack_with(picked or selected),
-        on_picked_change=lambda: None,
-        on_painted_change=on_paint or (lambda: None),
-    )
-    return None if picked is None else (picked[0], picked[1])
 
 
 def stroke_of(painted: Any, shape: Index) -> Stroke | None:
@@ -131,7 +72,7 @@ def pack_mask_matrix(
     file: str = "headlight-mask",
     words: Words,
 ) -> bytes:
-    """Pack the payload of `mask_matrix`: one byte per cell, the number of its rule.
+    """Pack the payload: one byte per cell, the number of its rule.
 
     `file` is the name, without extension, of the saved picture.
     """

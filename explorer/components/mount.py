@@ -110,16 +110,3 @@ def inside(index: Any, size: int) -> int | None:
     """An index sent by the browser if it is in range, else None."""
     number = whole(index)
     return number if number is not None and 0 <= number < size else None
-
-
-def show(
-    name: str, key: str, shape: Index, selected: Index | None, pack: Callable[[Index | None], bytes]
-) -> Index | None:
-    """Show a view and return the index just clicked; None in every other run.
-
-    `pack` makes the payload for a selected index. A click selects in the same run, so that a page
-    needs no second run to draw it.
-    """
-    picked = index_of(sent(key, "picked"), shape)
-    view(name)(key=key, data=pack(picked or selected), on_picked_change=lambda: None)
-    return picked

@@ -136,6 +136,7 @@ def _stepwise(
     model: Model, rows: Rows, n: int, cache: KVCache | None, tell: Callable[[int], None]
 ) -> Tensor:
     """Logits [step, vocab] of the last `n` positions, each before the tokens after it exist."""
+    rows = rows.to(next(model.parameters()).device)
     memory, begun, found = model.memory_of(rows), rows.tgt.shape[1] - n, []
     for done in range(n):
         tell(done)
@@ -144,7 +145,7 @@ def _stepwise(
         new = rows.tgt[:, cache.length if cache else 0 : end]
         x = model.last_stack.run(replace(rows, tgt=new), memory, cache)
         found.append(model.logits_of(x[:, -1:])[0, -1])
-    return torch.stack(found)
+    return torch.stack(found).cpu()
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

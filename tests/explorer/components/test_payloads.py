@@ -184,9 +184,11 @@ def test_only_places_that_exist_are_returned(
 def views() -> None:
     import numpy as np
 
-    from explorer.components import heads_view, mask_matrix, token_strip
+    from explorer.components import heads_view
     from explorer.components.machine_view import Box, Column, pack_machine_view
+    from explorer.components.mask_matrix import pack_mask_matrix
     from explorer.components.mount import view
+    from explorer.components.token_strip import pack_token_strip
     from explorer.text import family
 
     heads, masks, strip = (
@@ -205,20 +207,21 @@ def views() -> None:
             words=heads,
             **titles,
         )
-    mask_matrix(
+    packed = pack_mask_matrix(
         mask,
         np.zeros((2, 2), int),
         title="mask",
         rules=("r",),
         query_tokens=tokens,
         key_tokens=tokens,
-        key="m",
         words=masks,
         **titles,
     )
+    view("mask_matrix")(key="m", data=packed)
     columns = [Column("Encoder", "src", (("", (Box("<script>", "[2, 3]", "7"),)),))]
     view("machine_view")(key="b", data=pack_machine_view(columns, ["cell?text=%22"]))
-    token_strip(tokens, stream="src", key="s", words=strip)
+    packed = pack_token_strip(tokens, stream="src", words=strip)
+    view("token_strip")(key="s", data=packed)
 
 
 def test_streamlit_shows_every_view_and_several_of_one() -> None:
