@@ -180,8 +180,8 @@ class Progress:
 class Link:
     """A link to this page with these choices and no others, to copy.
 
-    With a `key`, that of its QR code, it also has all current choices, and is in Export below its
-    `words`.
+    With a `key`, which names its QR code, the link also has all current choices, and is in Export
+    below its `words`.
     """
 
     choices: Mapping[str, Any]

@@ -113,7 +113,7 @@ def _measure(made: Atlases, head: Head, view: View) -> tuple[Measure, list[Measu
 
 
 def _drawn(last: Atlas, head: Head, shares: Float[np.ndarray, " head"]) -> list[Head]:
-    """The head, and those of its kind with the largest share at the end."""
+    """The head, and the heads of its kind with the largest share at the end."""
     mates = [each for each in last.heads if each.role == head.role and each != head]
     mates.sort(key=lambda each: -np.nan_to_num(shares[each.number]))
     return [head, *mates[: MOST_LINES - 1]]

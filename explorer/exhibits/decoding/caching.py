@@ -34,7 +34,7 @@ class CacheComparison:
     """One decoding's sequence read twice: token by token with a cache, and anew at every step.
 
     `keys` and `values` [layer, kv_head, pos] are the norms of the self-attention vectors in the
-    cache at the end; `cross_…` those of cross-attention, None without a source. `n_bytes`
+    cache at the end; `cross_…` the same for cross-attention, None without a source. `n_bytes`
     [step] is the size of the cache after each step, as the cache reports it. `gaps` [step] are the
     largest differences between the cached and the uncached logits of a step. `first` is the
     position of the first step's token: the prompt precedes it.

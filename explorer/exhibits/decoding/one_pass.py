@@ -80,7 +80,7 @@ def one_pass(
     """Compute the positions of a Generation in one pass, and step by step.
 
     `progress(done, total)` is called after every step. Edits of the Generation stay in force,
-    except those of the causal mask. Raises ValueError for a Generation of another model, or without
+    except edits of the causal mask. Raises ValueError for a Generation of another model, or without
     steps.
     """
     if made.model != loaded.name:

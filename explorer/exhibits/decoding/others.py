@@ -36,7 +36,7 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Others:
-    """The film's output, that of `strategy`, and that of the beam rule `rule`; None: not computed.
+    """The outputs of the film, of `strategy` and of the beam rule `rule`; None: not computed.
 
     Not the film's Generation, which would be stored twice.
     """

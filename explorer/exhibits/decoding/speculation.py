@@ -47,7 +47,7 @@ class Speculation:
     """Speculative decoding of one text compared with greedy decoding.
 
     `rounds` hold token ids; `drafted` and `written` are the same tokens as displayed. `same`: the
-    text equals that of greedy decoding. `agree` [token]: whether the draft, given the tokens before
+    text equals the greedy output. `agree` [token]: whether the draft, given the tokens before
     a token of the text, ranks that token first. `adds` are multiply-adds in the decoders: of greedy
     decoding (with a cache), of the model in the rounds, of the draft. `seconds`: for each of RUNS
     tries, greedy decoding and the rounds.

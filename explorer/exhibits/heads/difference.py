@@ -12,7 +12,7 @@ from explorer.figures import heatmap
 
 
 def show(answer: None, view: View) -> Iterator[Block]:
-    """The weights of the second head minus those of the first."""
+    """The weights of the second head minus the weights of the first."""
     one, other = Opened(view).shown
     title, site = view.t("heads.difference", one=one.name, other=other.name), view.site.name
     yield Note(title)

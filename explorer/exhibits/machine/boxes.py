@@ -103,7 +103,7 @@ Stations = tuple[Station, ...]
 class Tower:
     """One token stream: the parts before the layers, the layers, and after them, in running order.
 
-    `role` is that of its self-attention: an encoder's attends in both directions.
+    `role` is the role of its self-attention: encoders attend in both directions.
     """
 
     stream: Stream

@@ -19,7 +19,7 @@ LETTERS = "ABCD"
 def compute(
     run: Run, lesson: str, sheet: tuple[str, ...]
 ) -> Generator[tuple[int, int], bool, dict[str, Any]]:
-    """What each printed step finds in a run: those of the sheet, else of the open chapter.
+    """What each step of the sheet, else of the open chapter, finds in a run.
 
     Yields the steps done and their number. Raises InputProblem.
     """

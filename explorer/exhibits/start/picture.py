@@ -46,7 +46,7 @@ MOST_NEW = {"next": 24, "same": 64, "src": 64}
 class Written:
     """The model's greedy output `made` and its flow; `before` is the output without the edits.
 
-    Without an output, `problem` says why, and the flow is that of the text.
+    Without an output, `problem` says why, and the flow shows the text alone.
     """
 
     flow: Flow
