@@ -89,10 +89,7 @@ LONGROPE: Small = {
 DYNAMIC: Small = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 3.0}
 PARTIAL: Small = {"partial_rotary_factor": 0.5}
 LINEAR: Small = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
-GEMMA: Small = {
-    "head_dim": 10,
-    "query_pre_attn_scalar": 7,
-}
+GEMMA: Small = {"head_dim": 10, "query_pre_attn_scalar": 7}
 EXPERTS: Small = {"num_experts": 5, "num_experts_per_tok": 3, "moe_intermediate_size": 12}
 MODERN: Small = {
     **BERT,
@@ -205,18 +202,12 @@ MODELS: dict[str, tuple[str, Small]] = {
             "rope_parameters": {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5, "truncate": False},
         },
     ),
-    "mixtral": (
-        "MixtralForCausalLM",
-        {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2},
-    ),
+    "mixtral": ("MixtralForCausalLM", {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "qwen2_moe": (
         "Qwen2MoeForCausalLM",
         {**LLAMA, **EXPERTS, "shared_expert_intermediate_size": 20},
     ),
-    "qwen3_moe": (
-        "Qwen3MoeForCausalLM",
-        {**LLAMA, **EXPERTS},
-    ),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", {**LLAMA, **EXPERTS}),
     "smollm3": (
         "SmolLM3ForCausalLM",
         {**LLAMA, "no_rope_layers": [1, 0], "use_sliding_window": True, "sliding_window": 5},
@@ -235,10 +226,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "phi": ("PhiForCausalLM", {**LLAMA, "num_attention_heads": 3, "num_key_value_heads": 3}),
     "starcoder2": ("Starcoder2ForCausalLM", {**LLAMA, "sliding_window": 5}),
     "granite": ("GraniteForCausalLM", {**LLAMA, **MULTIPLIERS, "attention_bias": True}),
-    "granite-tied": (
-        "GraniteForCausalLM",
-        {**LLAMA, **MULTIPLIERS, "tie_word_embeddings": True},
-    ),
+    "granite-tied": ("GraniteForCausalLM", {**LLAMA, **MULTIPLIERS, "tie_word_embeddings": True}),
     "stablelm": ("StableLmForCausalLM", {**EIGHTHS, "use_qkv_bias": True}),
     "stablelm-parallel": ("StableLmForCausalLM", {**EIGHTHS, "use_parallel_residual": True}),
     "olmo": ("OlmoForCausalLM", LLAMA),

@@ -174,10 +174,7 @@ def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
     live, answer = [], []
     for turn in range(N_CLICKS):
         right, down = turn % 5, turn // 5
-        at = {
-            "x": box["width"] * (0.42 + 0.11 * right),
-            "y": box["height"] * (0.47 + 0.12 * down),
-        }
+        at = {"x": box["width"] * (0.42 + 0.11 * right), "y": box["height"] * (0.47 + 0.12 * down)}
         canvas.hover(position=at)
         desk.page.wait_for_timeout(300)
         seconds = desk.clock(

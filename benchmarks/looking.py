@@ -100,10 +100,7 @@ def by_hand(model: DecoderOnly, tokens: Tensor, fused: bool) -> list[Tensor]:
 
 FUSED = "torch's fused kernel"
 UNSEEN = "ours, nobody looks"
-KEPT = {
-    "ours, every pattern": torch.float32,
-    "ours, in float16": torch.float16,
-}
+KEPT = {"ours, every pattern": torch.float32, "ours, in float16": torch.float16}
 
 
 def sides_of(length: int) -> tuple[Tensor, dict[str, Callable[[], object]]]:

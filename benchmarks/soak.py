@@ -21,17 +21,7 @@ from pathlib import Path
 
 import websockets
 
-from benchmarks.visitors import (
-    KINDS,
-    NOUNS,
-    VERBS,
-    Change,
-    change,
-    connected,
-    cost,
-    quantile,
-    tree,
-)
+from benchmarks.visitors import KINDS, NOUNS, VERBS, Change, change, connected, cost, quantile, tree
 from explorer.figures.theme import FONT, LIGHT
 from explorer.pages import PAGES
 from tests.browser.app import running_workers

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from explorer import text
-from explorer.align_command import add_options as add_align_options
-from explorer.align_command import align_file
+from explorer.align_command import add_options as add_align_options, align_file
 from explorer.analysis.certificate.certify import examine_text
 from explorer.analysis.heads.roles import head_roles, induction
 from explorer.atlas_command import add_options, make_atlas

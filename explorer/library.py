@@ -33,8 +33,7 @@ from models.refusals import Refusal
 from models.rows import Stream
 from models.tokenizer import Tokenizer
 from models.training.home import asset
-from models.training.saving import SNAPSHOTS, snapshot_name
-from models.training.saving import snapshots as kept_snapshots
+from models.training.saving import SNAPSHOTS, snapshot_name, snapshots as kept_snapshots
 from models.transformer import Model
 
 CHECKPOINTS = asset("checkpoints")

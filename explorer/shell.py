@@ -3,8 +3,7 @@
 import gc
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache as once
-from functools import partial
+from functools import cache as once, partial
 from threading import Event
 from typing import cast
 

@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.analysis.certificate.certify import (
-    Certificate,
-    Examination,
-    Finding,
-    examine_text,
-)
+from explorer.analysis.certificate.certify import Certificate, Examination, Finding, examine_text
 from explorer.analysis.certificate.probe import Interference
 from explorer.analysis.clinic import PITFALLS, Pitfall
 from explorer.library import LoadedModel

@@ -47,10 +47,7 @@ VISITS: dict[str, list[Visit]] = {
     "start": [("start", {}), ("start", {"door": "head"}), ("start", {"edits": "window-1"})],
     "masks": parts_of("heads", "masks", "certificate"),
     "blocks": parts_of("blocks"),
-    "machine": [
-        *parts_of("machine"),
-        *(("machine", {"further": aside}) for aside in FURTHER),
-    ],
+    "machine": [*parts_of("machine"), *(("machine", {"further": aside}) for aside in FURTHER)],
     "cell": [*parts_of("cell"), *(("cell", {"aside": aside}) for aside in ASIDES if aside)],
     "claims": [*parts_of("claims"), *claims(own=True, slow=False), *claims(own=True, slow=True)],
     "fixed": claims(own=False, slow=False),

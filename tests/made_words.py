@@ -46,8 +46,7 @@ from explorer.exhibits.start.masks import MaskName
 from explorer.figures.alignment.links import FOUND
 from explorer.figures.blocks.residual import Placement
 from explorer.library import CHECKPOINTS, list_models
-from explorer.notebook.certify import Note
-from explorer.notebook.certify import Why as UntestedWhy
+from explorer.notebook.certify import Note, Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
 from explorer.pages.training.setting import NAMES as TRAINING_NAMES
@@ -58,8 +57,7 @@ from explorer.training.comparing import Measure
 from explorer.training.pairs import Pairs
 from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
-from explorer.training.setup import ARCHITECTURE, FAULTS, TASKS, TRAINING, Setup
-from explorer.training.setup import OPTIONS as CHOICES
+from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TASKS, TRAINING, Setup
 from explorer.ui.sidebar.languages import SHORT
 from models.hooks import ROLES
 from models.marks import Marks

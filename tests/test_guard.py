@@ -81,10 +81,7 @@ class Answer:
 
 
 def asked(
-    path: str,
-    headers: dict[str, str] | None = None,
-    body: Iterable[bytes] = (),
-    query: bytes = b"",
+    path: str, headers: dict[str, str] | None = None, body: Iterable[bytes] = (), query: bytes = b""
 ) -> Answer:
     """What is answered to a request; behind `Guard` an app answers 200 and reads nothing."""
     parts = list(body)

@@ -154,10 +154,7 @@ def test_from_elsewhere_the_app_has_its_theme_and_no_telemetry(app: str, install
     assert Path(session.main_script_path) == installed / "models" / "_home" / "app.py"
     assert not session.config.gather_usage_stats
     assert "Noto Sans SC" in session.custom_theme.body_font
-    for served, palette in (
-        (session.custom_theme.light, LIGHT),
-        (session.custom_theme.dark, DARK),
-    ):
+    for served, palette in ((session.custom_theme.light, LIGHT), (session.custom_theme.dark, DARK)):
         assert (served.primary_color, served.text_color) == (palette.accent, palette.ink)
         assert (served.background_color, served.border_color) == (palette.paper, palette.line)
 
@@ -204,10 +201,7 @@ def test_bad_usage_is_told_with_status_2(
         (["translate", "--model", "runs/nobody", "I"], "there is no folder runs/nobody"),
         (["certify", "--model", "./nobody"], "there is no folder ./nobody"),
         (["certify", "./nobody", "--lang", "zh"], "没有文件夹 ./nobody"),
-        (
-            ["export", "copy", "--text", "a b", "--out", "/dev/null/x", "--lang", "zh"],
-            "不是文件夹",
-        ),
+        (["export", "copy", "--text", "a b", "--out", "/dev/null/x", "--lang", "zh"], "不是文件夹"),
         (["app", "--models", "no/such/folder"], "--models: there is no folder no/such/folder"),
         (["app", "--models", __file__], "is not a folder"),
         (["certify", "--model", "copy", "--edits", "causal"], "“causal” is not a change"),

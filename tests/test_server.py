@@ -277,9 +277,7 @@ def test_two_wishes_about_the_address_are_refused(
 
 
 def test_the_environments_address_is_said_too(
-    started: list[list[str]],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    started: list[list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(cli.ADDRESS_VARIABLE, "0.0.0.0")
     assert cli.main(["app"]) == 0

@@ -15,14 +15,7 @@ from explorer.components.payload import (
 )
 from explorer.figures.theme import show
 
-WORDS = (
-    "label",
-    "source",
-    "input",
-    "labels",
-    "loss",
-    "ignored",
-)
+WORDS = ("label", "source", "input", "labels", "loss", "ignored")
 """The words that the view shows, by the names under which the caller passes them."""
 
 

@@ -8,25 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.components.mount import Index, index_of
-from explorer.components.payload import (
-    Bools,
-    Words,
-    check_length,
-    check_words,
-    pack,
-    tokens_head,
-)
+from explorer.components.payload import Bools, Words, check_length, check_words, pack, tokens_head
 from explorer.figures.theme import Stream
 
-WORDS = (
-    "query",
-    "key",
-    "open",
-    "blocked",
-    "hint",
-    "brush",
-    "keep",
-)
+WORDS = ("query", "key", "open", "blocked", "hint", "brush", "keep")
 """The words that the view shows, by the names under which the caller passes them."""
 
 MAX_RULES = 6

@@ -2,13 +2,7 @@
 
 from collections.abc import Sequence
 
-from explorer.components.payload import (
-    Words,
-    check_index,
-    check_words,
-    pack,
-    tokens_head,
-)
+from explorer.components.payload import Words, check_index, check_words, pack, tokens_head
 from explorer.figures.theme import Stream
 
 WORDS = ("label", "position")

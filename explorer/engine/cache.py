@@ -19,8 +19,14 @@ from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
-from explorer.runs.generation import Generation, StepsDone, room, translate, translate_all
-from explorer.runs.generation import generate as generating
+from explorer.runs.generation import (
+    Generation,
+    StepsDone,
+    generate as generating,
+    room,
+    translate,
+    translate_all,
+)
 from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.rerun import read_again

@@ -263,10 +263,7 @@ class CachedFunction(Generic[P, Result]):
     """A pure function whose results are cached in STORE; see `cached`."""
 
     def __init__(
-        self,
-        function: Callable[P, Result],
-        worth: Callable[[Result], bool] | None,
-        is_model: bool,
+        self, function: Callable[P, Result], worth: Callable[[Result], bool] | None, is_model: bool
     ) -> None:
         self._function, self.worth, self._is_model = function, worth, is_model
         self._signature = inspect.signature(function)

@@ -5,28 +5,30 @@ Text is Markdown in the user's language. A `name` or `key` is the address of a b
 controls.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from explorer.components import HeadGrid, HeadsSelection
 from explorer.components.mount import Index
-from explorer.exhibits.control import Button as Button
-from explorer.exhibits.control import Change as Change
-from explorer.exhibits.control import Control as Control
-from explorer.exhibits.control import Download as Download
-from explorer.exhibits.control import NumberBox as NumberBox
-from explorer.exhibits.control import Offer as Offer
-from explorer.exhibits.control import Pick as Pick
-from explorer.exhibits.control import PickModel as PickModel
-from explorer.exhibits.control import Remember as Remember
-from explorer.exhibits.control import Several as Several
-from explorer.exhibits.control import Slider as Slider
-from explorer.exhibits.control import TextBox as TextBox
-from explorer.exhibits.control import Toggle as Toggle
-from explorer.exhibits.control import Undo as Undo
-from explorer.exhibits.control import Upload as Upload
-from explorer.exhibits.control import choose as choose
+from explorer.exhibits.control import (
+    Button as Button,
+    Change as Change,
+    Control as Control,
+    Download as Download,
+    NumberBox as NumberBox,
+    Offer as Offer,
+    Pick as Pick,
+    PickModel as PickModel,
+    Remember as Remember,
+    Several as Several,
+    Slider as Slider,
+    TextBox as TextBox,
+    Toggle as Toggle,
+    Undo as Undo,
+    Upload as Upload,
+    choose as choose,
+)
 from explorer.exhibits.view import View
 from explorer.figures.matrix import Matrix
 
@@ -310,3 +312,4 @@ Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Progress | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link | Export
+Blocks = Iterator[Block]

@@ -16,14 +16,14 @@ The app, a notebook, an exported page and a report for print render the same blo
 """
 
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from explorer.engine import cache
 from explorer.engine.asking import PROGRESS, Request, ask, is_answered
-from explorer.exhibits.block import Block
+from explorer.exhibits.block import Block, Blocks
 from explorer.exhibits.needs import Need
 from explorer.exhibits.view import View
 from explorer.runs.edits import Edit, about_masks
@@ -77,7 +77,7 @@ class Exhibit(Generic[Answer]):
     """
 
     compute: Callable[..., Any] | None
-    show: Callable[[Answer, View], Iterator[Block]]
+    show: Callable[[Answer, View], Blocks]
     needs: Need | None = None
     answers: tuple[str, ...] = ()
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from explorer.exhibits import View
 from explorer.exhibits.block import Block, Change, Chart, Figure, Note, Pane, Pick, Title, choose
-from explorer.exhibits.view import View
 from models.rows import Stream
 
 

@@ -7,7 +7,7 @@ from html import escape
 from PIL import Image
 
 from explorer.components.heads_payload import PictureAxis
-from explorer.exhibits.view import View
+from explorer.exhibits import View
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 from models.pictures import grid_of, order_of, shown_picture

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.exhibits import View
 from explorer.exhibits.escape import escape
 from explorer.exhibits.reasons import BLOCKERS
-from explorer.exhibits.view import View
 from explorer.figures.theme import isolated
 from explorer.library import LoadedModel, split_step
 from explorer.numbers import fixed, percent

@@ -1,13 +1,10 @@
 """The input sentence and the model's output."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits.block import Block, SentenceLine
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, SentenceLine
 
 
-def show(answer: None, view: View) -> Iterator[Block]:
+def show(answer: None, view: View) -> Blocks:
     """One line."""
     yield SentenceLine()
 

@@ -46,11 +46,7 @@ def whole_row(
 
 
 def film_of(
-    generation: Generation,
-    sites: Iterable[AttentionSite],
-    predicts: str | None,
-    how: How,
-    say: Say,
+    generation: Generation, sites: Iterable[AttentionSite], predicts: str | None, how: How, say: Say
 ) -> dict[str, Any]:
     """A Generation as arguments of `pack_film`, with those of the `sites` that every step ran."""
     ran = [site for site in sites if site.name in generation.steps[0].rows]

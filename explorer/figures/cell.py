@@ -51,24 +51,13 @@ def vectors(
             "y": np.asarray(vector, np.float32),
             "marker": {
                 "color": colours.accent if stream is None else colours.stream(stream),
-                "pattern": {
-                    "shape": "/" if index % 2 else "",
-                    "bgcolor": colours.paper,
-                    "size": 5,
-                },
+                "pattern": {"shape": "/" if index % 2 else "", "bgcolor": colours.paper, "size": 5},
             },
             "hovertemplate": f"{escape(name)} [%{{x}}]: <b>%{{y:.3f}}</b><extra></extra>",
         }
         for index, (name, vector, stream) in enumerate(zip(names, values, streams, strict=True))
     ]
-    frame = layout(
-        colours,
-        300,
-        showlegend=True,
-        legend=LEGEND,
-        barmode="group",
-        bargap=0.25,
-    )
+    frame = layout(colours, 300, showlegend=True, legend=LEGEND, barmode="group", bargap=0.25)
     frame["xaxis"] = number_axis(colours, words["dimension"], showgrid=False)
     frame["yaxis"] = number_axis(colours, zeroline=True, zerolinecolor=colours.line)
     return {"data": traces, "layout": frame}
@@ -96,13 +85,7 @@ def products(values: Floats, *, dark: bool = False, words: Words) -> Figure:
         "hovertemplate": f"{escape(words['sum'])}: <b>%{{y:.3f}}</b><extra></extra>",
     }
     bars["name"] = "q × k"
-    frame = layout(
-        colours,
-        300,
-        showlegend=True,
-        legend=LEGEND,
-        bargap=0.25,
-    )
+    frame = layout(colours, 300, showlegend=True, legend=LEGEND, bargap=0.25)
     frame["xaxis"] = number_axis(colours, words["dimension"], showgrid=False)
     frame["yaxis"] = number_axis(colours, zeroline=True, zerolinecolor=colours.line)
     return {"data": [bars, line], "layout": frame}
@@ -171,12 +154,7 @@ def signed(
 
 
 def histogram(
-    scores: Floats,
-    limit: float,
-    *,
-    bins: int = 41,
-    dark: bool = False,
-    words: Words,
+    scores: Floats, limit: float, *, bins: int = 41, dark: bool = False, words: Words
 ) -> Figure:
     """A histogram of scores from -`limit` to `limit`."""
     colours = palette(dark)

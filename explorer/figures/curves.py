@@ -53,13 +53,7 @@ def lines(
         }
         for index, (name, y) in enumerate(zip(names, ys, strict=True))
     ]
-    frame = layout(
-        colours,
-        height,
-        showlegend=len(names) > 1,
-        legend=LEGEND,
-        hovermode="x unified",
-    )
+    frame = layout(colours, height, showlegend=len(names) > 1, legend=LEGEND, hovermode="x unified")
     along = {"type": "log", "dtick": 1} if log_x else {}
     frame["xaxis"] = number_axis(colours, x_title, **{"showgrid": False, **along})
     up = {"type": "log"} if log_y else {"rangemode": "tozero"} if from_zero else {}

@@ -58,14 +58,7 @@ def paired(
                 "hovertemplate": f"<b>%{{x}}</b><br>{escape(name)} %{{text}}<extra></extra>",
             }
         )
-    frame = layout(
-        colours,
-        height,
-        showlegend=True,
-        legend=LEGEND,
-        barmode="group",
-        bargap=0.3,
-    )
+    frame = layout(colours, height, showlegend=True, legend=LEGEND, barmode="group", bargap=0.3)
     frame["xaxis"] = token_axis(shown, label_title, stream, dark)
     frame["yaxis"] = number_axis(colours, title, nticks=5)
     return {"data": traces, "layout": frame}

@@ -22,8 +22,7 @@ from models.pictures import picture_of
 from models.pictures.faces import FONTS, file_of
 from models.pictures.patches import Picture
 from models.strategies import Greedy
-from models.training.home import asset
-from models.training.home import data as data_folder
+from models.training.home import asset, data as data_folder
 
 FOLDER = data_folder("explorer.live")
 VIEWS: tuple[str, ...] = ("heads_view", "start")

@@ -78,11 +78,7 @@ class Certified(Verdict):
     def record(self) -> dict[str, Any]:
         """The result as plain strings, numbers and lists; a `deviation` of None is infinite."""
         findings = [finding_record(finding) for finding in self.findings]
-        facts = {
-            "left_out": self.left_out,
-            "causes": list(self.causes),
-            "notes": list(self.notes),
-        }
+        facts = {"left_out": self.left_out, "causes": list(self.causes), "notes": list(self.notes)}
         return {"passed": self.passed, "findings": findings, **facts}
 
     def report(self, lang: str = "en") -> str:

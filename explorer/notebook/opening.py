@@ -6,12 +6,10 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from explorer.library import LoadedModel, list_models
-from explorer.library import open_model as open_listed
+from explorer.library import LoadedModel, list_models, open_model as open_listed
 from explorer.problems import InputProblem
 from explorer.runs.edits import parse_edits
-from explorer.runs.trace import Trace
-from explorer.runs.trace import trace as run_trace
+from explorer.runs.trace import Trace, trace as run_trace
 from explorer.text import LANGUAGES, problem
 from models.foreign.finding import is_gguf
 

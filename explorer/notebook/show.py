@@ -16,19 +16,11 @@ from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.exports.picture import Axes, site_svg
 from explorer.library import LoadedModel
 from explorer.notebook.captured import Attention, Captured
-from explorer.notebook.given import (
-    Patterns,
-    as_array,
-    checked,
-    image_axis,
-    layers_of,
-    tokens_for,
-)
+from explorer.notebook.given import Patterns, as_array, checked, image_axis, layers_of, tokens_for
 from explorer.notebook.masks import read_mask
 from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, Table, joined, places
-from explorer.runs.trace import Trace
-from explorer.runs.trace import trace as run_trace
+from explorer.runs.trace import Trace, trace as run_trace
 from explorer.text import family, model_name, t
 from models.hooks import Role
 

@@ -23,8 +23,7 @@ from explorer.notebook.show import attention
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.trace import Trace, trace
-from explorer.text import LANGUAGES, model_name, t
-from explorer.text import problem as worded
+from explorer.text import LANGUAGES, model_name, problem as worded, t
 
 PLOTLY = "plotly.min.js"
 VIEWS = "headlight.js"

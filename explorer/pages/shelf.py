@@ -2,8 +2,7 @@
 
 import streamlit as st
 
-from explorer import library, shelf, text
-from explorer import uploads as uploading
+from explorer import library, shelf, text, uploads as uploading
 from explorer.engine import cache
 from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.sides import compare_with
@@ -147,10 +146,7 @@ def _offer(name: str, numbers: str, warning: str = "") -> None:
                 change_model(current, name)
             session.visit("heads")
         if st.button(
-            _t("card.title"),
-            key=f"shelf.card.{name}",
-            type="tertiary",
-            icon=":material/badge:",
+            _t("card.title"), key=f"shelf.card.{name}", type="tertiary", icon=":material/badge:"
         ):
             if not is_open:
                 change_model(current, name)

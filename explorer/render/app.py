@@ -1,7 +1,7 @@
 """Render a page of the app: its exhibits in sequence, whichever they are."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeGuard
@@ -153,7 +153,7 @@ def _shown(sheet: Sheet, exhibit: Exhibit[Any], answer: Any) -> None:
     draw(sheet, _picture_first(sheet, _noted(sheet.blocks[exhibit.name], shown)))
 
 
-def _picture_first(sheet: Sheet, blocks: Iterable[b.Block]) -> Iterator[b.Block]:
+def _picture_first(sheet: Sheet, blocks: Iterable[b.Block]) -> b.Blocks:
     """Place the first picture of a page, with its title and its sentence, above the controls."""
     for block in blocks:
         if sheet.has_picture or isinstance(block, b.Hero):
@@ -165,7 +165,7 @@ def _picture_first(sheet: Sheet, blocks: Iterable[b.Block]) -> Iterator[b.Block]
         yield b.Hero((block,)) if first else block
 
 
-def _noted(noted: list[b.Block], blocks: Iterable[b.Block]) -> Iterator[b.Block]:
+def _noted(noted: list[b.Block], blocks: Iterable[b.Block]) -> b.Blocks:
     for block in blocks:
         noted.append(block)
         yield block
@@ -233,7 +233,7 @@ def _is_reading(block: b.Block) -> TypeGuard[b.Sentence | b.Title]:
     return isinstance(block, b.Sentence) or (isinstance(block, b.Title) and block.large)
 
 
-def _inside(blocks: Iterable[b.Block]) -> Iterator[b.Block]:
+def _inside(blocks: Iterable[b.Block]) -> b.Blocks:
     """All blocks, including those inside groups."""
     for block in blocks:
         yield block

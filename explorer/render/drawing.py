@@ -126,11 +126,7 @@ def _metrics(sheet: Sheet, block: b.Metrics) -> None:
 
 
 def _row(block: b.Row) -> Any:
-    return st.container(
-        horizontal=True,
-        vertical_alignment=block.align,
-        gap=block.gap,
-    )
+    return st.container(horizontal=True, vertical_alignment=block.align, gap=block.gap)
 
 
 def _row_drawn(sheet: Sheet, block: b.Row) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 
 from explorer.components import standalone
 from explorer.components.heads_view import pack_heads_view
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
+from explorer.exhibits import block as b, saying
 from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from explorer.training.setup import Fault
 from models.training.data import Batch
-from models.training.faults import Masks
-from models.training.faults import masked_as as masked
+from models.training.faults import Masks, masked_as as masked
 from models.training.loss import sequence_loss
 from models.training.objectives import Loss, Training
 from models.training.objectives.likelihood import Likelihood

@@ -12,15 +12,7 @@ from numpy.typing import NDArray
 from explorer.training.setup import Setup
 
 RunState = Literal[
-    "waiting",
-    "starting",
-    "running",
-    "paused",
-    "done",
-    "stopped",
-    "diverged",
-    "out_of_time",
-    "lost",
+    "waiting", "starting", "running", "paused", "done", "stopped", "diverged", "out_of_time", "lost"
 ]
 ENDED: frozenset[RunState] = frozenset({"done", "stopped", "diverged", "out_of_time", "lost"})
 MOST_FRAMES = 120

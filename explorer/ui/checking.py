@@ -6,8 +6,7 @@ from threading import Lock, Thread
 import streamlit as st
 
 from explorer import library
-from explorer.analysis.certificate.quick import SelfCheck
-from explorer.analysis.certificate.quick import self_check as check
+from explorer.analysis.certificate.quick import SelfCheck, self_check as check
 from explorer.components import is_due, pulse
 from explorer.engine import cache
 from explorer.engine.turns import computing, rest

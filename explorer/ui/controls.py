@@ -18,15 +18,17 @@ from explorer.components.pulse import is_due, pulse
 from explorer.components.standalone import Chart, Text, file_of, record
 from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.pictured import patch_map
-from explorer.exhibits.saying import axis_title as axis_title
-from explorer.exhibits.saying import blocker_words as blocker_words
-from explorer.exhibits.saying import labels_said as labels_said
-from explorer.exhibits.saying import marked_words as marked_words
-from explorer.exhibits.saying import name_edit as name_edit
-from explorer.exhibits.saying import place_titles as place_titles
-from explorer.exhibits.saying import quoted as quoted
-from explorer.exhibits.saying import quoted_at as quoted_at
-from explorer.exhibits.saying import unknown_words as unknown_words
+from explorer.exhibits.saying import (
+    axis_title as axis_title,
+    blocker_words as blocker_words,
+    labels_said as labels_said,
+    marked_words as marked_words,
+    name_edit as name_edit,
+    place_titles as place_titles,
+    quoted as quoted,
+    quoted_at as quoted_at,
+    unknown_words as unknown_words,
+)
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted

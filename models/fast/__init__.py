@@ -52,8 +52,14 @@ from models.fast.memory import FastRecord
 from models.fast.patterns import masked_softmax, patterned, products
 from models.hooks import VISITOR, HookPoint
 from models.masks import require_mask
-from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoidal_table
-from models.positions import rotate as plain_rotate
+from models.positions import (
+    NOWHERE,
+    Placement,
+    Rotation,
+    Sinusoidal,
+    rotate as plain_rotate,
+    sinusoidal_table,
+)
 from models.transformer import Model
 
 

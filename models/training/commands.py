@@ -12,13 +12,7 @@ from typing import Any, get_args
 import torch
 import torch.distributed as dist
 
-from models.checkpoint import (
-    SOURCE_TOKENIZER,
-    TOKENIZER,
-    WEIGHTS,
-    load_tokenizer,
-    load_weights,
-)
+from models.checkpoint import SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, load_tokenizer, load_weights
 from models.pictures import read_pictures
 from models.tokenizer import SPECIAL_TOKENS
 from models.training import using

@@ -11,12 +11,7 @@ from models.checkpoint import CARD, CONFIG
 from models.training.home import asset
 
 FOLDERS = sorted(path.parent for path in Path(asset("checkpoints")).glob(f"*/{CONFIG}"))
-HEADINGS = {
-    "Data": "数据",
-    "Training": "训练",
-    "Scores": "成绩",
-    "Known weaknesses": "已知的不足",
-}
+HEADINGS = {"Data": "数据", "Training": "训练", "Scores": "成绩", "Known weaknesses": "已知的不足"}
 
 
 def cards(folder: Path) -> tuple[str, str]:

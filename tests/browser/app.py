@@ -47,10 +47,7 @@ def serving(command: Sequence[str], port: int) -> Iterator[int]:
     Raises RuntimeError where it ends before.
     """
     server = subprocess.Popen(
-        [sys.executable, *command],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, *command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         until_answering(server, port)

@@ -8,13 +8,7 @@ from foreign import Golden
 
 import explorer as hl
 from explorer import cli
-from explorer.library import (
-    list_models,
-    open_model,
-    same_vocabulary,
-    snapshots,
-    translators,
-)
+from explorer.library import list_models, open_model, same_vocabulary, snapshots, translators
 from explorer.problems import InputProblem
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
@@ -69,10 +63,7 @@ def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(
 
 
 def test_commands_work_on_a_folder_and_on_a_name(
-    shelf: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    shelf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for option, model in (([], "mine@3"), (["--model"], str(tmp_path / "own" / "mine@3"))):
         assert cli.main(["info", *option, model]) == 0

@@ -265,10 +265,7 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["--workers", "0"], "from 1 to 64"),
-        (["--workers", "many"], "from 1 to 64"),
-    ],
+    [(["--workers", "0"], "from 1 to 64"), (["--workers", "many"], "from 1 to 64")],
 )
 def test_how_many_workers_there_may_be(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]

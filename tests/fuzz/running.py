@@ -19,8 +19,7 @@ from streamlit.testing.v1 import app_test
 from explorer.exhibits.choices import RefusedError
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
-from tests.fuzz import __doc__ as about
-from tests.fuzz import files, pages, texts
+from tests.fuzz import __doc__ as about, files, pages, texts
 
 PATIENCE = 20.0
 """Seconds that one case may take: on a busy machine, many times what the slowest needs."""

@@ -10,8 +10,7 @@ from itertools import pairwise
 import pytest
 import torch
 from families import WRITERS
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from models.cache import KVCache, LayerCache
 from models.config import ModelConfig

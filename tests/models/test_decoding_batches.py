@@ -3,8 +3,7 @@
 import pytest
 import torch
 from families import WRITERS
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tables import chosen
 
 from models.decoding import best, decode

@@ -12,8 +12,7 @@ import pytest
 import torch
 from close import assert_close
 from families import WRITERS
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from models.config import ModelConfig
 from models.fast import speed_up

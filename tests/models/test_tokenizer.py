@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from explorer.labels import str_tokens
 from models.marks import OUR_MARKS, Marks

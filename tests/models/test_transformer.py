@@ -15,11 +15,7 @@ from models.strategies import Greedy
 from models.transformer import FAMILIES, DecoderOnly, EncoderDecoder, EncoderOnly, build_model
 
 B, T, S, H, V, D_MODEL = 3, 5, 7, 4, 23, 24
-STACKS = {
-    "encoder-decoder": ("encoder.", "decoder."),
-    "decoder-only": ("",),
-    "encoder-only": ("",),
-}
+STACKS = {"encoder-decoder": ("encoder.", "decoder."), "decoder-only": ("",), "encoder-only": ("",)}
 
 
 def everything(name):

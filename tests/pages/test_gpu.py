@@ -13,8 +13,7 @@ from explorer.engine import caching
 from explorer.engine.caching import Store, budget
 from explorer.engine.jobs import walked
 from explorer.exhibits.machine.swaps import swapped
-from explorer.library import CHECKPOINTS as SHELF
-from explorer.library import open_model
+from explorer.library import CHECKPOINTS as SHELF, open_model
 from explorer.pages import PAGES
 from explorer.runs.trace import trace
 from models.foreign.placing import DEVICE_VARIABLE

@@ -7,8 +7,7 @@ from functools import partial
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from shown import words_of
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash

@@ -41,10 +41,7 @@ def test_every_part_of_the_model_stands_in_the_diagram(
 
 @pytest.mark.parametrize(
     ("model", "sublayer", "skips", "n_cross"),
-    [
-        ("en-zh", ["self", "add", "norm"], 1, 1),
-        ("writer", ["norm", "self", "add"], 2, 0),
-    ],
+    [("en-zh", ["self", "add", "norm"], 1, 1), ("writer", ["norm", "self", "add"], 2, 0)],
 )
 def test_the_diagram_has_the_order_of_the_model_and_its_arrows(
     open_page: Open, model: str, sublayer: list[str], skips: int, n_cross: int

@@ -40,11 +40,7 @@ def test_the_gradients_decide_what_is_said_of_them(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, factor: float, attention: float, said: str
 ) -> None:
     distance = np.arange(12)
-    rates: dict[Kind, float] = {
-        "attention": attention,
-        "recurrent": factor,
-        "orthogonal": factor,
-    }
+    rates: dict[Kind, float] = {"attention": attention, "recurrent": factor, "orthogonal": factor}
     world = tuple(Reach(kind, np.stack([rate**distance] * 2)) for kind, rate in rates.items())
     monkeypatch.setattr(reach, "reaches", lambda x: world)
     at = open_page("machine", text="I like you.")

@@ -69,7 +69,7 @@ ARABIC = "ذهب الولد إلى المدرسة. הילד"
 
 
 SAID = {"heads", "cell", "masks", "causes", "decoding", "positions"} | {
-    *("path", "machine", "patching", "alignment", "certificate"),
+    *("path", "machine", "patching", "alignment", "certificate")
 }
 """Pages whose sentences name tokens."""
 

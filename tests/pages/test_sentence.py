@@ -31,9 +31,7 @@ def test_a_story_teller_is_given_a_continuation_and_a_translator_a_translation(
         assert area.help == t(f"sidebar.{words}_help", lang="en")
 
 
-def test_an_own_continuation_stands_behind_the_text_with_its_marks_escaped(
-    open_page: Open,
-) -> None:
+def test_an_own_continuation_stands_behind_the_text_with_its_marks_escaped(open_page: Open) -> None:
     at = open_page("heads", model="writer", text="the fox", target="likes *the* dog")
     line = reading(at, ":green[the fox]")
     assert line.startswith(":green[the fox] **:orange[likes &#42;the&#42; dog]** (")

@@ -163,8 +163,7 @@ def test_its_owner_can_remove_it(data: bytes) -> None:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 @pytest.mark.parametrize(
-    ("content", "key"),
-    [(b"nothing of the kind", "upload_no_zip"), (None, "upload_nothing")],
+    ("content", "key"), [(b"nothing of the kind", "upload_no_zip"), (None, "upload_nothing")]
 )
 def test_a_refusal_is_said_and_nothing_opens(
     lang: str, content: bytes | None, key: str, visited: list[str]

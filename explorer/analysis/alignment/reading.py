@@ -75,9 +75,7 @@ def read(
 
 
 def read_back(
-    loaded: LoadedModel,
-    readings: Sequence[Reading],
-    tell: Tell | None = None,
+    loaded: LoadedModel, readings: Sequence[Reading], tell: Tell | None = None
 ) -> tuple[Reading, ...]:
     """Read the same pairs with the reverse model, expressed in the words of the first one.
 

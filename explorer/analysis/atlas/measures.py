@@ -344,9 +344,7 @@ def _offset_table(first: int, n_query: int, n_key: int) -> Tensor:
     return table
 
 
-def by_offset(
-    pattern: Float[Tensor, "batch head query key"],
-) -> Float[Tensor, "batch head offset"]:
+def by_offset(pattern: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head offset"]:
     """The weight at each distance, and last the sum of weight times distance, of each sentence."""
     n_query, n_key = pattern.shape[2:]
     step = max(1, CELLS // n_key)

@@ -135,10 +135,7 @@ def trained_flow(loaded: LoadedModel, traced: Trace) -> StreamNorms:
 
 
 def _flow(
-    model: Model,
-    read: Callable[[], Tensor],
-    targets: Int[Tensor, " pos"],
-    residual: bool = True,
+    model: Model, read: Callable[[], Tensor], targets: Int[Tensor, " pos"], residual: bool = True
 ) -> StreamNorms:
     """One pass and its gradients at every block of the first stack."""
     stack = model.stacks()[0]

@@ -97,11 +97,7 @@ def lens(loaded: LoadedModel, traced: Trace, progress: Told | None = None) -> Le
     return _read(loaded, stack, streams, progress)
 
 
-def film(
-    loaded: LoadedModel,
-    generation: Generation,
-    progress: Told | None = None,
-) -> Lens:
+def film(loaded: LoadedModel, generation: Generation, progress: Told | None = None) -> Lens:
     """The lens at every decoding step, at the position where its word was predicted.
 
     A causal model cannot attend to later tokens, so one pass over the whole output covers every

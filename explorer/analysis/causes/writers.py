@@ -201,11 +201,7 @@ def _through(
 
 
 def _heads(
-    loaded: LoadedModel,
-    traced: Trace,
-    site: AttentionSite,
-    at: list[int],
-    detail: Detail,
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, at: list[int], detail: Detail
 ) -> Ledger:
     """The output of each head of a site, z W_O, and the bias of W_O."""
     w_o = loaded.part(f"{site.name}.w_o")

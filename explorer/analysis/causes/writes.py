@@ -236,12 +236,7 @@ def silence(loaded: LoadedModel, traced: Trace, found: Writes, writer: int) -> S
 
 
 def without_head(
-    loaded: LoadedModel,
-    traced: Trace,
-    found: Writes,
-    site: AttentionSite,
-    head: int,
-    query: int,
+    loaded: LoadedModel, traced: Trace, found: Writes, site: AttentionSite, head: int, query: int
 ) -> float:
     """The difference of the two logits in a run in which a head, of any stack, writes nothing at
     one query; everything after it reacts. Raises ValueError for another model's Trace.

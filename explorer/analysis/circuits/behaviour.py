@@ -19,13 +19,7 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.circuits.chance import Chance, by_chance
-from explorer.analysis.circuits.rows import (
-    Twice,
-    own_sites,
-    random_twice,
-    series_of,
-    source_of,
-)
+from explorer.analysis.circuits.rows import Twice, own_sites, random_twice, series_of, source_of
 from explorer.analysis.circuits.weights import unembedding, weight_of
 from explorer.library import LoadedModel
 from explorer.runs.run import run
@@ -161,9 +155,7 @@ def places_of(given: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
 
 
 def _mean(
-    patterns: Float[np.ndarray, "layer row head query key"],
-    queries: np.ndarray,
-    keys: np.ndarray,
+    patterns: Float[np.ndarray, "layer row head query key"], queries: np.ndarray, keys: np.ndarray
 ) -> Heads:
     return patterns[:, :, :, queries, keys].mean((1, 3), dtype=np.float64)
 

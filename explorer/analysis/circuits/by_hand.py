@@ -13,8 +13,7 @@ first head, layer 2   a query's token matches keys whose "before" is that token;
 from pathlib import Path
 
 import torch
-from tokenizers import AddedToken, models, pre_tokenizers
-from tokenizers import Tokenizer as Library
+from tokenizers import AddedToken, Tokenizer as Library, models, pre_tokenizers
 
 from explorer.library import LoadedModel
 from models.config import ModelConfig

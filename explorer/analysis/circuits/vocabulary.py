@@ -52,11 +52,7 @@ class VocabularyMap:
 
 
 def vocabulary_map(
-    loaded: LoadedModel,
-    site: AttentionSite,
-    head: int,
-    kind: Map,
-    tell: Tell | None = None,
+    loaded: LoadedModel, site: AttentionSite, head: int, kind: Map, tell: Tell | None = None
 ) -> VocabularyMap:
     """Compute one map of one head; `tell(done, total)` is called with counts of rows.
 

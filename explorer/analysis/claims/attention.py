@@ -10,14 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
-from explorer.analysis.claims.card import (
-    Claim,
-    FractionDone,
-    Result,
-    ResultRow,
-    curve_of,
-    judged,
-)
+from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, curve_of, judged
 from explorer.analysis.claims.training import (
     PRE,
     SYMBOLS,
@@ -32,13 +25,7 @@ from explorer.analysis.claims.training import (
     symbol_config,
     train,
 )
-from explorer.analysis.clinic.card import (
-    Pattern,
-    causal_keep,
-    decoder_self,
-    fixed_scores,
-    own_case,
-)
+from explorer.analysis.clinic.card import Pattern, causal_keep, decoder_self, fixed_scores, own_case
 from explorer.analysis.clinic.fills import (
     hidden_with_a_billion,
     hidden_with_infinity,
@@ -148,10 +135,7 @@ FILLS: dict[str, Pattern] = {
 
 
 def fills(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    ways: Mapping[str, Pattern] = FILLS,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, ways: Mapping[str, Pattern] = FILLS
 ) -> Result:
     """The weight left on hidden keys: for the user's scores, very low scores, and an empty row.
 

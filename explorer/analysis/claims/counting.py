@@ -193,10 +193,7 @@ def layer_shapes(
 ) -> Result:
     """Encoder and decoder layers of 768/12/3072: their parameters and output shapes."""
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
-    layers = (
-        (Block, "encoder_layer", 7_087_872),
-        (DecoderBlock, "decoder_layer", 9_451_776),
-    )
+    layers = ((Block, "encoder_layer", 7_087_872), (DecoderBlock, "decoder_layer", 9_451_776))
     rows = [
         ResultRow(name, (count(on_paper(partial(block, config))), said))
         for block, name, said in layers

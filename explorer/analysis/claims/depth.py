@@ -7,13 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import (
-    Claim,
-    FractionDone,
-    Result,
-    ResultRow,
-    judged,
-)
+from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
 from explorer.analysis.claims.training import (
     PRE,
     SEEDS,

@@ -9,14 +9,7 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.cell.steps import module_of
-from explorer.analysis.claims.card import (
-    Claim,
-    FractionDone,
-    Result,
-    ResultRow,
-    curve_of,
-    judged,
-)
+from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, curve_of, judged
 from explorer.analysis.claims.training import (
     PRE,
     SEEDS,

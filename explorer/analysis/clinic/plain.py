@@ -86,9 +86,7 @@ def _unpacked(traced: Trace | None = None) -> Demonstration:
         batch = row.expand(n, -1)
         tried.append(
             Tried(
-                str(n),
-                error_of(partial(batch_unpacked, batch)),
-                error_of(partial(_by_name, batch)),
+                str(n), error_of(partial(batch_unpacked, batch)), error_of(partial(_by_name, batch))
             )
         )
     bad, good = losses(*batch_unpacked(rows)), losses(*batch_by_name(pairs))

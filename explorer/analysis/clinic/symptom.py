@@ -13,12 +13,7 @@ from explorer.analysis.clinic.card import Pitfall, Plant
 from explorer.analysis.heads.compare import Status, token_diff
 from explorer.library import LoadedModel
 from explorer.runs.inputs import limit
-from explorer.runs.rerun import (
-    require_same_model,
-    rows_of,
-    token_logprobs,
-    written_tokens,
-)
+from explorer.runs.rerun import require_same_model, rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.cache import KVCache

@@ -116,10 +116,7 @@ class Attribution:
 
 
 def attribute(
-    loaded: LoadedModel,
-    traced: Trace,
-    position: int,
-    ablation: Ablation | None = None,
+    loaded: LoadedModel, traced: Trace, position: int, ablation: Ablation | None = None
 ) -> Attribution:
     """All four measures for one output token, at every head of every site.
 

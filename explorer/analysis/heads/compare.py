@@ -111,7 +111,4 @@ def _written(trace: Trace) -> tuple[str, ...]:
 def _n_shared(one: Sequence[str], other: Sequence[str]) -> int:
     """The length of the common prefix of two sequences."""
     pairs = zip(one, other, strict=False)
-    return next(
-        (n for n, (a, b) in enumerate(pairs) if a != b),
-        min(len(one), len(other)),
-    )
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

@@ -132,11 +132,7 @@ def written(
 
 
 def misplaced(
-    loaded: LoadedModel,
-    pair: Pair,
-    what: What,
-    cell: Cell,
-    progress: Progress | None = None,
+    loaded: LoadedModel, pair: Pair, what: What, cell: Cell, progress: Progress | None = None
 ) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
     """The control of one cell of a map by position: its activation patched at every other position
     of the second text. Returns the positions, and the share recovered at each.
@@ -156,11 +152,7 @@ def misplaced(
 
 
 def by_position(
-    loaded: LoadedModel,
-    pair: Pair,
-    what: What,
-    cell: Cell,
-    progress: Progress | None = None,
+    loaded: LoadedModel, pair: Pair, what: What, cell: Cell, progress: Progress | None = None
 ) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
     """A cell of a map by head, one position at a time: the positions of the second text, and the
     share recovered at each. Raises KeyError for a cell without a patch."""

@@ -73,11 +73,7 @@ def site_of(loaded: LoadedModel, cell: Cell) -> AttentionSite:
 
 
 def path_map(
-    loaded: LoadedModel,
-    pair: Pair,
-    receiver: Cell,
-    into: Into,
-    progress: Progress | None = None,
+    loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into, progress: Progress | None = None
 ) -> Paths:
     """Every path from one head to an input of the receiver, with misplaced senders as control.
 

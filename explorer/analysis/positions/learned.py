@@ -87,9 +87,7 @@ def _beginning(loaded: LoadedModel, stream: Stream) -> Float[np.ndarray, "pos d_
     return model_table(replace(loaded, model=model), loaded.config.n_ctx, stream)
 
 
-def alike_by_distance(
-    encoding: Float[np.ndarray, "pos d_model"],
-) -> Float[np.ndarray, " distance"]:
+def alike_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> Float[np.ndarray, " distance"]:
     """The mean cosine of two positions by their distance: 1 at distance 0."""
     lengths = np.linalg.norm(encoding, axis=1, keepdims=True)
     return dot_by_distance(encoding / np.maximum(lengths, 1e-12)).mean

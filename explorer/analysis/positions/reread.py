@@ -12,12 +12,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import edit_functions
-from explorer.runs.rerun import (
-    require_same_model,
-    rerun,
-    token_logprobs,
-    written_tokens,
-)
+from explorer.runs.rerun import require_same_model, rerun, token_logprobs, written_tokens
 from explorer.runs.trace import Trace
 from models.hooks import LOGITS, Edits
 from models.rows import Stream

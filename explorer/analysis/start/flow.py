@@ -157,9 +157,7 @@ def bins(n_tokens: int, n_heads: int) -> tuple[int, ...]:
 
 
 def in_bins(
-    pattern: Float[np.ndarray, "*head query key"],
-    queries: Sequence[int],
-    keys: Sequence[int],
+    pattern: Float[np.ndarray, "*head query key"], queries: Sequence[int], keys: Sequence[int]
 ) -> Float[np.ndarray, "*head query_bin key_bin"]:
     """A pattern in bins: weights on the keys of a bin are summed, rows of a bin averaged.
 

@@ -1,20 +1,17 @@
 """A whole file aligned: pairs, or sentences that the model translates first."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.analysis.alignment.aligned import Alignment, align_all
 from explorer.analysis.alignment.links import Method
 from explorer.analysis.alignment.study import Study
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView, Progress
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import message
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.sentences import pairs_from_file
@@ -51,7 +48,7 @@ def compute(
     return Aligned(study, *align_all(loaded, other, pairs, weights, symmetrise, progress))
 
 
-def show(found: Aligned | None, view: View) -> Iterator[b.Block]:
+def show(found: Aligned | None, view: View) -> b.Blocks:
     """The links of the first pairs, and the files with all."""
     if found is None:
         return

@@ -1,23 +1,20 @@
 """Shown instead of alignment for models without cross-attention: attention between words."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.alignment.links import strongest
 from explorer.analysis.heads.words import by_word, words_of
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment.words import MOST_LINES
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.alignment.links import lines
 from explorer.numbers import whole_percent
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """For each word of the text, the other word with the highest weight in the open head."""
     if view.sites_of("cross"):
         return

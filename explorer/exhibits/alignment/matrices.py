@@ -1,6 +1,5 @@
 """How well each cross-attention matrix aligns, at each of its two rows."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -9,14 +8,12 @@ from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.alignment.opened import AlignmentView, Progress
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
@@ -31,7 +28,7 @@ def compute(loaded: LoadedModel, back: str | None, progress: Progress) -> Study:
     return opened.study(loaded.name, back, progress=progress)
 
 
-def show(found: Study, view: View) -> Iterator[b.Block]:
+def show(found: Study, view: View) -> b.Blocks:
     """The map of all matrices, the best ones, and what each method finds."""
     choice = AlignmentView(view, found)
     note = b.Note(view.t("alignment.map_note"))
@@ -73,10 +70,7 @@ def _reading(choice: AlignmentView) -> str:
             diagonal="" if found.diagonal is None else fixed(found.diagonal),
             **_of(choice),
         ),
-        view.t(
-            f"alignment.row_{ROWS[shift]}",
-            other=fixed(float(found.scores[other].max())),
-        ),
+        view.t(f"alignment.row_{ROWS[shift]}", other=fixed(float(found.scores[other].max()))),
     ]
     if found.checked is not None:
         checked = found.checked
@@ -141,7 +135,7 @@ def _first(choice: AlignmentView) -> b.Table:
     return b.Table(head, rows, "rllrr"[: len(head)])
 
 
-def _methods(view: View, found: Study) -> Iterator[b.Block]:
+def _methods(view: View, found: Study) -> b.Blocks:
     """Precision, recall and error rate of both aligners with every method, on known links."""
     checked = found.checked
     assert checked is not None

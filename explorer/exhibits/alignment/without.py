@@ -1,6 +1,5 @@
 """The effect on the translation of ablating the aligning heads, compared with random heads."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -17,13 +16,11 @@ from explorer.analysis.alignment.removal import (
 )
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import Progress
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TRANSLATES
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import percent, signed
@@ -68,7 +65,7 @@ def compute(
     return whole, tuple(found)
 
 
-def show(answer: tuple[HeadRemoval | None, Outputs], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[HeadRemoval | None, Outputs], view: View) -> b.Blocks:
     """The cost over all examples, and the translations of the sentence."""
     found, outputs = answer
     yield b.Prose(view.t("alignment.without_lead"))
@@ -137,9 +134,5 @@ def _curves(view: View, found: HeadRemoval) -> b.Chart:
 
 
 EXHIBIT = Exhibit(
-    compute,
-    show,
-    TRANSLATES,
-    inputs={"back": opened.back_of},
-    working="alignment.without_working",
+    compute, show, TRANSLATES, inputs={"back": opened.back_of}, working="alignment.without_working"
 )

@@ -1,6 +1,5 @@
 """The sentence and its translation with lines between their words, and their matrix."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,16 +13,13 @@ from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import AlignmentChoices
 from explorer.exhibits.alignment.opened import AlignmentView, Progress
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row, quoted
-from explorer.exhibits.view import View
-from explorer.figures.alignment.links import lines
-from explorer.figures.alignment.links import matrix as matrix_figure
+from explorer.figures.alignment.links import lines, matrix as matrix_figure
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.trace import Trace
@@ -65,7 +61,7 @@ def readings(
     return found[0], other[0]
 
 
-def show(words: PairReadings, view: View) -> Iterator[b.Block]:
+def show(words: PairReadings, view: View) -> b.Blocks:
     """The links, and what found them; on the part for files until there is one."""
     if view.chosen("part") == "file" and view.choices(AlignmentChoices).rows_file is not None:
         return

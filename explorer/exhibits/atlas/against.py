@@ -1,15 +1,11 @@
 """Which model is compared with the open one."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.moments import steps_of
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The menu, and what to do if there is nothing to show yet."""
     now = view.choices(AtlasChoices).against
     label, why = view.t("atlas.against"), view.t("atlas.against_help")

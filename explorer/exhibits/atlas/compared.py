@@ -1,6 +1,6 @@
 """Two models head by head, measured over the same sentences."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,7 +9,7 @@ import numpy as np
 from explorer.analysis.atlas.names import alike_by_chance, name_of
 from explorer.analysis.atlas.store import Atlas, Head, Text, numbers_of
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import (
     MOST_TEXTS,
@@ -33,9 +33,7 @@ from explorer.exhibits.atlas.shown import (
     values,
 )
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.saying import model_title
-from explorer.exhibits.view import View
 from explorer.figures.atlas import scatter
 from explorer.numbers import fixed
 from explorer.text import script
@@ -110,7 +108,7 @@ def other_of(view: View) -> Which | None:
     return None if name in ("", view.loaded.name) else which_for(name)
 
 
-def show(pair: Pair | None, view: View) -> Iterator[b.Block]:
+def show(pair: Pair | None, view: View) -> b.Blocks:
     """Heads of both models with the same number by one measure; those that differ most."""
     other = view.choices(AtlasChoices).against
     names = [model_title(view, name) for name in (view.loaded.name, other)]

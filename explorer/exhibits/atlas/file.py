@@ -1,16 +1,12 @@
 """Problems with the atlas file of the open model."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.atlas.finding import Found, stamp
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.measured import found
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.saying import message
-from explorer.exhibits.view import View
 
 
-def show(file: Found, view: View) -> Iterator[b.Block]:
+def show(file: Found, view: View) -> b.Blocks:
     """The problem, if there is one."""
     if file.problem is not None:
         yield b.Hint(message(file.problem, view.lang), "info", warns=True)

@@ -1,13 +1,12 @@
 """The open head: what it attends to, what ablating it costs, and the heads most like it."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.atlas.store import RATE, Text
 from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Measure
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
 from explorer.exhibits.atlas.shown import (
     Shown,
@@ -19,9 +18,7 @@ from explorer.exhibits.atlas.shown import (
     short,
     shown_atlas,
 )
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.view import View
 from explorer.figures.atlas import profile
 from explorer.numbers import fixed, minus, percent
 
@@ -37,7 +34,7 @@ def said_in(view: View) -> Text:
     return Text(trace.text, trace.output if view.loaded.config.reads_source else "")
 
 
-def show(found: OneByOne | None, view: View) -> Iterator[b.Block]:
+def show(found: OneByOne | None, view: View) -> b.Blocks:
     """Its profile, its numbers, its behaviour in the open sentence, and the most similar heads."""
     if found is None:
         return
@@ -121,7 +118,7 @@ def _here(shown: Shown, found: OneByOne) -> str:
     )
 
 
-def _nearest(shown: Shown) -> Iterator[b.Block]:
+def _nearest(shown: Shown) -> b.Blocks:
     """The heads of the same kind of attention with the most similar patterns."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     buttons = []

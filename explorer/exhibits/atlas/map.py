@@ -1,7 +1,6 @@
 """The map of all heads by two measures, coloured by their typical behaviour."""
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -11,7 +10,7 @@ from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Atlas, numbers_of
 from explorer.analysis.atlas.sums import MEASURES
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one
 from explorer.exhibits.atlas.shown import (
     Shown,
@@ -25,9 +24,7 @@ from explorer.exhibits.atlas.shown import (
     place,
     values,
 )
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_place
-from explorer.exhibits.view import View
 from explorer.exports.archive import to_rows
 from explorer.figures.atlas import scatter
 
@@ -42,7 +39,7 @@ FORMULA = (
 )
 
 
-def show(atlas: Atlas | None, view: View) -> Iterator[b.Block]:
+def show(atlas: Atlas | None, view: View) -> b.Blocks:
     """The map, its axes, and the tables of all heads."""
     if atlas is None:
         return

@@ -1,6 +1,6 @@
 """The atlas of the open model: from its file, or measured here over available sentences."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +28,8 @@ from explorer.analysis.atlas.sums import MEASURES
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.engine.jobs import walked
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.view import View, examples_of
 from explorer.library import LoadedModel
@@ -181,7 +180,7 @@ def reads_language(model: str) -> str | None:
     return script(" ".join(s for group in examples_of(model).values() for s in group))
 
 
-def show(made: Atlas, view: View) -> Iterator[b.Block]:
+def show(made: Atlas, view: View) -> b.Blocks:
     """Whether it was measured here; and, to compare models, the place."""
     texts = which_of(view).texts
     if texts:

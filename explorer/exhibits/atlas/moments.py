@@ -1,6 +1,6 @@
 """The training snapshot at which a head appears."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 
 import numpy as np
@@ -10,19 +10,10 @@ from explorer.analysis.atlas.store import Atlas, Head
 from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.engine import cache
 from explorer.engine.jobs import walked
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import Which, measured, texts_for
-from explorer.exhibits.atlas.shown import (
-    DIFFERENCE,
-    does_it,
-    kind_words,
-    place,
-    short,
-    shown_atlas,
-)
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits.atlas.shown import DIFFERENCE, does_it, kind_words, place, short, shown_atlas
 from explorer.figures import curves
 from explorer.library import at_step, snapshots, split_step
 from explorer.numbers import percent
@@ -68,7 +59,7 @@ def asked_of(view: View) -> tuple[Which, ...]:
     return tuple(Which(name, texts=texts) for name in (*names, base))
 
 
-def show(made: Atlases | None, view: View) -> Iterator[b.Block]:
+def show(made: Atlases | None, view: View) -> b.Blocks:
     """The open head's main measure over the training steps."""
     if made is None:
         return

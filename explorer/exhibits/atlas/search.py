@@ -1,7 +1,6 @@
 """Search by pattern: from a pattern of the open sentence, or a painted one, to similar heads and
 sentences."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +11,7 @@ from jaxtyping import Float
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import stroke_of
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, which_of
 from explorer.exhibits.atlas.searched import (
@@ -27,11 +26,9 @@ from explorer.exhibits.atlas.sentence import source_of, view_of
 from explorer.exhibits.atlas.sentences import beginning
 from explorer.exhibits.atlas.shown import kind_words, open_head, place, short, shown_atlas
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, pick_place, pick_token
 from explorer.exhibits.saying import message, place_titles
-from explorer.exhibits.view import View
 from explorer.figures import heatmap
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
@@ -118,7 +115,7 @@ def _painted(mask: np.ndarray, painted: Painted) -> np.ndarray:
     return found
 
 
-def show(found: Similar | None, view: View) -> Iterator[b.Block]:
+def show(found: Similar | None, view: View) -> b.Blocks:
     """The search pattern next to the most similar one; the most similar heads and sentences."""
     like = view.choices(AtlasChoices).like
     yield b.SentenceLine()
@@ -246,7 +243,7 @@ def _open(view: View, best: list[Close]) -> int:
     return min(view.choices(AtlasChoices).found, len(best)) - 1
 
 
-def _most_similar(view: View, best: list[Close]) -> Iterator[b.Block]:
+def _most_similar(view: View, best: list[Close]) -> b.Blocks:
     """The pattern of the chosen sentence, next to the one that is searched for."""
     if not best:
         return
@@ -263,7 +260,7 @@ def _most_similar(view: View, best: list[Close]) -> Iterator[b.Block]:
     yield source_of(shown_atlas(view), text, head)
 
 
-def _results(view: View, found: Similar, best: list[Close]) -> Iterator[b.Block]:
+def _results(view: View, found: Similar, best: list[Close]) -> b.Blocks:
     heads = _heads(view)
     yield b.Hero((b.Sentence("atlas-search", _reading(view, found, heads)),))
     yield b.Columns([_similar_heads(view, found, heads), _sentences(view, best)])

@@ -6,7 +6,7 @@ pattern becomes such a vector, a mean over rows. All heads have much in common, 
 heads is subtracted, and each feature is divided by its spread within one head.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +21,8 @@ from explorer.analysis.atlas.sums import OFFSETS
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.engine.jobs import walked
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, known_of, lines_of_texts
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite, Role
 from models.rows import Rows
@@ -107,10 +105,7 @@ def painted_features(
 
 
 def search(
-    loaded: LoadedModel,
-    texts: Sequence[Text],
-    role: Role,
-    rare: np.ndarray,
+    loaded: LoadedModel, texts: Sequence[Text], role: Role, rare: np.ndarray
 ) -> Generator[tuple[int, int], object, Searched]:
     """Compute the features of every head of a role, text by text; yields (done, total) in texts."""
     known = known_of(loaded, rare)
@@ -179,7 +174,7 @@ def searched(
     return walked(search(cache.open_model(which.model), texts, kind, whole.rare), progress)
 
 
-def show(found: Searched | None, view: View) -> Iterator[b.Block]:
+def show(found: Searched | None, view: View) -> b.Blocks:
     """Whether there is anything to search."""
     if found is not None and not found.texts:
         yield b.Hint(view.t("atlas.search_nothing"), "search_off")

@@ -1,6 +1,6 @@
 """One of the open head's best sentences, drawn as on Heads."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import HeadGrid, HeadsSelection
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
-from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES
-from explorer.exhibits.atlas.sentences import kept_of, open_of
+from explorer.exhibits import Exhibit, block as b
+from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES, kept_of, open_of
 from explorer.exhibits.atlas.shown import Shown, shown_atlas
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.heads.grids import grid_of
 from explorer.exhibits.heads.linked import measure_of, options, values_of
 from explorer.exhibits.heads.opened import Opened
@@ -80,7 +78,7 @@ def view_of(view: View, text: Text, head: Head) -> View:
     return build(state, view.dark)
 
 
-def show(linked: Linked | None, view: View) -> Iterator[b.Block]:
+def show(linked: Linked | None, view: View) -> b.Blocks:
     """The sentence, all heads with the open one large, and its source."""
     choice, text = (None, None) if linked is None else (choice_of(view), text_of(view))
     if linked is None or choice is None or text is None:

@@ -1,6 +1,5 @@
 """The open head's best sentences, filtered."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -9,13 +8,11 @@ from jaxtyping import Float, Int
 
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import MEASURES, Measure
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import WHICH, Which, alone, atlas
 from explorer.exhibits.atlas.shown import kind_words, opened
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.numbers import percent
 from models.hooks import Role
 
@@ -47,7 +44,7 @@ def compute(which: Which, kind: Role, layer: int, head: int) -> Best:
     return Best(measure, texts, shares, found.tokens)
 
 
-def show(best: Best | None, view: View) -> Iterator[b.Block]:
+def show(best: Best | None, view: View) -> b.Blocks:
     """The list and its filters."""
     if best is None:
         return

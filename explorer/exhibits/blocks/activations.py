@@ -1,23 +1,20 @@
 """ReLU, GELU, tanh-approximated GELU and SiLU as curves: values, slopes, differences."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.blocks.activations import curves
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import number, signed
 
 X = np.linspace(-4, 4, 801)
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """One large figure of all four, and numbers that distinguish them."""
     pictures = BlocksChoices.pictures
     what = view.one_of("picture", pictures)

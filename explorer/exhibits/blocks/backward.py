@@ -1,6 +1,5 @@
 """The gradient of LayerNorm or RMSNorm, manual and by autograd, with a slider per gamma."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -8,12 +7,10 @@ import numpy as np
 
 from explorer.analysis.blocks.norms import Backward, backward, batch_of
 from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, rms_norm_backward
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import GAMMAS, BlocksChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import SUBSCRIPTS
-from explorer.exhibits.view import View
 from explorer.figures.blocks.norms import gradients
 from explorer.figures.paired import paired
 from explorer.library import LoadedModel
@@ -44,7 +41,7 @@ def compute(
     return x, kind, backward(x, np.array(gamma) / 100, UPSTREAM, kind)
 
 
-def show(answer: tuple[np.ndarray, NormKind, Backward], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[np.ndarray, NormKind, Backward], view: View) -> b.Blocks:
     """The normalized features, and three computations of the gradient."""
     x, kind, found = answer
     gamma = view.choices(BlocksChoices).gamma

@@ -1,14 +1,11 @@
 """Depth of the untrained models of `residual`, and their final norm."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits.block import Block
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks
 from explorer.exhibits.blocks import residual
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[Block]:
+def show(answer: None, view: View) -> Blocks:
     """The controls, which stay usable while the models are computed."""
     yield from residual.controls(view)
 

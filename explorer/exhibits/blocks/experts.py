@@ -1,6 +1,5 @@
 """A mixture of experts: to which networks the router sends each token, and what they contribute."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,13 +8,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.blocks.choices import BlocksChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import EXPERTS
 from explorer.exhibits.picking import pick_number
-from explorer.exhibits.view import View
 from explorer.figures.blocks.hidden import routes
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -67,7 +63,7 @@ def compute(
     return Routed(at, plain[hook][0].float().numpy(), before, after)
 
 
-def show(found: Routed | None, view: View) -> Iterator[b.Block]:
+def show(found: Routed | None, view: View) -> b.Blocks:
     """A row per token and a column per expert; experts can be switched off."""
     if found is None:
         return

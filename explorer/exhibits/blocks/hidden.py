@@ -1,17 +1,14 @@
 """Inside the feed-forward network: hidden units for the sentence's tokens, with SwiGLU's gate."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from explorer.analysis.blocks.activations import Hidden, hidden
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_number, pick_stream, titled
-from explorer.exhibits.view import View
 from explorer.figures.blocks.hidden import units
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, share
@@ -32,7 +29,7 @@ def compute(
     return stack, at, hidden(loaded, trace, stack.role, at)
 
 
-def show(answer: tuple[StackSite, int, Hidden], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
     """Inputs and outputs of the activation, by unit and token."""
     stack, layer, found = answer
     yield b.SentenceLine()

@@ -1,6 +1,5 @@
 """LayerNorm, RMSNorm and BatchNorm on the same padded batch of the user's sentences."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,9 +17,8 @@ from explorer.analysis.blocks.norms import (
 )
 from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
 from explorer.analysis.positions.order import reading_stream
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View, examples_of
@@ -60,7 +58,7 @@ def compute(loaded: LoadedModel, text: str, others: tuple[str, ...]) -> Norms:
     return Norms(batch, *moved_by_others(loaded, sentences), by_eps, np.stack([inside, outside]))
 
 
-def show(found: Norms, view: View) -> Iterator[b.Block]:
+def show(found: Norms, view: View) -> b.Blocks:
     """Statistics as heatmaps, dependence on other tokens, and eps."""
     if not view.choices(ScreenChoices).beamer:
         yield b.Prose(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
@@ -83,7 +81,7 @@ def show(found: Norms, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, found.batch))
 
 
-def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> Iterator[b.Block]:
+def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> b.Blocks:
     found = statistics(batch.x, norm)
     where = {"sentences": len(batch.x), "length": batch.x.shape[1], "width": batch.x.shape[2]}
     yield b.Sentence("norm", view.t(f"blocks.read_{norm}", count=found.scale.size, **where))
@@ -99,7 +97,7 @@ def _statistics(view: View, batch: PaddedSentences, norm: Norm) -> Iterator[b.Bl
         yield from titled(view, f"blocks.statistics.{name}", draw, title)
 
 
-def _who_moves(view: View, found: Norms) -> Iterator[b.Block]:
+def _who_moves(view: View, found: Norms) -> b.Blocks:
     """The user's sentence in this batch compared with the same sentence alone."""
     batch = found.batch
     tokens = [token for token, valid in zip(batch.tokens[0], batch.valid[0], strict=True) if valid]
@@ -120,7 +118,7 @@ def _who_moves(view: View, found: Norms) -> Iterator[b.Block]:
     yield b.Sentence("moved", view.t("blocks.read_moved", largest=largest, **words))
 
 
-def _eps(view: View, found: Norms) -> Iterator[b.Block]:
+def _eps(view: View, found: Norms) -> b.Blocks:
     """The output size against the input size, for several eps."""
     words = view.axes("blocks.input_size", "blocks.output_size")
     names = [f"ε = {eps:.0e}".replace("e-0", "e-") for eps in EPSILONS]

@@ -1,15 +1,12 @@
 """Norm, placement, feed-forward network and eps of the open model."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits.block import Block, Note
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, Note
 from explorer.exhibits.shared import ScreenChoices
-from explorer.exhibits.view import View
 from explorer.numbers import number
 
 
-def show(answer: None, view: View) -> Iterator[Block]:
+def show(answer: None, view: View) -> Blocks:
     """One line, left out in presentation mode."""
     config = view.loaded.config
     if not view.choices(ScreenChoices).beamer:

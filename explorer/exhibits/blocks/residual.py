@@ -1,6 +1,6 @@
 """Norm placement: wiring with measured numbers; residual stream and gradient by block."""
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,9 @@ from explorer.analysis.blocks.residual import (
     StreamNorms,
     fresh_flow,
 )
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import titled
-from explorer.exhibits.view import View
 from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.numbers import number, percent
@@ -53,7 +51,7 @@ def depth_of(chosen: int | None) -> int:
     return min(DEPTH if chosen is None else chosen, MOST_LAYERS)
 
 
-def controls(view: View) -> Iterator[b.Block]:
+def controls(view: View) -> b.Blocks:
     """Depth, and a final norm or none."""
     made = view.choices(BlocksChoices)
     depth = depth_of(made.depth)
@@ -72,7 +70,7 @@ def controls(view: View) -> Iterator[b.Block]:
     yield b.Row((slider, final), gap="large")
 
 
-def show(answer: tuple[Flows, StreamNorms], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
     """Three placements side by side, then the same models without the residual sum."""
     flows, cut = answer
     depth = depth_of(view.choices(BlocksChoices).depth)
@@ -141,7 +139,7 @@ def by_blocks(view: View, flows: Flows, key: str) -> b.Columns:
     return b.Columns((column("stream"), column("gradient")))
 
 
-def _without_sum(view: View, whole: StreamNorms, cut: StreamNorms, depth: int) -> Iterator[b.Block]:
+def _without_sum(view: View, whole: StreamNorms, cut: StreamNorms, depth: int) -> b.Blocks:
     """Pre-norm models with x + f(norm(x)) compared with the same models with f(norm(x)) alone."""
     yield b.Title(view.t("blocks.without_sum"), large=True)
     yield b.Prose(view.t("blocks.without_sum_lead"))

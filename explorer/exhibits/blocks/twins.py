@@ -1,15 +1,11 @@
 """Three trained models that differ in norm placement, on the same sentence."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.blocks.residual import StreamNorms, trained_flow
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.residual import Flows, by_blocks
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TEXTS
-from explorer.exhibits.view import View
 from explorer.numbers import number
 from models.config import NormPlacement
 
@@ -36,7 +32,7 @@ def compute(shelf: tuple[str, ...], text: str) -> Flows | None:
     return flows
 
 
-def show(flows: Flows | None, view: View) -> Iterator[b.Block]:
+def show(flows: Flows | None, view: View) -> b.Blocks:
     """Stream and gradient of each twin, and their losses."""
     if flows is None or flows:
         yield b.Title(view.t("blocks.twins"), large=True)

@@ -4,15 +4,13 @@ from collections.abc import Iterator
 
 from explorer.analysis.card.facts import ModelFacts, facts
 from explorer.analysis.card.words import CardWords
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.card import words
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import split_step
 
 
-def show(found: ModelFacts, view: View) -> Iterator[b.Block]:
+def show(found: ModelFacts, view: View) -> b.Blocks:
     """A table of properties."""
     written = words.EXHIBIT.answer(view)
     said = (*_sizes(view, found), *_design(view), *_files(view, found, written))

@@ -1,11 +1,7 @@
 """The author's description of the open model."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.card.words import MOST_CHARS, CardWords, card_words
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.library import LoadedModel
 
 
@@ -14,7 +10,7 @@ def compute(loaded: LoadedModel, lang: str) -> CardWords:
     return card_words(loaded.folder, lang)
 
 
-def show(words: CardWords, view: View) -> Iterator[b.Block]:
+def show(words: CardWords, view: View) -> b.Blocks:
     """The description, its language if it is another one, and what is left out."""
     if not words.markdown.strip():
         yield b.Hint(view.t("card.none"), "info")

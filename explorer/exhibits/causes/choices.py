@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits import View
 from explorer.exhibits.choices import as_digit, choice, one_of, switch, unlinked, whole
-from explorer.exhibits.view import View
 
 
 @dataclass(frozen=True)

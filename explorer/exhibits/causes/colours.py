@@ -1,18 +1,14 @@
 """What the logit lens is read from, and what its colours mean."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.view import View
 
 COLOURS = ("chance", "ranked", "distance")
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """Both controls, also while the lens is computed or if there is nothing to decode."""
     now, key = view.one_of("picture", COLOURS), "causes.filmed"
     filmed = b.Toggle(

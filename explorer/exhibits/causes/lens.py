@@ -9,15 +9,13 @@ import numpy as np
 from explorer.analysis.causes.lens import Depth, Lens, depths_of, film, lens
 from explorer.analysis.causes.writers import points
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
 from explorer.exhibits.causes.colours import COLOURS
 from explorer.exhibits.causes.words import position_of, token_name
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.picking import titled
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.causes.depths import depths
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
@@ -65,7 +63,7 @@ def compute(
     return LensTable(film(loaded, made, progress), columns)
 
 
-def show(seen: LensTable, view: View) -> Iterator[b.Block]:
+def show(seen: LensTable, view: View) -> b.Blocks:
     """The grid of predictions, one position in detail, and all depths."""
     filmed, found = view.choices(CausesChoices).filmed, seen.found
     place = min(view.step, len(seen.columns) - 1) if filmed else position_of(view)[0]
@@ -171,7 +169,7 @@ def _misleads(view: View, found: Lens) -> str:
     return view.t("causes.misleads", last=last, **numbers)
 
 
-def _one_place(view: View, here: LensTable) -> Iterator[b.Block]:
+def _one_place(view: View, here: LensTable) -> b.Blocks:
     """The five most probable words at each depth, at one position."""
     found, place = here.found, here.place
     token = quoted_at(view, here.columns, place)
@@ -189,7 +187,7 @@ def _one_place(view: View, here: LensTable) -> Iterator[b.Block]:
     yield b.Pane((b.Table(head, rows, "llrr"),), key="causes-said")
 
 
-def _by_depth(view: View, found: Lens) -> Iterator[b.Block]:
+def _by_depth(view: View, found: Lens) -> b.Blocks:
     """The distance of the lens from the answer at each depth, compared with the uniform
     baseline."""
     places = np.arange(len(found.depths))

@@ -6,7 +6,7 @@ import numpy as np
 
 from explorer.analysis.causes.ledger import Writer
 from explorer.analysis.causes.ranking import Components
-from explorer.exhibits.view import View
+from explorer.exhibits import View
 from explorer.figures.theme import show
 from explorer.numbers import number
 from models.foreign.placing import HALVES

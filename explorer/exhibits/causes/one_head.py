@@ -1,6 +1,6 @@
 """One head, key by key: the contribution of each key, as vocabulary words and as logits."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,15 +9,13 @@ from explorer.analysis.causes.writers import Told
 from explorer.analysis.causes.writes import Pushes, Writes, pushes, without_head
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.place import pick_row, site_name
 from explorer.exhibits.causes.words import position_of, token_name, words_of
 from explorer.exhibits.causes.writes import LOGIT, writes
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.numbers import fixed, percent, signed
 
 KEYS = 8
@@ -66,7 +64,7 @@ def query_of(view: View) -> int:
     return position_of(view)[0] if view.site.query_stream == "tgt" else view.row
 
 
-def show(one: HeadOutput, view: View) -> Iterator[b.Block]:
+def show(one: HeadOutput, view: View) -> b.Blocks:
     """The keys with the highest weights, and the experiment without the head."""
     yield b.Title(view.t("causes.head_title"), large=True)
     row = () if view.site.query_stream == "tgt" else (pick_row(view),)
@@ -103,7 +101,7 @@ def _table(
     found: Pushes,
     shares: dict[int, tuple[float, float]] | None,
     query: int,
-) -> Iterator[b.Block]:
+) -> b.Blocks:
     """The whole head, then its keys with the highest weights."""
     site = view.site.name
     query_token = quoted_at(view, view.trace.query_tokens(site), query)

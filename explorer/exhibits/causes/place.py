@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from explorer.analysis.causes.writers import Detail
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.picking import pick_one, pick_token
-from explorer.exhibits.view import View
 from models.hooks import AttentionSite
 
 DETAILS = ("sublayers", "singles")

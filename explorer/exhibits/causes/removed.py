@@ -1,6 +1,5 @@
 """The experiment: remove a writer and compare the weights with the prediction."""
 
-from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
@@ -10,11 +9,9 @@ from explorer.analysis.causes.writers import Detail, Side, Told
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.names import writer_name
 from explorer.exhibits.causes.why import CELL, to_remove, why
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure, least_width, upright
 from explorer.numbers import fixed, number, percent, signed
@@ -45,7 +42,7 @@ def removal(
     return remove(loaded, cache.trace(run), found, cast(Side, side), writer)
 
 
-def show(removed: Removal, view: View) -> Iterator[b.Block]:
+def show(removed: Removal, view: View) -> b.Blocks:
     """The weights before and after, predicted and measured."""
     yield b.Sentence("removed", _reading(view, removed))
     names = [view.t(f"causes.{name}") for name in ("before", "predicted", "measured", "norms_free")]

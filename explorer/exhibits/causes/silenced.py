@@ -1,18 +1,14 @@
 """The experiment: remove a writer where the word is predicted."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.causes.writers import Detail, Told
 from explorer.analysis.causes.writes import Silenced, silence
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.names import writer_name
 from explorer.exhibits.causes.writes import LOGIT, to_remove, writes
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import OUTPUT
-from explorer.exhibits.view import View
 from explorer.numbers import fixed, signed
 
 
@@ -35,7 +31,7 @@ def silenced(
     return silence(cache.open_model(run.model), cache.trace(run), found, writer)
 
 
-def show(out: Silenced | None, view: View) -> Iterator[b.Block]:
+def show(out: Silenced | None, view: View) -> b.Blocks:
     """The difference of the logits before and after."""
     if out is None:
         return

@@ -1,13 +1,9 @@
 """The text, and the user's changes to the model."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """Both in a line."""
     yield b.SentenceLine()
     yield b.Changes("causes.reset")

@@ -13,7 +13,7 @@ from explorer.analysis.causes.writers import Detail, Side, Told, read_by, writer
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
 from explorer.exhibits.causes.names import (
     group_name,
@@ -23,10 +23,8 @@ from explorer.exhibits.causes.names import (
     writer_name,
 )
 from explorer.exhibits.causes.place import detail_of, pick_detail, pick_row, site_name
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.causes.terms import products
 from explorer.numbers import fixed, percent, signed
 
@@ -72,7 +70,7 @@ def against_of(view: View) -> int | None:
     return asked if asked is not None and asked < n_keys and asked != key_of(view) else None
 
 
-def show(found: Why, view: View) -> Iterator[b.Block]:
+def show(found: Why, view: View) -> b.Blocks:
     """The writers of the query by those of the key, and the choice of one to remove."""
     keys_row = view.trace.key_tokens(view.site.name)
     key = pick_token(view, "causes.key", "causes.key", keys_row, found.key, "key", width=150)

@@ -1,16 +1,14 @@
 """The two words to compare: the predicted one and the runner-up, or the user's choice."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from explorer.analysis.causes.writes import next_word, runner_up
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted
-from explorer.exhibits.view import View
 from explorer.figures.theme import show
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -85,7 +83,7 @@ def pick_words(view: View) -> tuple[b.Pick, b.Pick]:
     )
 
 
-def notes(view: View) -> Iterator[b.Block]:
+def notes(view: View) -> b.Blocks:
     """A refused word, and whether the compared one was generated."""
     typed = view.choices(CausesChoices).typed
     found = token_of(view.loaded, typed) if typed else 0

@@ -1,7 +1,6 @@
 """Logit decomposition: the next word's logit as a sum, and one head's part of it by key."""
 
 import math
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,7 @@ from explorer.analysis.causes.writes import Writes, silence
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
 from explorer.exhibits.causes.names import (
     group_names,
@@ -31,10 +30,8 @@ from explorer.exhibits.causes.words import (
     two_words,
     words_of,
 )
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.causes.terms import ranking
 from explorer.numbers import compact, percent, signed
 
@@ -44,19 +41,14 @@ MOST = 18
 
 @cached
 def writes(
-    run: Run,
-    position: int,
-    words: tuple[int, int],
-    detail: Detail,
-    *,
-    progress: Told | None = None,
+    run: Run, position: int, words: tuple[int, int], detail: Detail, *, progress: Told | None = None
 ) -> Writes:
     """The logits of two words as sums. Raises InputProblem; IndexError if out of range."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return written.writes(loaded, traced, position, *words, detail, progress)
 
 
-def show(found: Writes, view: View) -> Iterator[b.Block]:
+def show(found: Writes, view: View) -> b.Blocks:
     """The terms of the logit, or of the difference, and the choice of one to remove."""
     rival = words_of(view)[1]
     yield b.Row((pick_position(view), *pick_words(view), pick_detail(view)))

@@ -1,7 +1,6 @@
 """The backward pass of one head, derived by hand: from the gradient of z to those of v, q and k."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,13 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from explorer.analysis.cell.steps import bias_of
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import GRADIENTS, CellChoices, Gradient
 from explorer.exhibits.cell.place import goal_of, is_open, key_of
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.saying import quoted
-from explorer.exhibits.view import View
 from explorer.figures.cell import matrix
 from explorer.library import LoadedModel
 from explorer.numbers import byte_size, digits, number
@@ -27,13 +24,7 @@ from explorer.runs.trace import Trace
 from models.attention import attend, capped
 from models.hooks import AttentionSite, Edits, visiting
 
-NAMES: dict[Gradient, str] = {
-    "v": "dV",
-    "pattern": "dA",
-    "scores": "dS",
-    "q": "dQ",
-    "k": "dK",
-}
+NAMES: dict[Gradient, str] = {"v": "dV", "pattern": "dA", "scores": "dS", "q": "dQ", "k": "dK"}
 MADE: dict[Gradient, str] = {
     "v": "Aᵀ dZ",
     "pattern": "dZ Vᵀ",
@@ -193,11 +184,7 @@ class HeadBackward:
 
 
 def head_backward(
-    loaded: LoadedModel,
-    trace: Trace,
-    site: AttentionSite,
-    head: int,
-    goal: tuple[int, int] | None,
+    loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, goal: tuple[int, int] | None
 ) -> HeadBackward:
     """The backward pass of one head of a Trace.
 
@@ -240,11 +227,7 @@ def _apart(one: Tensor, other: Tensor) -> float:
 
 
 def _upstream(
-    loaded: LoadedModel,
-    trace: Trace,
-    site: AttentionSite,
-    head: int,
-    goal: tuple[int, int] | None,
+    loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, goal: tuple[int, int] | None
 ) -> Tensor | None:
     """The gradient of a logit at z [query, d_head], through the whole model after this head."""
     require_same_model(loaded, trace)
@@ -322,7 +305,7 @@ def _place(tensor: Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-def show(found: HeadBackward, view: View) -> Iterator[b.Block]:
+def show(found: HeadBackward, view: View) -> b.Blocks:
     """The choice of a gradient, its picture, all of them against autograd, and the memory."""
     goal = goal_of(view)
     if goal is None:

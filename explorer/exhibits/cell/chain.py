@@ -4,17 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from explorer.analysis.cell.steps import Cell, lengths
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import STAGES, CellChoices
 from explorer.exhibits.cell.place import CellEffect, compute, goal_of, key_of
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_place
-from explorer.exhibits.view import View
 from explorer.numbers import fixed, percent, signed
 
 
-def show(found: CellEffect, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> b.Blocks:
     """The controls for the place, the numbers, and the controls for the step."""
     yield b.SentenceLine()
     yield b.Changes("cell.reset")

@@ -1,6 +1,5 @@
 """Dropout between softmax and values: one row of weights before and after it."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,10 +8,8 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.cell.steps import attend_as, bias_of
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.place import drop_of, is_open, pick_dropout
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.paired import paired
 from explorer.numbers import fixed
 from explorer.runs.trace import Trace
@@ -53,7 +50,7 @@ def dropped(
     return Dropped(trace.pattern(site.name)[head, query], used[query], used.sum(-1))
 
 
-def show(found: Dropped, view: View) -> Iterator[b.Block]:
+def show(found: Dropped, view: View) -> b.Blocks:
     """The share, the row, and the sums of all rows."""
     trained, site = view.loaded.config.pattern_dropout, view.site
     without = "cell.dropout_none" if view.loaded.foreign else "cell.dropout_zero"

@@ -5,7 +5,6 @@ model's. Each has its own options and defaults, which are tested too.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, get_args
@@ -18,13 +17,11 @@ from torch.nn import functional as F
 
 from explorer.analysis.cell.scaling import Scaling, divisor_of
 from explorer.analysis.cell.steps import attend_as, bias_of, module_of, site_inputs
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import ENGINES, CellChoices, Engine
 from explorer.exhibits.cell.groups import averaged, possible_groups
 from explorer.exhibits.cell.place import drop_of, is_open, patterns, pick_dropout
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.shared import PartChoices
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
 from explorer.runs.rerun import heads_off
@@ -301,7 +298,7 @@ def _options(
     )
 
 
-def show(found: Engines, view: View) -> Iterator[b.Block]:
+def show(found: Engines, view: View) -> b.Blocks:
     """The switch, dropout and mode, the three runs, the returned weights, and the options."""
     yield b.Prose(view.t("cell.engines_lead"))
     choices, words = view.choices(CellChoices), view.t("cell.engine")
@@ -405,7 +402,7 @@ def _unlike(view: View, run: EngineRun) -> str:
     return view.t(f"cell.engines_{run.engine}", why=why, worst=fixed(run.difference))
 
 
-def _weights(view: View, found: Engines, chosen: Engine) -> Iterator[b.Block]:
+def _weights(view: View, found: Engines, chosen: Engine) -> b.Blocks:
     """The weights that an engine returns: this head's, none, or the mean of all heads."""
     if chosen == "fused":
         yield b.Hint(view.t("cell.engine_no_weights"), "visibility_off")
@@ -419,7 +416,7 @@ def _weights(view: View, found: Engines, chosen: Engine) -> Iterator[b.Block]:
         yield b.Prose(view.t("cell.engine_averages", apart=percent(found.apart)))
 
 
-def _option_rows(view: View, found: Engines) -> Iterator[b.Block]:
+def _option_rows(view: View, found: Engines) -> b.Blocks:
     """The effect of the fused function's options, compared with explicit attention."""
     yield b.Title(view.t("cell.options"))
     scale = view.t(f"cell.scalings.{_other_scale(view)}")

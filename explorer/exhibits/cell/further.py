@@ -1,14 +1,10 @@
 """The menu of asides."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import ASIDES, CellChoices
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The buttons; at most one aside is open."""
     title, now = view.t("cell.further"), view.choices(CellChoices).aside or None
     yield b.Title(title, large=True)

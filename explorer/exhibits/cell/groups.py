@@ -1,6 +1,5 @@
 """Heads that share keys and values: the size of the KV cache, and what sharing would change."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,11 +7,9 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.cell.steps import attend_as, bias_of
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.place import is_open
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.shared import PartChoices
-from explorer.exhibits.view import View
 from explorer.figures.cell import groups
 from explorer.numbers import percent
 from explorer.runs.trace import Trace
@@ -87,7 +84,7 @@ def groups_of(view: View) -> int:
     return asked if asked in possible_groups(view.site) else view.loaded.config.kv_heads
 
 
-def show(found: Grouped, view: View) -> Iterator[b.Block]:
+def show(found: Grouped, view: View) -> b.Blocks:
     """The number of groups, which head reads which, the size of the cache, and the changes."""
     yield b.Prose(view.t("cell.groups_lead"))
     options, chosen = possible_groups(view.site), found.n_kv_heads

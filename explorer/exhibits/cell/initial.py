@@ -1,15 +1,12 @@
 """Before training: the scores of untrained models, by initialization and layout of weights."""
 
 import math
-from collections.abc import Iterator
 from functools import partial
 
 from explorer.analysis.cell.initial import INITS, SEEDS, Fresh, fresh_scores
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.cell.place import is_open
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.histograms import histograms
 from explorer.numbers import fixed, percent, tabled
 
@@ -17,7 +14,7 @@ EVEN, DECIDED = 0.99, 0.5
 """Thresholds of relative entropy: above, softmax is nearly uniform; below, nearly one-hot."""
 
 
-def show(found: tuple[Fresh, ...], view: View) -> Iterator[b.Block]:
+def show(found: tuple[Fresh, ...], view: View) -> b.Blocks:
     """The histogram of the three layouts, their table, and the conclusion."""
     yield b.Prose(view.t("cell.initial_lead"))
     init, title = view.choices(CellChoices).init, view.t("cell.asides.initial")

@@ -1,6 +1,5 @@
 """Three layouts of the same weights: a matrix per projection, one per head, or one for all."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,10 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.cell.steps import module_of, site_inputs
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.place import is_open
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
@@ -92,7 +89,7 @@ def _apart(one: list[Tensor], other: list[Tensor]) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(one, other, strict=True))
 
 
-def show(found: tuple[Layout, ...], view: View) -> Iterator[b.Block]:
+def show(found: tuple[Layout, ...], view: View) -> b.Blocks:
     """Their sizes, and the differences of their results."""
     yield b.Prose(view.t("cell.layouts_lead"))
     names = ("matrices", "parameters", "difference")

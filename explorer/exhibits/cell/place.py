@@ -1,18 +1,16 @@
 """The open cell with its numbers, and what its steps and asides share."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.cell.steps import Cell, Effect, cell_of, chosen_token, effect
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import STAGES, CellChoices
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.saying import place_titles, quoted_at
 from explorer.exhibits.shared import ScreenChoices
-from explorer.exhibits.view import View
 from explorer.figures import cell as figures
 from explorer.figures.heatmap import weights
 from explorer.library import LoadedModel
@@ -64,7 +62,7 @@ def goal_of(view: View) -> tuple[int, int] | None:
     return position, chosen
 
 
-def step(name: str, show: Callable[[CellEffect, View], Iterator[b.Block]]) -> Exhibit[CellEffect]:
+def step(name: str, show: Callable[[CellEffect, View], b.Blocks]) -> Exhibit[CellEffect]:
     """One of STAGES, drawn if it is open."""
     inputs = {"key": key_of, "goal": goal_of}
     return Exhibit(compute, show, inputs=inputs, open=partial(is_open, name))
@@ -106,7 +104,7 @@ def keys_chart(view: View, name: str, draw: Callable[..., b.Figure]) -> tuple[b.
     return chart, b.Note(view.t("cell.click"))
 
 
-def small_print(view: View, found: CellEffect, first: int = 0) -> Iterator[b.Block]:
+def small_print(view: View, found: CellEffect, first: int = 0) -> b.Blocks:
     """Formulas, code and numbers of all steps; `first` is the code to begin with: how the layer
     attends, the layer, or the cell.
     """

@@ -5,14 +5,13 @@ from functools import partial
 
 import numpy as np
 
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.cell import place
 from explorer.exhibits.cell.place import CellEffect
-from explorer.exhibits.view import View
 from explorer.figures.cell import vectors
 
 
-def show(found: CellEffect, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> b.Blocks:
     """Both vectors, and how the model changes them after projection."""
     site, cell = view.site, found.cell
     draw = partial(

@@ -1,7 +1,6 @@
 """What the scores would be without the projections W_Q and W_K."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -9,10 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.analysis.cell.steps import bias_of, site_inputs
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell import place
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.trace import Trace
@@ -52,7 +49,7 @@ def _asymmetry(matrix: Scores) -> float:
     return float(np.abs(matrix - matrix.T).max())
 
 
-def show(found: Raw, view: View) -> Iterator[b.Block]:
+def show(found: Raw, view: View) -> b.Blocks:
     """Both side by side, and how symmetric they are."""
     yield b.Prose(view.t("cell.raw_lead"))
     left = place.matrix(view, found.unprojected, view.t("cell.unprojected"), "cell.raw.x")

@@ -1,19 +1,17 @@
 """Step 3: the scores of this query with all keys, scaled and before the mask."""
 
-from collections.abc import Iterator
 from functools import partial
 
 from explorer.analysis.cell.steps import Cell
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.cell import place
 from explorer.exhibits.cell.place import CellEffect
 from explorer.exhibits.saying import axis_title
-from explorer.exhibits.view import View
 from explorer.figures.cell import signed as bars
 from explorer.numbers import fixed, signed
 
 
-def show(found: CellEffect, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> b.Blocks:
     """The row of scores, and the rank of this key in it."""
     cell, site = found.cell, view.site
     draw = partial(

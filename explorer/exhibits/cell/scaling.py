@@ -1,16 +1,13 @@
 """Scores divided by nothing, by the model's divisor or by sqrt(d_model)."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.cell.scaling import SCALINGS, ScaledHead, Scaling, scaled
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.cell.place import is_open, key_of
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.cell import histogram
 from explorer.numbers import fixed, percent
 from explorer.runs.trace import Trace
@@ -22,7 +19,7 @@ def compute(trace: Trace, site: AttentionSite, head: int) -> dict[Scaling, Scale
     return {name: scaled(trace, site, head, name) for name in SCALINGS}
 
 
-def show(found: dict[Scaling, ScaledHead], view: View) -> Iterator[b.Block]:
+def show(found: dict[Scaling, ScaledHead], view: View) -> b.Blocks:
     """The scores under the chosen scaling, all scalings in a table, and this cell's weight."""
     yield b.Prose(view.t("cell.scaling_lead"))
     chosen, title = view.choices(CellChoices).scaling, view.t("cell.asides.scaling")

@@ -1,19 +1,17 @@
 """Step 2: the dot product, dimension by dimension."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.cell import place
 from explorer.exhibits.cell.place import CellEffect
-from explorer.exhibits.view import View
 from explorer.figures.cell import products
 from explorer.numbers import fixed
 
 
-def show(found: CellEffect, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> b.Blocks:
     """The product of each dimension, and the largest one."""
     each = found.cell.products
     most = int(np.abs(each).argmax())

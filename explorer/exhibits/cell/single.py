@@ -1,7 +1,6 @@
 """A single head of any width: W_Q, W_K, W_V from d_in to d_out, and W_O from d_out back to d_in."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -15,11 +14,9 @@ from torch.nn import functional as F
 from explorer.analysis.cell.scaling import mean_of
 from explorer.analysis.cell.steps import bias_of, module_of, site_inputs
 from explorer.analysis.heads.reading import entropy
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.cell.place import is_open, key_of, patterns, tokens
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
 from explorer.runs.trace import Trace
@@ -182,7 +179,7 @@ def width_of(view: View) -> int:
     return chosen if chosen in widths(view.loaded, view.site) else view.loaded.config.d_head
 
 
-def show(found: Single, view: View) -> Iterator[b.Block]:
+def show(found: Single, view: View) -> b.Blocks:
     """The width, the shapes from x to the output, both patterns, and the conclusion."""
     yield b.Prose(view.t("cell.single_lead", d_in=view.loaded.config.d_model))
     offered = widths(view.loaded, view.site)

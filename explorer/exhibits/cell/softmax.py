@@ -1,18 +1,16 @@
 """Step 4: the weights of this query over all keys."""
 
-from collections.abc import Iterator
 from functools import partial
 
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.cell import place
 from explorer.exhibits.cell.place import CellEffect
 from explorer.exhibits.saying import axis_title
-from explorer.exhibits.view import View
 from explorer.figures import bars
 from explorer.numbers import fixed, percent
 
 
-def show(found: CellEffect, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> b.Blocks:
     """The row of weights, and how this key's weight is computed."""
     cell, site = found.cell, view.site
     draw = partial(

@@ -5,7 +5,6 @@ splits into word-word, word-position, position-word and position-position terms.
 two cannot be separated. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,10 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.cell.steps import module_of, norm_of
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell import place
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.cell import signed as bars
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, signed
@@ -130,7 +127,7 @@ def compute(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -
     return split(loaded, trace, site, head) if can_split(trace, site) else None
 
 
-def show(found: Split | None, view: View) -> Iterator[b.Block]:
+def show(found: Split | None, view: View) -> b.Blocks:
     """The five parts of this cell, and four of them for all cells."""
     if found is None:
         yield b.Hint(view.t("cell.split_not"))

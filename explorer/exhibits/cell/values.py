@@ -1,21 +1,19 @@
 """Step 5: what this cell adds to the residual stream, and its effect on the next token."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.cell.steps import Effect, lengths
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.cell import place
 from explorer.exhibits.cell.place import CellEffect
 from explorer.exhibits.saying import quoted
-from explorer.exhibits.view import View
 from explorer.figures.cell import signed as bars
 from explorer.numbers import fixed, percent, signed
 
 
-def show(found: CellEffect, view: View) -> Iterator[b.Block]:
+def show(found: CellEffect, view: View) -> b.Blocks:
     """The lengths of what is added, and the logits with the cell minus those without it."""
     cell, goal, words = found.cell, found.goal, view.words("figures.cell")
     long = lengths([cell.stream, cell.site_written, cell.head_written, cell.written])

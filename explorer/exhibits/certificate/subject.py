@@ -1,15 +1,10 @@
 """The sentence, and the user's masks that the model is tested with."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.runs.edits import about_masks
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The sentence, and the edits with a button to undo them."""
     yield b.SentenceLine()
     edits = [edit for edit in view.trace.edits if about_masks(edit)]

@@ -1,7 +1,7 @@
 """Behavioural tests of the model's masks."""
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,11 +17,8 @@ from explorer.analysis.certificate.certify import (
 from explorer.analysis.certificate.examiner import Examiner, Location
 from explorer.analysis.certificate.probe import Probe
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel
 from explorer.numbers import number
@@ -59,7 +56,7 @@ def compute(
     return Tests(names, examination.left_out, examination.certificate() if tested else None)
 
 
-def show(tests: Tests, view: View) -> Iterator[b.Block]:
+def show(tests: Tests, view: View) -> b.Blocks:
     """The list of tests with the button to start, or the verdict, all findings and the masks."""
     found = tests.certificate
     if found is None:
@@ -105,7 +102,7 @@ def _code(certificate: Certificate) -> list[object]:
     return [*dict.fromkeys(checks.values()), Probe.weights]
 
 
-def _verdict(view: View, certificate: Certificate) -> Iterator[b.Block]:
+def _verdict(view: View, certificate: Certificate) -> b.Blocks:
     count, broken = len(certificate.findings), len(certificate.broken)
     sizes = {"count": count, "largest": number(certificate.largest)}
     words = f":material/verified: {view.t('certificate.kept', **sizes)}"
@@ -129,7 +126,7 @@ def _kept(view: View, finding: Finding) -> b.Prose:
     return b.Prose(words, help=view.t(finding.meaning_key))
 
 
-def _broken(view: View, certificate: Certificate, finding: Finding) -> Iterator[b.Block]:
+def _broken(view: View, certificate: Certificate, finding: Finding) -> b.Blocks:
     yield b.Prose(f":red[:material/cancel:] **{view.t(finding.title_key)}**")
     if finding.error:
         yield b.Prose(view.t("certify.error", error=escape(finding.error)))
@@ -155,10 +152,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
     """The place of a deviation: site, layer and head, and the tokens of query and key."""
     site = next((site for site in view.trace.sites if site.name == place.name), None)
     if site is not None:
-        words = [
-            view.t(f"kinds.{site.role}"),
-            view.t("certificate.at_layer", layer=site.layer + 1),
-        ]
+        words = [view.t(f"kinds.{site.role}"), view.t("certificate.at_layer", layer=site.layer + 1)]
     elif place.layer is not None:
         words = [view.t(f"certificate.behind_{place.stack}", layer=place.layer + 1)]
     elif place.stack:

@@ -1,6 +1,6 @@
 """Which heads read the output of earlier ones: composition scores compared with random matrices."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -17,12 +17,10 @@ from explorer.analysis.circuits.composition import (
 )
 from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import head_weights
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import place
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.view import View
 from explorer.figures.circuits.composed import composed as composed_figure
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
@@ -37,7 +35,7 @@ def compute(loaded: LoadedModel, progress: Callable[[int, int], object]) -> Comp
     return composition(loaded, progress)
 
 
-def show(found: Composition | None, view: View) -> Iterator[b.Block]:
+def show(found: Composition | None, view: View) -> b.Blocks:
     """The scores of all pairs in one way of composing, and the highest ones."""
     if found is None:
         yield b.Hint(view.t("circuits.too_many_heads", limit=MOST_HEADS), "info")
@@ -79,10 +77,7 @@ def show(found: Composition | None, view: View) -> Iterator[b.Block]:
 
 
 def _reading(
-    view: View,
-    found: Composition,
-    way: Way,
-    strongest: tuple[tuple[int, int], tuple[int, int]],
+    view: View, found: Composition, way: Way, strongest: tuple[tuple[int, int], tuple[int, int]]
 ) -> str:
     score = float(np.nanmax(found.scores[way]))
     state = {True: "above", False: "even", None: "untested"}[found.stands_out(way)]

@@ -1,6 +1,6 @@
 """The induction circuit step by step: the copying head, the induction head, and ablations."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,14 +9,12 @@ from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
 from explorer.exhibits.circuits.measured import place, tokens_heatmap
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
 from explorer.figures.curves import lines
@@ -49,7 +47,7 @@ def compute(
     return circuit(loaded, measured.on_text(model, own_text), given, tell=progress)
 
 
-def show(found: Circuit | None, view: View) -> Iterator[b.Block]:
+def show(found: Circuit | None, view: View) -> b.Blocks:
     """The patterns of both heads, and what is left of them without others."""
     made_of = view.choices(CircuitsChoices).made_of
     yield pick_one(view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.")
@@ -116,7 +114,7 @@ def _reading(view: View, found: Circuit) -> str:
     return in_a_row([*said, view.t("circuits.verdict_alone")])
 
 
-def _steps(view: View, found: Circuit) -> Iterator[b.Block]:
+def _steps(view: View, found: Circuit) -> b.Blocks:
     """Patterns on one sequence: the first head, the second head, and the second with the first
     ablated."""
     places = places_of(found.given)
@@ -182,7 +180,7 @@ def _labels(view: View, found: Circuit) -> list[str]:
     return tokens
 
 
-def _removed(view: View, found: Circuit) -> Iterator[b.Block]:
+def _removed(view: View, found: Circuit) -> b.Blocks:
     """The induction head's score by the number of ablated heads: previous-token heads, or
     others."""
     counts = np.array([0, *found.counts])
@@ -206,7 +204,7 @@ def _removed(view: View, found: Circuit) -> Iterator[b.Block]:
     yield from titled(view, "circuits.removed", draw, title)
 
 
-def _alone(view: View, found: Circuit) -> Iterator[b.Block]:
+def _alone(view: View, found: Circuit) -> b.Blocks:
     """The loss of the induction head's score for each single ablated head."""
     layers = int(np.flatnonzero(np.isfinite(found.alone).any(1)).max()) + 1
     lost = np.nan_to_num(np.maximum(found.intact - found.alone[:layers], 0))

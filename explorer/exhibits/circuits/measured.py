@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from explorer.analysis.circuits import behaviour as behaving
-from explorer.analysis.circuits import by_hand as building
+from explorer.analysis.circuits import behaviour as behaving, by_hand as building
 from explorer.analysis.circuits.chance import COPIES, Chance
 from explorer.analysis.circuits.rows import (
     Twice,
@@ -17,7 +16,7 @@ from explorer.analysis.circuits.rows import (
 )
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits.view import View
+from explorer.exhibits import View
 from explorer.figures.frame import Figure
 from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel

@@ -1,6 +1,6 @@
 """Behaviours: every head on repeated random sequences, and the open head on the text."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,14 +18,12 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.chance import COPIES, JOINT, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import chosen_head, place, tokens_heatmap
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
 from explorer.figures.frame import Figure
@@ -61,7 +59,7 @@ def compute(
     return Roles(measured.behaviour(loaded.name), measured.on_text(loaded.name, text), chance)
 
 
-def show(roles: Roles, view: View) -> Iterator[b.Block]:
+def show(roles: Roles, view: View) -> b.Blocks:
     """The ranking of all heads by one behaviour, and the open head's pattern."""
     found, chance = roles.found, roles.chance
     names = [name for name in BEHAVIOURS if name in found.scores]
@@ -148,7 +146,7 @@ def _map(view: View, found: HeadScores, name: Behaviour, at: tuple[int, int]) ->
     return [b.Note(title), b.Chart("circuits.map", draw, title, clicks=clicks)]
 
 
-def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> Iterator[b.Block]:
+def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> b.Blocks:
     """The open head on the repeated open text, with the cells that define the behaviour."""
     loaded = view.loaded
     given, cut = measured.said_twice(loaded.name, view.text)

@@ -1,13 +1,9 @@
 """What the page measures in a model that is no causal language model."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """A note, if the model is a translator or reads both ways."""
     if view.sites_of("cross"):
         yield b.Note(view.t("circuits.translator"))

@@ -1,19 +1,17 @@
 """The open head's QK and OV circuits over the vocabulary: the largest cells."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, Map, VocabularyMap, vocabulary_map
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import behaviour, chosen_head, place
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row, quoted
-from explorer.exhibits.view import View
 from explorer.figures.measured import measured
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, percents
@@ -40,7 +38,7 @@ def compute(
     return (layer, head), found
 
 
-def show(answer: tuple[Head, VocabularyMap], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[Head, VocabularyMap], view: View) -> b.Blocks:
     """The largest cells of the map."""
     at, found = answer
     yield b.Hero((b.Sentence("vocabulary", _reading(view, found, at)), _bars(view, found)))

@@ -1,15 +1,13 @@
 """Claims: common statements about Transformers, and the user's guess."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from explorer.analysis.claims import BY_ID, CLAIMS, GROUPS, Claim, Result
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.claims.choices import GUESSES, ClaimsChoices
 from explorer.exhibits.claims.formulas import FORMULAS
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_group
-from explorer.exhibits.view import View
 
 
 def chosen(view: View) -> Claim:
@@ -21,7 +19,7 @@ def _open(claim: str) -> b.Change:
     return b.choose(claim=claim, guess="")
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The claim, and the user's own verdict on it."""
     claim = chosen(view)
     groups: dict[str, list[str]] = {

@@ -10,12 +10,10 @@ import numpy as np
 from explorer.analysis.claims import BY_ID, CLAIMS, Result, ResultRow
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.claims.claim import chosen
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.numbers import tabled
@@ -50,7 +48,7 @@ def in_percent(progress: Callable[[int, int], object]) -> Callable[[float], None
     return step
 
 
-def show(finding: Result | None, view: View) -> Iterator[b.Block]:
+def show(finding: Result | None, view: View) -> b.Blocks:
     """The verdict and the numbers that it follows from."""
     if finding is None:
         claims = [view.t(f"claims.{claim.id}.claim") for claim in CLAIMS]
@@ -62,7 +60,7 @@ def show(finding: Result | None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, finding))
 
 
-def _verdict(view: View, finding: Result) -> Iterator[b.Block]:
+def _verdict(view: View, finding: Result) -> b.Blocks:
     claim, made = chosen(view), view.choices(ClaimsChoices)
     guessed = made.after(CLAIMS.index(claim), made.guess == finding.verdict)
     if guessed != made.guessed:

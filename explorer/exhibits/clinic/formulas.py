@@ -11,14 +11,8 @@ FORMULAS: dict[str, tuple[str, str]] = {
         r"m_{ij} = [\,x_j \ne \mathrm{PAD}\,]",
     ),
     "after_softmax": (r"A_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k e^{s_{ik}}}", _ATTENTION),
-    "times_zero": (
-        r"A_{ij} = \frac{e^{m_{ij} s_{ij}}}{\sum_k e^{m_{ik} s_{ik}}}",
-        _ATTENTION,
-    ),
-    "added_ones": (
-        r"A_{ij} = \frac{e^{s_{ij} + m_{ij}}}{\sum_k e^{s_{ik} + m_{ik}}}",
-        _ATTENTION,
-    ),
+    "times_zero": (r"A_{ij} = \frac{e^{m_{ij} s_{ij}}}{\sum_k e^{m_{ik} s_{ik}}}", _ATTENTION),
+    "added_ones": (r"A_{ij} = \frac{e^{s_{ij} + m_{ij}}}{\sum_k e^{s_{ik} + m_{ik}}}", _ATTENTION),
     "diagonal_open": (r"m_{ij} = [\,j \le i + 1\,]", _CAUSAL),
     "diagonal_closed": (r"m_{ij} = [\,j < i\,]", _CAUSAL),
     "no_mask": (r"m_{ij} = 1", r"m_{ij} = [\,j \le i\,]\,[\,x_j \ne \mathrm{PAD}\,]"),
@@ -49,10 +43,7 @@ FORMULAS: dict[str, tuple[str, str]] = {
         r" = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}",
         _NO_KEYS + "0",
     ),
-    "half_fill": (
-        r"-10^9 < \min(\mathrm{float16}) = -65504",
-        r"F = \min(\mathrm{dtype})",
-    ),
+    "half_fill": (r"-10^9 < \min(\mathrm{float16}) = -65504", r"F = \min(\mathrm{dtype})"),
     "empty_row_nan": (
         _NO_KEYS + r"\frac{e^{-\infty - (-\infty)}}{\sum_k e^{-\infty - (-\infty)}} = \mathrm{NaN}",
         _NO_KEYS + "0",
@@ -101,10 +92,7 @@ FORMULAS: dict[str, tuple[str, str]] = {
         r"L = -\log\,\mathrm{softmax}(\mathrm{softmax}(z))_y",
         r"L = -\log\,\mathrm{softmax}(z)_y",
     ),
-    "no_zero_grad": (
-        r"g_t = \sum_{u=1}^{t} \nabla L_u",
-        r"g_t = \nabla L_t",
-    ),
+    "no_zero_grad": (r"g_t = \sum_{u=1}^{t} \nabla L_u", r"g_t = \nabla L_t"),
     "unpacked_batch": (
         r"X \in \mathbb{N}^{2 \times n}:\quad x = X_1,\quad y = X_2",
         r"x = X,\quad y = Y",

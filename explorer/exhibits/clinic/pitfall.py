@@ -10,13 +10,10 @@ import numpy as np
 from explorer.analysis.clinic import BY_ID, PITFALLS, Demonstration, Figure, MatrixPair, Pitfall
 from explorer.analysis.clinic.card import Group
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.clinic.formulas import FORMULAS
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_group
-from explorer.exhibits.view import View
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table as position_table
@@ -34,7 +31,7 @@ def compute(unedited: Trace, case: str) -> tuple[Demonstration, Trace]:
     return chosen(case).demonstrate(unedited), unedited
 
 
-def show(answer: tuple[Demonstration, Trace], view: View) -> Iterator[b.Block]:
+def show(answer: tuple[Demonstration, Trace], view: View) -> b.Blocks:
     """Pictures of the wrong and the right result, the lines, and the numbers."""
     pitfall, (shown, traced) = chosen(view.choices(ClinicChoices).case), answer
     yield from _pick(view, pitfall)
@@ -67,7 +64,7 @@ def show(answer: tuple[Demonstration, Trace], view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, shown))
 
 
-def _pick(view: View, pitfall: Pitfall) -> Iterator[b.Block]:
+def _pick(view: View, pitfall: Pitfall) -> b.Blocks:
     groups: dict[str, list[str]] = {name: [] for name in get_args(Group)}
     for each in PITFALLS:
         groups[each.group].append(each.id)
@@ -96,7 +93,7 @@ def _lines(view: View, pitfall: Pitfall) -> b.Columns:
     )
 
 
-def _pictures(view: View, shown: Demonstration, traced: Trace) -> Iterator[b.Block]:
+def _pictures(view: View, shown: Demonstration, traced: Trace) -> b.Blocks:
     """Wrong and right side by side as matrices; a single row as pairs of bars."""
     own = "clinic.own_fresh" if shown.fresh else "clinic.own"
     yield b.Note(view.t(own if shown.own else "clinic.fixed"))
@@ -172,7 +169,7 @@ def _label(view: View, figure: Figure) -> str:
     return view.t(figure.label_key, of=figure.of)
 
 
-def _tried(view: View, pitfall: Pitfall, shown: Demonstration) -> Iterator[b.Block]:
+def _tried(view: View, pitfall: Pitfall, shown: Demonstration) -> b.Blocks:
     """Which cases raise an error, and in which the bug is silent."""
     if not shown.tried:
         return

@@ -7,12 +7,9 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.clinic import Symptom, symptom
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.clinic.pitfall import as_text, chosen
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.paired import paired
 from explorer.library import LoadedModel
@@ -34,7 +31,7 @@ def compute(
     return symptom(loaded, unedited, pitfall, progress)
 
 
-def show(found: Symptom | None, view: View) -> Iterator[b.Block]:
+def show(found: Symptom | None, view: View) -> b.Blocks:
     """The changed output and its loss, or why there is none."""
     pitfall = chosen(view.choices(ClinicChoices).case)
     yield b.Title(view.t("clinic.planted"))
@@ -67,7 +64,7 @@ def _moved(view: View, found: Symptom) -> str:
     return view.t("clinic.vectors_moved", moved=percent(found.moved))
 
 
-def _written(view: View, found: Symptom) -> Iterator[b.Block]:
+def _written(view: View, found: Symptom) -> b.Blocks:
     if view.trace.config.generates:
         silent = np.isnan(found.logprobs_after).any()
         key = "clinic.writes_nothing" if silent else "clinic.writes_end"

@@ -1,6 +1,6 @@
 """A second output with a prefix chosen by the user, compared with the first."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
 
@@ -8,14 +8,12 @@ import numpy as np
 
 from explorer.components.token_strip import pack_token_strip
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_settings, sample_settings
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, site_titles
-from explorer.exhibits.view import View
 from explorer.exports.film import stacked
 from explorer.figures.heatmap import attention, difference
 from explorer.library import LoadedModel
@@ -51,7 +49,7 @@ def compute(
     return cache.generate(*key, progress=told), made
 
 
-def show(answer: Pair | None, view: View) -> Iterator[b.Block]:
+def show(answer: Pair | None, view: View) -> b.Blocks:
     """A text field for a custom token, both outputs, and the settings of the tree below."""
     if answer is None:
         return
@@ -68,7 +66,7 @@ def show(answer: Pair | None, view: View) -> Iterator[b.Block]:
     yield b.Fold(label, (b.Row(settings, gap="medium"),), inline=True, icon="tune")
 
 
-def _type(view: View, shown: Generation) -> Iterator[b.Block]:
+def _type(view: View, shown: Generation) -> b.Blocks:
     """A text field for a custom token at the film's step."""
     step = min(view.step, len(shown.steps) - 1)
     before, typed = shown.tokens[:step], view.choices(DecodingChoices).typed_token
@@ -105,7 +103,7 @@ def _tokens(view: View, before: tuple[int, ...], typed: str) -> tuple[int, ...]:
     return tokens
 
 
-def _two_lines(view: View, first: Generation, second: Generation) -> Iterator[b.Block]:
+def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
     """Both outputs as chips, and the step at which they diverge."""
     same = first.tokens == second.tokens
     pairs = enumerate(zip_longest(first.tokens, second.tokens))
@@ -134,7 +132,7 @@ def _strip(name: str, pack: Callable[[], bytes]) -> b.Canvas:
     return b.Canvas(name, "token_strip", lambda file: pack())
 
 
-def _compare(view: View, both: tuple[Generation, Generation]) -> Iterator[b.Block]:
+def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
     """The attention of both outputs, side by side or as a difference, by step."""
     kind: Role = "cross" if view.sites_of("cross") else view.own_role
     sites = [site for site in view.sites_of(kind) if site.name in both[0].steps[0].rows]

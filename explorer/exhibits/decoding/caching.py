@@ -4,7 +4,7 @@ The cache stores the keys and values of every self-attention layer, one column p
 of cross-attention, fixed by the source.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,11 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.components.cache_view import pack_cache_view
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.one_pass import is_open
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.shared import PartChoices
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.generation import Generation
@@ -130,7 +128,7 @@ def compute(
     return made, cached_and_not(loaded, made, progress)
 
 
-def show(answer: tuple[Generation, CacheComparison] | None, view: View) -> Iterator[b.Block]:
+def show(answer: tuple[Generation, CacheComparison] | None, view: View) -> b.Blocks:
     """The contents of the cache, and its size."""
     if answer is None:
         return

@@ -66,10 +66,7 @@ def parse_strategy(text: str) -> Strategy:
             and 0 <= int(seed) <= 9999
         ):
             return Sample(
-                temperature=float(temperature),
-                top_k=int(top_k),
-                top_p=float(top_p),
-                seed=int(seed),
+                temperature=float(temperature), top_k=int(top_k), top_p=float(top_p), seed=int(seed)
             )
     raise ValueError(f"no decoding strategy {text!r}")
 

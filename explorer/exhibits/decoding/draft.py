@@ -1,13 +1,9 @@
 """The draft model of speculative decoding, and the number of tokens that it proposes."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import MOST_DRAFTED, DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel, same_vocabulary
 from explorer.text import shorten
 
@@ -35,7 +31,7 @@ def draft_of(view: View) -> str:
     return chosen if chosen in offered else next(iter(offered), "")
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """Both controls."""
     yield b.Prose(view.t("speculation.lead"))
     if view.trace.edits:

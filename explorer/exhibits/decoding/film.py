@@ -1,6 +1,5 @@
 """The output token by token as a film: candidates and attention of every step."""
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -8,11 +7,9 @@ import numpy as np
 from explorer.components.film import Scene, pack_film, read_scene, read_taken
 from explorer.components.mount import whole
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.strategy import strategy_name
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.exports.film import How, film_of
 from explorer.numbers import fixed
 from explorer.runs.generation import Generation, generate
@@ -30,7 +27,7 @@ STRATEGIES: dict[type, str] = {
 }
 
 
-def show(made: Generation, view: View) -> Iterator[b.Block]:
+def show(made: Generation, view: View) -> b.Blocks:
     """The output with its log-probability, and the film."""
     yield b.Hero((b.SentenceLine(output=made.text, note=_result(view, made)), _film(view, made)))
     product = (

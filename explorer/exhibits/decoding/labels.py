@@ -1,6 +1,6 @@
 """A training batch of the user's own sentences: shifted inputs, PAD, ignored labels, loss."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +9,9 @@ from jaxtyping import Bool, Float
 
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.saying import message, quoted
 from explorer.exhibits.view import View, examples_of
 from explorer.library import LoadedModel
@@ -129,13 +128,13 @@ def lines_of(view: View) -> str:
     return "\n".join([view.text, *others[:2]])
 
 
-def show(found: LabelledBatch | InputProblem | None, view: View) -> Iterator[b.Block]:
+def show(found: LabelledBatch | InputProblem | None, view: View) -> b.Blocks:
     """The training batch made of the user's sentences."""
     if found is not None:
         yield b.Fold(view.t("labels.title"), tuple(_batch(view, found)), inline=True)
 
 
-def _batch(view: View, found: LabelledBatch | InputProblem) -> Iterator[b.Block]:
+def _batch(view: View, found: LabelledBatch | InputProblem) -> b.Blocks:
     yield b.Prose(view.t("labels.lead"))
     label = view.t("labels.pair" if view.sites_of("cross") else "labels.text", limit=MOST_LINES)
     yield b.TextBox(

@@ -6,7 +6,7 @@ mask both give the same logits, up to rounding; without it, every position but t
 own answer.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,10 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.saying import site_titles
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
@@ -153,7 +151,7 @@ def _log_softmax(logits: np.ndarray) -> np.ndarray:
     return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
 
-def show(found: OnePass | None, view: View) -> Iterator[b.Block]:
+def show(found: OnePass | None, view: View) -> b.Blocks:
     """The differences of each step, and the attention of one pass with and without the mask."""
     if found is None:
         return

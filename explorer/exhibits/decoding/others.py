@@ -1,16 +1,14 @@
 """What another strategy generates, and where it diverges."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.strategy import OURS, strategy_name, with_rule
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.edits import Edit
@@ -114,7 +112,7 @@ def _is_open(view: View) -> bool:
     return not made.fork and (isinstance(made.strategy, Beam) or _is_quick(view.loaded))
 
 
-def show(found: Others | None, view: View) -> Iterator[b.Block]:
+def show(found: Others | None, view: View) -> b.Blocks:
     """One line each below the film: Branches lists all texts."""
     if found is None:
         return
@@ -163,10 +161,5 @@ def _rules(view: View, found: Others, ruled: Output) -> tuple[str, dict[str, Any
 
 
 EXHIBIT = Exhibit(
-    compute,
-    show,
-    open=_is_open,
-    after="decoding.film",
-    given="made",
-    working="decoding.working",
+    compute, show, open=_is_open, after="decoding.film", given="made", working="decoding.working"
 )

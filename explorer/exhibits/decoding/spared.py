@@ -4,7 +4,7 @@ Without a cache every step reads the whole sequence again, so a sequence of T to
 1 + 2 + … + T positions; with a cache it costs T.
 """
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,11 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.caching import reader
 from explorer.exhibits.decoding.one_pass import is_open
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.runs.generation import Generation
@@ -81,9 +79,7 @@ def lengths_for(loaded: LoadedModel, given: Sequence[int], lengths: Sequence[int
 
 @torch.inference_mode()
 def timings(
-    loaded: LoadedModel,
-    given: Sequence[int],
-    lengths: Sequence[int],
+    loaded: LoadedModel, given: Sequence[int], lengths: Sequence[int]
 ) -> Generator[tuple[int, int], bool | None, tuple[Timing, ...]]:
     """Measure decodings of these lengths after a source or prompt, with a cache and without.
 
@@ -150,7 +146,7 @@ def compute(
     return Spared(made, np.array(adds), times)
 
 
-def show(found: Spared | None, view: View) -> Iterator[b.Block]:
+def show(found: Spared | None, view: View) -> b.Blocks:
     """Both with and without a cache, for lengths up to COUNTED."""
     if found is None:
         return
@@ -187,7 +183,7 @@ def _curves(
     )
 
 
-def _measured(view: View, found: Spared) -> Iterator[b.Block]:
+def _measured(view: View, found: Spared) -> b.Blocks:
     """Measured times, on request."""
     title, own = view.t("caching.ms_title"), len(found.made.steps)
     yield b.Note(title)

@@ -15,14 +15,12 @@ import torch
 from jaxtyping import Bool
 
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import MOST_DRAFTED, DecodingChoices
 from explorer.exhibits.decoding.draft import draft_of, layers_of
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.spared import multiply_adds
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
@@ -170,12 +168,7 @@ def adds(
 
 
 def _seconds(
-    model: Model,
-    draft: Model,
-    given: torch.Tensor,
-    n_drafted: int,
-    limit: int,
-    progress: Progress,
+    model: Model, draft: Model, given: torch.Tensor, n_drafted: int, limit: int, progress: Progress
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The times of the loop without drafting and with `n_drafted` tokens, alternating."""
     taken: tuple[list[float], list[float]] = ([], [])
@@ -208,7 +201,7 @@ def compute(
     return speculation(loaded, drafting, given_tokens(loaded, text), ahead, most, progress)
 
 
-def show(found: Speculation | None, view: View) -> Iterator[b.Block]:
+def show(found: Speculation | None, view: View) -> b.Blocks:
     """The rounds, the saved passes, and tokens per pass by number of draft tokens."""
     if found is None:
         return
@@ -282,7 +275,7 @@ def _pace(greedy: tuple[float, ...], rounds: tuple[float, ...]) -> str:
     return "slower" if min(rounds) > max(greedy) else "alike"
 
 
-def _by_number(view: View, found: Speculation) -> Iterator[b.Block]:
+def _by_number(view: View, found: Speculation) -> b.Blocks:
     """Tokens per pass for each number of draft tokens, measured and by the formula."""
     numbers = np.arange(1, MOST_DRAFTED + 1)
     counted = [len(found.agree) / passes(found.agree, int(k)) for k in numbers]

@@ -1,23 +1,14 @@
 """The controls for the decoding strategy, its settings, and the token limit."""
 
 import random
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from explorer.exhibits import block as b
-from explorer.exhibits.decoding.choices import (
-    MOST_NEW,
-    STOPS,
-    DecodingChoices,
-    Strategy,
-    rule_of,
-)
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.decoding.choices import MOST_NEW, STOPS, DecodingChoices, Strategy, rule_of
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.links import State
 from explorer.exhibits.shared import ScreenChoices
-from explorer.exhibits.view import View
 from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
 
@@ -44,7 +35,7 @@ def sample_of(view: View) -> Sample:
     return made.strategy if isinstance(made.strategy, Sample) else made.sample
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The user's changes to the model, the strategy with its settings, and the limit."""
     yield b.Changes("decoding.reset")
     strategy = view.choices(DecodingChoices).strategy
@@ -83,7 +74,7 @@ def _limit(view: View) -> b.NumberBox:
     )
 
 
-def _elsewhere(view: View) -> Iterator[b.Block]:
+def _elsewhere(view: View) -> b.Blocks:
     """The settings in the model's folder: rules, which can be disabled, and all others."""
     asked = view.loaded.asked
     if asked.rules and view.trace.predicts == "next":

@@ -5,7 +5,7 @@ given the previous ones. A beam's hypothesis is dropped when none of its extensi
 best: the node records the step and the score at which that happened.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Literal
@@ -13,12 +13,10 @@ from typing import Any, Literal
 from explorer.components.mount import inside
 from explorer.components.tree_view import TreeNode, pack_tree_view
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_of, sample_of
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
@@ -107,10 +105,7 @@ def grow(
 
 
 def _take(
-    step: DecodeStep,
-    parents: Sequence[Hypothesis],
-    known: dict[tuple[int, ...], Node],
-    beam: Beam,
+    step: DecodeStep, parents: Sequence[Hypothesis], known: dict[tuple[int, ...], Node], beam: Beam
 ) -> None:
     """Add the results of one beam step; a parent without a surviving extension is dropped."""
     made = [(h, "live") for h in step.live[0]]
@@ -252,7 +247,7 @@ def compute(
     return grow(loaded, text, beam, others, limit, edits, rules, progress)
 
 
-def show(tree: Tree | None, view: View) -> Iterator[b.Block]:
+def show(tree: Tree | None, view: View) -> b.Blocks:
     """The tree, and the answer of each strategy."""
     if tree is None:
         return

@@ -1,13 +1,10 @@
 """The ablation of every head, on which the measures of heads below are based."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.heads.ablation import Ablation
-from explorer.exhibits.block import Block
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks
 from explorer.exhibits.heads import grids
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.view import View
 from explorer.runs.rerun import written_tokens
 
 AT_ONCE = 45e9
@@ -15,7 +12,7 @@ AT_ONCE = 45e9
 translator with 72 heads and 7.6 million parameters."""
 
 
-def show(found: Ablation | None, view: View) -> Iterator[Block]:
+def show(found: Ablation | None, view: View) -> Blocks:
     """Only the progress is shown."""
     yield from ()
 

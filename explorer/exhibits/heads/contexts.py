@@ -1,24 +1,21 @@
 """Words shared by two sentences: how each context changes their vectors, layer by layer."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.heads.contexts import shared_words
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.sides import sides_of
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.saying import quoted
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
 from explorer.numbers import fixed
 from models.positions import POSITIONS
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The cosine of each shared word's two vectors, from the embedding to the last layer."""
     other, title = sides_of(view).second, view.t("contexts.title")
     assert other is not None

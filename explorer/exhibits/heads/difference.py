@@ -1,17 +1,15 @@
 """The difference of two heads shown side by side."""
 
-from collections.abc import Iterator
 from functools import partial
 
-from explorer.exhibits.block import Block, Chart, Note
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, Chart, Note
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.saying import place_titles
-from explorer.exhibits.view import View
 from explorer.figures import heatmap
 
 
-def show(answer: None, view: View) -> Iterator[Block]:
+def show(answer: None, view: View) -> Blocks:
     """The weights of the second head minus the weights of the first."""
     one, other = Opened(view).shown
     title, site = view.t("heads.difference", one=one.name, other=other.name), view.site.name

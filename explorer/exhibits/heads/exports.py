@@ -1,6 +1,5 @@
 """What can be saved from Heads: the shown heads, the run, the differences of two models, code."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from explorer.library import LoadedModel
 from explorer.text import UPLOADED
 
 
-def files(sides: Sides, is_local: bool) -> Iterator[b.Block]:
+def files(sides: Sides, is_local: bool) -> b.Blocks:
     """The files, each below what it contains, and the code for the open head; the shown heads as a
     picture are offered with the picture itself."""
     view, choice = sides.view, sides.shown[0]
@@ -47,7 +46,7 @@ def _weights(choice: Opened) -> b.Download:
     return b.Download("heads.take.csv", f"{view.t('take.csv')} · {current.name}", make, "csv")
 
 
-def _of_both(pair: ViewPair) -> Iterator[b.Block]:
+def _of_both(pair: ViewPair) -> b.Blocks:
     """Exports for two models: the difference of the open heads, and of all heads."""
     view, opened, key = pair.view, open_heads(pair), "heads-versus.take"
     if opened is not None:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from explorer.analysis.heads import ablation as ablating
-from explorer.analysis.heads import aggregates
+from explorer.analysis.heads import ablation as ablating, aggregates
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.components import Cells, HeadGrid, grid
 from explorer.components.payload import Bools, Floats

@@ -11,8 +11,7 @@ from explorer.analysis.heads.reading import KeyWeight, top_keys
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.linked import predictions
@@ -23,7 +22,6 @@ from explorer.exhibits.links import State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.picking import pick_kind
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.runs.edits import HeadOff
 from models.attention import attend
@@ -37,7 +35,7 @@ AGGREGATES = {
 """The formulas of the aggregates: Abnar & Zuidema 2020."""
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The reading, the controls, the picture, and a switch that ablates the open head."""
     sides = sides_of(view)
     choice = sides.shown[0]

@@ -1,14 +1,13 @@
 """The thumbnails of a long text, layer by layer: the picture of all heads waits for them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from explorer.components import HeadGrid
 from explorer.engine.cache import Run
-from explorer.exhibits.block import Block
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks
 from explorer.exhibits.heads.grids import grid_of
 from explorer.exhibits.heads.sides import Sides, sides_of
-from explorer.exhibits.view import View
 from models.hooks import Role
 
 
@@ -24,7 +23,7 @@ def layers(
     return True
 
 
-def show(done: bool, view: View) -> Iterator[Block]:
+def show(done: bool, view: View) -> Blocks:
     """Only the progress is shown."""
     yield from ()
 

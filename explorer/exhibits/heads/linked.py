@@ -12,12 +12,12 @@ from explorer.analysis.heads.ranks import need_map
 from explorer.components import HeadsSelection, Measure
 from explorer.engine import cache
 from explorer.engine.cache import Run
+from explorer.exhibits import View
 from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
 from explorer.exhibits.saying import blocker_words, place_titles
-from explorer.exhibits.view import View
 from explorer.runs.rerun import written_tokens
 from models.hooks import Role
 

@@ -1,24 +1,21 @@
 """Head importance: the ablation of every head as a map; a click ablates a head as an edit."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 from explorer.analysis.heads.ablation import Ablation, ablate
 from explorer.analysis.heads.ranks import LITTLE, need
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads import grids
 from explorer.exhibits.heads.ablation import is_wanted
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.links import State
-from explorer.exhibits.view import View
 from explorer.figures.head_map import head_map
 from explorer.runs.edits import HeadOff
 from models.hooks import ROLES
 
 
-def show(found: Ablation | None, view: View) -> Iterator[b.Block]:
+def show(found: Ablation | None, view: View) -> b.Blocks:
     """The map of all heads with its reading."""
     if found is None:  # while the heads are being ablated
         return

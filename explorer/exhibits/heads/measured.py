@@ -1,7 +1,6 @@
 """A weight is not a cause: four measures for one head and one output token, compared."""
 
 import math
-from collections.abc import Iterator
 
 from explorer.analysis.heads import attribution
 from explorer.analysis.heads.ablation import ablate
@@ -10,13 +9,11 @@ from explorer.analysis.heads.ranks import HeadRanks, head_ranks, likely
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.ablation import is_wanted
 from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.theme import show as visible
 from explorer.numbers import fixed, percent, signed
 
@@ -37,7 +34,7 @@ def measured(run: Run, position: int | str) -> Attribution | str:
     return position if isinstance(position, str) else attribute(run, position)
 
 
-def show(found: Attribution | str | None, view: View) -> Iterator[b.Block]:
+def show(found: Attribution | str | None, view: View) -> b.Blocks:
     """The four measures of the current head, for the token predicted at the query."""
     if found is None:  # while the heads are being ablated
         return

@@ -1,25 +1,22 @@
 """The chosen measure of every head: shown in the picture once it is computed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from explorer.engine.cache import Run
-from explorer.exhibits.block import Block
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks
 from explorer.exhibits.heads.linked import values_of
 from explorer.exhibits.heads.sides import Sides, sides_of
-from explorer.exhibits.view import View
 from models.hooks import Role
 
 Values = tuple[NDArray[np.float64] | None, ...]
 
 
 def measures(
-    asked: tuple[tuple[Run, Role, str], ...],
-    *,
-    progress: Callable[[int, int], None] | None = None,
+    asked: tuple[tuple[Run, Role, str], ...], *, progress: Callable[[int, int], None] | None = None
 ) -> Values:
     """A measure of each head of these runs, [layer, head]; None for "", or if a run has none.
 
@@ -28,7 +25,7 @@ def measures(
     return tuple(values_of(*each, progress) if each[2] else None for each in asked)
 
 
-def show(found: Values, view: View) -> Iterator[Block]:
+def show(found: Values, view: View) -> Blocks:
     """Only the progress is shown."""
     yield from ()
 

@@ -11,10 +11,10 @@ from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.components import Cells, HeadsSelection
+from explorer.exhibits import View
 from explorer.exhibits.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.exhibits.heads.grids import aggregates_of
 from explorer.exhibits.links import FREE
-from explorer.exhibits.view import View
 from explorer.once import once
 from models.hooks import AttentionSite, Role
 

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from explorer.components import HeadGrid, HeadsSelection
 from explorer.components.mount import Index
 from explorer.engine import cache
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.heads import layers, measures
 from explorer.exhibits.heads.linked import measure_of, options
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.sides import Sides, ViewPair
 from explorer.exhibits.saying import model_title, trained
-from explorer.exhibits.view import View
 from explorer.exports.page import axes_of
 from explorer.exports.picture import site_svg
 
@@ -33,7 +32,7 @@ def pictures(sides: Sides) -> b.Columns:
     return b.Columns([[*column] for column in _columns(sides)], still=still, words=words)
 
 
-def _columns(sides: Sides) -> Iterator[Iterator[b.Block]]:
+def _columns(sides: Sides) -> Iterator[b.Blocks]:
     found = zip(sides.shown, layers.grids(sides), measures.values(sides), strict=True)
     for at, (choice, grid, values) in enumerate(found):
         yield _column(sides, at, choice, grid, values)
@@ -41,7 +40,7 @@ def _columns(sides: Sides) -> Iterator[Iterator[b.Block]]:
 
 def _column(
     sides: Sides, at: int, choice: Opened, grid: HeadGrid | None, values: NDArray[np.float64] | None
-) -> Iterator[b.Block]:
+) -> b.Blocks:
     key, view = KEYS[at], choice.view
     if sides.pair is not None:
         yield b.Prose(_titled(view))

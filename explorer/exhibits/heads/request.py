@@ -1,15 +1,12 @@
 """Why there is no ablation of every head: nothing was predicted, or it takes long."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits.block import Block, Button, Note, Prose, choose
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, Button, Note, Prose, choose
 from explorer.exhibits.heads.ablation import is_wanted, sizes
-from explorer.exhibits.view import View
 from explorer.runs.rerun import written_tokens
 
 
-def show(answer: None, view: View) -> Iterator[Block]:
+def show(answer: None, view: View) -> Blocks:
     """The reason, or a button that starts it."""
     if not written_tokens(view.trace):
         silent = not view.trace.config.lm_head

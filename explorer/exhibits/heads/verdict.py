@@ -5,11 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from explorer.analysis.heads.versus import Expectation, Versus, input_role
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
 from explorer.exhibits.saying import message, quoted
-from explorer.exhibits.view import View
 from explorer.numbers import fixed, percent
 
 MOST_HEADS = 5
@@ -18,7 +16,7 @@ LEAST = 5e-4
 """Bits of a difference that is stated."""
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The sentence, unless there are two, the changes, and the differences of two models."""
     sides = sides_of(view)
     if len(sides.shown) == 1:
@@ -31,7 +29,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
         yield b.Hero((*_compared(sides.pair), *_predictions(sides.pair)))
 
 
-def _compared(pair: ViewPair) -> Iterator[b.Block]:
+def _compared(pair: ViewPair) -> b.Blocks:
     """How much the heads differ, if they can be compared."""
     view = pair.view
     if pair.compared is None:
@@ -60,9 +58,7 @@ def _shapes(found: Versus) -> dict[str, object]:
     return own | {"their_layers": their_layers, "their_heads": their_heads}
 
 
-def _heads(
-    pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]
-) -> Iterator[b.Block]:
+def _heads(pair: ViewPair, bits: np.ndarray, ranked: Sequence[tuple[int, int]]) -> b.Blocks:
     """The mean and the largest difference, and the heads that differ most, as buttons."""
     view = pair.view
     if not ranked:

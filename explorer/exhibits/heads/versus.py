@@ -18,14 +18,12 @@ from explorer.analysis.heads.versus import (
     mean_divergence,
     patterns,
 )
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
 from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
 from explorer.exhibits.saying import model_title, place_titles
-from explorer.exhibits.view import View
 from explorer.figures import heatmap
 from explorer.numbers import fixed, percent
 
@@ -41,7 +39,7 @@ FORMULA = (
 )
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The comparison, below the pictures of both models."""
     pair = sides_of(view).pair
     assert pair is not None
@@ -112,7 +110,7 @@ def open_heads(pair: ViewPair) -> OpenHeads | None:
     return OpenHeads(mine, theirs, *weights, tuple(keys))
 
 
-def _heads(pair: ViewPair, found: Versus) -> Iterator[b.Block]:
+def _heads(pair: ViewPair, found: Versus) -> b.Blocks:
     """The measure, how two tokenizations were made comparable, and the open head of each model."""
     view, opened = pair.view, open_heads(pair)
     if found.by_number:
@@ -175,7 +173,7 @@ def _piece(pieces: Pieces, token: int) -> int | None:
 # The predictions.
 
 
-def _predictions(pair: ViewPair) -> Iterator[b.Block]:
+def _predictions(pair: ViewPair) -> b.Blocks:
     """The predictions of both, row by row."""
     view, names, found = pair.view, names_of(pair), pair.expected
     yield b.Title(view.t("versus.predictions"), large=True)

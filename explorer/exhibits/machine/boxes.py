@@ -1,6 +1,6 @@
 """The whole model: every part, with the tensors that it computed for this sentence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -12,10 +12,8 @@ from explorer.analysis.machine.cost import cost, ways
 from explorer.analysis.machine.parameters import Count, count
 from explorer.components import inside
 from explorer.components.machine_view import Box, Column, pack_machine_view
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.choices import MachineChoices
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
@@ -220,7 +218,7 @@ def compute(loaded: LoadedModel, trace: Trace) -> Anatomy:
     return Anatomy(towers(loaded, trace), count(loaded.model), shapes(loaded, trace))
 
 
-def show(found: Anatomy, view: View) -> Iterator[b.Block]:
+def show(found: Anatomy, view: View) -> b.Blocks:
     """The size in words, the control for the layer drawn part by part, and the boxes."""
     yield b.Changes("machine.reset")
     yield b.Sentence("machine", _reading(view, found))

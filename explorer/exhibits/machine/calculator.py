@@ -1,6 +1,6 @@
 """The calculator: parameters for any sizes, FLOPs and bytes by length, published tables checked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,13 +17,11 @@ from explorer.analysis.machine.parameters import (
 )
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.claims.finding import finding_of, table_of, words_of
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.numbers import byte_size, percent
@@ -100,7 +98,7 @@ def config_of(view: View) -> ModelConfig:
     return view.loaded.config if _preset(view) == OWN else sizes_of(view).config()
 
 
-def show(found: Calculated, view: View) -> Iterator[b.Block]:
+def show(found: Calculated, view: View) -> b.Blocks:
     """The sizes, the parameters by part, the cost by length, and the tables."""
     counted = found.counted
     blocks = [
@@ -113,7 +111,7 @@ def show(found: Calculated, view: View) -> Iterator[b.Block]:
     yield b.Fold(view.t("machine.calculator"), blocks, inline=True)
 
 
-def _controls(view: View) -> Iterator[b.Block]:
+def _controls(view: View) -> b.Blocks:
     asked, chosen = view.choices(MachineChoices).sizes, sizes_of(view)
     if parse_sizes(asked, view.loaded.config) is None:
         words = view.t("shell.refused", name="sizes", value=escape(shorten(asked, 40)))
@@ -170,7 +168,7 @@ def _parts(view: View, found: Counted) -> tuple[b.Block, ...]:
     return (b.Chart("machine.parts", draw, view.t("machine.calculator")),)
 
 
-def _totals(view: View, found: Counted) -> Iterator[b.Block]:
+def _totals(view: View, found: Counted) -> b.Blocks:
     total = found.parameters.total
     yield b.Metrics([(view.t("machine.parameters"), f"{total:,}")])
     yield b.Metrics([(view.t("machine.bytes"), byte_size(4 * total))])
@@ -182,7 +180,7 @@ def _totals(view: View, found: Counted) -> Iterator[b.Block]:
         yield b.Note(view.t(key, batch=batch, src=src, tgt=tgt, shape=shape))
 
 
-def _lengths(view: View, costs: Sequence[Cost]) -> Iterator[b.Block]:
+def _lengths(view: View, costs: Sequence[Cost]) -> b.Blocks:
     """Work and memory against text length, with the length from which the N² term dominates."""
     yield b.Title(view.t("machine.lengths"))
     work = {"linear": "linear_flops", "square": "attention_flops"}
@@ -216,7 +214,7 @@ def _curves(
     return b.Note(view.t(key)), b.Chart(key, draw, view.t(key))
 
 
-def _tables(view: View, found: Mapping[str, Result]) -> Iterator[b.Block]:
+def _tables(view: View, found: Mapping[str, Result]) -> b.Blocks:
     """Frequently published tables, recomputed, with their errors."""
     label, now = view.t("machine.tables"), view.choices(MachineChoices).recounted
     yield b.Toggle("machine.tables", label, now, lambda on: b.choose(recounted=on))

@@ -1,13 +1,11 @@
 """Implementation differences: each variant of a design choice, applied to the loaded model."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from functools import partial
 
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.further import is_open
 from explorer.exhibits.machine.swaps import P, Swapped, swapped
-from explorer.exhibits.view import View
 from explorer.library import SMALL, LoadedModel
 from explorer.numbers import fixed, number, percent, signed
 from explorer.runs.run import run
@@ -32,7 +30,7 @@ def compute(
     return (yield from swapped(loaded, trace)) if loaded.n_parameters <= SMALL else ()
 
 
-def show(found: tuple[Swapped, ...], view: View) -> Iterator[b.Block]:
+def show(found: tuple[Swapped, ...], view: View) -> b.Blocks:
     """What each option changes, choice by choice."""
     yield b.Prose(view.t("swaps.lead"))
     if not view.trace.config.lm_head:

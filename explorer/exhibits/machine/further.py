@@ -1,11 +1,7 @@
 """The menu of asides about a model."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.choices import ASIDES, MachineChoices
-from explorer.exhibits.view import View
 
 
 def is_open(name: str, view: View) -> bool:
@@ -13,7 +9,7 @@ def is_open(name: str, view: View) -> bool:
     return view.choices(MachineChoices).further == name
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The buttons; at most one aside is open."""
     title, now = view.t("machine.further"), view.choices(MachineChoices).further or None
     yield b.Title(title, large=True)

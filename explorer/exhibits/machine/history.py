@@ -5,7 +5,7 @@ belongs to the first recipe of the card, in order, that trains for as many epoch
 """
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,10 +14,8 @@ from jaxtyping import Float
 
 from explorer.analysis.card.words import card_words
 from explorer.engine import cache
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.further import is_open
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel, at_step, snapshots
 from explorer.numbers import fixed
@@ -127,7 +125,7 @@ def compute(loaded: LoadedModel, trace: Trace) -> Generator[tuple[int, int], boo
     return History(logs(card_words(loaded.folder, "en").markdown), found)
 
 
-def show(found: History, view: View) -> Iterator[b.Block]:
+def show(found: History, view: View) -> b.Blocks:
     """The losses and the learning rate by step, and the loss of this text."""
     if found.logs:
         yield from _losses(view, found.logs)
@@ -152,7 +150,7 @@ def _starts(found: tuple[Log, ...]) -> list[int]:
     return [sum(log.steps[-1] for log in found[:i]) for i in range(len(found))]
 
 
-def _losses(view: View, found: tuple[Log, ...]) -> Iterator[b.Block]:
+def _losses(view: View, found: tuple[Log, ...]) -> b.Blocks:
     lead = view.t("history.lead", runs=len(found))
     later = view.t("history.later") if len(found) > 1 else ""
     yield b.Prose(f"{lead} {later}")
@@ -183,7 +181,7 @@ def _reading(view: View, found: tuple[Log, ...]) -> str:
     )
 
 
-def _rates(view: View, found: tuple[Log, ...]) -> Iterator[b.Block]:
+def _rates(view: View, found: tuple[Log, ...]) -> b.Blocks:
     x: list[float] = []
     y: list[float] = []
     for start, log in zip(_starts(found), found, strict=True):
@@ -200,7 +198,7 @@ def _rates(view: View, found: tuple[Log, ...]) -> Iterator[b.Block]:
     yield b.Chart("history.rates", draw, title)
 
 
-def _moments(view: View, kept: Moments) -> Iterator[b.Block]:
+def _moments(view: View, kept: Moments) -> b.Blocks:
     title, name = view.t("history.moments"), view.t("history.sentence")
     axes = view.axes("history.step", "history.nats")
     steps, losses = np.array(kept.steps), kept.losses[None]

@@ -1,16 +1,13 @@
 """Forms of the loss that are easily confused, on the same logits, each with its minimum."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.further import is_open
-from explorer.exhibits.view import View
 from explorer.library import SMALL
 from explorer.numbers import fixed
 from explorer.runs.rerun import written_tokens
@@ -75,7 +72,7 @@ def _entropy(p: float) -> float:
     return -p * math.log(p)
 
 
-def show(found: tuple[LossForm, ...], view: View) -> Iterator[b.Block]:
+def show(found: tuple[LossForm, ...], view: View) -> b.Blocks:
     """The forms in a table; nothing for a model that fills in masks."""
     if not found:
         return

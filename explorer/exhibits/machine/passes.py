@@ -1,14 +1,10 @@
 """One training pass compared with token-by-token generation: the question, and the switch."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.choices import MachineChoices
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The times are measured on request."""
     yield b.Title(view.t("machine.passes"), large=True)
     yield b.Prose(view.t("machine.passes_lead"))

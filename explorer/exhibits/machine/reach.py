@@ -7,7 +7,7 @@ of attention reads every token directly, z = sum_j a_j W_V x_j, at any distance.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -18,9 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.machine.cost import ways
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, number
 from explorer.runs.trace import Trace
@@ -157,7 +155,7 @@ def compute(trace: Trace) -> tuple[Reach, ...]:
     return reaches(read_vectors(trace))
 
 
-def show(found: tuple[Reach, ...], view: View) -> Iterator[b.Block]:
+def show(found: tuple[Reach, ...], view: View) -> b.Blocks:
     """Path lengths, the curves, the factor per token of every network, and the conclusion."""
     names = [view.t(f"reach.nets.{each.kind}") for each in found]
     blocks = [
@@ -239,7 +237,7 @@ def _range(values: np.ndarray) -> str:
     return f"**{_median(values)}** ({low} – {high})"
 
 
-def _conclusion(view: View, by_kind: dict[Kind, Reach]) -> Iterator[b.Block]:
+def _conclusion(view: View, by_kind: dict[Kind, Reach]) -> b.Blocks:
     """The conclusion supported by the numbers of all seeds."""
     recurrent, attention = by_kind["recurrent"], by_kind["attention"]
     key = "reach.alike"

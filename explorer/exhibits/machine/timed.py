@@ -1,15 +1,13 @@
 """The times of one training pass and of token-by-token generation with the open model."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from explorer.analysis.claims import Result
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.claims.finding import finding_of, in_percent, table_of
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.machine import passes
 from explorer.exhibits.machine.choices import MachineChoices
-from explorer.exhibits.view import View
 
 
 def compute(run: Run, progress: Callable[[int, int], object]) -> Result:
@@ -17,7 +15,7 @@ def compute(run: Run, progress: Callable[[int, int], object]) -> Result:
     return finding_of(run, "parallel", progress=in_percent(progress))
 
 
-def show(found: Result, view: View) -> Iterator[b.Block]:
+def show(found: Result, view: View) -> b.Blocks:
     """The times, and their ratios."""
     yield from table_of(view, found)
     once, slow, quick = (row.values[2] for row in found.rows)

@@ -8,7 +8,6 @@ embeddings are compared without it.)
 Press & Wolf 2017; Inan et al. 2017.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,14 +16,12 @@ import torch
 from jaxtyping import Float, Int
 
 from explorer.analysis.machine.parameters import count_config
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.machine.further import is_open
 from explorer.exhibits.picking import pick_token
 from explorer.exhibits.saying import quoted
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
 from explorer.runs.rerun import require_same_model
@@ -161,7 +158,7 @@ def _spot(view: View) -> int:
     return min(view.choices(MachineChoices).spot, len(view.trace.tgt_tokens) - 1)
 
 
-def show(found: Tying | None, view: View) -> Iterator[b.Block]:
+def show(found: Tying | None, view: View) -> b.Blocks:
     """The highest logits as products, and what follows for a tied matrix."""
     if found is None:
         yield b.Hint(view.t("swaps.no_logits"))

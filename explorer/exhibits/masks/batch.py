@@ -1,14 +1,13 @@
 """Sentences that share a padded batch: are their numbers the same as alone?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from explorer.exhibits.block import Block, Code, Note, Sentence, Table, Title
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, Code, Note, Sentence, Table, Title
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.edits import Edit
@@ -85,8 +84,7 @@ def batch(
                 together=loaded.tokenizer.decode(rewritten),
                 weight_moved=_weights_moved(loaded, single, whole, index),
                 logprob_moved=_moved(
-                    single[LOGITS].log_softmax(-1)[0],
-                    whole[LOGITS].log_softmax(-1)[index],
+                    single[LOGITS].log_softmax(-1)[0], whole[LOGITS].log_softmax(-1)[index]
                 ),
             )
         )
@@ -125,7 +123,7 @@ def _moved(alone: Tensor, in_batch: Tensor) -> float:
     return float((alone - in_batch).abs().max()) if alone.numel() else 0.0  # no logits
 
 
-def show(found: tuple[Member, ...], view: View) -> Iterator[Block]:
+def show(found: tuple[Member, ...], view: View) -> Blocks:
     """Each of the sentences alone and in the batch."""
     yield Title(view.t("masks.batch"))
     if not found:

@@ -2,28 +2,17 @@
 unaffected.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from explorer.exhibits.block import (
-    Block,
-    Button,
-    Change,
-    Heatmaps,
-    Pane,
-    Prose,
-    Row,
-    Sentence,
-)
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, Button, Change, Heatmaps, Pane, Prose, Row, Sentence
 from explorer.exhibits.links import State
 from explorer.exhibits.masks.weights import weights_of
 from explorer.exhibits.needs import CAUSAL
 from explorer.exhibits.reasons import blocker_codes
-from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.interventions import rules_in_force
@@ -96,7 +85,7 @@ def compute(
     return (found, *codes)
 
 
-def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> Iterator[Block]:
+def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> Blocks:
     """With the mask: why it is there, and a switch. Without it: the head that looks ahead most."""
     why = Prose(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
     if rules_in_force(view.trace.edits)["causal"]:
@@ -115,9 +104,7 @@ def _switched_off(state: State) -> dict[str, Any]:
 _OFF = Change(_switched_off)
 
 
-def _looking_ahead(
-    view: View, found: Ahead, before: np.ndarray, now: np.ndarray
-) -> Iterator[Block]:
+def _looking_ahead(view: View, found: Ahead, before: np.ndarray, now: np.ndarray) -> Blocks:
     """The head that looks ahead most, before and after; why the output may not change."""
     place = {"layer": found.layer + 1, "head": found.head + 1}
     words = view.t("masks.ahead", share=percent(found.share), most=percent(found.most), **place)
@@ -132,10 +119,7 @@ def _looking_ahead(
         "masks.ahead",
         (
             (with_it, weights_of(view, view.before(), site, found.head, before)),
-            (
-                view.t("masks.ahead_without"),
-                weights_of(view, view.trace, site, found.head, now),
-            ),
+            (view.t("masks.ahead_without"), weights_of(view, view.trace, site, found.head, now)),
         ),
     )
 

@@ -5,7 +5,7 @@ tutorials and torch. Each pair runs on the scores of a head, so its effect is me
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, get_args
@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.exhibits import picking, saying
+from explorer.exhibits import Exhibit, View, picking, saying
 from explorer.exhibits.block import (
     Block,
+    Blocks,
     Chart,
     Code,
     Columns,
@@ -34,7 +35,6 @@ from explorer.exhibits.block import (
     Verbatim,
 )
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.masks.choices import (
     READERS,
     RENDERINGS,
@@ -42,7 +42,6 @@ from explorer.exhibits.masks.choices import (
     ReaderName,
     RenderingName,
 )
-from explorer.exhibits.view import View
 from explorer.figures.clinic import suspect
 from explorer.figures.outcomes import Level, outcomes, written_mask
 from explorer.numbers import percent
@@ -293,7 +292,7 @@ def _outcome(pattern: Tensor, right: Tensor, scores: Tensor, keep: Tensor, told:
     return "wrong"
 
 
-def show(found: Conventions, view: View) -> Iterator[Block]:
+def show(found: Conventions, view: View) -> Blocks:
     """The renderings of this head's mask, the grid of pairs, and the chosen pair in full."""
     choices = view.choices(MasksChoices)
     yield Prose(view.t("masks.conventions_lead"))
@@ -361,7 +360,7 @@ def _short(view: View, handed: Handed) -> str:
     return f"{word}\n{percent(handed.hidden)}" if handed.hidden > 0.0005 else word
 
 
-def _pair(view: View, found: Conventions, handed: Handed) -> Iterator[Block]:
+def _pair(view: View, found: Conventions, handed: Handed) -> Blocks:
     """The actual next to the correct pattern, or torch's error message."""
     words = {
         "rendering": view.t(f"masks.rendering_{handed.rendering}"),
@@ -398,7 +397,7 @@ def _share(handed: Handed) -> str:
     return "–" if np.isnan(handed.hidden) else percent(handed.hidden)
 
 
-def _small_print(view: View, found: Conventions) -> Iterator[Block]:
+def _small_print(view: View, found: Conventions) -> Blocks:
     choices = view.choices(MasksChoices)
     yield Formula(
         (

@@ -1,18 +1,15 @@
 """The effect of changed masks and PADs on one head: its weights before and after, its scores."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.exhibits import picking, saying
-from explorer.exhibits.block import Block, Columns, Heatmaps, Note, Pick, Row, Sentence
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, picking, saying
+from explorer.exhibits.block import Blocks, Columns, Heatmaps, Note, Pick, Row, Sentence
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.masks.weights import weights_of
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
-from explorer.exhibits.view import View
 from explorer.figures.heatmap import change
 from explorer.figures.matrix import Matrix
 from explorer.figures.scores import scored
@@ -33,7 +30,7 @@ def compute(before: Trace, trace: Trace, site: AttentionSite, head: int) -> Bloc
     return Blockers(*(blocker_codes(each, site.name)[head] for each in (before, trace)))
 
 
-def show(found: Blockers, view: View) -> Iterator[Block]:
+def show(found: Blockers, view: View) -> Blocks:
     """The selected head in the selected view, below the menus for both."""
     shown = view.one_of("picture", MasksChoices.pictures)
     pick = Pick(
@@ -48,7 +45,7 @@ def show(found: Blockers, view: View) -> Iterator[Block]:
     yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](found, view)
 
 
-def _sides(found: Blockers, view: View) -> Iterator[Block]:
+def _sides(found: Blockers, view: View) -> Blocks:
     """Both runs side by side, below their outputs."""
     before = view.before()
     if view.sites_of("cross"):
@@ -73,7 +70,7 @@ def _sides(found: Blockers, view: View) -> Iterator[Block]:
     )
 
 
-def _scores(found: Blockers, view: View) -> Iterator[Block]:
+def _scores(found: Blockers, view: View) -> Blocks:
     """The scores of the changed run, before and after the mask."""
     site, head = view.site, view.head
     values = view.trace.activations[site.hook("scores")][head]
@@ -98,7 +95,7 @@ def _scores(found: Blockers, view: View) -> Iterator[Block]:
     yield Heatmaps("masks.scores", shown)
 
 
-def _difference(found: Blockers, view: View) -> Iterator[Block]:
+def _difference(found: Blockers, view: View) -> Blocks:
     """After - before, for the leading tokens that both runs share."""
     site, before = view.site.name, view.before()
     moved = largest.EXHIBIT.answer(view).sites[site]

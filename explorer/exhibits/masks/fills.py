@@ -1,7 +1,6 @@
 """Fill values for blocked scores in every dtype: which leak, overflow or give NaN."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, get_args
@@ -11,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from explorer.exhibits import picking, saying
+from explorer.exhibits import Exhibit, View, picking, saying
 from explorer.exhibits.block import (
-    Block,
+    Blocks,
     Chart,
     Code,
     Columns,
@@ -27,9 +26,7 @@ from explorer.exhibits.block import (
     Title,
     choose,
 )
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.masks.choices import MOST_LOWERED, WAYS, MasksChoices, Way
-from explorer.exhibits.view import View
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, fixed, percent
 from explorer.numerics import masked_softmax, stored
@@ -180,7 +177,7 @@ def compute(
     return fills(scores, trace.mask(site.name)[head], row, way, float(lowered))
 
 
-def show(found: tuple[FillResult, ...], view: View) -> Iterator[Block]:
+def show(found: tuple[FillResult, ...], view: View) -> Blocks:
     """How the fill is applied, a grid for rows with open keys and one for a row without."""
     choices = view.choices(MasksChoices)
     yield Prose(view.t("masks.fills_lead"))

@@ -1,29 +1,32 @@
 """The effect of changed masks under teacher forcing, on the words generated before."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
-from explorer.exhibits import saying
-from explorer.exhibits.block import Block, Chart, Code, Columns, Pick, Sentence, Table, Title
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, saying
+from explorer.exhibits.block import (
+    Block,
+    Blocks,
+    Chart,
+    Code,
+    Columns,
+    Pick,
+    Sentence,
+    Table,
+    Title,
+)
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices
-from explorer.exhibits.view import View
 from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
-from explorer.runs.rerun import (
-    require_same_model,
-    rows_of,
-    token_logprobs,
-    written_tokens,
-)
+from explorer.runs.rerun import require_same_model, rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.hooks import LOGITS
@@ -104,7 +107,7 @@ def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Fo
     return forced(loaded, unedited, edits) if edits else None
 
 
-def show(found: Forced | None, view: View) -> Iterator[Block]:
+def show(found: Forced | None, view: View) -> Blocks:
     """The loss of each word under both masks, and the likeliest tokens after a beginning."""
     if found is None or not found.tokens:
         return

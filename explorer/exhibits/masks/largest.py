@@ -1,15 +1,13 @@
 """The largest change of any weight caused by the user's edits, as one sentence."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.analysis.heads.compare import SiteDifference, Status, compare
-from explorer.exhibits.block import Block, Hero, Sentence
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, Hero, Sentence
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.masks import causal
 from explorer.exhibits.needs import CAUSAL
-from explorer.exhibits.view import View
 from explorer.numbers import number, percent
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.trace import Trace
@@ -63,7 +61,7 @@ def _shared(each: SiteDifference) -> tuple[int, int]:
     return n_query, n_key
 
 
-def show(found: RunChange, view: View) -> Iterator[Block]:
+def show(found: RunChange, view: View) -> Blocks:
     """The sentence."""
     yield Hero((Sentence("masks", _said(found, view)),))
 

@@ -10,9 +10,9 @@ import numpy as np
 from explorer.analysis.heads.compare import compare
 from explorer.components import index_of, stroke_of
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import saying
+from explorer.exhibits import Exhibit, View, saying
 from explorer.exhibits.block import (
-    Block,
+    Blocks,
     Button,
     Canvas,
     Change,
@@ -29,25 +29,13 @@ from explorer.exhibits.block import (
     Undo,
     choose,
 )
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.links import State
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import SCOPES, TOOLS, MasksChoices
-from explorer.exhibits.reasons import (
-    BLOCKERS,
-    RULES,
-    blocker_codes,
-    empty_rows,
-)
-from explorer.exhibits.view import View
+from explorer.exhibits.reasons import BLOCKERS, RULES, blocker_codes, empty_rows
 from explorer.exports.picture import Axes, masks_svg
 from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch, paint
-from explorer.runs.interventions import (
-    edit_functions,
-    mask_of,
-    rules_in_force,
-    sizes_in_force,
-)
+from explorer.runs.interventions import edit_functions, mask_of, rules_in_force, sizes_in_force
 from explorer.runs.masks import block_mask, prefix_mask
 from explorer.runs.trace import Trace
 from models.hooks import ROLES, AttentionSite
@@ -91,7 +79,7 @@ def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ..
     return tuple(found)
 
 
-def show(found: Sequence[HeadMask], view: View) -> Iterator[Block]:
+def show(found: Sequence[HeadMask], view: View) -> Blocks:
     """The matrices, what decides the chosen cell, and the tools that change them."""
     picture = Columns(
         [(Title(_title(view, mask)), _matrix(view, mask)) for mask in found],

@@ -1,12 +1,11 @@
 """The named parts of the masks: switches, numbers, and PADs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from explorer.exhibits.block import Block, Change, Changes, Fold, Note, Row, Slider, Toggle, choose
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View
+from explorer.exhibits.block import Blocks, Change, Changes, Fold, Note, Row, Slider, Toggle, choose
 from explorer.exhibits.links import MOST_PADS, State
-from explorer.exhibits.view import View
 from explorer.runs.edits import (
     SIZE_PARTS,
     USUAL_MASKS,
@@ -23,7 +22,7 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 """The kind of attention that a rule applies to, for rules of a single kind."""
 
 
-def show(answer: None, view: View) -> Iterator[Block]:
+def show(answer: None, view: View) -> Blocks:
     """One row of switches, and below it the changes as text; both are sent first."""
     in_force = rules_in_force(view.edits)
     pads = Slider(
@@ -56,7 +55,7 @@ def _concerns(view: View, part: MaskPart | SizePart) -> bool:
     return part not in _CONCERNS or bool(view.sites_of(_CONCERNS[part]))
 
 
-def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Iterator[Block]:
+def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Blocks:
     """Sliding window, prefix and blocks: each a number, 0 for off."""
     sizes = sizes_in_force(view.edits)
     windows = [site.window for site in view.loaded.sites if site.kind == "self"]

@@ -1,11 +1,12 @@
 """The effect of training without the causal mask: two models that differ only in it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.engine import cache
+from explorer.exhibits import Exhibit, View
 from explorer.exhibits.block import (
-    Block,
+    Blocks,
     Button,
     Hero,
     Note,
@@ -17,9 +18,7 @@ from explorer.exhibits.block import (
     choose,
 )
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import TEXTS
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, MaskSwitch
@@ -91,7 +90,7 @@ def compute(
         return None
 
 
-def show(found: tuple[Twin, Twin] | None, view: View) -> Iterator[Block]:
+def show(found: tuple[Twin, Twin] | None, view: View) -> Blocks:
     """Both twins' losses on given words and their outputs, with a link to the twin that copies."""
     if found is None:
         return

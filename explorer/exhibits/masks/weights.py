@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from explorer.exhibits import saying
+from explorer.exhibits import View, saying
 from explorer.exhibits.reasons import BLOCKERS
-from explorer.exhibits.view import View
 from explorer.figures.heatmap import weights
 from explorer.figures.matrix import Matrix
 from explorer.runs.trace import Trace

@@ -9,8 +9,8 @@ from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
 from explorer.analysis.patching.paths import INTO
+from explorer.exhibits import View
 from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
-from explorer.exhibits.view import View
 
 MOST_PLACES = 400
 """Pairs of positions in a manual alignment."""

@@ -1,6 +1,5 @@
 """The deletion test of the rankings, compared with random orders."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -9,12 +8,10 @@ from explorer.analysis.patching.deletion import Deletion, How, delete
 from explorer.analysis.patching.patches import Progress
 from explorer.analysis.patching.rankings import Rankings
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.flow import position_of
 from explorer.exhibits.patching.rankings import has_logits, labels, rankings
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.patching.falls import falls
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
@@ -36,7 +33,7 @@ def compute(
     return delete(loaded, trace, ranked.asked, ranked.scores, how, progress)
 
 
-def show(deleted: Deletion | None, view: View) -> Iterator[b.Block]:
+def show(deleted: Deletion | None, view: View) -> b.Blocks:
     """Which ranking makes the probability fall fastest."""
     if deleted is None:
         return

@@ -1,7 +1,6 @@
 """The control of the open patch: at other positions, or a head one position at a time."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,13 +9,11 @@ import numpy as np
 from explorer.analysis.patching.maps import BY_PLACE, Cell, What
 from explorer.analysis.patching.patched import by_position, misplaced
 from explorer.analysis.patching.patches import Progress
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.map import map_of
 from explorer.exhibits.patching.names import column_labels, said, stream_of
 from explorer.exhibits.patching.patched import PATCH
 from explorer.exhibits.patching.second import Asked, two
-from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.library import LoadedModel
 from models.rows import Stream
@@ -53,7 +50,7 @@ def _stream(loaded: LoadedModel, what: What, cell: Cell) -> Stream:
     return site.key_stream if what in ("k", "v") else site.query_stream
 
 
-def show(found: Elsewhere | None, view: View) -> Iterator[b.Block]:
+def show(found: Elsewhere | None, view: View) -> b.Blocks:
     """A strip of these shares; none for a head at a single position, which equals the whole."""
     if found is None or len(found.places) < (1 if found.placed else 2):
         return

@@ -1,12 +1,8 @@
 """The word that is traced back, chosen among the generated ones."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.patching.words import explained
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 
@@ -19,7 +15,7 @@ def compute(loaded: LoadedModel, trace: Trace) -> tuple[str, ...]:
     return tuple(explained(loaded, trace, at).str_token for at in range(n_real))
 
 
-def show(words: tuple[str, ...], view: View) -> Iterator[b.Block]:
+def show(words: tuple[str, ...], view: View) -> b.Blocks:
     """The text, and the controls for the word and the edges."""
     yield b.SentenceLine()
     now, chosen = position_of(view), view.choices(PatchingChoices).written

@@ -1,6 +1,5 @@
 """The flow graph of a generated word: the vectors that led to it from the words read."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -10,13 +9,11 @@ from explorer.analysis.patching.patches import Progress
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.flow import position_of, word_of
 from explorer.exhibits.patching.names import said
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.patching.flow_graph import Column, Dot, Line, flow_graph
 from explorer.figures.theme import show as shown_token
 from explorer.numbers import fixed, percent
@@ -64,7 +61,7 @@ def network(run: Run, *, progress: Progress | None = None) -> Network:
     return contribution_network(cache.open_model(run.model), cache.trace(run), progress)
 
 
-def show(found: Network, view: View) -> Iterator[b.Block]:
+def show(found: Network, view: View) -> b.Blocks:
     """The graph, and the words that contributed most."""
     yield b.Hero((b.Sentence("patching-flow", _reading(view, found)), _graph(view, found)))
     yield b.Note(view.t("patching.flow_note"))

@@ -1,7 +1,6 @@
 """Single patches: a map of the share of the answer that each recovers."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,13 +21,11 @@ from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patches import Progress, patching, read_patched
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.names import cell_words, map_chart, part_name, said, stream_of
 from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
 from explorer.exhibits.saying import in_a_row, quoted_at
-from explorer.exhibits.view import View
 from explorer.numbers import fixed, percent, signed
 
 AT_ONCE = 1e11
@@ -78,7 +75,7 @@ def is_wanted(view: View, what: What) -> bool:
     return n_runs * n_tokens * view.loaded.n_parameters <= AT_ONCE
 
 
-def request(view: View, answer: Mapped) -> Iterator[b.Block]:
+def request(view: View, answer: Mapped) -> b.Blocks:
     """Asks whether to compute a slow map."""
     count, n_runs = n_patches(view.loaded, answer.both, answer.what)
     yield b.Prose(view.t("patching.ask", count=count, controls=f"{n_runs - count:,}"))
@@ -86,7 +83,7 @@ def request(view: View, answer: Mapped) -> Iterator[b.Block]:
     yield b.Button("patching.run", view.t("patching.run"), run)
 
 
-def show(answer: Mapped | None, view: View) -> Iterator[b.Block]:
+def show(answer: Mapped | None, view: View) -> b.Blocks:
     """The map with the open patch, its reading and its control."""
     if answer is None:
         return

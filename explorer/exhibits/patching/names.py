@@ -7,10 +7,9 @@ import numpy as np
 from explorer.analysis.patching.maps import BY_HEAD, Cell, Map, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun
-from explorer.exhibits import block as b
+from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.numbers import percent, whole_percent
 from models.rows import Stream

@@ -1,20 +1,16 @@
 """The suggested second sentence, if the user has typed another one."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.second import offered
-from explorer.exhibits.view import View
 
 
 def _typed(view: View) -> str:
     return view.choices(PatchingChoices).second
 
 
-def show(found: str | None, view: View) -> Iterator[b.Block]:
+def show(found: str | None, view: View) -> b.Blocks:
     """The button that returns to it."""
     if found is not None and found != _typed(view):
         label = view.t("patching.offer", text=escape(found))

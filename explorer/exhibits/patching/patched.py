@@ -1,18 +1,15 @@
 """The run under the open patch."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from explorer.analysis.patching.maps import Cell, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run, run_cell, written
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.map import cell_of, map_of
 from explorer.exhibits.patching.names import cell_words, run_tables, said
 from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 
 PATCH = {"asked": asked_of, "what": what_of, "cell": cell_of}
@@ -39,7 +36,7 @@ def compute(loaded: LoadedModel, asked: Asked, what: What, cell: Cell | None) ->
     return Patched(both, what, cell, run_cell(loaded, both, what, cell))
 
 
-def show(patched: Patched | None, view: View) -> Iterator[b.Block]:
+def show(patched: Patched | None, view: View) -> b.Blocks:
     """Its probabilities and its output."""
     if patched is None:
         return

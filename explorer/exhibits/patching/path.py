@@ -1,17 +1,13 @@
 """The run in which one path is patched."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.patching.maps import Cell
 from explorer.analysis.patching.patched import PatchedRun, patched_run
 from explorer.analysis.patching.paths import Into, run_path
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.names import head_words, run_tables, said
 from explorer.exhibits.patching.receiver import into_of, receiver_of
 from explorer.exhibits.patching.second import Asked, asked_of, two
 from explorer.exhibits.patching.senders import input_words, sender_of
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 
 
@@ -25,7 +21,7 @@ def compute(
     return run_path(loaded, both, receiver, into, sender)
 
 
-def show(found: PatchedRun | None, view: View) -> Iterator[b.Block]:
+def show(found: PatchedRun | None, view: View) -> b.Blocks:
     """Its probabilities and its output."""
     if found is None:
         return
@@ -43,11 +39,6 @@ def show(found: PatchedRun | None, view: View) -> Iterator[b.Block]:
 EXHIBIT = Exhibit(
     compute,
     show,
-    inputs={
-        "asked": asked_of,
-        "receiver": receiver_of,
-        "into": into_of,
-        "sender": sender_of,
-    },
+    inputs={"asked": asked_of, "receiver": receiver_of, "into": into_of, "sender": sender_of},
     after="patching.senders",
 )

@@ -1,6 +1,5 @@
 """Five rankings of the words read for a generated word."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -13,13 +12,11 @@ from explorer.analysis.patching.rankings import Rankings, rank
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.flow import position_of
 from explorer.exhibits.patching.graph import network
-from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.numbers import fixed, signed
 
@@ -36,7 +33,7 @@ def has_logits(view: View) -> bool:
     return OUTPUT.met(view.loaded)
 
 
-def show(ranked: Rankings | None, view: View) -> Iterator[b.Block]:
+def show(ranked: Rankings | None, view: View) -> b.Blocks:
     """One strip of words per ranking, and how words are deleted to test them."""
     if ranked is None:
         return
@@ -49,7 +46,7 @@ def show(ranked: Rankings | None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, ranked))
 
 
-def _strips(view: View, ranked: Rankings) -> Iterator[b.Block]:
+def _strips(view: View, ranked: Rankings) -> b.Blocks:
     """The rankings, each scaled to its own largest score."""
     tokens, stream = labels(view, ranked), ranked.asked.stream
     blocks = [

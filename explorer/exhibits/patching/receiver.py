@@ -1,23 +1,19 @@
 """The head whose input is patched, and which of its inputs."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from explorer.analysis.patching.maps import Cell, Map
 from explorer.analysis.patching.paths import Into, receivers
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.map import Mapped, compute, is_wanted, request
 from explorer.exhibits.patching.names import head_words, said
 from explorer.exhibits.patching.second import asked_of
-from explorer.exhibits.view import View
 
 INPUTS: tuple[Into, ...] = ("v", "k", "q")
 
 
-def show(answer: Mapped | None, view: View) -> Iterator[b.Block]:
+def show(answer: Mapped | None, view: View) -> b.Blocks:
     """The controls for both."""
     if answer is None:
         return

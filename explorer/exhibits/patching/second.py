@@ -1,6 +1,6 @@
 """The second sentence (suggested, typed, aligned), and the position compared in both runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,13 @@ from explorer.analysis.patching.patches import Progress
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.links import State
 from explorer.exhibits.patching.choices import PatchingChoices, format_places, parse_places
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, quoted, quoted_at, unknown_words
-from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.text import exchanges
@@ -82,7 +80,7 @@ def two(asked: Asked, *, progress: Progress | None = None) -> Two:
     return Two(second, found.swapped() if asked.backwards else found)
 
 
-def show(found: Two, view: View) -> Iterator[b.Block]:
+def show(found: Two, view: View) -> b.Blocks:
     """Both sentences with their answers, and the controls that choose them."""
     if found.pair is None:
         yield _type(view, found.second)
@@ -105,7 +103,7 @@ def show(found: Two, view: View) -> Iterator[b.Block]:
         yield b.Hint(view.t("patching.alike", answer=answer))
 
 
-def _lacking(view: View, found: Two) -> Iterator[b.Block]:
+def _lacking(view: View, found: Two) -> b.Blocks:
     """Why there is nothing to compare."""
     if found.problem is None:
         yield b.Hint(view.t("patching.none_offered"))
@@ -210,7 +208,7 @@ def _pick_what(view: View, both: Pair) -> b.Pick:
     )
 
 
-def _alignment(view: View, both: Pair) -> Iterator[b.Block]:
+def _alignment(view: View, both: Pair) -> b.Blocks:
     """For sentences of different length: shows and edits the token alignment."""
     stream = view.loaded.model.reads[0]
     tokens, places = both.str_tokens[stream], both.places[stream]

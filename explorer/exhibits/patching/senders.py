@@ -1,7 +1,6 @@
 """Path patching: the effect of one head on another through the latter's query, key or value."""
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 
@@ -9,15 +8,13 @@ from explorer.analysis.patching.maps import Cell, Map
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patches import Progress
 from explorer.analysis.patching.paths import Into, Paths, arriving, path_map
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.map import LITTLE, against_chance, chance
 from explorer.exhibits.patching.names import cell_words, head_words, map_chart, said
 from explorer.exhibits.patching.receiver import into_of, receiver_of
 from explorer.exhibits.patching.second import Asked, asked_of, two
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 
@@ -32,7 +29,7 @@ def compute(
     return path_map(loaded, both, receiver, into, progress)
 
 
-def show(found: Paths | None, view: View) -> Iterator[b.Block]:
+def show(found: Paths | None, view: View) -> b.Blocks:
     """A map of the senders, its reading and its control."""
     if found is None:
         return

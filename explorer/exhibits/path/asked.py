@@ -8,9 +8,9 @@ from typing import Any, TypeVar, cast
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
+from explorer.exhibits import View
 from explorer.exhibits.block import Block
 from explorer.exhibits.path.found import LONGEST, Missing
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 

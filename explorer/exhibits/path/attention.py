@@ -1,10 +1,9 @@
 """Chapter 1 of the guided tour: attention."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from explorer.exhibits.block import Block
+from explorer.exhibits import View
+from explorer.exhibits.block import Blocks
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import attention as finding
@@ -16,7 +15,6 @@ from explorer.exhibits.path.found.attention import (
     Ratio,
     Undivided,
 )
-from explorer.exhibits.view import View
 from explorer.numbers import percent
 
 
@@ -53,7 +51,7 @@ def _rest(view: View, found: RankedKeys) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         shown = weights if answered else np.where(np.arange(len(weights)) == hidden, 0, weights)
         alt = view.t("path.steps.rest.title")
         yield pictures.row_bars(view, found.row, shown, None, "rest", alt)
@@ -82,7 +80,7 @@ def _ratio(view: View, found: Ratio) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if answered:
             alt = view.t("path.steps.ratio.title")
             yield pictures.heatmap(view, found.row, "ratio", alt, whole=True)
@@ -113,7 +111,7 @@ def _scale(view: View, found: Undivided) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         tokens = view.trace.key_tokens(found.row.site.name)
         if not answered:
             alt = view.t("path.steps.scale.title")
@@ -150,17 +148,14 @@ def _values(view: View, found: Carried) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         tokens, stream = view.trace.key_tokens(found.row.site.name), found.row.site.key_stream
         lengths = found.lengths / found.lengths.max()
         yield pictures.two_bars(
             tokens,
             100 * found.weights,
             100 * (found.brought / found.brought.max() if answered else lengths),
-            (
-                view.t("path.weight"),
-                view.t("path.brought" if answered else "path.value_length"),
-            ),
+            (view.t("path.weight"), view.t("path.brought" if answered else "path.value_length")),
             "values",
             title="%",
             stream=stream,
@@ -219,7 +214,7 @@ def _cross(view: View, found: Crossing) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if answered:
             alt = view.t("path.steps.cross.title")
             yield pictures.heatmap(view, found.row, "cross", alt, whole=True)

@@ -1,12 +1,11 @@
 """Chapter 4 of the guided tour: norms, blocks and depth."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.blocks.residual import PLACEMENTS
-from explorer.exhibits.block import Block
+from explorer.exhibits import View
+from explorer.exhibits.block import Blocks
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import blocks as finding
@@ -19,7 +18,6 @@ from explorer.exhibits.path.found.blocks import (
     Spreads,
 )
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.blocks import norms as figures
 from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
@@ -40,7 +38,7 @@ def _divides(view: View, found: Scales) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield pictures.strip(view, found.tokens, found.stream, "divides.strip", None)
             return
@@ -73,7 +71,7 @@ def _tenfold(view: View, found: Scales) -> PosedStep | None:
         return None
     norm = view.t(f"blocks.{found.norm}")
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         rows = {view.t("path.vector"): found.x[0], view.t("path.vector_ten"): 10 * found.x[0]}
         if answered:
             rows = {
@@ -89,11 +87,7 @@ def _tenfold(view: View, found: Scales) -> PosedStep | None:
             words=view.words("figures.positions"),
         )
 
-    values = {
-        "norm": norm,
-        "token": quoted_at(view, found.tokens, 0),
-        "grown": _times(found.grown),
-    }
+    values = {"norm": norm, "token": quoted_at(view, found.tokens, 0), "grown": _times(found.grown)}
     return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
 
 
@@ -107,7 +101,7 @@ def _company(view: View, found: Company) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield pictures.strip(view, found.tokens, found.stream, "company.strip", None)
             return
@@ -139,7 +133,7 @@ def _added(view: View, found: Added) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
@@ -169,7 +163,7 @@ def _placement(view: View, found: NormPlacements) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
@@ -206,7 +200,7 @@ def _summed(view: View, found: Spreads) -> PosedStep | None:
         return None
     names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         yield pictures.chart(
             "summed",
             view.t("blocks.spread"),
@@ -229,7 +223,7 @@ def _parts(view: View, found: BlockSizes) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         shown = list(found.matrices)
         if answered:
             shown = [

@@ -1,17 +1,15 @@
 """All steps of the tour, each with its result."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.path.course import CHAPTERS, answers_of, steps_of_view, title_of
 from explorer.exhibits.path.lesson import OPEN, RIGHT, WRONG
 from explorer.exhibits.path.steps import open_step
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """All steps by chapter; the steps of a sheet in its order."""
     if view.choices(PathChoices).sheet:
         yield lines(view, steps_of_view(view), "contents")

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from explorer.exhibits import View
 from explorer.exhibits.block import Link
 from explorer.exhibits.path import attention, blocks, masks, positions, writing
 from explorer.exhibits.path.asked import Step
 from explorer.exhibits.path.chapters import NAMES
 from explorer.exhibits.path.choices import PathChoices, StepAnswer
-from explorer.exhibits.view import View
 
 CHAPTERS: dict[str, tuple[Step, ...]] = {
     "attention": attention.STEPS,

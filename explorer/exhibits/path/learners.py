@@ -1,21 +1,19 @@
 """The results of a class: learners' links as a table; nothing is stored."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from urllib.parse import parse_qs, urlsplit
 
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.path.choices import MOST_NAME, PathChoices, read_answers
 from explorer.exhibits.path.course import STEPS, number_of, steps_of_view, title_of
-from explorer.exhibits.view import View
 
 MOST_LINKS = 100
 MOST_PASTED = 200_000
 """Most characters of pasted text: enough for a hundred long links."""
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The box for the links, and the table."""
     pasted = view.choices(PathChoices).class_links[:MOST_PASTED]
     yield b.Prose(view.t("path.class_lead"))
@@ -53,7 +51,7 @@ def read_results(link: str) -> tuple[str, dict[str, bool]] | None:
     return (learner, outcomes) if outcomes else None
 
 
-def _table(view: View, found: Sequence[tuple[str, dict[str, bool]]]) -> Iterator[b.Block]:
+def _table(view: View, found: Sequence[tuple[str, dict[str, bool]]]) -> b.Blocks:
     named = [step for step in steps_of_view(view) if any(step in each for _, each in found)]
     marks = {True: "✓", False: "✗", None: "–"}
     rows = []

@@ -1,6 +1,5 @@
 """One step as shown to a learner: text, a live picture, a question, and the explanation."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +33,7 @@ def answer_to(view: View, step: Step, question: Question) -> StepAnswer | None:
     return replace(given, right=given.option == question.right)
 
 
-def lesson(view: View, step: Step, posed: PosedStep | Missing) -> Iterator[b.Block]:
+def lesson(view: View, step: Step, posed: PosedStep | Missing) -> b.Blocks:
     """The blocks of a step."""
     yield b.Title(title_of(view, step.id), large=True)
     if isinstance(posed, Missing):
@@ -46,7 +45,7 @@ def lesson(view: View, step: Step, posed: PosedStep | Missing) -> Iterator[b.Blo
     yield b.Columns((tuple(posed.picture(given is not None)), right), widths=(3, 2))
 
 
-def _ask(view: View, step: Step, posed: PosedStep, given: StepAnswer | None) -> Iterator[b.Block]:
+def _ask(view: View, step: Step, posed: PosedStep, given: StepAnswer | None) -> b.Blocks:
     """The question; after the answer also the right option and the explanation."""
     words, question = f"path.steps.{step.id}", posed.question
     said, made = view.t(f"{words}.ask", **posed.values), view.choices(PathChoices)
@@ -88,7 +87,7 @@ def _taken(state: State, step: Step, question: Question, option: int | None) -> 
     return {"answers": state.of(PathChoices).with_answer(answer)}
 
 
-def _elsewhere(view: View, step: Step, found: Missing) -> Iterator[b.Block]:
+def _elsewhere(view: View, step: Step, found: Missing) -> b.Blocks:
     """Why this run does not show the lesson, with a button that opens one that does."""
     yield b.Hint(view.t(f"path.missing.{found.why}"))
     model, sentence = where_it_shows(step, view.lang)

@@ -1,10 +1,9 @@
 """Chapter 2 of the guided tour: masks."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from explorer.exhibits.block import Block
+from explorer.exhibits import View
+from explorer.exhibits.block import Blocks
 from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
@@ -17,7 +16,6 @@ from explorer.exhibits.path.found.masks import (
     Unmasked,
     VisibleKeys,
 )
-from explorer.exhibits.view import View
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, percent
 from explorer.runs.edits import MaskSwitch
@@ -34,7 +32,7 @@ def _purpose(view: View, found: Open) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         yield pictures.strip(view, tokens, "tgt", "purpose.strip", query)
         if answered:
             yield pictures.two_bars(
@@ -61,7 +59,7 @@ def _sees(view: View, found: VisibleKeys) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if answered:
             yield pictures.mask(view, view.trace, found.row, "sees", (query, query))
         else:
@@ -84,7 +82,7 @@ def _blocked(view: View, found: Blocked) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if answered:
             yield pictures.mask(view, view.trace, found.row, "blocked", None)
         else:
@@ -108,7 +106,7 @@ def _after(view: View, found: Unmasked) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         alt = view.t("path.steps.after.title")
         if not answered:
             yield pictures.row_bars(view, found.row, found.raw, None, "after", alt)
@@ -142,7 +140,7 @@ def _zero(view: View, found: Unmasked) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield pictures.scores_map(view, found.row, "zero.scores")
             return
@@ -174,7 +172,7 @@ def _padding(view: View, found: PaddedMask) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if answered:
             yield pictures.mask(view, found.traced, found.row, "padding", None)
             return
@@ -232,7 +230,7 @@ def _half(view: View, found: Filling) -> PosedStep | None:
     return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
 
 
-def _fills(view: View, found: Filling, answered: bool, key: str) -> Iterator[Block]:
+def _fills(view: View, found: Filling, answered: bool, key: str) -> Blocks:
     """The weights of the query with every fill value; before the answer, the original weights
     only."""
     alt = view.t(f"path.steps.{key}.title")
@@ -271,10 +269,7 @@ STEPS = (
         r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k} e^{s_{ik}}} < 1 = "
         r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k \le i} e^{s_{ik}}}",
     ),
-    step(
-        *("zero", "masks", finding.zero, _zero),
-        r"e^{0} = 1,\qquad e^{-\infty} = 0",
-    ),
+    step(*("zero", "masks", finding.zero, _zero), r"e^{0} = 1,\qquad e^{-\infty} = 0"),
     step(
         *("padding", "masks", finding.padding, _padding),
         r"m_{ij} = [\,j\ \text{real}\,]",

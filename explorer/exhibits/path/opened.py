@@ -1,17 +1,13 @@
 """The title of a teacher's sheet, and what a link names that does not exist."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.path.course import STEPS
-from explorer.exhibits.view import View
 from explorer.text import shorten
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The title, which is the main part of the page, and messages."""
     made = view.choices(PathChoices)
     title = b.Title(escape(made.sheet_title), large=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.components.token_strip import pack_token_strip
+from explorer.exhibits import View
 from explorer.exhibits.block import AllHeads, Canvas, Chart, Figure
 from explorer.exhibits.heads import picture
 from explorer.exhibits.heads.grids import ablation, grid_of
@@ -16,7 +17,6 @@ from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.path.found import QueryRow
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
 from explorer.exhibits.saying import axis_title, blocker_words, quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired

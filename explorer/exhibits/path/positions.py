@@ -1,34 +1,26 @@
 """Chapter 3 of the guided tour: positions."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
-from explorer.exhibits.block import Block
+from explorer.exhibits import View
+from explorer.exhibits.block import Block, Blocks
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import positions as finding
-from explorer.exhibits.path.found.positions import (
-    Distance,
-    Lengths,
-    Rotated,
-    Shuffled,
-    Wave,
-)
+from explorer.exhibits.path.found.positions import Distance, Lengths, Rotated, Shuffled, Wave
 from explorer.exhibits.saying import quoted_at
-from explorer.exhibits.view import View
 from explorer.figures import order
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
 from explorer.numbers import fixed, share
 
 
-def _moved(
-    view: View, found: Shuffled, settings: list[str], key: str
-) -> Callable[[bool], Iterator[Block]]:
+def _moved(view: View, found: Shuffled, settings: list[str], key: str) -> Callable[[bool], Blocks]:
     """The shuffled words, and after the answer the change of each vector."""
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         yield pictures.strip(view, found.tokens, found.stream, f"{key}.strip", None)
         if not answered:
             return
@@ -80,7 +72,7 @@ def _length(view: View, found: Lengths) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield _table(view, found.table, "length.table")
             return
@@ -118,7 +110,7 @@ def _waves(view: View, found: Wave) -> PosedStep | None:
         return None
     words = view.words("figures.positions")
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield _table(view, found.table, "waves.table")
             return
@@ -146,7 +138,7 @@ def _distance(view: View, found: Distance) -> PosedStep | None:
         return None
     words = view.words("figures.positions")
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield _table(view, found.table, "distance.table")
             return
@@ -173,7 +165,7 @@ def _rotary(view: View, found: Rotated) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         q, k = found.turned[found.shift if answered else 0]
         yield pictures.chart(
             "rotary",
@@ -206,10 +198,7 @@ def _rotary(view: View, found: Rotated) -> PosedStep | None:
 
 
 STEPS = (
-    step(
-        *("bag", "positions", finding.bag, _bag),
-        r"f(x_\pi) = f(x)_\pi",
-    ),
+    step(*("bag", "positions", finding.bag, _bag), r"f(x_\pi) = f(x)_\pi"),
     step(
         *("length", "positions", finding.length, _length),
         r"\lVert PE_p\rVert^2 = \sum_{i=1}^{d/2} (\sin^2 p\,\theta_i + \cos^2 p\,\theta_i) = d/2",
@@ -222,10 +211,7 @@ STEPS = (
         *("distance", "positions", finding.distance, _distance),
         r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
     ),
-    step(
-        *("leak", "positions", finding.leak, _leak),
-        r"z_i = \sum_{j \le i} p_{ij}\,v_j",
-    ),
+    step(*("leak", "positions", finding.leak, _leak), r"z_i = \sum_{j \le i} p_{ij}\,v_j"),
     step(
         *("rotary", "positions", finding.rotary, _rotary),
         r"(R_m q)\cdot(R_n k) = q\cdot(R_{n-m}\,k)",

@@ -1,17 +1,15 @@
 """A printable sheet: its steps with pictures, questions and checkboxes."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.asked import PosedStep, asked, found_by
 from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.path.course import STEPS, chapter_of, opened, steps_of, title_of
 from explorer.exhibits.path.found import Missing
 from explorer.exhibits.path.lesson import lead
-from explorer.exhibits.view import View
 
 LETTERS = "ABCD"
 
@@ -37,7 +35,7 @@ def _printed(lesson: str, sheet: Sequence[str]) -> list[str]:
     return [step for step in steps_of(sheet) if sheet or chapter_of(step) == chapter]
 
 
-def show(found: dict[str, Any], view: View) -> Iterator[b.Block]:
+def show(found: dict[str, Any], view: View) -> b.Blocks:
     """The sheet, and the solutions if the teacher wants them."""
     made = view.choices(PathChoices)
     switch = b.Toggle(
@@ -58,7 +56,7 @@ def show(found: dict[str, Any], view: View) -> Iterator[b.Block]:
         yield b.Prose("\n".join(lines))
 
 
-def _on_paper(view: View, step: str, posed: PosedStep | Missing) -> Iterator[b.Block]:
+def _on_paper(view: View, step: str, posed: PosedStep | Missing) -> b.Blocks:
     yield b.Title(title_of(view, step))
     yield b.Prose(lead(view, step))
     if isinstance(posed, Missing):

@@ -1,9 +1,6 @@
 """The learner's results, and the link that sends them to a teacher."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.choices import MOST_NAME, PathChoices
 from explorer.exhibits.path.contents import lines
 from explorer.exhibits.path.course import (
@@ -15,10 +12,9 @@ from explorer.exhibits.path.course import (
     title_of,
 )
 from explorer.exhibits.path.steps import open_step
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The number of right answers by chapter, and the steps to repeat."""
     named, known = steps_of_view(view), answers_of(view)
     given = [known[step] for step in named if step in known]
@@ -55,7 +51,7 @@ def _by_chapter(view: View) -> b.Table:
     return b.Table(head, rows)
 
 
-def _send(view: View) -> Iterator[b.Block]:
+def _send(view: View) -> b.Blocks:
     """A name field, and the link with the answers."""
     yield b.Title(view.t("path.send"))
     yield b.Prose(view.t("path.send_note"))

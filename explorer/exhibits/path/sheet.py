@@ -1,15 +1,11 @@
 """A teacher's sheet: steps in any order under a title, as a link."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.choices import MOST_TITLE, PathChoices
 from explorer.exhibits.path.course import STEPS, link_of, title_of
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The controls and the link."""
     made = view.choices(PathChoices)
     yield b.Prose(view.t("path.sheet_lead"))

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from explorer.engine.cache import Run
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.asked import PosedStep, Step, asked, found_by
 from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.path.course import (
@@ -19,7 +18,6 @@ from explorer.exhibits.path.course import (
 )
 from explorer.exhibits.path.found import Missing
 from explorer.exhibits.path.lesson import lesson
-from explorer.exhibits.view import View
 
 SIGNS = {True: "✓", False: "✗"}
 
@@ -29,7 +27,7 @@ def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Any:
     return found_by(run, STEPS[opened(lesson, sheet)])
 
 
-def show(found: Any, view: View) -> Iterator[b.Block]:
+def show(found: Any, view: View) -> b.Blocks:
     """The step, and the way to others."""
     made = view.choices(PathChoices)
     step, inside = STEPS[opened(made.lesson, made.sheet)], steps_of_view(view)

@@ -1,6 +1,6 @@
 """Chapter 5 of the guided tour: decoding word by word."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.components.film import pack_film
-from explorer.exhibits.block import Block, Canvas
+from explorer.exhibits import View
+from explorer.exhibits.block import Block, Blocks, Canvas
 from explorer.exhibits.decoding.film import arguments
 from explorer.exhibits.decoding.one_pass import OnePass
 from explorer.exhibits.escape import escape
@@ -24,7 +25,6 @@ from explorer.exhibits.path.found.writing import (
     Searched,
 )
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
@@ -47,7 +47,7 @@ def _film(view: View, made: Generation, index: int) -> Block:
     return Canvas("path.film", "film", lambda file: pack_film(**arguments(shown, made), file=file))
 
 
-def _so_far(view: View, made: Generation, end: int, name: str) -> Iterator[Block]:
+def _so_far(view: View, made: Generation, end: int, name: str) -> Blocks:
     """The source, if any, and the decoder's input before a step."""
     if made.src_str_tokens:
         yield pictures.strip(view, made.src_str_tokens, "src", f"{name}.src", None)
@@ -61,7 +61,7 @@ def _given(view: View, found: At) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if answered and found.index + 1 < len(found.made.steps):
             yield _film(view, found.made, found.index + 1)
         else:
@@ -78,7 +78,7 @@ def _ended(view: View, found: At) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if answered:
             yield _film(view, found.made, found.index)
         else:
@@ -105,7 +105,7 @@ def _product(view: View, found: Product) -> PosedStep | None:
         return None
     tokens = [one.chosen_str for one in found.made.steps]
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         names = [f"{token} {percent(value)}" for token, value in zip(tokens, each, strict=True)]
         if not answered:
             yield pictures.chart(
@@ -147,7 +147,7 @@ def _temperature(view: View, found: Cooled) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield pictures.chart(
                 "temperature",
@@ -186,7 +186,7 @@ def _nucleus(view: View, found: Nucleus) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         pairs = zip(found.tokens, found.probs, strict=True)
         names = [f"{token} {percent(value)}" for token, value in pairs]
         values = 100 * np.array(found.probs)
@@ -214,7 +214,7 @@ def _beam(view: View, found: Searched) -> PosedStep | None:
         return None
     both = {"greedy": found.greedy, "beam": found.beam}
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         for name, made in both.items():
             tokens = [each.chosen_str for each in made.steps]
             yield pictures.strip(view, tokens, "tgt", f"beam.{name}", None)
@@ -245,7 +245,7 @@ def _passes(view: View, found: OnePass) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield pictures.strip(view, found.queries, "tgt", "passes.queries", None)
             yield pictures.strip(view, found.tokens, "tgt", "passes.tokens", None)
@@ -263,11 +263,7 @@ def _passes(view: View, found: OnePass) -> PosedStep | None:
             height=300,
         )
 
-    values = {
-        "count": n,
-        "largest": number(found.largest),
-        "open": fixed(found.largest_open, 1),
-    }
+    values = {"count": n, "largest": number(found.largest), "open": fixed(found.largest_open, 1)}
     return PosedStep(asks, values, picture, {"part": "pass"})
 
 
@@ -278,7 +274,7 @@ def _kept(view: View, found: CacheContents) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Iterator[Block]:
+    def picture(answered: bool) -> Blocks:
         if not answered:
             yield from _so_far(view, found.made, len(found.made.steps) - 1, "kept")
             return

@@ -1,7 +1,7 @@
 """The positional encoding of the model, for the Code panels."""
 
 from explorer.analysis.positions.changes import stack_module
-from explorer.exhibits.view import View
+from explorer.exhibits import View
 from models.positions import rotate
 from models.rows import Stream
 

@@ -1,6 +1,5 @@
 """The effect of positions on this head: scores and weights with original and changed positions."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -10,20 +9,11 @@ import numpy as np
 from explorer.analysis.heads.compare import token_diff
 from explorer.analysis.positions.changes import CHANGE_KINDS, PositionChange, position_functions
 from explorer.analysis.positions.length import most_shift
-from explorer.analysis.positions.reread import (
-    Reread,
-    by_offset,
-    reread,
-    weight_moved,
-    write_under,
-)
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
+from explorer.analysis.positions.reread import Reread, by_offset, reread, weight_moved, write_under
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_one, pick_place, pick_stream, pick_token, titled
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.code import positions_at
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
@@ -84,7 +74,7 @@ def _possible(
     return change
 
 
-def show(found: Changed | None, view: View) -> Iterator[b.Block]:
+def show(found: Changed | None, view: View) -> b.Blocks:
     """One head before and after a change of positions, and the resulting output."""
     if found is None:
         yield b.Hint(view.t("positions.none_to_change"))
@@ -215,7 +205,7 @@ def _marked(before: str, after: str) -> str:
     return saying.marked_words(joined)
 
 
-def _offsets(view: View, before: Reread, after: Reread) -> Iterator[b.Block]:
+def _offsets(view: View, before: Reread, after: Reread) -> b.Blocks:
     """The weight by distance, before and after."""
     mask = view.trace.mask(view.site.name)[view.head]
     patterns = [each.patterns[view.site.name][view.head] for each in (before, after)]

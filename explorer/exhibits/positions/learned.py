@@ -1,18 +1,19 @@
 """Learned position vectors compared with sinusoids: the effect and the limits of training."""
 
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.positions.encoding import gram
-from explorer.analysis.positions.learned import PositionVectors, alike_by_distance, by_chance
-from explorer.analysis.positions.learned import learned as find_learned
+from explorer.analysis.positions.learned import (
+    PositionVectors,
+    alike_by_distance,
+    by_chance,
+    learned as find_learned,
+)
 from explorer.engine import cache
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_stream, titled
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
@@ -37,7 +38,7 @@ def compute(
     return loaded, find_learned(loaded, stream)
 
 
-def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> Iterator[b.Block]:
+def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Blocks:
     """Both tables, their dot products, the similarity of positions, and the change in training."""
     if answer is None:
         yield b.Hint(view.t("positions.learned_nobody"))

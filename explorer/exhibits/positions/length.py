@@ -1,17 +1,14 @@
 """The loss of the output if the sequence began at a later position."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.positions.length import SHIFTS, most_shift, shift_losses
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
 from explorer.exhibits.positions.code import positions_at
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
@@ -37,7 +34,7 @@ def compute(loaded: LoadedModel, trace: Trace) -> Shifted:
     return Shifted(shifts, {each: shift_losses(loaded, trace, each, shifts) for each in streams})
 
 
-def show(found: Shifted, view: View) -> Iterator[b.Block]:
+def show(found: Shifted, view: View) -> b.Blocks:
     """The loss by start position."""
     shifts, curves = found.shifts, found.losses
     if not np.isfinite(curves["tgt"]).all():

@@ -1,18 +1,15 @@
 """The dot products of sinusoids, and where their regular pattern ends: a head's projections."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.positions import encoding as numbers
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.table import table_size
-from explorer.exhibits.view import View
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -36,7 +33,7 @@ def compute(loaded: LoadedModel, trace: Trace, head: int, length: int | None) ->
     return Limits(head, numbers.projected_gram(loaded, site.name, head, n))
 
 
-def show(found: Limits, view: View) -> Iterator[b.Block]:
+def show(found: Limits, view: View) -> b.Blocks:
     """The dot products of the table next to those of the model's own after a head's projections."""
     made = view.choices(PositionsChoices)
     size = table_size(made.base, made.width, made.length)

@@ -1,14 +1,10 @@
 """A natural text far beyond the training length: read in full, or only its end."""
 
-from collections.abc import Iterator
 from functools import partial
 
 from explorer.analysis.positions.beyond import Beyond, beyond, perplexity
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.positions.story import reader_of
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.text import long_story, model_name
@@ -24,7 +20,7 @@ def compute(
     return None if reader is None else (reader, beyond(reader, story or long_story()))
 
 
-def show(answer: tuple[LoadedModel, Beyond] | None, view: View) -> Iterator[b.Block]:
+def show(answer: tuple[LoadedModel, Beyond] | None, view: View) -> b.Blocks:
     """Both losses along the text, and the perplexities beyond the training length."""
     if answer is None:
         return

@@ -1,6 +1,6 @@
 """Shuffled words: are the vectors merely permuted, or does the model use the order?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -8,13 +8,11 @@ import numpy as np
 from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, shuffled_order
 from explorer.components.token_strip import pack_token_strip
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.code import positions_at
-from explorer.exhibits.view import View
 from explorer.figures import order as figures
 from explorer.library import LoadedModel, list_models
 from explorer.numbers import number, share
@@ -39,7 +37,7 @@ def compute(
     return [tokens[place] for place in order], moved(loaded, trace, stream, order)
 
 
-def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> Iterator[b.Block]:
+def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Blocks:
     """The words in another order, and the change of each vector."""
     seed = view.choices(PositionsChoices).shuffle
     again = b.choose(shuffle=(2 if seed is None else seed + 1) % 10_000)

@@ -1,15 +1,11 @@
 """The open model's positional encoding, and the sentence."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.shared import ScreenChoices
-from explorer.exhibits.view import View
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The encoding, left out in presentation mode; the sentence where the part depends on it."""
     config = view.loaded.config
     if not view.choices(ScreenChoices).beamer:

@@ -1,6 +1,5 @@
 """RoPE: a query and a key of this head as rotating arrows, pair by pair."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,12 +17,9 @@ from explorer.analysis.positions.turning import (
     turned,
     turns,
 )
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.links import FREE
 from explorer.exhibits.picking import pick_one, pick_place, pick_token, titled
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.positions.turning import arrows
 from explorer.library import LoadedModel
@@ -96,7 +92,7 @@ def compute(
     return Arrows(site, query, key, chosen, found, offsets, scores, *differences)
 
 
-def show(found: Arrows | str, view: View) -> Iterator[b.Block]:
+def show(found: Arrows | str, view: View) -> b.Blocks:
     """One query, one key, and their score by distance."""
     if isinstance(found, str):
         yield b.Hint(view.t(found))

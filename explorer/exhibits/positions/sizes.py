@@ -1,16 +1,13 @@
 """Before training: the sizes of embeddings and positions, and which of them can be decoded."""
 
 import math
-from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.positions.sizes import SEEDS, VectorSizes, sizes
 from explorer.analysis.positions.sums import sums
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.figures.positions import sums as figures
 from explorer.numbers import digits, fixed
 from explorer.runs.trace import Trace
@@ -24,7 +21,7 @@ def compute(trace: Trace, stream: Stream) -> tuple[VectorSizes, ...]:
     return () if summed is None else sizes(trace, stream, summed)
 
 
-def show(found: tuple[VectorSizes, ...], view: View) -> Iterator[b.Block]:
+def show(found: tuple[VectorSizes, ...], view: View) -> b.Blocks:
     """Sizes, the readability of order and words, and the conclusion."""
     if not found:
         return

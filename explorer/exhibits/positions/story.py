@@ -1,13 +1,9 @@
 """The natural text that is read far beyond the training length."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.positions.beyond import MAX_CHARS, can_go_beyond
 from explorer.engine import cache
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.text import long_story, model_name
 
@@ -21,7 +17,7 @@ def reader_of(loaded: LoadedModel, shelf: tuple[str, ...]) -> LoadedModel | None
     return cache.open_model(WRITER) if WRITER in shelf else None
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """A box to edit the text."""
     limit, reader = view.loaded.config.longest, reader_of(view.loaded, cache.models())
     if limit is not None or reader is not None:

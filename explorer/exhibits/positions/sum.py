@@ -1,18 +1,14 @@
 """Token + position: both vectors of a word and their sum, and why they are not concatenated."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.positions.sums import Addends, Overlap, by_two_halves, room, sums, widths
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_stream, pick_token
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.positions import sums as figures
 from explorer.library import LoadedModel
@@ -41,7 +37,7 @@ def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> SumCheck | Non
     return SumCheck(found, room(loaded, stream), difference)
 
 
-def show(answer: SumCheck | None, view: View) -> Iterator[b.Block]:
+def show(answer: SumCheck | None, view: View) -> b.Blocks:
     """The vectors of one token, the angles of all, and the cost of concatenation."""
     if streams := pick_stream(view, "positions.stream.sum"):
         yield b.Row(streams)
@@ -71,7 +67,7 @@ def show(answer: SumCheck | None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: {view.t("sums.dimension"): dimensions, **columns})
 
 
-def _drawn(view: View, found: Addends, at: int, token: str) -> Iterator[b.Block]:
+def _drawn(view: View, found: Addends, at: int, token: str) -> b.Blocks:
     """The vectors of one token, by component and as arrows."""
     lengths, degrees = found.lengths(at), found.angle(at)
     yield b.Sentence(
@@ -98,7 +94,7 @@ def _drawn(view: View, found: Addends, at: int, token: str) -> Iterator[b.Block]
     yield b.Columns(columns, (3, 2))
 
 
-def _every(view: View, found: Addends) -> Iterator[b.Block]:
+def _every(view: View, found: Addends) -> b.Blocks:
     """The angles at every position."""
     places = range(len(found.token))
     angles = [[found.angle(place) for place in places], [found.turned(place) for place in places]]
@@ -111,7 +107,7 @@ def _every(view: View, found: Addends) -> Iterator[b.Block]:
     yield b.Chart("sums.angles", draw, view.t("sums.angles"))
 
 
-def _concatenated(view: View, answer: SumCheck) -> Iterator[b.Block]:
+def _concatenated(view: View, answer: SumCheck) -> b.Blocks:
     """The cost of concatenation, and how separable both parts are in the sum."""
     yield b.Title(view.t("sums.why"))
     yield b.Prose(view.t("sums.why_lead"))

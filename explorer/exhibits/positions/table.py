@@ -1,17 +1,14 @@
 """Sinusoidal positions: the table that is added, its waves, and its dot products."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from explorer.analysis.positions import encoding as numbers
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
 from explorer.exhibits.positions.choices import MOST_DIMS, PositionsChoices
-from explorer.exhibits.view import View
 from explorer.figures.positions import encoding as figures
 from explorer.numbers import digits
 
@@ -35,7 +32,7 @@ def table_size(base: int | None, width: int | None, length: int | None) -> dict[
     }
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The table, waves and wavelengths of some dimensions, and dot products by distance."""
     made = view.choices(PositionsChoices)
     size = table_size(made.base, made.width, made.length)
@@ -81,7 +78,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: columns)
 
 
-def _controls(view: View, size: dict[str, int]) -> Iterator[b.Block]:
+def _controls(view: View, size: dict[str, int]) -> b.Blocks:
     def change(name: str, value: int) -> b.Change:
         return b.Change(lambda _: {name: value})
 
@@ -116,7 +113,7 @@ def _pick_dims(view: View, width: int, dims: list[int]) -> b.Several:
     )
 
 
-def _read_distances(view: View, mean: np.ndarray) -> Iterator[b.Block]:
+def _read_distances(view: View, mean: np.ndarray) -> b.Blocks:
     low, top, rise = numbers.largest_rise(mean)
     values = {"zero": f"{mean[0]:.1f}", "one": f"{mean[1]:.1f}"}
     if rise == 0:

@@ -1,13 +1,11 @@
 """The outputs for original and shuffled order, with and without positions."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 from explorer.analysis.positions.order import FourTexts, four_texts, reading_stream
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
 from explorer.exhibits.needs import OUTPUT
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, MaskSize
 from models.rows import Stream
@@ -22,7 +20,7 @@ def compute(
     return (yield from four_texts(loaded, text, 1 if shuffle is None else shuffle, edits))
 
 
-def show(texts: FourTexts | None, view: View) -> Iterator[b.Block]:
+def show(texts: FourTexts | None, view: View) -> b.Blocks:
     """A table of the texts, and what follows from it."""
     if texts is None:
         return

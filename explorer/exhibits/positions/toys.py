@@ -1,16 +1,14 @@
 """The accuracy of the listed toy models, for sequences shorter and longer than in training."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from functools import partial
 
 import numpy as np
 
 from explorer.analysis.positions.length import N_ROWS, ByLength, Toy, by_length, toy_of
 from explorer.engine import cache
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
-from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import share
 
@@ -30,7 +28,7 @@ def compute(shelf: tuple[str, ...]) -> Generator[tuple[int, int], bool, Toys]:
     return found
 
 
-def show(answer: Toys, view: View) -> Iterator[b.Block]:
+def show(answer: Toys, view: View) -> b.Blocks:
     """The share of correct sequences by length."""
     if not answer:
         return

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from explorer.exhibits.view import View
+from explorer.exhibits import View
 from explorer.runs.edits import Edit, MaskSize, MaskSwitch
 
 MaskName = Literal["trained", "causal", "alone"]

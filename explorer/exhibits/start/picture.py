@@ -1,6 +1,6 @@
 """An animation of the whole model on the user's sentence: every token, every head, every step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast, get_args
@@ -12,14 +12,11 @@ from explorer.components.start import Heads, Moment, Opened, Thread, pack_start,
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.links import State
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.start.choices import SHUT, StartChoices
 from explorer.exhibits.start.masks import MaskName, in_force, offered, with_mask
-from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
@@ -93,7 +90,7 @@ def plain_run(view: View) -> Run:
     return Run(view.loaded.name, view.text, None, view.edits, 0)
 
 
-def show(found: Written, view: View) -> Iterator[b.Block]:
+def show(found: Written, view: View) -> b.Blocks:
     """The picture, what to try in it, and a way to the guided tour."""
     refused = [] if found.problem is None else [found.problem]
     why = [saying.message(each, view.lang) for each in refused if each.key not in UNSAID]
@@ -279,9 +276,5 @@ def _opened(view: View, found: Written) -> Opened:
 
 
 EXHIBIT = Exhibit(
-    written,
-    show,
-    inputs={"plain": plain_run},
-    working="decoding.working",
-    stop="decoding.stop",
+    written, show, inputs={"plain": plain_run}, working="decoding.working", stop="decoding.stop"
 )

@@ -1,6 +1,6 @@
 """The result of the user's program: a sentence, and its values next to the expected ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,7 @@ from explorer import sandbox
 from explorer.analysis.workshop.grading import Grade, grade
 from explorer.analysis.workshop.tasks import Case, Task, task_of
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.exhibits.workshop.said import reading_of
 from explorer.exhibits.workshop.subject import graded, opened, program
@@ -23,7 +21,7 @@ MOST_BARS = 24
 SIGNS = {True: "✓", False: "✗"}
 
 
-def show(made: Grade | None, view: View) -> Iterator[b.Block]:
+def show(made: Grade | None, view: View) -> b.Blocks:
     """The values of the shown case; a program that passes is noted in the link."""
     task, solved = opened(view), view.choices(WorkshopChoices).solved
     if made is not None and made.passed and task.id not in solved:
@@ -34,13 +32,13 @@ def show(made: Grade | None, view: View) -> Iterator[b.Block]:
     yield b.Numbers(lambda: _numbers(view, task, made))
 
 
-def _printed(view: View, made: Grade | None) -> Iterator[b.Block]:
+def _printed(view: View, made: Grade | None) -> b.Blocks:
     if made is not None and made.printed:
         yield b.Note(view.t("workshop.printed"))
         yield b.Verbatim(made.printed)
 
 
-def _picture(view: View, task: Task, made: Grade | None) -> Iterator[b.Block]:
+def _picture(view: View, task: Task, made: Grade | None) -> b.Blocks:
     """Matrices side by side, pairs of bars, or a check's verdict on each suspect."""
     values = made.values[0] if made is not None and made.values else None
     if task.is_check:
@@ -125,7 +123,7 @@ def _table(values: np.ndarray, most: float, words: dict[str, str], *, dark: bool
     return figure
 
 
-def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> Iterator[b.Block]:
+def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.Blocks:
     """One answer: its numbers as pairs of bars, if few enough, and as text."""
     right = _flat_numbers(wanted)
     found = [np.nan] * len(right) if values is None else _flat_numbers(values)
@@ -195,8 +193,4 @@ def _numbers(view: View, task: Task, made: Grade | None) -> dict[str, list[objec
     }
 
 
-EXHIBIT = Exhibit(
-    graded,
-    show,
-    inputs={"task": lambda view: opened(view).id, "code": program},
-)
+EXHIBIT = Exhibit(graded, show, inputs={"task": lambda view: opened(view).id, "code": program})

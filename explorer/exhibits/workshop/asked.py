@@ -1,20 +1,17 @@
 """A task: its description, the editor for its program, hints and the solution."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from explorer import sandbox
 from explorer.analysis.workshop.tasks import KINDS, Task, tasks
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_group
-from explorer.exhibits.view import View
 from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.exhibits.workshop.subject import opened, program
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The choice of a task, then the task; its picture is above both (`answer`)."""
     task = opened(view)
     yield from _pick(view, task)
@@ -26,7 +23,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
     yield b.Formula((task.formula,), view.t("workshop.formula"))
 
 
-def _pick(view: View, task: Task) -> Iterator[b.Block]:
+def _pick(view: View, task: Task) -> b.Blocks:
     groups: dict[str, list[str]] = {
         kind: [each.id for each in tasks() if each.kind == kind] for kind in KINDS
     }
@@ -45,7 +42,7 @@ def _pick(view: View, task: Task) -> Iterator[b.Block]:
     )
 
 
-def _task(view: View, task: Task) -> Iterator[b.Block]:
+def _task(view: View, task: Task) -> b.Blocks:
     yield b.Title(task.text[view.lang])
     if task.clinic:
         label = view.t("workshop.pitfall", title=view.t(f"clinic.{task.clinic}.title"))
@@ -56,7 +53,7 @@ def _task(view: View, task: Task) -> Iterator[b.Block]:
         yield b.Prose(task.note[view.lang])
 
 
-def _editor(view: View, task: Task) -> Iterator[b.Block]:
+def _editor(view: View, task: Task) -> b.Blocks:
     """The program, and buttons to run it and to return to the starter code."""
 
     def keep(code: str) -> b.Change:
@@ -94,7 +91,7 @@ def _with(state: State, task: Task, code: str) -> tuple[tuple[str, str], ...]:
     return tuple({**dict(state.of(WorkshopChoices).drafts), task.id: code}.items())
 
 
-def _help(view: View, task: Task) -> Iterator[b.Block]:
+def _help(view: View, task: Task) -> b.Blocks:
     """Three hints, one after another, and the solution, each on request."""
     helped = dict(view.choices(WorkshopChoices).helped)
     shown = helped.get(task.id, 0)

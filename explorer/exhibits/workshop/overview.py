@@ -1,12 +1,9 @@
 """All tasks, with the solved ones marked, and a link with the user's results."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from explorer.analysis.workshop.tasks import KINDS, tasks
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.workshop.choices import (
     MOST_CARRIED,
     MOST_NAME,
@@ -15,7 +12,7 @@ from explorer.exhibits.workshop.choices import (
 )
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The tasks of each kind, and the link."""
     known = {task.id for task in tasks()}
     done = len(known & set(view.choices(WorkshopChoices).solved))
@@ -41,7 +38,7 @@ def _of_kind(view: View, kind: str) -> tuple[b.Block, ...]:
     return b.Title(view.t(f"workshop.groups.{kind}")), b.Row(buttons, "top")
 
 
-def _results(view: View) -> Iterator[b.Block]:
+def _results(view: View) -> b.Blocks:
     """A link with the user's name and programs."""
     made = view.choices(WorkshopChoices)
     yield b.TextBox(

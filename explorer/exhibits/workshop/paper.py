@@ -1,14 +1,10 @@
 """All tasks for print: description, formula, and space to write."""
 
-from collections.abc import Iterator
-
 from explorer.analysis.workshop.tasks import KINDS, Task, tasks
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The tasks of each kind, numbered."""
     yield b.Note(view.t("workshop.paper_lead"))
     for kind in KINDS:
@@ -17,7 +13,7 @@ def show(answer: None, view: View) -> Iterator[b.Block]:
             yield from _on_paper(view, number, task)
 
 
-def _on_paper(view: View, number: int, task: Task) -> Iterator[b.Block]:
+def _on_paper(view: View, number: int, task: Task) -> b.Blocks:
     asked = f"{task.text[view.lang]} {task.note[view.lang]}"
     yield b.Prose(f"**{number}. {task.name[view.lang]}** {asked}")
     yield b.Prose(f"${view.formula(task.formula)}$")

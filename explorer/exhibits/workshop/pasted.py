@@ -1,17 +1,13 @@
 """The box for the results links of a class."""
 
-from collections.abc import Iterator
-
-from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.workshop.choices import WorkshopChoices
 
 MOST_PASTED = 800_000
 """Most characters of all links."""
 
 
-def show(answer: None, view: View) -> Iterator[b.Block]:
+def show(answer: None, view: View) -> b.Blocks:
     """The links become a choice of the session."""
     yield b.Prose(view.t("workshop.class_lead"))
     yield b.TextBox(

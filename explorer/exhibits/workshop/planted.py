@@ -1,6 +1,6 @@
 """The second test: the user's mask in the trained model, its certificate and its translation."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,10 +12,7 @@ from explorer.analysis.workshop import planted
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.engine.jobs import whole
-from explorer.exhibits import block as b
-from explorer.exhibits import saying
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.exhibits.workshop.said import fault_words
 from explorer.exhibits.workshop.subject import graded, opened, program, task_named
@@ -92,7 +89,7 @@ def _wanted(view: View) -> Program | Status:
     return (task.id, code) if is_due else "plant"
 
 
-def show(found: Trial | Fault | Status, view: View) -> Iterator[b.Block]:
+def show(found: Trial | Fault | Status, view: View) -> b.Blocks:
     """The model with this mask: at once if it is right, else on request."""
     if found == "":
         return
@@ -110,7 +107,7 @@ def show(found: Trial | Fault | Status, view: View) -> Iterator[b.Block]:
         yield from _written(view, found.symptom)
 
 
-def _certificate(view: View, found: Trial) -> Iterator[b.Block]:
+def _certificate(view: View, found: Trial) -> b.Blocks:
     """Properties violated by the mask but not by the reference mask."""
     expected = {each.name for each in found.right if not each.passed}
     broken = [each for each in found.own if not each.passed]
@@ -135,7 +132,7 @@ def _certificate(view: View, found: Trial) -> Iterator[b.Block]:
             yield b.Prose(f"- :gray[{words}]")
 
 
-def _written(view: View, found: Symptom) -> Iterator[b.Block]:
+def _written(view: View, found: Symptom) -> b.Blocks:
     """The model's output with and without the mask."""
     if view.trace.predicts == "next":
         silent = np.isnan(found.logprobs_after).any()

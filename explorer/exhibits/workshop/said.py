@@ -4,9 +4,9 @@ from typing import Any
 
 from explorer.analysis.workshop.grading import Grade, Path, Wrong, case_of, relation
 from explorer.analysis.workshop.tasks import Case, Task
+from explorer.exhibits import View
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import in_a_row
-from explorer.exhibits.view import View
 from explorer.sandbox import MOST_CHARACTERS, MOST_LINES, Fault
 from explorer.text import shorten
 

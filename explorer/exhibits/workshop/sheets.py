@@ -1,16 +1,14 @@
 """Class results from pasted links: programs are run again here, and nothing is stored."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 from explorer.analysis.workshop.tasks import task_of, tasks
 from explorer.engine.caching import cached
 from explorer.engine.jobs import whole
-from explorer.exhibits import block as b
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.exhibit import Exhibit
-from explorer.exhibits.view import View
 from explorer.exhibits.workshop.choices import (
     MOST_CARRIED,
     MOST_NAME,
@@ -72,7 +70,7 @@ def learner_of(link: str) -> Learner | None:
     return Learner(name, tuple(each for each in claimed if each in known), own)
 
 
-def show(found: Class, view: View) -> Iterator[b.Block]:
+def show(found: Class, view: View) -> b.Blocks:
     """A table: solved here, or claimed only."""
     if found.unread:
         yield b.Hint(view.t("workshop.unread", count=found.unread), "warning", warns=True)

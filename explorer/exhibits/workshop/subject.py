@@ -6,7 +6,7 @@ from explorer.analysis.workshop.grading import Grade
 from explorer.analysis.workshop.tasks import Task, task_of, tasks
 from explorer.engine.caching import cached
 from explorer.engine.turns import waiting
-from explorer.exhibits.view import View
+from explorer.exhibits import View
 from explorer.exhibits.workshop.choices import WorkshopChoices
 
 

@@ -109,12 +109,7 @@ def heads(
             }
         traces.append(point)
     frame = layout(
-        colours,
-        390,
-        showlegend=True,
-        legend=LEGEND,
-        clickmode="event+select",
-        hovermode="closest",
+        colours, 390, showlegend=True, legend=LEGEND, clickmode="event+select", hovermode="closest"
     )
     frame["xaxis"] = number_axis(colours, x_title, fixedrange=True)
     frame["yaxis"] = number_axis(colours, y_title, fixedrange=True)

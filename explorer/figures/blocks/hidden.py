@@ -49,12 +49,7 @@ def units(
         "zmax": limit,
         "hovertemplate": f"<b>%{{y}}</b><br>{escape(x_title)} <b>%{{x}}</b><br>"
         f"{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
-        "colorbar": colorbar(
-            colours,
-            title,
-            tickvals=[-limit, 0, limit],
-            ticktext=ends(limit, 2),
-        ),
+        "colorbar": colorbar(colours, title, tickvals=[-limit, 0, limit], ticktext=ends(limit, 2)),
     }
     frame = layout(colours, 60 + BAR_ROOM + max(90, 20 * len(tokens)))
     frame["margin"]["b"] = BAR_ROOM

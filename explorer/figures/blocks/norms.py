@@ -149,14 +149,7 @@ def gradients(
         }
         for at, (name, row) in enumerate(zip(names, answers, strict=True))
     ]
-    frame = layout(
-        colours,
-        300,
-        showlegend=True,
-        legend=LEGEND,
-        barmode="group",
-        bargap=0.3,
-    )
+    frame = layout(colours, 300, showlegend=True, legend=LEGEND, barmode="group", bargap=0.3)
     frame["xaxis"] = number_axis(colours, x_title, showgrid=False, dtick=1)
     frame["yaxis"] = number_axis(colours, y_title, zeroline=True, zerolinecolor=colours.line)
     return {"data": traces, "layout": frame}

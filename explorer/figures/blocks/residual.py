@@ -7,15 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from explorer.figures.curves import DASHES
-from explorer.figures.frame import (
-    LEGEND,
-    Figure,
-    Floats,
-    Words,
-    check_shape,
-    layout,
-    number_axis,
-)
+from explorer.figures.frame import LEGEND, Figure, Floats, Words, check_shape, layout, number_axis
 from explorer.figures.theme import escape, palette
 
 Placement = Literal["post", "pre", "sublayer"]
@@ -140,13 +132,7 @@ def by_block(
                 "hovertemplate": f"{escape(name)}: <b>%{{y:.3~g}}</b><extra></extra>",
             }
         )
-    frame = layout(
-        colours,
-        height,
-        showlegend=True,
-        legend=LEGEND,
-        hovermode="x unified",
-    )
+    frame = layout(colours, height, showlegend=True, legend=LEGEND, hovermode="x unified")
     frame["xaxis"] = number_axis(colours, x_title, showgrid=False)
     scale = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
     frame["yaxis"] = number_axis(colours, y_title, **(scale or {"rangemode": "tozero"}))

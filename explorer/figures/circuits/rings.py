@@ -8,11 +8,7 @@ from explorer.figures.theme import palette
 
 
 def ringed(
-    figure: Figure,
-    queries: NDArray[np.integer],
-    keys: NDArray[np.integer],
-    *,
-    dark: bool = False,
+    figure: Figure, queries: NDArray[np.integer], keys: NDArray[np.integer], *, dark: bool = False
 ) -> Figure:
     """The heatmap with a ring around each (query, key)."""
     heatmap = figure["data"][0]

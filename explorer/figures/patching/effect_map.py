@@ -161,11 +161,7 @@ def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> li
 
 
 def _points(
-    blocks: Sequence[Block],
-    starts: NDArray[np.float64],
-    width: int,
-    ink: str,
-    words: Words,
+    blocks: Sequence[Block], starts: NDArray[np.float64], width: int, ink: str, words: Words
 ) -> Figure:
     cells = [
         (at, block, row, column, float(value))

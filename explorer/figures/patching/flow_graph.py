@@ -181,8 +181,7 @@ def _dots(dots: Sequence[Dot], colours: Palette, words: Words) -> Figure:
             "opacity": 1,
         },
         "customdata": np.array(
-            [f"{escape(dot.said)}<br>{share} {percent(dot.share)}" for dot in dots],
-            object,
+            [f"{escape(dot.said)}<br>{share} {percent(dot.share)}" for dot in dots], object
         ),
         "hovertemplate": "%{customdata}<extra></extra>",
     }

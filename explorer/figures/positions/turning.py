@@ -77,12 +77,7 @@ def arrows(
         }
     )
     rows = ceil(n / columns)
-    frame = layout(
-        colours,
-        48 + 112 * rows,
-        showlegend=True,
-        legend={**LEGEND, "y": 1.0},
-    )
+    frame = layout(colours, 48 + 112 * rows, showlegend=True, legend={**LEGEND, "y": 1.0})
     hidden: dict[str, Any] = {"visible": False, "fixedrange": True}
     wide = min(n, columns) * STEP
     frame["xaxis"] = {**hidden, "range": [-STEP / 2, wide - STEP / 2]}

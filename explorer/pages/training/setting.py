@@ -11,8 +11,7 @@ from explorer.exhibits.view import View
 from explorer.pages.training import watching
 from explorer.pages.training.choices import MOST_SEEDS, TrainingChoices
 from explorer.problems import InputProblem
-from explorer.training import before as beginning
-from explorer.training import pairs
+from explorer.training import before as beginning, pairs
 from explorer.training.before import Before
 from explorer.training.setup import (
     ARCHITECTURE,

@@ -332,10 +332,7 @@ def _model() -> None:
     )
     # Pages that run alone, as in tests, have no menu.
     if "models" in session.page_names() and st.button(
-        _t("sidebar.models"),
-        key="sidebar.models",
-        type="tertiary",
-        icon=":material/folder_open:",
+        _t("sidebar.models"), key="sidebar.models", type="tertiary", icon=":material/folder_open:"
     ):
         session.visit("models")
     if current not in names:

@@ -13,10 +13,7 @@ from torch import Tensor
 
 import models.transformer
 from explorer.__main__ import main
-from explorer.analysis.certificate.certify import (
-    FINDINGS,
-    examine_text,
-)
+from explorer.analysis.certificate.certify import FINDINGS, examine_text
 from explorer.analysis.certificate.examiner import Location
 from explorer.exports.report import place_words, report_record
 from explorer.library import LoadedModel

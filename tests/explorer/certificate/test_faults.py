@@ -77,9 +77,7 @@ def test_faults_of_one_kind_break_nothing_else(tiny_model: Callable[..., Any]) -
     assert planted(rotary, BY_ID["left_positions"]).passed
 
 
-def test_the_place_of_a_deviation_is_the_place_of_the_fault(
-    tiny_model: Callable[..., Any],
-) -> None:
+def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model: Callable[..., Any]) -> None:
     model = tiny_model()
     (site,) = (s for s in model.attention_sites() if s.name == "decoder.blocks.1.attn")
 

@@ -10,10 +10,7 @@ import torch
 from certifying import SRC, TGT, broken, certify, found_by
 from torch import Tensor
 
-from explorer.analysis.certificate.certify import (
-    FINDINGS,
-    MAX_PROBED,
-)
+from explorer.analysis.certificate.certify import FINDINGS, MAX_PROBED
 from explorer.analysis.certificate.examiner import N_PADS
 from explorer.analysis.certificate.probe import Probe
 from models.hooks import Edits
@@ -135,10 +132,7 @@ def test_weights_from_outside_are_the_weights_inside(
     model = tiny_model(n_kv_heads=2)
     probe = Probe(model, model.config)
     rows = probe.batch_of([(SRC, TGT), (SRC[:3], TGT[:2])], left=1)
-    inside = record(
-        lambda: model.read(rows),
-        lambda name: name.endswith("pattern"),
-    )
+    inside = record(lambda: model.read(rows), lambda name: name.endswith("pattern"))
     assert max(len(SRC) + 1, len(TGT) + 1) > model.config.d_head  # so more than one run a site
     for site in model.attention_sites():
         torch.testing.assert_close(probe.weights(site, rows), inside[site.hook("pattern")])

@@ -14,10 +14,16 @@ import torch
 from torch import nn
 
 from explorer import library
-from explorer.analysis.claims import CLAIMS, Claim, Result, card, training
-from explorer.analysis.claims import attention as on_attention
-from explorer.analysis.claims import depth as on_depth
-from explorer.analysis.claims import positions as on_positions
+from explorer.analysis.claims import (
+    CLAIMS,
+    Claim,
+    Result,
+    attention as on_attention,
+    card,
+    depth as on_depth,
+    positions as on_positions,
+    training,
+)
 from explorer.library import LoadedModel, list_models
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace

@@ -11,14 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims import (
-    Result,
-    attention,
-    blocks,
-    cost,
-    counting,
-    positions,
-)
+from explorer.analysis.claims import Result, attention, blocks, cost, counting, positions
 from explorer.analysis.machine.cost import Pass, Passes
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace

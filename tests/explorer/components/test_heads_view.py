@@ -116,9 +116,7 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
     assert pictures(arrays, 2, 3)[0, 0, 2] == BLOCKED
     assert weights_of(arrays, 0)[0, 2] == 0
     np.testing.assert_allclose(arrays["sums"][0].view("<f8"), [[0.5], [0.5]], rtol=1e-6)
-    assert head["chosen"]["summaries"] == [
-        "<s> → the 38 %; <script>alert(1)</script> → </s> 25 %",
-    ]
+    assert head["chosen"]["summaries"] == ["<s> → the 38 %; <script>alert(1)</script> → </s> 25 %"]
 
 
 def test_pinned_heads_come_first_and_none_twice() -> None:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 
 from explorer.components.film import Frame, read_scene, read_taken
 from explorer.components.heads_payload import HeadAddresses, HeadsSelection, read_selection

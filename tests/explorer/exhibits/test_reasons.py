@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.exhibits.reasons import (
-    BLOCKERS,
-    RULES,
-    blocked_by,
-    empty_rows,
-    reasons,
-    rule_numbers,
-)
+from explorer.exhibits.reasons import BLOCKERS, RULES, blocked_by, empty_rows, reasons, rule_numbers
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, MaskSize, MaskSwitch
 from explorer.runs.interventions import mask_of, rules_in_force

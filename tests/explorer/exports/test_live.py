@@ -11,10 +11,7 @@ from explorer.problems import InputProblem
 
 @pytest.mark.parametrize(
     ("name", "design"),
-    [
-        ("n_experts", {"n_experts": 2}),
-        ("d_embed", {"d_embed": 8, "head_net": True}),
-    ],
+    [("n_experts", {"n_experts": 2}), ("d_embed", {"d_embed": 8, "head_net": True})],
 )
 def test_a_part_that_the_browser_cannot_compute_is_named(
     tiny: Callable[..., LoadedModel], name: str, design: dict[str, object]

@@ -31,10 +31,7 @@ def folder(translator: LoadedModel, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_an_export_is_the_trace(
-    lang: str,
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    lang: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "out"
     edits = "causal-off~head-nowhere-1"
@@ -116,12 +113,7 @@ def test_cells_of_a_picture() -> None:
     svg = site_svg(
         patterns,
         mask,
-        Axes.of(
-            ["a<b", "</s>"],
-            ["x&y", "猫", "</s>"],
-            ("tgt", "src"),
-            {**WORDS, "query": "Q&A"},
-        ),
+        Axes.of(["a<b", "</s>"], ["x&y", "猫", "</s>"], ("tgt", "src"), {**WORDS, "query": "Q&A"}),
         title="T<1>",
         words=WORDS,
     )

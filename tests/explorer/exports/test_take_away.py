@@ -57,12 +57,7 @@ def ran(code: str) -> Any:
     ids=["translated", "edited", "translated-edited", "nasty", "nasty-edited"],
 )
 def test_the_code_of_a_view_gives_its_numbers(
-    site: str,
-    text: str,
-    target: str | None,
-    edits: tuple[Edit, ...],
-    pads: int,
-    folder: Path,
+    site: str, text: str, target: str | None, edits: tuple[Edit, ...], pads: int, folder: Path
 ) -> None:
     loaded = open_model(folder)
     traced = trace(loaded, text, target, edits, pads)

@@ -12,11 +12,7 @@ WORDS = family("figures.causes", lang="en")
 
 def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost() -> None:
     figure = ranking(
-        ["<a>", "b"],
-        np.array([2.0, -1.0]),
-        free=np.array([0.5, np.nan]),
-        title="sum",
-        words=WORDS,
+        ["<a>", "b"], np.array([2.0, -1.0]), free=np.array([0.5, np.nan]), title="sum", words=WORDS
     )
     bars, marks, gaps = figure["data"]
     assert bars["x"].tolist() == [2.0, -1.0]

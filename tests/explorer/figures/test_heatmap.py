@@ -190,10 +190,7 @@ def test_difference_hatches_what_both_runs_block_and_keeps_noise_pale() -> None:
 
 
 def test_one_trace_of_arrays_that_plotly_accepts() -> None:
-    for figure in (
-        draw(dark=True, selected=0),
-        difference(PATTERN, PATTERN, QUERIES, KEYS),
-    ):
+    for figure in (draw(dark=True, selected=0), difference(PATTERN, PATTERN, QUERIES, KEYS)):
         assert len(figure["data"]) == 1
         assert isinstance(figure["data"][0]["z"], np.ndarray)
         assert figure["data"][0]["z"].dtype == np.float32

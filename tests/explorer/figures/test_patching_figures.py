@@ -52,12 +52,7 @@ def test_an_edge_is_as_wide_as_its_share_and_says_it() -> None:
     ]
     dots = [Dot(0, 0, 0.25, "a", "src"), Dot(1.6, 3, 1.0, "b", "tgt")]
     figure = flow_graph(
-        columns,
-        dots,
-        lines,
-        written=(1.6, 3, "<w>"),
-        levels=[(1, "one")],
-        words={"share": "share"},
+        columns, dots, lines, written=(1.6, 3, "<w>"), levels=[(1, "one")], words={"share": "share"}
     )
     thin, wide, middles, vectors = figure["data"]
     assert thin["line"]["width"] < wide["line"]["width"]

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from explorer.analysis.heads.flow import MAX_FLOW_TOKENS, attention_flow, max_flow
-from explorer.analysis.heads.rollout import (
-    cross_rollout,
-    layer_mixes,
-    mean_head,
-    rollout,
-)
+from explorer.analysis.heads.rollout import cross_rollout, layer_mixes, mean_head, rollout
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, HeadOff
@@ -191,12 +186,7 @@ def test_self_attention_carries_what_crossed_over_before(back: Trace) -> None:
         )
     )
     # Before: rows [1/2 ...] and [7/16, 1/16 ...]; half of each, then half for the crossing.
-    assert crossed.source[1][1].tolist() == [
-        (1 / 2 + 7 / 16) / 4 + 1 / 2,
-        (0 + 1 / 16) / 4,
-        0,
-        0,
-    ]
+    assert crossed.source[1][1].tolist() == [(1 / 2 + 7 / 16) / 4 + 1 / 2, (0 + 1 / 16) / 4, 0, 0]
     assert crossed.target[1][1].tolist() == [1 / 8, 1 / 8, 0]
 
 

@@ -33,11 +33,7 @@ def _sent(html: str) -> list[bytes]:
 def test_a_shipped_model_shows_its_three_kinds_of_attention() -> None:
     shown = hl.show("en-zh", "I love you.")
     arrays = shown.numpy()
-    assert list(arrays) == [
-        "Encoder self-attention",
-        "Decoder self-attention",
-        "Cross-attention",
-    ]
+    assert list(arrays) == ["Encoder self-attention", "Decoder self-attention", "Cross-attention"]
     own = hl.trace("en-zh", "I love you.")
     site = own.sites_of("cross")[1]
     assert np.array_equal(arrays["Cross-attention"][1], own.pattern(site.name))

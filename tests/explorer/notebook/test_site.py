@@ -41,9 +41,7 @@ def test_every_sentence_has_a_page_in_every_language_and_every_link_leads_somewh
     assert (site / "index.html").exists()
 
 
-def test_a_page_shows_heads_masks_film_and_mask_tests_in_its_language(
-    site: Path,
-) -> None:
+def test_a_page_shows_heads_masks_film_and_mask_tests_in_its_language(site: Path) -> None:
     for lang in LANGUAGES:
         path = site / f"01-b-a.{lang}.html"
         page = path.read_text(encoding="utf-8")

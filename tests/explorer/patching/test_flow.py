@@ -71,9 +71,7 @@ def test_models_of_other_libraries_close_too(kind: str, tmp_path: Path) -> None:
     assert abs(shown.gap) < 0.01
 
 
-def test_a_share_is_how_near_the_whole_comes_to_a_part(
-    traced: tuple[LoadedModel, Trace],
-) -> None:
+def test_a_share_is_how_near_the_whole_comes_to_a_part(traced: tuple[LoadedModel, Trace]) -> None:
     loaded, found = traced
     for site in found.sites:
         parts = parts_of(loaded, found, site)

@@ -70,9 +70,7 @@ def test_no_patch_is_the_second_run_and_all_patches_are_the_first(
     assert gaps(loaded, found, [embedded])[0] == pytest.approx(found.gaps[0], abs=1e-4)
 
 
-def test_a_patch_is_what_setting_that_vector_by_hand_does(
-    read: tuple[LoadedModel, Pair],
-) -> None:
+def test_a_patch_is_what_setting_that_vector_by_hand_does(read: tuple[LoadedModel, Pair]) -> None:
     loaded, found = read
     place, stack = found.question.places[1], loaded.model.stacks()[-1]
     hook = stack.block_hook(1, "resid_pre")
@@ -171,9 +169,7 @@ def test_a_head_by_position_is_each_row_of_it(translator: LoadedModel) -> None:
             assert shares == pytest.approx(whole["cross"].effects[1, 2], abs=1e-4)
 
 
-def test_a_patched_run_writes_on_and_shows_what_is_probable(
-    read: tuple[LoadedModel, Pair],
-) -> None:
+def test_a_patched_run_writes_on_and_shows_what_is_probable(read: tuple[LoadedModel, Pair]) -> None:
     loaded, found = read
     place = found.question.places[1]
     last = ("tgt", len(patch_map(loaded, found, "resid").parts[-1].effects) - 1, place)

@@ -37,12 +37,7 @@ def test_the_sizes_of_tutorials() -> None:
 
 @pytest.mark.parametrize(
     ("same_word", "same_place", "verdict"),
-    [
-        (0.999, 0.0, "drown"),
-        (0.7, 0.95, "dominate"),
-        (0.9, 0.3, "both"),
-        (math.nan, 0.95, None),
-    ],
+    [(0.999, 0.0, "drown"), (0.7, 0.95, "dominate"), (0.9, 0.3, "both"), (math.nan, 0.95, None)],
 )
 def test_the_cosines_decide(same_word: float, same_place: float, verdict: str | None) -> None:
     assert VectorSizes("unit", True, 3, 1.0, 0.7, same_word, same_place).verdict == verdict

@@ -3,8 +3,7 @@
 import pytest
 import torch
 from families import WRITERS
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from explorer.runs.speculative import Round, first_layers, speculate
 from models.decoding import best, decode

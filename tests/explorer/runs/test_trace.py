@@ -104,10 +104,7 @@ def test_a_decoder_only_model_has_one_stream(writer: LoadedModel) -> None:
     pads = (writer.marks.pad,) * 2
     assert traced.tgt_tokens == (1, *writer.tokenizer.encode(TEXT), *pads)
     both = trace(writer, TEXT, TARGET)
-    assert both.tgt_tokens[1:] == (
-        *writer.tokenizer.encode(TEXT),
-        *writer.tokenizer.encode(TARGET),
-    )
+    assert both.tgt_tokens[1:] == (*writer.tokenizer.encode(TEXT), *writer.tokenizer.encode(TARGET))
     assert {site.key_stream for site in traced.sites} == {"tgt"}
 
 
@@ -237,11 +234,7 @@ def test_edits_that_do_not_fit_are_handed_back(
 def test_nothing_is_left_behind_in_the_shared_model(translator: LoadedModel) -> None:
     before = trace(translator, TEXT)
     weights = {name: p.clone() for name, p in translator.model.named_parameters()}
-    for edit in (
-        MaskSwitch("causal", False),
-        HeadOff(SELF, 0),
-        CellEdit(CROSS, None, 0, 0, False),
-    ):
+    for edit in (MaskSwitch("causal", False), HeadOff(SELF, 0), CellEdit(CROSS, None, 0, 0, False)):
         trace(translator, TEXT, edits=[edit], pads=2)
     after = trace(translator, TEXT)
     assert before.tgt_tokens == after.tgt_tokens

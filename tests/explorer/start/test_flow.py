@@ -86,9 +86,7 @@ def test_rotary_positions_are_shown_by_the_sine_of_their_angles(
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-6)
 
 
-def test_positions_that_act_on_scores_alone_have_no_waves(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_positions_that_act_on_scores_alone_have_no_waves(tiny: Callable[..., LoadedModel]) -> None:
     loaded = tiny("alibi", family="decoder-only", positions="alibi")
     assert flow(loaded, trace(loaded, TEXT), None).lanes[0].waves is None
 

@@ -214,9 +214,7 @@ def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(
     here.close_all()
 
 
-def test_what_no_page_understands_gives_the_place_back_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_no_page_understands_gives_the_place_back_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of ours is not hidden: it ends the thread, as any other."""
     monkeypatch.setenv(rooms.VARIABLE, "1")
     seen: SimpleQueue[type[BaseException]] = SimpleQueue()

@@ -12,8 +12,7 @@ from models.attention import Attention, attend
 from models.blocks import Block
 from models.config import ModelConfig
 from models.decoding import _steps
-from models.fast import attend as fast_attend
-from models.fast import lay_out_for_decoding, speed_up
+from models.fast import attend as fast_attend, lay_out_for_decoding, speed_up
 from models.positions import frequencies
 from models.strategies import Beam, Greedy
 from models.transformer import EncoderDecoder, Model, build_model

@@ -49,9 +49,7 @@ def test_the_model_writes_the_same_under_its_own_masks(
         assert not written(task, task.reference, *translator).changed
 
 
-def test_a_wrong_mask_breaks_promises_and_the_loss(
-    translator: tuple[LoadedModel, Trace],
-) -> None:
+def test_a_wrong_mask_breaks_promises_and_the_loss(translator: tuple[LoadedModel, Trace]) -> None:
     task = tasks()[0]
     upside_down = task.mutants[0].code
     assert {"future_leak", "future_mass"} <= set(broken(task, upside_down, translator))

@@ -10,15 +10,13 @@ from families import WRITERS, hook_names, sized
 from torch import nn
 from torch.nn import functional as F
 
-from models.attention import Attention
-from models.attention import attend as plain_attend
+from models.attention import Attention, attend as plain_attend
 from models.fast import attend, lay_out_for_decoding, rotate, speed_up
 from models.fast.memory import FastRecord
 from models.fast.patterns import QUERIES, Hiding
 from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
-from models.positions import rotate as plain_rotate
-from models.positions import rotation_at
+from models.positions import rotate as plain_rotate, rotation_at
 from models.rows import Rows
 
 SEVERAL = 4  # rows that are multiplied by the packed matrix, where there is one: in float32

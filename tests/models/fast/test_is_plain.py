@@ -10,10 +10,7 @@ from close import assert_close
 from families import WRITERS
 
 from models.cache import KVCache
-from models.fast import (
-    lay_out_for_decoding,
-    speed_up,
-)
+from models.fast import lay_out_for_decoding, speed_up
 from models.hooks import Record, visiting
 from models.positions import POSITIONS
 from models.rows import Rows

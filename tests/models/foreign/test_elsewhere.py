@@ -50,8 +50,7 @@ def rules_of(settings: dict[str, Any], folder: Path) -> GenerationRules:
 
 @pytest.mark.parametrize("kind", ["beams", "rules"])
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=() if each in CORE else pytest.mark.sweep) for each in NAMES],
+    "name", [pytest.param(each, marks=() if each in CORE else pytest.mark.sweep) for each in NAMES]
 )
 def test_the_answers_of_transformers(
     opened: dict[str, Model], name: str, kind: str, tmp_path: Path

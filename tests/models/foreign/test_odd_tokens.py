@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import tokenizers
 from foreign import TOKENIZERS, Golden, byte_level
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from explorer.library import open_model

@@ -46,8 +46,7 @@ def test_without_the_causal_mask_only_padding_is_hidden(model: Model) -> None:
     masks = seen(model, "no_causal")
     assert masks["decoder.blocks.0.attn"][0].all()
     assert torch.equal(
-        masks["decoder.blocks.0.attn"][1],
-        torch.tensor([True, True, False, False]).expand(4, 4),
+        masks["decoder.blocks.0.attn"][1], torch.tensor([True, True, False, False]).expand(4, 4)
     )
     right = seen(model, "right")
     for name in right:

@@ -9,13 +9,7 @@ import pytest
 
 from models.tokenizer import Tokenizer
 from models.training.data import Preference
-from models.training.recipes.judging import (
-    LEAD,
-    Judged,
-    judged_names,
-    preferences_of,
-    read_judged,
-)
+from models.training.recipes.judging import LEAD, Judged, judged_names, preferences_of, read_judged
 from models.training.vocabulary import train_tokenizer
 
 TEXTS = ["one red cat sat there", "two dogs ran home and slept"]

@@ -5,13 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy_runs import (
-    CONFIG,
-    EXAMPLES,
-    SETTINGS,
-    VALID,
-    task_examples,
-)
+from toy_runs import CONFIG, EXAMPLES, SETTINGS, VALID, task_examples
 
 from models.decoding import best, decode
 from models.marks import END, PAD

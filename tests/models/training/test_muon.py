@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from toy_runs import (
-    CONFIG,
-    SETTINGS,
-    same,
-    trainer,
-    weights,
-    without_times,
-)
+from toy_runs import CONFIG, SETTINGS, same, trainer, weights, without_times
 
 from models.training.muon import Muon, orthogonalised
 from models.training.optimizers import make_optimizers

@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from models.training.recipes import check_steps
 from models.training.recipes.numbering import MOST, in_chinese, in_english, numbered_rows, numbers

@@ -11,15 +11,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-from toy_runs import (
-    CONFIG,
-    EXAMPLES,
-    SETTINGS,
-    VALID,
-    same,
-    weights,
-    without_times,
-)
+from toy_runs import CONFIG, EXAMPLES, SETTINGS, VALID, same, weights, without_times
 
 from models.__main__ import main
 from models.training import objectives as package

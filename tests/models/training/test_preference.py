@@ -26,8 +26,7 @@ from models.training.objectives.preference import (
 from models.training.objectives.wrong_masks import WrongMasks
 from models.training.settings import TrainingConfig
 from models.transformer import DecoderOnly, build_model
-from tests.models.training.test_repetition import BOS
-from tests.models.training.test_repetition import CONFIG as PLAIN
+from tests.models.training.test_repetition import BOS, CONFIG as PLAIN
 
 CONFIG = dataclasses.replace(PLAIN, dropout=0.3)
 
@@ -65,10 +64,7 @@ def test_the_loss_is_that_of_the_paper() -> None:
 
 def test_the_objective_is_counted_from_where_the_model_stood() -> None:
     model, before = built(0), built(1)
-    pairs = [
-        Preference((3, 4), (5, 6, 7), (8,)),
-        Preference((9,), (10, 11), (12, 13, 14, 15, 3)),
-    ]
+    pairs = [Preference((3, 4), (5, 6, 7), (8,)), Preference((9,), (10, 11), (12, 13, 14, 15, 3))]
     expected = 0.0
     for pair in pairs:
         moved = [

@@ -8,14 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from toy_runs import (
-    CONFIG,
-    SETTINGS,
-    same,
-    trainer,
-    weights,
-    without_times,
-)
+from toy_runs import CONFIG, SETTINGS, same, trainer, weights, without_times
 
 from models.training.loop import Trainer
 from models.training.state import STATE

@@ -6,15 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_runs import (
-    CONFIG,
-    EXAMPLES,
-    SETTINGS,
-    same,
-    trainer,
-    weights,
-    without_times,
-)
+from toy_runs import CONFIG, EXAMPLES, SETTINGS, same, trainer, weights, without_times
 
 from models.checkpoint import CheckpointError
 from models.marks import END, START

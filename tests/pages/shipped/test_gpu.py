@@ -21,10 +21,7 @@ from models.foreign.placing import DEVICE_VARIABLE
 @pytest.mark.parametrize("model", ["en-zh", "stories"])
 @pytest.mark.parametrize("about", sorted(VISITS.keys() - {"fixed", "trained"}))
 def test_no_frame_breaks(
-    broken_frames: Callable[..., list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    about: str,
+    broken_frames: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, model: str, about: str
 ) -> None:
     monkeypatch.setattr(caching, "STORE", Store(budget()))
     monkeypatch.setenv(DEVICE_VARIABLE, "cuda")

@@ -18,11 +18,7 @@ MOST, TO_THE_END = 12, 32
 
 
 def _written(
-    loaded: LoadedModel,
-    trace: Trace,
-    strategy: Strategy,
-    most: int,
-    forced: tuple[int, ...] = (),
+    loaded: LoadedModel, trace: Trace, strategy: Strategy, most: int, forced: tuple[int, ...] = ()
 ) -> Generation | Missing:
     """The model's output for this text, after the `forced` tokens."""
     if not trace.config.generates:

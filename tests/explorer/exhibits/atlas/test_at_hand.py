@@ -19,12 +19,7 @@ from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
 from explorer.engine.jobs import walked
 from explorer.exhibits.atlas.measured import lines_of_texts, measured, one_by_one
 from explorer.exhibits.atlas.moments import appears, grown
-from explorer.exhibits.atlas.searched import (
-    in_sentence,
-    painted_features,
-    search,
-    texts_to_search,
-)
+from explorer.exhibits.atlas.searched import in_sentence, painted_features, search, texts_to_search
 from explorer.library import LoadedModel
 from explorer.numerics import student
 from explorer.problems import InputProblem
