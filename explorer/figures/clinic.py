@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import Bools, Figure, Floats, Words
+from explorer.figures import frame as f
 from explorer.figures.heatmap import attention
 from explorer.figures.theme import escape, palette
 
 
 def suspect(
-    pattern: Floats,
-    hidden: Bools,
+    pattern: f.Floats,
+    hidden: f.Bools,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
     hidden_word: str,
     dark: bool = False,
-    words: Words,
+    words: f.Words,
     **titles: Any,
-) -> Figure:
+) -> f.Figure:
     """One head's pattern, [query, key]; `hidden` marks cells that must have no weight.
 
     A hidden cell without weight is hatched. A hidden cell with weight shows it, with `hidden_word`
@@ -44,13 +44,7 @@ def suspect(
     text = np.where(leaked, text + f" · {escape(hidden_word)}", text)
     frame["data"][0]["text"] = np.where(lost, "NaN", text)
     frame["layout"]["annotations"] = [
-        {
-            "x": int(key),
-            "y": int(query),
-            "text": "NaN",
-            "showarrow": False,
-            "font": {"color": palette(dark).ink, "size": 12},
-        }
+        f.note("NaN", int(key), int(query), palette(dark).ink, 12)
         for query, key in np.argwhere(lost)
     ]
     return frame

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import LEGEND, Figure, Floats, check_shape, layout, number_axis
+from explorer.figures import frame as f
 from explorer.figures.theme import escape, palette
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -13,8 +13,8 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def lines(
-    x: NDArray[np.integer] | Floats,
-    ys: Floats,
+    x: NDArray[np.integer] | f.Floats,
+    ys: f.Floats,
     names: Sequence[str],
     *,
     x_title: str,
@@ -27,47 +27,36 @@ def lines(
     steps: bool = False,
     from_zero: bool = False,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """One curve per row of `ys` [curve, x], with a legend above.
 
     `marked_x` draws a vertical line at the current step or position. `points` marks each value,
     `steps` draws a staircase, `from_zero` lets the y axis begin at 0. Raises ValueError with the
     sizes if they disagree.
     """
-    check_shape("ys", ys, (len(names), len(x)))
+    f.check_shape("ys", ys, (len(names), len(x)))
     colours = palette(dark)
     traces = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if points else "lines",
-            "x": np.asarray(x),
-            "y": np.asarray(y, np.float32),
-            "name": escape(name),
-            "line": {
+        f.scatter(
+            np.asarray(x),
+            np.asarray(y, np.float32),
+            "lines+markers" if points else "lines",
+            name=escape(name),
+            line={
                 "color": colours.curves[index % len(colours.curves)],
                 "dash": DASHES[index % len(DASHES)],
                 "width": 2,
                 "shape": "hvh" if steps else "linear",
             },
-            "hovertemplate": f"{escape(name)}: <b>%{{y:.4~g}}</b><extra></extra>",
-        }
+            hovertemplate=f"{escape(name)}: <b>%{{y:.4~g}}</b><extra></extra>",
+        )
         for index, (name, y) in enumerate(zip(names, ys, strict=True))
     ]
-    frame = layout(colours, height, showlegend=len(names) > 1, legend=LEGEND, hovermode="x unified")
+    frame = f.layout(colours, height, legend=len(names) > 1, hovermode="x unified")
     along = {"type": "log", "dtick": 1} if log_x else {}
-    frame["xaxis"] = number_axis(colours, x_title, **{"showgrid": False, **along})
+    frame["xaxis"] = f.number_axis(colours, x_title, **{"showgrid": False, **along})
     up = {"type": "log"} if log_y else {"rangemode": "tozero"} if from_zero else {}
-    frame["yaxis"] = number_axis(colours, y_title, **up)
+    frame["yaxis"] = f.number_axis(colours, y_title, **up)
     if marked_x is not None:
-        frame["shapes"] = [
-            {
-                "type": "line",
-                "yref": "paper",
-                "x0": marked_x,
-                "x1": marked_x,
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": colours.accent, "width": 1, "dash": "dot"},
-            }
-        ]
+        frame["shapes"] = [f.line(colours.accent, (marked_x, marked_x), (0, 1), yref="paper")]
     return {"data": traces, "layout": frame}

@@ -18,6 +18,7 @@ from explorer.figures.theme import (
     Stream,
     bare,
     clipped,
+    colorscale,
     escape,
     is_special,
     palette,
@@ -37,24 +38,78 @@ def check_shape(name: str, array: NDArray[Any], expected: tuple[int, ...]) -> No
         raise ValueError(f"{name} has shape {array.shape}, expected {expected}")
 
 
-def layout(colours: Palette, height: int, **more: Any) -> dict[str, Any]:
-    """A transparent layout in system fonts; `more` overrides."""
+def layout(
+    colours: Palette, height: int, below: int = 8, legend: bool | None = None, **more: Any
+) -> dict[str, Any]:
+    """A transparent layout in system fonts; `below` is the bottom margin, `more` overrides."""
     return {
         "height": height,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT, "size": 13, "color": colours.ink},
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "margin": {"l": 8, "r": 8, "t": 8, "b": below},
         "hoverlabel": {
             "bgcolor": colours.paper,
             "bordercolor": colours.line,
             "font": {"family": FONT, "size": 13, "color": colours.ink},
             "align": "left",
         },
-        "showlegend": False,
+        "showlegend": bool(legend),
         "dragmode": False,
+        **({} if legend is None else {"legend": LEGEND}),
         **more,
     }
+
+
+def scatter(x: Any, y: Any, mode: str = "lines", **more: Any) -> Figure:
+    """A trace of points, in Plotly's `mode`: "lines", "markers", "text", or several joined by +."""
+    return {"type": "scatter", "mode": mode, "x": x, "y": y, **more}
+
+
+def bar(x: Any, y: Any, **more: Any) -> Figure:
+    """A trace of bars."""
+    return {"type": "bar", "x": x, "y": y, **more}
+
+
+def heatmap(
+    z: Any, colours: tuple[str, ...], span: tuple[float, float], gap: int | None = None, **more: Any
+) -> Figure:
+    """A trace of cells, coloured by `z` over `span`, with `gap` pixels between them."""
+    scale = {"colorscale": colorscale(colours), "zmin": span[0], "zmax": span[1]}
+    apart = {} if gap is None else {"xgap": gap, "ygap": gap}
+    return {"type": "heatmap", "z": np.asarray(z, np.float32), **scale, **apart, **more}
+
+
+def said(texts: Sequence[str]) -> Figure:
+    """The hover text of each point, as arguments of a trace."""
+    template = "%{customdata}<extra></extra>"
+    return {"customdata": np.array(texts, object), "hovertemplate": template}
+
+
+def note(text: str, x: Any, y: Any, colour: str, size: int = 12, **more: Any) -> Figure:
+    """A text at a place of the plot; `more` are further properties of Plotly's annotation."""
+    font = {"color": colour, "size": size}
+    return {"text": text, "x": x, "y": y, "showarrow": False, "font": font, **more}
+
+
+def line(
+    colour: str,
+    across: tuple[float, float],
+    down: tuple[float, float],
+    dash: str = "dot",
+    **more: Any,
+) -> Figure:
+    """A thin straight line; `more` are further properties of Plotly's shape."""
+    ends = {"x0": across[0], "x1": across[1], "y0": down[0], "y1": down[1]}
+    return {"type": "line", **ends, "line": {"color": colour, "width": 1, "dash": dash}, **more}
+
+
+def outline(
+    colour: str, across: tuple[float, float], down: tuple[float, float], width: float = 2
+) -> Figure:
+    """A frame around the cells from the first to the last column and row."""
+    x, y = (across[0] - 0.5, across[1] + 0.5), (down[0] - 0.5, down[1] + 0.5)
+    return line(colour, x, y) | {"type": "rect", "line": {"color": colour, "width": width}}
 
 
 LEGEND: Figure = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"}

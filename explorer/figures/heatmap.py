@@ -10,26 +10,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import (
-    BAR_ROOM,
-    LEVEL,
-    Bools,
-    Figure,
-    Floats,
-    Words,
-    check_shape,
-    colorbar,
-    ends,
-    layout,
-    least_width,
-    levels_of,
-    token_axis,
-    token_labels,
-    upright,
-)
+from explorer.figures import frame as f
 from explorer.figures.hatching import hatching
 from explorer.figures.matrix import Matrix, Scale, counted
-from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
+from explorer.figures.theme import Stream, colorscale, escape, palette
 from explorer.numbers import percents
 
 Colouring = Literal["linear", "log", "rank"]
@@ -41,19 +25,19 @@ LOG_FLOOR = 1e-4
 """Weights under 0.01 % share the palest colour of the log scale."""
 
 
-def attention(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
+def attention(*cells: Any, dark: bool = False, words: f.Words, **more: Any) -> f.Figure:
     """One head's pattern as a Plotly figure; same arguments and errors as `weights`."""
     return plotted(weights(*cells, words=words, **more), dark=dark, words=words)
 
 
-def difference(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
+def difference(*cells: Any, dark: bool = False, words: f.Words, **more: Any) -> f.Figure:
     """A change of pattern as a Plotly figure; same arguments and errors as `change`."""
     return plotted(change(*cells, words=words, **more), dark=dark, words=words)
 
 
 def weights(
-    pattern: Floats,
-    mask: Bools | None,
+    pattern: f.Floats,
+    mask: f.Bools | None,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
@@ -65,7 +49,7 @@ def weights(
     scale: Colouring = "linear",
     top: float = 1.0,
     selected: int | None = None,
-    words: Words,
+    words: f.Words,
 ) -> Matrix:
     """One head's pattern, [query, key], as a heatmap with tokens on both axes.
 
@@ -77,12 +61,12 @@ def weights(
     Raises ValueError with the sizes if pattern, mask, labels and tokens disagree.
     """
     shape = (len(query_tokens), len(key_tokens))
-    check_shape("pattern", pattern, shape)
+    f.check_shape("pattern", pattern, shape)
     allowed = _allowed("mask", mask, shape)
     shut: Any = words["blocked"]
     if blocked_labels is not None:
         labels = np.asarray(blocked_labels, dtype=object)
-        check_shape("blocked_labels", labels, shape)
+        f.check_shape("blocked_labels", labels, shape)
         shut = _blocked_text(shut, labels)
     texts, said = counted(np.where(allowed, percents(pattern), shut))
     values, meaning = _scaled(np.asarray(pattern, np.float32), allowed, scale, top, words)
@@ -103,20 +87,20 @@ def weights(
 
 
 def change(
-    before: Floats,
-    after: Floats,
+    before: f.Floats,
+    after: f.Floats,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
-    mask_before: Bools | None = None,
-    mask_after: Bools | None = None,
+    mask_before: f.Bools | None = None,
+    mask_after: f.Bools | None = None,
     query_title: str,
     key_title: str,
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     top: float | None = None,
     selected: int | None = None,
-    words: Words,
+    words: f.Words,
 ) -> Matrix:
     """after - before, [query, key], in percentage points on a diverging scale.
 
@@ -127,8 +111,8 @@ def change(
     Raises ValueError with the sizes if the inputs disagree.
     """
     shape = (len(query_tokens), len(key_tokens))
-    check_shape("before", before, shape)
-    check_shape("after", after, shape)
+    f.check_shape("before", before, shape)
+    f.check_shape("after", after, shape)
     open_before = _allowed("mask_before", mask_before, shape)
     open_after = _allowed("mask_after", mask_after, shape)
     blocked = ~(open_before | open_after)
@@ -140,7 +124,7 @@ def change(
     written = np.char.replace(np.char.mod("%+.1f", points), "-", "−").astype(object)
     told = f"{words['before']} " + was + f" → {words['after']} " + now
     texts, said = counted(np.where(blocked, shut, told + "\n" + written + f" {words['points']}"))
-    ticks = zip((-limit, 0, limit), ends(limit, 3, "+"), strict=True)
+    ticks = zip((-limit, 0, limit), f.ends(limit, 3, "+"), strict=True)
     return Matrix(
         points,
         blocked,
@@ -157,10 +141,10 @@ def change(
     )
 
 
-def _allowed(name: str, mask: Bools | None, shape: tuple[int, int]) -> Bools:
+def _allowed(name: str, mask: f.Bools | None, shape: tuple[int, int]) -> f.Bools:
     if mask is None:
         return np.ones(shape, bool)
-    check_shape(name, mask, shape)
+    f.check_shape(name, mask, shape)
     if mask.dtype != np.bool_:
         raise ValueError(f"{name} is {mask.dtype}, expected bool with True = may attend")
     return mask
@@ -173,8 +157,8 @@ def _blocked_text(blocked: str, labels: NDArray[np.object_]) -> NDArray[np.objec
 
 
 def _scaled(
-    pattern: Floats, allowed: Bools, scale: Colouring, top: float, words: Words
-) -> tuple[Floats, Scale]:
+    pattern: f.Floats, allowed: f.Bools, scale: Colouring, top: float, words: f.Words
+) -> tuple[f.Floats, Scale]:
     """Colour values of the cells, and their scale."""
     if scale == "linear":
         ticks = tuple((tick, f"{100 * tick:.3g} %") for tick in (0.0, top / 2, top))
@@ -194,7 +178,7 @@ def _scaled(
     raise ValueError(f"scale is {scale!r}, expected 'linear', 'log' or 'rank'")
 
 
-def plotted(matrix: Matrix, *, dark: bool = False, words: Words) -> Figure:
+def plotted(matrix: Matrix, *, dark: bool = False, words: f.Words) -> f.Figure:
     """A heatmap as a Plotly figure; takes the `words` of `figures.heatmap`."""
     colours, scale = palette(dark), matrix.scale
     query_tokens, key_tokens = matrix.query_tokens, matrix.key_tokens
@@ -206,8 +190,8 @@ def plotted(matrix: Matrix, *, dark: bool = False, words: Words) -> Figure:
     texts = np.array([escape(text).replace("\n", "<br>") for text in matrix.texts], object)
     heatmap = {
         "type": "heatmap",
-        "x": token_labels(key_tokens, dark),
-        "y": token_labels(query_tokens, dark),
+        "x": f.token_labels(key_tokens, dark),
+        "y": f.token_labels(query_tokens, dark),
         "z": np.where(matrix.blocked, np.nan, matrix.values).astype(np.float32),
         "text": texts[matrix.said],
         "hovertemplate": hover,
@@ -217,39 +201,32 @@ def plotted(matrix: Matrix, *, dark: bool = False, words: Words) -> Figure:
         "colorscale": colorscale(getattr(colours, scale.colours)),
         "zmin": scale.low,
         "zmax": scale.high,
-        "colorbar": colorbar(
+        "colorbar": f.colorbar(
             colours,
             title=scale.title,
             tickvals=[value for value, _ in scale.ticks],
             ticktext=[escape(label) for _, label in scale.ticks],
         ),
     }
-    labels = upright(key_tokens, dark, ROOM)
-    above = LEVEL * (levels_of(key_tokens, ROOM) - 1)
-    frame = layout(colours, 64 + above + BAR_ROOM + _rows(n_query))
-    frame["meta"] = {"least": least_width(key_tokens, ROOM, query_tokens)}
-    frame["margin"]["b"] = BAR_ROOM
+    labels = f.upright(key_tokens, dark, ROOM)
+    above = f.LEVEL * (f.levels_of(key_tokens, ROOM) - 1)
+    frame = f.layout(
+        colours,
+        64 + above + f.BAR_ROOM + _rows(n_query),
+        below=f.BAR_ROOM,
+        meta={"least": f.least_width(key_tokens, ROOM, query_tokens)},
+    )
     across, down = (matrix.key_title, matrix.key_stream), (matrix.query_title, matrix.query_stream)
-    frame["xaxis"] = token_axis(heatmap["x"], *across, dark, side="top", **labels)
-    frame["yaxis"] = token_axis(heatmap["y"], *down, dark, autorange="reversed")
+    frame["xaxis"] = f.token_axis(heatmap["x"], *across, dark, side="top", **labels)
+    frame["yaxis"] = f.token_axis(heatmap["y"], *down, dark, autorange="reversed")
     if matrix.blocked.any():
         frame["images"] = [hatching(colours, matrix.blocked, _rows(n_query))]
     if matrix.selected is not None:
-        frame["shapes"] = [_outline(colours, matrix.selected, n_key)]
+        rows = matrix.selected, matrix.selected
+        frame["shapes"] = [f.outline(colours.accent, (0, n_key - 1), rows)]
     return {"data": [heatmap], "layout": frame}
 
 
 def _rows(n_query: int) -> int:
     """Height of all rows in pixels: less per row the more rows there are."""
     return int(n_query * (30 if n_query <= 16 else max(7.0, 480 / n_query)))
-
-
-def _outline(colours: Palette, query: int, n_key: int) -> Figure:
-    return {
-        "type": "rect",
-        "x0": -0.5,
-        "x1": n_key - 0.5,
-        "y0": query - 0.5,
-        "y1": query + 0.5,
-        "line": {"color": colours.accent, "width": 2},
-    }

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from explorer.figures import frame as f
 from explorer.figures.curves import lines
-from explorer.figures.frame import Figure, Floats
 
 
 def histograms(
-    values: Sequence[Floats],
+    values: Sequence[f.Floats],
     names: Sequence[str],
     limit: float,
     *,
@@ -17,7 +17,7 @@ def histograms(
     y_title: str,
     bins: int = 41,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """The share of each array in each bin from -`limit` to `limit`, in percent.
 
     Values outside count in the total, so a curve may sum to less than 100 %. Raises ValueError with

@@ -5,7 +5,7 @@ from textwrap import wrap
 
 import numpy as np
 
-from explorer.figures.frame import Figure, Floats, axis, check_shape, layout, number_axis
+from explorer.figures import frame as f
 from explorer.figures.theme import escape, palette
 from explorer.numbers import compact
 
@@ -13,39 +13,38 @@ LINE = 26
 """Approximate Latin letters per line of a name; a Chinese character counts as two."""
 
 
-def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = False) -> Figure:
+def measured(names: Sequence[str], values: f.Floats, *, title: str, dark: bool = False) -> f.Figure:
     """One bar per name, the first on top, with its number at the end.
 
     NaN has no bar. The axis is logarithmic if the numbers span more than three orders of magnitude.
 
     Raises ValueError with the sizes if they disagree.
     """
-    check_shape("values", values, (len(names),))
+    f.check_shape("values", values, (len(names),))
     colours = palette(dark)
     shown = np.nan_to_num(np.asarray(values, np.float64))
     lines = [_lines(name) for name in names]
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "x": shown,
-        "y": np.arange(len(names)),
-        "text": [compact(value) for value in values],
-        "textposition": "outside",
-        "cliponaxis": False,
-        "marker": {"color": colours.accent, "opacity": 0.75},
-        "hoverinfo": "skip",
-    }
+    trace = f.bar(
+        shown,
+        np.arange(len(names)),
+        orientation="h",
+        text=[compact(value) for value in values],
+        textposition="outside",
+        cliponaxis=False,
+        marker={"color": colours.accent, "opacity": 0.75},
+        hoverinfo="skip",
+    )
     height = 56 + sum(14 + 17 * len(each) for each in lines)
-    frame = layout(colours, height, bargap=0.35)
+    frame = f.layout(colours, height, bargap=0.35)
     most = float(shown.max(initial=0.0)) or 1.0
     least = float(shown.min(initial=most))
     if 0 < least < most / 1000:  # on a linear axis only the longest would be visible
         ends = [float(np.log10(least)) - 0.5, float(np.log10(most)) + 1]
-        frame["xaxis"] = number_axis(colours, title, type="log", range=ends, dtick=2)
+        frame["xaxis"] = f.number_axis(colours, title, type="log", range=ends, dtick=2)
     else:
         ends = [min(0.0, least) * 1.25, most * 1.25]
-        frame["xaxis"] = number_axis(colours, title, range=ends, nticks=5)
-    frame["yaxis"] = axis(
+        frame["xaxis"] = f.number_axis(colours, title, range=ends, nticks=5)
+    frame["yaxis"] = f.axis(
         colours,
         autorange="reversed",
         tickvals=list(range(len(names))),

@@ -4,19 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from explorer.figures import frame as f
 from explorer.figures.bars import ROOM
-from explorer.figures.frame import (
-    LEGEND,
-    Figure,
-    Floats,
-    check_shape,
-    layout,
-    least_width,
-    number_axis,
-    token_axis,
-    token_labels,
-    upright,
-)
 from explorer.figures.theme import Stream, escape, palette
 
 SHAPES = ("", "/", "x")
@@ -28,21 +17,21 @@ NOTHING = 5e-4
 
 def moved(
     tokens: Sequence[str],
-    distances: Floats,
+    distances: f.Floats,
     names: Sequence[str],
     *,
     y_title: str,
     x_title: str,
     stream: Stream,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """Relative distances [setting, pos] as groups of bars over the tokens, at most three per group.
 
     Raises ValueError with the sizes if they disagree.
     """
-    check_shape("distances", distances, (len(names), len(tokens)))
+    f.check_shape("distances", distances, (len(names), len(tokens)))
     colours = palette(dark)
-    labels = token_labels(tokens, dark)
+    labels = f.token_labels(tokens, dark)
     fills = (colours.stream(stream), colours.curves[5], colours.accent)
     traces = [
         {
@@ -63,17 +52,16 @@ def moved(
         }
         for index, (name, row) in enumerate(zip(names, distances, strict=True))
     ]
-    frame = layout(
+    frame = f.layout(
         colours,
         340,
-        showlegend=True,
-        legend=LEGEND,
+        legend=True,
         barmode="group",
         bargap=0.3,
-        meta={"least": least_width(tokens, 2 * ROOM)},
+        meta={"least": f.least_width(tokens, 2 * ROOM)},
     )
-    frame["xaxis"] = token_axis(
-        labels, x_title, stream, dark, **upright(tokens, dark, 2 * ROOM, below=True)
+    frame["xaxis"] = f.token_axis(
+        labels, x_title, stream, dark, **f.upright(tokens, dark, 2 * ROOM, below=True)
     )
-    frame["yaxis"] = number_axis(colours, y_title, ticksuffix=" %", rangemode="tozero", nticks=6)
+    frame["yaxis"] = f.number_axis(colours, y_title, ticksuffix=" %", rangemode="tozero", nticks=6)
     return {"data": traces, "layout": frame}

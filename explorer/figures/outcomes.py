@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import Bools, Figure, axis, check_shape, layout
+from explorer.figures import frame as f
 from explorer.figures.theme import escape, palette
 
 Level = Literal["good", "loud", "silent"]
@@ -27,15 +27,15 @@ def outcomes(
     *,
     selected: tuple[int, int] | None = None,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """A grid [row, column] of cases, each with its text and the colour of its level.
 
     `selected` outlines one cell. Raises ValueError with the sizes if they disagree.
     """
     shape = (len(rows), len(columns))
     marks = np.array([[LEVELS.index(level) for level in row] for row in levels])
-    check_shape("levels", marks, shape)
-    check_shape("texts", np.array(texts, object), shape)
+    f.check_shape("levels", marks, shape)
+    f.check_shape("texts", np.array(texts, object), shape)
     colours = palette(dark)
     fills = (colours.attention[0], colours.blocked, colours.diverging[1])
     trace = {
@@ -59,22 +59,21 @@ def outcomes(
         "hovertemplate": "%{y}<br>%{x}<br><b>%{text}</b><extra></extra>",
     }
     least = NAMES + COLUMN * len(columns)
-    frame = layout(colours, 40 + 46 * len(rows), meta={"least": least})
-    frame["xaxis"] = axis(colours, type="category", side="top", tickangle=0)
-    frame["yaxis"] = axis(colours, type="category", autorange="reversed")
+    frame = f.layout(colours, 40 + 46 * len(rows), meta={"least": least})
+    frame["xaxis"] = f.axis(colours, type="category", side="top", tickangle=0)
+    frame["yaxis"] = f.axis(colours, type="category", autorange="reversed")
     if selected is not None:
         row, column = selected
-        box = {"x0": column - 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}
-        frame["shapes"] = [{"type": "rect", "line": {"color": colours.accent, "width": 2}, **box}]
+        frame["shapes"] = [f.outline(colours.accent, (column, column), (row, row))]
     return {"data": [trace], "layout": frame}
 
 
-def written_mask(keep: Bools, texts: NDArray[np.str_], *, dark: bool = False) -> Figure:
+def written_mask(keep: f.Bools, texts: NDArray[np.str_], *, dark: bool = False) -> f.Figure:
     """A small mask [query, key] with the value of each cell; blocked cells are grey.
 
     The values are written if there is room, else shown on hover only.
     """
-    check_shape("texts", texts, keep.shape)
+    f.check_shape("texts", texts, keep.shape)
     colours = palette(dark)
     longest = max((len(text) for text in texts.flat), default=0)
     trace = {
@@ -91,7 +90,7 @@ def written_mask(keep: Bools, texts: NDArray[np.str_], *, dark: bool = False) ->
         "textfont": {"color": colours.ink, "size": 10},
         "hovertemplate": "<b>%{text}</b><extra></extra>",
     }
-    frame = layout(colours, 130, margin={"l": 0, "r": 0, "t": 0, "b": 0})
-    frame["xaxis"] = axis(colours, showticklabels=False)
-    frame["yaxis"] = axis(colours, showticklabels=False, autorange="reversed")
+    frame = f.layout(colours, 130, margin={"l": 0, "r": 0, "t": 0, "b": 0})
+    frame["xaxis"] = f.axis(colours, showticklabels=False)
+    frame["yaxis"] = f.axis(colours, showticklabels=False, autorange="reversed")
     return {"data": [trace], "layout": frame}

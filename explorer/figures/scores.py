@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from explorer.figures.frame import Bools, Figure, Floats, Words, ends
+from explorer.figures import frame as f
 from explorer.figures.heatmap import plotted, weights
 from explorer.figures.matrix import Matrix, Scale, counted
 
 
-def scores(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
+def scores(*cells: Any, dark: bool = False, words: f.Words, **more: Any) -> f.Figure:
     """Scores as a Plotly figure; same arguments and errors as `scored`."""
     return plotted(scored(*cells, words=words, **more), dark=dark, words=words)
 
 
 def scored(
-    values: Floats,
-    mask: Bools | None,
+    values: f.Floats,
+    mask: f.Bools | None,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
     title: str,
     top: float | None = None,
-    words: Words,
+    words: f.Words,
     **titles: Any,
 ) -> Matrix:
     """One head's scores [query, key] as a heatmap like the one of its weights; blocked cells are
@@ -40,7 +40,7 @@ def scored(
     written = np.char.replace(np.char.mod("%.2f", values), "-", "−").astype(object)
     shut = np.array(matrix.texts, object)[matrix.said]
     texts, said = counted(np.where(allowed, written, shut))
-    ticks = zip((-limit, 0, limit), ends(limit), strict=True)
+    ticks = zip((-limit, 0, limit), f.ends(limit), strict=True)
     return replace(
         matrix,
         values=values,

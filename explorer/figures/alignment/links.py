@@ -5,16 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import (
-    LEGEND,
-    Bools,
-    Figure,
-    Floats,
-    Words,
-    check_shape,
-    layout,
-    token_labels,
-)
+from explorer.figures import frame as f
 from explorer.figures.heatmap import attention
 from explorer.figures.theme import Palette, clipped, escape, palette, show
 from explorer.numbers import percents
@@ -31,14 +22,14 @@ MOST_ROOMY = 24
 def lines(
     src: Sequence[str],
     tgt: Sequence[str],
-    links: Bools,
+    links: f.Bools,
     found_by: NDArray[np.str_] | NDArray[np.object_],
-    weights: Floats,
+    weights: f.Floats,
     *,
     titles: tuple[str, str],
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """Source words on the left, target words on the right, and a line for every link.
 
     `links`, `found_by` (one of FOUND where there is a link) and `weights` are [tgt_word, src_word].
@@ -46,7 +37,7 @@ def lines(
     """
     shape = (len(tgt), len(src))
     for name, array in (("links", links), ("found_by", found_by), ("weights", weights)):
-        check_shape(name, array, shape)
+        f.check_shape(name, array, shape)
     colours = palette(dark)
     rows = max(shape)
     heights = {"src": _spread(len(src), rows), "tgt": _spread(len(tgt), rows)}
@@ -56,7 +47,7 @@ def lines(
     ]
     traces.append(_middles(src, tgt, links, found_by, weights, heights, words))
     step = ROW if rows <= 16 else max(LEAST_ROW, 480 // rows)
-    frame = layout(colours, 64 + step * rows, showlegend=len(names) > 1, legend=LEGEND)
+    frame = f.layout(colours, 64 + step * rows, legend=len(names) > 1)
     quiet = {"visible": False, "fixedrange": True}
     frame["xaxis"] = {**quiet, "range": [-0.62, 1.62]}
     frame["yaxis"] = {**quiet, "range": [rows - 0.4, -1.3]}
@@ -78,15 +69,15 @@ def lines(
 def matrix(
     src: Sequence[str],
     tgt: Sequence[str],
-    weights: Floats,
-    links: Bools,
+    weights: f.Floats,
+    links: f.Bools,
     found_by: NDArray[np.str_] | NDArray[np.object_],
     *,
     titles: tuple[str, str],
     dark: bool = False,
-    words: Words,
-    heatmap_words: Words,
-) -> Figure:
+    words: f.Words,
+    heatmap_words: f.Words,
+) -> f.Figure:
     """The weights between words [tgt_word, src_word] as a heatmap, with a marker on every link."""
     figure = attention(
         weights,
@@ -101,34 +92,33 @@ def matrix(
         words=heatmap_words,
     )
     colours = palette(dark)
-    across, down = token_labels(src, dark), token_labels(tgt, dark)
+    across, down = f.token_labels(src, dark), f.token_labels(tgt, dark)
     for name in present(links, found_by):
         places = np.argwhere(links & (found_by == name))
         figure["data"].append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": [across[at] for _, at in places],
-                "y": [down[at] for at, _ in places],
-                "name": escape(words[name]),
-                "marker": {
+            f.scatter(
+                [across[at] for _, at in places],
+                [down[at] for at, _ in places],
+                "markers",
+                name=escape(words[name]),
+                marker={
                     "symbol": SYMBOL[name],
                     "size": 15 if max(links.shape) <= MOST_ROOMY else 8,
                     "color": colours.target,
                     "line": {"width": 2.5 if max(links.shape) <= MOST_ROOMY else 1.5},
                 },
-                "hoverinfo": "skip",
-            }
+                hoverinfo="skip",
+            )
         )
     return figure
 
 
-def present(links: Bools, found_by: NDArray[np.str_] | NDArray[np.object_]) -> list[str]:
+def present(links: f.Bools, found_by: NDArray[np.str_] | NDArray[np.object_]) -> list[str]:
     """The values of FOUND that occur, in the order of FOUND."""
     return [name for name in FOUND if (links & (found_by == name)).any()]
 
 
-def _spread(count: int, rows: int) -> Floats:
+def _spread(count: int, rows: int) -> f.Floats:
     """The vertical positions of `count` words, evenly spaced over `rows` rows of the longer
     text."""
     if count <= 1 or count == rows:
@@ -137,69 +127,56 @@ def _spread(count: int, rows: int) -> Floats:
 
 
 def _drawn(
-    name: str, links: Bools, heights: dict[str, Floats], colours: Palette, label: str
-) -> Figure:
+    name: str, links: f.Bools, heights: dict[str, f.Floats], colours: Palette, label: str
+) -> f.Figure:
     xs: list[float | None] = []
     ys: list[float | None] = []
     for tgt, src in np.argwhere(links):
         xs += [0.0, 1.0, None]
         ys += [float(heights["src"][src]), float(heights["tgt"][tgt]), None]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": xs,
-        "y": ys,
-        "name": escape(label),
-        "line": {
+    return f.scatter(
+        xs,
+        ys,
+        name=escape(label),
+        line={
             "color": colours.accent if name == "both" else colours.muted,
             "dash": DASH[name],
             "width": 2.5 if name == "both" else 1.8,
         },
-        "hoverinfo": "skip",
-    }
+        hoverinfo="skip",
+    )
 
 
 def _middles(
     src: Sequence[str],
     tgt: Sequence[str],
-    links: Bools,
+    links: f.Bools,
     found_by: NDArray[np.str_] | NDArray[np.object_],
-    weights: Floats,
-    heights: dict[str, Floats],
-    words: Words,
-) -> Figure:
+    weights: f.Floats,
+    heights: dict[str, f.Floats],
+    words: f.Words,
+) -> f.Figure:
     """One invisible point in the middle of each line, with hover text for the link."""
     places = np.argwhere(links)
     shown = percents(weights)
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": np.full(len(places), 0.5, np.float32),
-        "y": np.array(
+    return f.scatter(
+        np.full(len(places), 0.5, np.float32),
+        np.array(
             [(heights["src"][at] + heights["tgt"][row]) / 2 for row, at in places], np.float32
         ),
-        "marker": {"size": 16, "opacity": 0},
-        "showlegend": False,
-        "customdata": np.array(
+        "markers",
+        marker={"size": 16, "opacity": 0},
+        showlegend=False,
+        **f.said(
             [
                 f"<b>{escape(show(src[at]))} – {escape(show(tgt[row]))}</b><br>"
                 f"{escape(words[str(found_by[row, at])])}<br>"
                 f"{escape(words['weight'])} {shown[row, at]}"
                 for row, at in places
-            ],
-            object,
+            ]
         ),
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
+    )
 
 
-def _label(text: str, x: float, y: float, anchor: str, colour: str) -> Figure:
-    return {
-        "text": text,
-        "x": x,
-        "y": y,
-        "xanchor": anchor,
-        "yanchor": "middle",
-        "showarrow": False,
-        "font": {"color": colour, "size": 15},
-    }
+def _label(text: str, x: float, y: float, anchor: str, colour: str) -> f.Figure:
+    return f.note(text, x, y, colour, 15, xanchor=anchor, yanchor="middle")

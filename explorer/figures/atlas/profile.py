@@ -2,21 +2,26 @@
 
 import numpy as np
 
-from explorer.figures.frame import Figure, Floats, Words, check_shape, layout, number_axis
+from explorer.figures import frame as f
 from explorer.figures.theme import escape, palette
 from explorer.numbers import minus
 
 
 def by_distance(
-    weights: Floats, reach: int, *, beside: Floats | None = None, dark: bool = False, words: Words
-) -> Figure:
+    weights: f.Floats,
+    reach: int,
+    *,
+    beside: f.Floats | None = None,
+    dark: bool = False,
+    words: f.Words,
+) -> f.Figure:
     """Mean weight [2 reach + 1] on keys at each distance from the query, in percent.
 
     The outermost bars include all larger distances. Distances that do not occur are left out.
     `beside` is drawn as a line: the same means for another head or model. Raises ValueError with
     the sizes if they disagree.
     """
-    check_shape("weights", weights, (2 * reach + 1,))
+    f.check_shape("weights", weights, (2 * reach + 1,))
     far = np.arange(-reach, reach + 1)
     shown = np.isfinite(weights)
     if beside is not None:
@@ -27,31 +32,29 @@ def by_distance(
         f"≤ {minus(str(d))}" if d == -reach else f"≥ {d}" if d == reach else minus(str(d))
         for d in at
     ]
-    bars: Figure = {
-        "type": "bar",
-        "x": at,
-        "y": np.nan_to_num(weights[shown] * 100).astype(np.float32),
-        "customdata": labels,
-        "marker": {"color": colours.attention[2]},
-        "hovertemplate": f"{escape(words['distance'])} %{{customdata}}: <b>%{{y:.3~g}} %</b>"
+    bars: f.Figure = f.bar(
+        at,
+        np.nan_to_num(weights[shown] * 100).astype(np.float32),
+        customdata=labels,
+        marker={"color": colours.attention[2]},
+        hovertemplate=f"{escape(words['distance'])} %{{customdata}}: <b>%{{y:.3~g}} %</b>"
         "<extra></extra>",
-    }
+    )
     traces = [bars]
     if beside is not None:
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": at,
-                "y": (beside[shown] * 100).astype(np.float32),
-                "line": {"color": colours.target, "width": 2},
-                "hovertemplate": "%{y:.3~g} %<extra></extra>",
-            }
+            f.scatter(
+                at,
+                (beside[shown] * 100).astype(np.float32),
+                "lines+markers",
+                line={"color": colours.target, "width": 2},
+                hovertemplate="%{y:.3~g} %<extra></extra>",
+            )
         )
-    frame = layout(colours, 260, bargap=0.15)
+    frame = f.layout(colours, 260, bargap=0.15)
     step = 8 if len(at) > 20 else 2 if len(at) > 10 else 1
     ticks = [i for i, d in enumerate(at) if d % step == 0]
-    frame["xaxis"] = number_axis(
+    frame["xaxis"] = f.number_axis(
         colours,
         words["distance_axis"],
         showgrid=False,
@@ -59,7 +62,7 @@ def by_distance(
         tickvals=[int(at[i]) for i in ticks],
         ticktext=[labels[i] for i in ticks],
     )
-    frame["yaxis"] = number_axis(
+    frame["yaxis"] = f.number_axis(
         colours, words["weight"], ticksuffix=" %", rangemode="tozero", fixedrange=True, nticks=5
     )
     return {"data": traces, "layout": frame}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.figures.frame import LEGEND, Figure, Floats, check_shape, layout, number_axis
+from explorer.figures import frame as f
 from explorer.figures.theme import escape, palette
 
 MARKS: dict[str, tuple[int, str]] = {
@@ -25,20 +25,20 @@ MARKS: dict[str, tuple[int, str]] = {
 
 
 def heads(
-    x: Floats,
-    y: Floats,
+    x: f.Floats,
+    y: f.Floats,
     kinds: Sequence[str],
     names: Sequence[str],
     *,
     x_title: str,
     y_title: str,
-    low: Floats | None = None,
-    high: Floats | None = None,
+    low: f.Floats | None = None,
+    high: f.Floats | None = None,
     kind_words: Sequence[str],
     selected: int | None = None,
     diagonal: bool = False,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """One point per head; `kinds` are keys of MARKS, `kind_words` their names in the legend,
     `names` the hover texts.
 
@@ -47,11 +47,11 @@ def heads(
     of each point is the head's number. Raises ValueError with the sizes if they disagree.
     """
     n = len(names)
-    check_shape("x", x, (n,))
-    check_shape("y", y, (n,))
+    f.check_shape("x", x, (n,))
+    f.check_shape("y", y, (n,))
     colours = palette(dark)
     drawn = np.isfinite(x) & np.isfinite(y)
-    traces: list[Figure] = []
+    traces: list[f.Figure] = []
     if diagonal and drawn.any():
         ends = np.array(
             [
@@ -61,40 +61,37 @@ def heads(
             np.float32,
         )
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": ends,
-                "y": ends,
-                "line": {"color": colours.line, "width": 1},
-                "hoverinfo": "skip",
-                "showlegend": False,
-            }
+            f.scatter(
+                ends,
+                ends,
+                line={"color": colours.line, "width": 1},
+                hoverinfo="skip",
+                showlegend=False,
+            )
         )
     for kind, said in dict(zip(kinds, kind_words, strict=True)).items():
         chosen = np.flatnonzero(drawn & np.array([each == kind for each in kinds]))
         if not len(chosen):
             continue
         colour, symbol = MARKS[kind]
-        point: Figure = {
-            "type": "scatter",
-            "mode": "markers",
-            "name": escape(said),
-            "x": x[chosen].astype(np.float32),
-            "y": y[chosen].astype(np.float32),
-            "customdata": [[int(number), escape(names[int(number)])] for number in chosen],
-            "hovertemplate": "%{customdata[1]}<br>"
+        point: f.Figure = f.scatter(
+            x[chosen].astype(np.float32),
+            y[chosen].astype(np.float32),
+            "markers",
+            name=escape(said),
+            customdata=[[int(number), escape(names[int(number)])] for number in chosen],
+            hovertemplate="%{customdata[1]}<br>"
             f"{escape(x_title)}: <b>%{{x:.3~g}}</b><br>{escape(y_title)}: <b>%{{y:.3~g}}</b>"
             "<extra></extra>",
-            "marker": {
+            marker={
                 "color": colours.muted if kind == "mixed" else colours.curves[colour],
                 "symbol": symbol,
                 "size": 11,
                 "line": {"width": 1, "color": colours.paper},
             },
-            "selected": {"marker": {"opacity": 1}},
-            "unselected": {"marker": {"opacity": 1}},
-        }
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+        )
         if kind == "mixed":
             point["marker"]["line"] = {"width": 2, "color": colours.muted}
         if low is not None and high is not None:
@@ -108,27 +105,24 @@ def heads(
                 "color": colours.line,
             }
         traces.append(point)
-    frame = layout(
-        colours, 390, showlegend=True, legend=LEGEND, clickmode="event+select", hovermode="closest"
-    )
-    frame["xaxis"] = number_axis(colours, x_title, fixedrange=True)
-    frame["yaxis"] = number_axis(colours, y_title, fixedrange=True)
+    frame = f.layout(colours, 390, legend=True, clickmode="event+select", hovermode="closest")
+    frame["xaxis"] = f.number_axis(colours, x_title, fixedrange=True)
+    frame["yaxis"] = f.number_axis(colours, y_title, fixedrange=True)
     if selected is not None and drawn[selected]:
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": x[[selected]].astype(np.float32),
-                "y": y[[selected]].astype(np.float32),
-                "hoverinfo": "skip",
-                "showlegend": False,
-                "marker": {
+            f.scatter(
+                x[[selected]].astype(np.float32),
+                y[[selected]].astype(np.float32),
+                "markers",
+                hoverinfo="skip",
+                showlegend=False,
+                marker={
                     "size": 22,
                     "symbol": "circle-open",
                     "line": {"width": 2.5, "color": colours.accent},
                 },
-                "selected": {"marker": {"opacity": 1}},
-                "unselected": {"marker": {"opacity": 1}},
-            }
+                selected={"marker": {"opacity": 1}},
+                unselected={"marker": {"opacity": 1}},
+            )
         )
     return {"data": traces, "layout": frame}

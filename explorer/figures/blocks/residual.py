@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from explorer.figures import frame as f
 from explorer.figures.curves import DASHES
-from explorer.figures.frame import LEGEND, Figure, Floats, Words, check_shape, layout, number_axis
 from explorer.figures.theme import escape, palette
 
 Placement = Literal["post", "pre", "sublayer"]
@@ -27,8 +27,8 @@ class WiringNumbers:
 
 
 def wiring(
-    numbers: Mapping[Placement, WiringNumbers], *, dark: bool = False, words: Words
-) -> Figure:
+    numbers: Mapping[Placement, WiringNumbers], *, dark: bool = False, words: f.Words
+) -> f.Figure:
     """One sublayer in each placement: stream, branch with f and its norm, the sum, and numbers.
 
     The thick line is the residual stream; every gradient passes through what is drawn on it.
@@ -54,39 +54,38 @@ def wiring(
         for x, y, text in boxes:
             on_stream = y == base
             shapes.append(_box(x, y, colours.accent if on_stream else colours.muted, colours.paper))
-            notes.append(_note(x, y, text, colours.ink, 13))
-        notes.append(_note(JOIN, base, "+", colours.ink, 16))
+            notes.append(f.note(text, x, y, colours.ink, 13, xanchor="center"))
+        notes.append(f.note("+", JOIN, base, colours.ink, 16, xanchor="center"))
         title = f"<b>{escape(words[placement])}</b>"
-        notes.append(_note(0, base + 1.6, title, colours.ink, 14, anchor="left"))
+        notes.append(f.note(title, 0, base + 1.6, colours.ink, 14, xanchor="left"))
         for x, y, text, anchor in (
             (0.0, base - 0.45, shown.before, "left"),
             (JOIN + 0.15, base + 0.75, shown.added, "left"),
             (WIDTH, base - 0.45, shown.behind, "right"),
         ):
-            notes.append(_note(x, y, text, colours.ink, 12, anchor=anchor))
-        notes.append(_note(0.0, base - 0.85, shown.back, colours.muted, 12, anchor="left"))
-    frame = layout(colours, ROOM * len(numbers), shapes=shapes, annotations=notes)
+            notes.append(f.note(text, x, y, colours.ink, xanchor=anchor))
+        notes.append(f.note(shown.back, 0.0, base - 0.85, colours.muted, xanchor="left"))
+    frame = f.layout(colours, ROOM * len(numbers), shapes=shapes, annotations=notes)
     hidden = {"visible": False, "fixedrange": True}
     frame["xaxis"] = {**hidden, "range": [-0.1, WIDTH + 0.1]}
     frame["yaxis"] = {**hidden, "range": [-3.0 * (len(numbers) - 1) - 1.2, 1.95]}
-    joins = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [JOIN] * len(numbers),
-        "y": [-3.0 * row for row in range(len(numbers))],
-        "marker": {
+    joins = f.scatter(
+        [JOIN] * len(numbers),
+        [-3.0 * row for row in range(len(numbers))],
+        "markers",
+        marker={
             "size": 24,
             "color": colours.paper,
             "opacity": 1,
             "line": {"color": colours.ink, "width": 2},
         },
-        "hoverinfo": "skip",
-    }
+        hoverinfo="skip",
+    )
     return {"data": [joins], "layout": frame}
 
 
 def by_block(
-    values: Mapping[str, Floats],
+    values: Mapping[str, f.Floats],
     names: Sequence[str],
     *,
     x_title: str,
@@ -94,12 +93,12 @@ def by_block(
     log: bool = False,
     height: int = 320,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """One curve per placement over the blocks, values [seed, place]: the mean and every seed.
 
     Each seed is a thin line behind its mean. Raises ValueError with the sizes if they disagree.
     """
-    check_shape("names", np.array(names, object), (len(values),))
+    f.check_shape("names", np.array(names, object), (len(values),))
     colours = palette(dark)
     traces = []
     for at, (name, of_seeds) in enumerate(zip(names, values.values(), strict=True)):
@@ -109,33 +108,29 @@ def by_block(
         if len(seeds) > 1:
             gap = np.full((len(seeds), 1), np.nan)
             traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "x": np.tile(np.append(x, x[-1]), len(seeds)),
-                    "y": np.concatenate([seeds, gap], 1).ravel().astype(np.float32),
-                    "line": {"color": colour, "width": 1},
-                    "opacity": 0.35,
-                    "hoverinfo": "skip",
-                    "showlegend": False,
-                }
+                f.scatter(
+                    np.tile(np.append(x, x[-1]), len(seeds)),
+                    np.concatenate([seeds, gap], 1).ravel().astype(np.float32),
+                    line={"color": colour, "width": 1},
+                    opacity=0.35,
+                    hoverinfo="skip",
+                    showlegend=False,
+                )
             )
         middle = np.exp(np.log(np.maximum(seeds, 1e-12)).mean(0)) if log else seeds.mean(0)
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "x": x,
-                "y": middle.astype(np.float32),
-                "name": escape(name),
-                "line": {"color": colour, "width": 2.5, "dash": DASHES[at % len(DASHES)]},
-                "hovertemplate": f"{escape(name)}: <b>%{{y:.3~g}}</b><extra></extra>",
-            }
+            f.scatter(
+                x,
+                middle.astype(np.float32),
+                name=escape(name),
+                line={"color": colour, "width": 2.5, "dash": DASHES[at % len(DASHES)]},
+                hovertemplate=f"{escape(name)}: <b>%{{y:.3~g}}</b><extra></extra>",
+            )
         )
-    frame = layout(colours, height, showlegend=True, legend=LEGEND, hovermode="x unified")
-    frame["xaxis"] = number_axis(colours, x_title, showgrid=False)
+    frame = f.layout(colours, height, legend=True, hovermode="x unified")
+    frame["xaxis"] = f.number_axis(colours, x_title, showgrid=False)
     scale = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
-    frame["yaxis"] = number_axis(colours, y_title, **(scale or {"rangemode": "tozero"}))
+    frame["yaxis"] = f.number_axis(colours, y_title, **(scale or {"rangemode": "tozero"}))
     return {"data": traces, "layout": frame}
 
 
@@ -148,11 +143,3 @@ def _box(x: float, y: float, line: str, fill: str) -> dict[str, Any]:
     corners = {"x0": x - 0.65, "x1": x + 0.65, "y0": y - 0.32, "y1": y + 0.32}
     outline = {"color": line, "width": 2}
     return {"type": "rect", **corners, "line": outline, "fillcolor": fill, "layer": "below"}
-
-
-def _note(
-    x: float, y: float, text: str, colour: str, size: int, anchor: str = "center"
-) -> dict[str, Any]:
-    font = {"size": size, "color": colour}
-    where = {"x": x, "y": y, "xanchor": anchor, "showarrow": False}
-    return {**where, "text": text, "font": font}

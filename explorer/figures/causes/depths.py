@@ -4,19 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.figures.frame import (
-    BAR_ROOM,
-    Figure,
-    Floats,
-    Words,
-    axis,
-    check_shape,
-    colorbar,
-    layout,
-    token_axis,
-    token_labels,
-)
-from explorer.figures.theme import Stream, bare, clipped, colorscale, escape, palette, show
+from explorer.figures import frame as f
+from explorer.figures.theme import Stream, bare, clipped, escape, palette, show
 from explorer.numbers import digits, percents
 
 ROW, COLUMN = 30, 62
@@ -27,7 +16,7 @@ MOST_WRITTEN = 40
 
 def depths(
     said: Sequence[Sequence[str]],
-    values: Floats,
+    values: f.Floats,
     rows: Sequence[str],
     columns: Sequence[str],
     *,
@@ -39,8 +28,8 @@ def depths(
     doubtful: Sequence[int] = (),
     n_shown: int | None = None,
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """The word predicted at each depth and position [depth, place], coloured by `values`.
 
     `kind` is the kind of value: "chance" (probability, 0 to 1), "ranked" (rank from 1, on a
@@ -49,8 +38,8 @@ def depths(
     `doubtful` depths are dimmed. Raises ValueError with the sizes if they disagree.
     """
     shape = (len(rows), len(columns))
-    check_shape("said", np.array([list(row) for row in said], object), shape)
-    check_shape("values", values, shape)
+    f.check_shape("said", np.array([list(row) for row in said], object), shape)
+    f.check_shape("values", values, shape)
     colours = palette(dark)
     if kind == "chance":
         z, low, high, texts = values, 0.0, 1.0, percents(values)
@@ -64,52 +53,39 @@ def depths(
         z, low, high = -values, -float(values.max(initial=0.1)), 0.0
         texts = np.array([[digits(float(value)) for value in row] for row in values], object)
         ticks, names = [low, 0.0], [digits(-low), "0"]
-    labels = token_labels(columns, dark)
+    labels = f.token_labels(columns, dark)
     z = np.where(np.arange(shape[1]) < (shape[1] if n_shown is None else n_shown), z, np.nan)
     written = [[_short(word) for word in row[:n_shown]] for row in said]
     roomy = len(columns) <= MOST_WRITTEN
-    trace = {
-        "type": "heatmap",
-        "x": labels,
-        "y": [
+    trace = f.heatmap(
+        z,
+        colours.attention,
+        (low, high),
+        gap=2,
+        x=labels,
+        y=[
             f'<span style="color:{colours.muted}"><i>{escape(row)}</i></span>'
             if at in doubtful
             else escape(row)
             for at, row in enumerate(rows)
         ],
-        "z": np.asarray(z, np.float32),
-        "zmin": low,
-        "zmax": high,
-        "xgap": 2,
-        "ygap": 2,
-        "text": written,
-        "texttemplate": "%{text}" if roomy else "",
-        "textfont": {"size": 12},
-        "customdata": np.array(texts, object),
-        "colorscale": colorscale(colours.attention),
-        "colorbar": colorbar(colours, title, tickvals=ticks, ticktext=names),
-        "hovertemplate": f"<b>%{{text}}</b><br>{escape(words['depth'])} %{{y}}<br>"
+        text=written,
+        texttemplate="%{text}" if roomy else "",
+        textfont={"size": 12},
+        customdata=np.array(texts, object),
+        colorbar=f.colorbar(colours, title, tickvals=ticks, ticktext=names),
+        hovertemplate=f"<b>%{{text}}</b><br>{escape(words['depth'])} %{{y}}<br>"
         f"{escape(title)} <b>%{{customdata}}</b><extra></extra>",
-    }
-    frame = layout(colours, 70 + BAR_ROOM + ROW * len(rows))
-    frame["margin"]["b"] = BAR_ROOM
+    )
+    frame = f.layout(colours, 70 + f.BAR_ROOM + ROW * len(rows), below=f.BAR_ROOM)
     frame["meta"] = {"least": 110 + (COLUMN if roomy else 12) * len(columns)}
     ticks_across = {"tickvals": list(range(shape[1]))[:n_shown], "ticktext": labels[:n_shown]}
-    frame["xaxis"] = token_axis(
+    frame["xaxis"] = f.token_axis(
         labels, column_title, stream, dark, side="top", tickangle=0, **ticks_across
     )
-    frame["yaxis"] = axis(colours, words["depth"], autorange="reversed", type="category")
+    frame["yaxis"] = f.axis(colours, words["depth"], autorange="reversed", type="category")
     if selected is not None and 0 <= selected < len(columns):
-        frame["shapes"] = [
-            {
-                "type": "rect",
-                "x0": selected - 0.5,
-                "x1": selected + 0.5,
-                "y0": -0.5,
-                "y1": len(rows) - 0.5,
-                "line": {"color": colours.accent, "width": 2},
-            }
-        ]
+        frame["shapes"] = [f.outline(colours.accent, (selected, selected), (0, len(rows) - 1))]
     return {"data": [trace], "layout": frame}
 
 

@@ -4,28 +4,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.figures.frame import (
-    BAR_ROOM,
-    Figure,
-    Floats,
-    Words,
-    axis,
-    check_shape,
-    colorbar,
-    layout,
-)
-from explorer.figures.theme import colorscale, palette
+from explorer.figures import frame as f
+from explorer.figures.theme import palette
 from explorer.numbers import fixed
 
 
 def composed(
-    scores: Floats,
+    scores: f.Floats,
     heads: Sequence[tuple[int, int]],
     *,
     baseline: float,
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """Scores [later, earlier] of heads (layer, head) in order; NaN cells are left blank. The scale
     starts at the score of random matrices, so coloured cells exceed it. The first head of each
     layer is labelled.
@@ -33,7 +24,7 @@ def composed(
     Raises ValueError with the sizes if they disagree.
     """
     n, names = len(heads), [f"{layer + 1}.{head + 1}" for layer, head in heads]
-    check_shape("scores", scores, (n, n))
+    f.check_shape("scores", scores, (n, n))
     colours = palette(dark)
     top = float(np.nanmax(scores, initial=baseline))
     top = max(top, baseline * 1.05)
@@ -47,30 +38,26 @@ def composed(
         ],
         object,
     )
-    heatmap = {
-        "type": "heatmap",
-        "z": scores.astype(np.float32),
-        "zmin": baseline,
-        "zmax": top,
-        "colorscale": colorscale(colours.attention),
-        "text": text,
-        "hovertemplate": "%{text}<extra></extra>",
-        "hoverongaps": False,
-        "xgap": 1 if n <= 48 else 0,
-        "ygap": 1 if n <= 48 else 0,
-        "colorbar": colorbar(
+    heatmap = f.heatmap(
+        scores,
+        colours.attention,
+        (baseline, top),
+        gap=1 if n <= 48 else 0,
+        text=text,
+        hovertemplate="%{text}<extra></extra>",
+        hoverongaps=False,
+        colorbar=f.colorbar(
             colours,
             title=words["score"],
             tickvals=[baseline, top],
             ticktext=[fixed(baseline, 3), fixed(top, 3)],
         ),
-    }
+    )
     ticks = [at for at, (layer, _) in enumerate(heads) if at == 0 or heads[at - 1][0] < layer]
     labels = [names[at] for at in ticks]
     size = max(200, min(620, 20 * n))
-    frame = layout(colours, 56 + size + BAR_ROOM)
-    frame["margin"]["b"] = BAR_ROOM
-    shown: Figure = {"tickvals": ticks, "ticktext": labels, "fixedrange": True}
-    frame["xaxis"] = axis(colours, words["earlier"], side="top", **shown)
-    frame["yaxis"] = axis(colours, words["later"], autorange="reversed", **shown)
+    frame = f.layout(colours, 56 + size + f.BAR_ROOM, below=f.BAR_ROOM)
+    shown: f.Figure = {"tickvals": ticks, "ticktext": labels, "fixedrange": True}
+    frame["xaxis"] = f.axis(colours, words["earlier"], side="top", **shown)
+    frame["yaxis"] = f.axis(colours, words["later"], autorange="reversed", **shown)
     return {"data": [heatmap], "layout": frame}

@@ -6,21 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import (
-    BAR_ROOM,
-    LEVEL,
-    Figure,
-    Floats,
-    Words,
-    axis,
-    check_shape,
-    colorbar,
-    layout,
-    least_width,
-    levels_of,
-    upright,
-)
-from explorer.figures.theme import Stream, colorscale, escape, palette, show
+from explorer.figures import frame as f
+from explorer.figures.head_map import stacked
+from explorer.figures.theme import Stream, escape, palette, show
 from explorer.numbers import whole_percent
 
 ROOM = 520
@@ -37,7 +25,7 @@ class Block:
     labels (None: numbered, as heads are)."""
 
     name: str
-    values: Floats
+    values: f.Floats
     rows: Sequence[str]
     columns: Sequence[str] | None = None
     stream: Stream | None = None
@@ -50,8 +38,8 @@ def effect_map(
     title: str = "",
     rows_title: str = "",
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """Shares [row, column] on a diverging scale, 1 = full recovery; `selected` is (block, row,
     column).
 
@@ -63,37 +51,23 @@ def effect_map(
     """
     for block in blocks:
         n_columns = block.values.shape[1] if block.columns is None else len(block.columns)
-        check_shape(f"the values of {block.name}", block.values, (len(block.rows), n_columns))
+        f.check_shape(f"the values of {block.name}", block.values, (len(block.rows), n_columns))
     colours = palette(dark)
     starts = np.cumsum([0.0, *(len(block.rows) + GAP for block in blocks)])
     n_rows = float(starts[-1]) - GAP
     width = max(block.values.shape[1] for block in blocks)
-    data = [
-        {
-            "type": "heatmap",
-            "z": np.clip(block.values, -1, 1).astype(np.float32),
-            "x0": 0,
-            "dx": 1,
-            "y0": float(start),
-            "dy": 1,
-            "zmin": -1,
-            "zmax": 1,
-            "colorscale": colorscale(colours.diverging),
-            "xgap": 1,
-            "ygap": 1,
-            "hoverinfo": "skip",
-            "showscale": at == 0,
-            "colorbar": colorbar(
-                colours, words["recovered"], tickvals=[-1, 0, 1], ticktext=["−100 %", "0", "100 %"]
-            ),
-        }
-        for at, (block, start) in enumerate(zip(blocks, starts, strict=False))
-    ]
-    frame = layout(
-        colours, int(72 + BAR_ROOM + 28 * n_rows), clickmode="event+select", meta={"least": 0}
+    ticks = {"tickvals": [-1, 0, 1], "ticktext": ["−100 %", "0", "100 %"]}
+    bar = f.colorbar(colours, words["recovered"], **ticks)
+    values = [np.clip(block.values, -1, 1) for block in blocks]
+    data = stacked(values, starts, colours.diverging, (-1, 1), bar)
+    frame = f.layout(
+        colours,
+        int(72 + f.BAR_ROOM + 28 * n_rows),
+        clickmode="event+select",
+        meta={"least": 0},
+        below=f.BAR_ROOM,
     )
-    frame["margin"]["b"] = BAR_ROOM
-    frame["yaxis"] = axis(
+    frame["yaxis"] = f.axis(
         colours,
         rows_title,
         range=[n_rows - 0.5, -0.5],
@@ -109,60 +83,56 @@ def effect_map(
         ],
         fixedrange=True,
     )
-    across: Figure = {"range": [-0.5, width - 0.5], "fixedrange": True}
+    across: f.Figure = {"range": [-0.5, width - 0.5], "fixedrange": True}
     first, last = blocks[0], blocks[-1]
     if first.columns is None:
-        counted: Figure = {
+        counted: f.Figure = {
             "tickvals": list(range(width)),
             "ticktext": [str(n + 1) for n in range(width)],
         }
-        frame["xaxis"] = axis(colours, title, side="top", **across, **counted)
+        frame["xaxis"] = f.axis(colours, title, side="top", **across, **counted)
     else:
         padded = [*first.columns, *[" "] * (width - len(first.columns))]
-        labels = upright(padded, dark, ROOM)
+        labels = f.upright(padded, dark, ROOM)
         labels["ticktext"] = [
             text if at < len(first.columns) else ""
             for at, text in zip(labels["tickvals"], labels["ticktext"], strict=True)
         ]
-        least = least_width(padded, ROOM, [f"{first.name} 0"])
-        frame["height"] += LEVEL * (levels_of(padded, ROOM) - 1)
-        frame["xaxis"] = axis(colours, side="top", **across, **labels)
+        least = f.least_width(padded, ROOM, [f"{first.name} 0"])
+        frame["height"] += f.LEVEL * (f.levels_of(padded, ROOM) - 1)
+        frame["xaxis"] = f.axis(colours, side="top", **across, **labels)
         if first.stream is not None:
             frame["xaxis"]["tickfont"] = {"color": colours.stream(first.stream)}
         if len(blocks) > 1 and last.columns is not None:
             below = [*last.columns, *[" "] * (width - len(last.columns))]
-            more = LEVEL * levels_of(below, ROOM)
-            least = max(least, least_width(below, ROOM, [f"{last.name} 0"]))
+            more = f.LEVEL * f.levels_of(below, ROOM)
+            least = max(least, f.least_width(below, ROOM, [f"{last.name} 0"]))
             frame["height"] += more
             frame["margin"]["b"] += more
             frame["annotations"] = _below(last, below, n_rows, dark)
         frame["meta"] = {"least": least}
-    frame["shapes"] = [] if selected is None else [_outline(colours.accent, starts, selected)]
+    if selected is not None:
+        at, row, column = selected
+        y = float(starts[at]) + row
+        frame["shapes"] = [f.outline(colours.accent, (column, column), (y, y), 2.5)]
     return {"data": [*data, _points(blocks, starts, width, colours.ink, words)], "layout": frame}
 
 
-def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> list[Figure]:
+def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> list[f.Figure]:
     """The tokens of the last block below its columns; all blocks share one axis."""
     colours = palette(dark)
-    ticks = upright(labels, dark, ROOM, below=True)
+    ticks = f.upright(labels, dark, ROOM, below=True)
     colour = colours.ink if block.stream is None else colours.stream(block.stream)
     return [
-        {
-            "x": at,
-            "y": n_rows - 0.5,
-            "text": text,
-            "showarrow": False,
-            "yanchor": "top",
-            "font": {"color": colour, "size": 12},
-        }
+        f.note(text, at, n_rows - 0.5, colour, 12, yanchor="top")
         for at, text in zip(ticks["tickvals"], ticks["ticktext"], strict=True)
         if at < block.values.shape[1]
     ]
 
 
 def _points(
-    blocks: Sequence[Block], starts: NDArray[np.float64], width: int, ink: str, words: Words
-) -> Figure:
+    blocks: Sequence[Block], starts: NDArray[np.float64], width: int, ink: str, words: f.Words
+) -> f.Figure:
     cells = [
         (at, block, row, column, float(value))
         for at, block in enumerate(blocks)
@@ -179,43 +149,29 @@ def _points(
         f"{escape(block.rows[row])}<br>" + escape(_value(value, words))
         for _, block, row, column, value in cells
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers+text",
-        "x": np.array([column for *_, column, _ in cells], np.float32),
-        "y": np.array([starts[at] + row for at, _, row, _, _ in cells], np.float32),
-        "text": np.array(shown, object),
-        "textfont": {
+    return f.scatter(
+        np.array([column for *_, column, _ in cells], np.float32),
+        np.array([starts[at] + row for at, _, row, _, _ in cells], np.float32),
+        "markers+text",
+        text=np.array(shown, object),
+        textfont={
             "size": 11,
             "color": ["#ffffff" if abs(value) > 0.6 else ink for *_, value in cells],
         },
-        "marker": {"size": 24, "symbol": "square", "opacity": 0},
-        "selected": {"marker": {"opacity": 0}},
-        "unselected": {"marker": {"opacity": 0}, "textfont": {"color": ink}},
-        "customdata": np.array(said, object),
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
+        marker={"size": 24, "symbol": "square", "opacity": 0},
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}, "textfont": {"color": ink}},
+        **f.said(said),
+    )
 
 
-def _column(block: Block, column: int, words: Words) -> str:
+def _column(block: Block, column: int, words: f.Words) -> str:
     if block.columns is None:
         return f"{words['head']} {column + 1}"
     return f"{column} {show(block.columns[column])}"
 
 
-def _value(value: float, words: Words) -> str:
+def _value(value: float, words: f.Words) -> str:
     if np.isnan(value):
         return words["nothing"]
     return f"{words['recovered']} {whole_percent(value).replace('-', '−')}"
-
-
-def _outline(colour: str, starts: NDArray[np.float64], selected: tuple[int, int, int]) -> Figure:
-    at, row, column = selected
-    return {
-        "type": "rect",
-        "x0": column - 0.5,
-        "x1": column + 0.5,
-        "y0": float(starts[at]) + row - 0.5,
-        "y1": float(starts[at]) + row + 0.5,
-        "line": {"color": colour, "width": 2.5},
-    }

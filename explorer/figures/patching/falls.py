@@ -5,25 +5,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from explorer.figures import frame as f
 from explorer.figures.curves import lines
-from explorer.figures.frame import Figure, Floats, check_shape
 from explorer.figures.theme import escape, palette
 
 
 def falls(
     steps: Sequence[int],
-    curves: Floats,
+    curves: f.Floats,
     names: Sequence[str],
-    random: Floats,
+    random: f.Floats,
     *,
     random_name: str,
     x_title: str,
     y_title: str,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """Probabilities [ranking, step], and the mean ± one standard deviation over random orders
     [order, step]. Raises ValueError with the sizes if they disagree."""
-    check_shape("random", random, (len(random), len(steps)))
+    f.check_shape("random", random, (len(random), len(steps)))
     mean, spread = random.mean(0), random.std(0)
     x = np.asarray(steps)
     figure = lines(
@@ -39,18 +39,16 @@ def falls(
     for trace in figure["data"]:
         trace["mode"] = "lines+markers"
     figure["data"][-1]["line"] = {"color": colours.muted, "width": 2, "dash": "dot"}
-    band = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": np.concatenate([x, x[::-1]]),
-        "y": np.clip(np.concatenate([mean + spread, (mean - spread)[::-1]]), 0, 1),
-        "fill": "toself",
-        "fillcolor": colours.blocked,
-        "line": {"width": 0},
-        "name": escape(random_name),
-        "showlegend": False,
-        "hoverinfo": "skip",
-    }
+    band = f.scatter(
+        np.concatenate([x, x[::-1]]),
+        np.clip(np.concatenate([mean + spread, (mean - spread)[::-1]]), 0, 1),
+        fill="toself",
+        fillcolor=colours.blocked,
+        line={"width": 0},
+        name=escape(random_name),
+        showlegend=False,
+        hoverinfo="skip",
+    )
     figure["data"].insert(0, band)
     figure["layout"]["yaxis"] |= {"rangemode": "tozero", "tickformat": ".0%"}
     return figure

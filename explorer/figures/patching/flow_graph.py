@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.figures.frame import Figure, Words, axis, layout, least_width, upright
+from explorer.figures import frame as f
 from explorer.figures.theme import Palette, Stream, escape, palette, show
 from explorer.numbers import percent
 
@@ -60,18 +60,20 @@ def flow_graph(
     written: tuple[float, float, str],
     levels: Sequence[tuple[float, str]],
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """Draw the graph; `written` is (column, level, label) of the word at the top, `levels` are row
     labels."""
     colours = palette(dark)
     top = written[1] + 0.9
     width = max(column.at for column in columns) + 1
-    frame = layout(
+    frame = f.layout(
         colours, int(min(STEP, max(16.0, MOST / top)) * (top + 1.4) + 24), hovermode="closest"
     )
-    frame["xaxis"] = axis(colours, range=[-0.6, width - 0.4], fixedrange=True, showticklabels=False)
-    frame["yaxis"] = axis(
+    frame["xaxis"] = f.axis(
+        colours, range=[-0.6, width - 0.4], fixedrange=True, showticklabels=False
+    )
+    frame["yaxis"] = f.axis(
         colours,
         range=[-1.1, top],
         fixedrange=True,
@@ -81,47 +83,49 @@ def flow_graph(
     )
     frame["annotations"] = [
         *_labels(columns, width, dark),
-        {
-            "x": written[0],
-            "y": written[1],
-            "text": f"<b>{escape(show(written[2]))}</b>",
-            "showarrow": False,
-            "yshift": 18,
-            "font": {"color": colours.target, "size": 15},
-        },
+        f.note(
+            f"<b>{escape(show(written[2]))}</b>",
+            written[0],
+            written[1],
+            colours.target,
+            15,
+            yshift=18,
+        ),
     ]
     labels = [column.label for column in columns]
-    frame["meta"] = {"least": least_width(labels, ROOM, [name for _, name in levels])}
+    frame["meta"] = {"least": f.least_width(labels, ROOM, [name for _, name in levels])}
     return {
         "data": [*_edges(lines, colours), _middles(lines), _dots(dots, colours, words)],
         "layout": frame,
     }
 
 
-def _labels(columns: Sequence[Column], width: float, dark: bool) -> list[Figure]:
+def _labels(columns: Sequence[Column], width: float, dark: bool) -> list[f.Figure]:
     """The words below their columns, for each stream below its own lowest vectors."""
     colours, found = palette(dark), []
     for stream in ("src", "tgt"):
         own = [column for column in columns if column.stream == stream]
         if not own:
             continue
-        ticks = upright([column.label for column in own], dark, int(ROOM * len(own) / width), True)
+        ticks = f.upright(
+            [column.label for column in own], dark, int(ROOM * len(own) / width), True
+        )
         found += [
-            {
-                "x": own[at].at,
-                "y": own[at].level,
-                "text": text,
-                "showarrow": False,
-                "yanchor": "top",
-                "yshift": -8,
-                "font": {"color": colours.stream(own[at].stream), "size": 12},
-            }
+            f.note(
+                text,
+                own[at].at,
+                own[at].level,
+                colours.stream(own[at].stream),
+                12,
+                yanchor="top",
+                yshift=-8,
+            )
             for at, text in zip(ticks["tickvals"], ticks["ticktext"], strict=True)
         ]
     return found
 
 
-def _edges(lines: Sequence[Line], colours: Palette) -> list[Figure]:
+def _edges(lines: Sequence[Line], colours: Palette) -> list[f.Figure]:
     """One trace per width and kind, since a Plotly line has a single width."""
     found = []
     for crosses in (False, True):
@@ -137,51 +141,43 @@ def _edges(lines: Sequence[Line], colours: Palette) -> list[Figure]:
             xs: list[Any] = [x for line in drawn for x in (line.lower[0], line.upper[0], None)]
             ys: list[Any] = [y for line in drawn for y in (line.lower[1], line.upper[1], None)]
             found.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "x": xs,
-                    "y": ys,
-                    "line": {
+                f.scatter(
+                    xs,
+                    ys,
+                    line={
                         "width": 1 + 1.6 * degree,
                         "color": colours.accent if crosses else colours.attention[2],
                         "dash": "dash" if crosses else "solid",
                     },
-                    "opacity": 0.35 + 0.1 * degree,
-                    "hoverinfo": "skip",
-                }
+                    opacity=0.35 + 0.1 * degree,
+                    hoverinfo="skip",
+                )
             )
     return found
 
 
-def _middles(lines: Sequence[Line]) -> Figure:
+def _middles(lines: Sequence[Line]) -> f.Figure:
     """One invisible point on every edge, with its hover text."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": np.array([(line.lower[0] + line.upper[0]) / 2 for line in lines], np.float32),
-        "y": np.array([(line.lower[1] + line.upper[1]) / 2 for line in lines], np.float32),
-        "marker": {"size": 12, "opacity": 0},
-        "customdata": np.array([escape(line.said) for line in lines], object),
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
+    return f.scatter(
+        np.array([(line.lower[0] + line.upper[0]) / 2 for line in lines], np.float32),
+        np.array([(line.lower[1] + line.upper[1]) / 2 for line in lines], np.float32),
+        "markers",
+        marker={"size": 12, "opacity": 0},
+        **f.said([escape(line.said) for line in lines]),
+    )
 
 
-def _dots(dots: Sequence[Dot], colours: Palette, words: Words) -> Figure:
+def _dots(dots: Sequence[Dot], colours: Palette, words: f.Words) -> f.Figure:
     share = escape(words["share"])
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": np.array([dot.at for dot in dots], np.float32),
-        "y": np.array([dot.level for dot in dots], np.float32),
-        "marker": {
+    return f.scatter(
+        np.array([dot.at for dot in dots], np.float32),
+        np.array([dot.level for dot in dots], np.float32),
+        "markers",
+        marker={
             "size": [4 + 18 * float(np.sqrt(dot.share)) for dot in dots],
             "color": [colours.stream(dot.stream) for dot in dots],
             "line": {"width": 1, "color": colours.paper},
             "opacity": 1,
         },
-        "customdata": np.array(
-            [f"{escape(dot.said)}<br>{share} {percent(dot.share)}" for dot in dots], object
-        ),
-        "hovertemplate": "%{customdata}<extra></extra>",
-    }
+        **f.said([f"{escape(dot.said)}<br>{share} {percent(dot.share)}" for dot in dots]),
+    )

@@ -5,41 +5,31 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.figures import frame as f
 from explorer.figures.curves import lines
-from explorer.figures.frame import (
-    BAR_ROOM,
-    Figure,
-    Floats,
-    Words,
-    axis,
-    check_shape,
-    colorbar,
-    layout,
-    number_axis,
-)
-from explorer.figures.theme import colorscale, escape, palette
+from explorer.figures.theme import escape, palette
 
 
-def table(values: Floats, *, dark: bool = False, words: Words) -> Figure:
+def table(values: f.Floats, *, dark: bool = False, words: f.Words) -> f.Figure:
     """The encoding itself, [pos, d_model]: one row per position, one column per dimension."""
     return _square(values, (words["position"], words["dimension"]), words["value"], dark)
 
 
-def gram(values: Floats, *, dark: bool = False, words: Words) -> Figure:
+def gram(values: f.Floats, *, dark: bool = False, words: f.Words) -> f.Figure:
     """Dot products of every pair of positions, [pos, pos]; stripes: they depend on distance
     only."""
-    check_shape("values", values, (len(values), len(values)))
+    f.check_shape("values", values, (len(values), len(values)))
     return _square(values, (words["position"], words["other_position"]), words["dot"], dark)
 
 
 def wavelengths(
-    lengths: Floats,
+    lengths: f.Floats,
     *,
     n_ctx: int | None = None,
     marked: Sequence[int] = (),
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """Wavelength of each dimension in positions, [d_model], on a log axis.
 
     `n_ctx` draws the longest text as a line: a longer wave never repeats within a text. `marked`
@@ -50,44 +40,34 @@ def wavelengths(
         raise ValueError(f"marked is {tuple(marked)}, but there are {len(lengths)} dimensions")
     dims = np.arange(len(lengths))
     big = np.isin(dims, np.asarray(marked, int))
-    trace = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": dims,
-        "y": np.asarray(lengths, np.float32),
-        "marker": {
+    trace = f.scatter(
+        dims,
+        np.asarray(lengths, np.float32),
+        "markers",
+        marker={
             "color": np.where(big, colours.curves[1], colours.curves[0]),
             "size": np.where(big, 11, 5),
         },
-        "hovertemplate": f"{escape(words['dimension'])} <b>%{{x}}</b><br>"
+        hovertemplate=f"{escape(words['dimension'])} <b>%{{x}}</b><br>"
         f"{escape(words['wavelength'])} <b>%{{y:.4~g}}</b><extra></extra>",
-    }
-    frame = layout(colours, 320)
-    frame["xaxis"] = number_axis(colours, words["dimension"], showgrid=False)
-    frame["yaxis"] = number_axis(
+    )
+    frame = f.layout(colours, 320)
+    frame["xaxis"] = f.number_axis(colours, words["dimension"], showgrid=False)
+    frame["yaxis"] = f.number_axis(
         colours, words["wavelength"], type="log", dtick=1, exponentformat="none"
     )
     if n_ctx is not None:
-        frame["shapes"] = [
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": n_ctx,
-                "y1": n_ctx,
-                "line": {"color": colours.muted, "width": 1, "dash": "dash"},
-                "label": {
-                    "text": f"{escape(words['longest_text'])}: {n_ctx}",
-                    "textposition": "start",
-                    "font": {"size": 12, "color": colours.muted},
-                },
-            }
-        ]
+        label = {
+            "text": f"{escape(words['longest_text'])}: {n_ctx}",
+            "textposition": "start",
+            "font": {"size": 12, "color": colours.muted},
+        }
+        across = f.line(colours.muted, (0, 1), (n_ctx, n_ctx), "dash", xref="paper", label=label)
+        frame["shapes"] = [across]
     return {"data": [trace], "layout": frame}
 
 
-def waves(values: Floats, dims: Sequence[int], *, dark: bool = False, words: Words) -> Figure:
+def waves(values: f.Floats, dims: Sequence[int], *, dark: bool = False, words: f.Words) -> f.Figure:
     """The selected columns of the table, [pos, d_model], as curves over position.
 
     Raises ValueError if a dimension is out of range.
@@ -105,13 +85,13 @@ def waves(values: Floats, dims: Sequence[int], *, dark: bool = False, words: Wor
 
 
 def dot_by_distance(
-    distances: NDArray[np.integer] | Floats,
-    dots: Floats,
+    distances: NDArray[np.integer] | f.Floats,
+    dots: f.Floats,
     names: Sequence[str],
     *,
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """Dot product against distance, one curve per row of `dots` [curve, distance].
 
     Raises ValueError with the sizes if distances, curves and names disagree.
@@ -119,22 +99,19 @@ def dot_by_distance(
     return lines(distances, dots, names, x_title=words["distance"], y_title=words["dot"], dark=dark)
 
 
-def _square(values: Floats, titles: tuple[str, str], name: str, dark: bool) -> Figure:
+def _square(values: f.Floats, titles: tuple[str, str], name: str, dark: bool) -> f.Figure:
     colours = palette(dark)
     limit = float(np.abs(values).max(initial=1e-6))
     hover = f"{escape(titles[0])} <b>%{{y}}</b><br>{escape(titles[1])} <b>%{{x}}</b><br>"
-    trace = {
-        "type": "heatmap",
-        "z": np.asarray(values, np.float32),
-        "colorscale": colorscale(colours.diverging),
-        "zmin": -limit,
-        "zmax": limit,
-        "colorbar": colorbar(colours, name),
-        "hovertemplate": f"{hover}{escape(name)} <b>%{{z:.3f}}</b><extra></extra>",
-    }
-    frame = layout(colours, 460)
-    frame["margin"]["b"] = BAR_ROOM
+    trace = f.heatmap(
+        values,
+        colours.diverging,
+        (-limit, limit),
+        colorbar=f.colorbar(colours, name),
+        hovertemplate=f"{hover}{escape(name)} <b>%{{z:.3f}}</b><extra></extra>",
+    )
+    frame = f.layout(colours, 460, below=f.BAR_ROOM)
     muted = {"color": colours.muted}
-    frame["xaxis"] = axis(colours, titles[1], side="top", tickfont=muted)
-    frame["yaxis"] = axis(colours, titles[0], autorange="reversed", tickfont=muted)
+    frame["xaxis"] = f.axis(colours, titles[1], side="top", tickfont=muted)
+    frame["yaxis"] = f.axis(colours, titles[0], autorange="reversed", tickfont=muted)
     return {"data": [trace], "layout": frame}

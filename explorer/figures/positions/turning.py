@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import LEGEND, Figure, Floats, Words, check_shape, layout
+from explorer.figures import frame as f
 from explorer.figures.theme import escape, palette
 
 COLUMNS = 4
@@ -16,17 +16,17 @@ _CIRCLE = np.append(np.linspace(0, 2 * np.pi, 49), np.nan)
 
 
 def arrows(
-    q: Floats,
-    k: Floats,
-    q_turned: Floats,
-    k_turned: Floats,
+    q: f.Floats,
+    k: f.Floats,
+    q_turned: f.Floats,
+    k_turned: f.Floats,
     *,
-    wavelengths: Floats,
-    contributions: Floats,
+    wavelengths: f.Floats,
+    contributions: f.Floats,
     columns: int = COLUMNS,
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """One circle per pair, [pair, 2] each: the longest arrow has the length of the radius.
 
     Arrow lengths are drawn as square roots, since most would be too small next to the longest. The
@@ -36,10 +36,10 @@ def arrows(
     Raises ValueError with the sizes if they disagree.
     """
     for name, array in (("k", k), ("q_turned", q_turned), ("k_turned", k_turned)):
-        check_shape(name, array, q.shape)
+        f.check_shape(name, array, q.shape)
     n = len(q)
-    check_shape("wavelengths", wavelengths, (n,))
-    check_shape("contributions", contributions, (n,))
+    f.check_shape("wavelengths", wavelengths, (n,))
+    f.check_shape("contributions", contributions, (n,))
     colours = palette(dark)
     x = (np.arange(n) % columns) * STEP
     y = -(np.arange(n) // columns) * (STEP + 0.4)
@@ -63,21 +63,21 @@ def arrows(
         traces[-1]["showlegend"] = not before
     shown = [f"{length:,.1f}" if length < 100 else f"{length:,.0f}" for length in wavelengths]
     traces.append(
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": x,
-            "y": y,
-            "marker": {"size": 50, "opacity": 0},
-            "customdata": np.stack([np.arange(n), wavelengths, contributions], 1),
-            "hovertemplate": f"{escape(words['pair'])} <b>%{{customdata[0]}}</b><br>"
+        f.scatter(
+            x,
+            y,
+            "markers",
+            marker={"size": 50, "opacity": 0},
+            customdata=np.stack([np.arange(n), wavelengths, contributions], 1),
+            hovertemplate=f"{escape(words['pair'])} <b>%{{customdata[0]}}</b><br>"
             f"{escape(words['wavelength'])} <b>%{{customdata[1]:,.1f}}</b><br>"
             f"{escape(words['adds'])} <b>%{{customdata[2]:+.2f}}</b><extra></extra>",
-            "showlegend": False,
-        }
+            showlegend=False,
+        )
     )
     rows = ceil(n / columns)
-    frame = layout(colours, 48 + 112 * rows, showlegend=True, legend={**LEGEND, "y": 1.0})
+    frame = f.layout(colours, 48 + 112 * rows, legend=True)
+    frame["legend"] = {**f.LEGEND, "y": 1.0}
     hidden: dict[str, Any] = {"visible": False, "fixedrange": True}
     wide = min(n, columns) * STEP
     frame["xaxis"] = {**hidden, "range": [-STEP / 2, wide - STEP / 2]}
@@ -87,32 +87,18 @@ def arrows(
         "scaleanchor": "x",
     }
     frame["annotations"] = [
-        {
-            "x": float(at_x),
-            "y": float(at_y) - 1.35,
-            "text": f"λ {text}",
-            "showarrow": False,
-            "font": {"size": 11, "color": colours.muted},
-        }
+        f.note(f"λ {text}", float(at_x), float(at_y) - 1.35, colours.muted, 11)
         for at_x, at_y, text in zip(x, y, shown, strict=True)
     ]
     return {"data": traces, "layout": frame}
 
 
 def _trace(x: NDArray[Any], y: NDArray[Any], line: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": x,
-        "y": y,
-        "line": line,
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
+    return f.scatter(x, y, line=line, hoverinfo="skip", showlegend=False)
 
 
 def _arrows(
-    x: NDArray[Any], y: NDArray[Any], vectors: Floats, colour: str, dash: str, before: bool
+    x: NDArray[Any], y: NDArray[Any], vectors: f.Floats, colour: str, dash: str, before: bool
 ) -> dict[str, Any]:
     """All arrows of one role in one trace: from each centre to a marked tip."""
     gap = np.full(len(x), np.nan)

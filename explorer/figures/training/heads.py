@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.figures.frame import Figure, Floats, Words, axis, layout
-from explorer.figures.theme import colorscale, escape, is_special, palette, show
+from explorer.figures import frame as f
+from explorer.figures.theme import escape, is_special, palette, show
 
 GAP = 1.5
 """Blank cells between two matrices."""
@@ -16,14 +16,14 @@ SHORT = 2
 
 
 def small_heads(
-    layers: Sequence[Floats],
+    layers: Sequence[f.Floats],
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
     height: int = 420,
     dark: bool = False,
-    words: Words,
-) -> Figure:
+    words: f.Words,
+) -> f.Figure:
     """Patterns [head, query, key] of each layer, in one figure; rows are queries, columns are keys.
 
     `words`: layer, head, query, key, weight.
@@ -42,31 +42,29 @@ def small_heads(
                 for query in query_tokens
             ]
             traces.append(
-                {
-                    "type": "heatmap",
-                    "x": x,
-                    "y": y,
-                    "z": np.asarray(pattern, np.float32),
-                    "text": said,
-                    "zmin": 0,
-                    "zmax": 1,
-                    "colorscale": colorscale(colours.attention),
-                    "showscale": False,
-                    "hovertemplate": f"{escape(words['layer'])} {layer + 1}, "
+                f.heatmap(
+                    pattern,
+                    colours.attention,
+                    (0, 1),
+                    x=x,
+                    y=y,
+                    text=said,
+                    showscale=False,
+                    hovertemplate=f"{escape(words['layer'])} {layer + 1}, "
                     f"{escape(words['head'])} {head + 1}<br>%{{text}}: <b>%{{z:.3f}}</b>"
                     "<extra></extra>",
-                }
+                )
             )
             notes.append(
-                {
-                    "x": x0 - 0.5,
-                    "y": y0 - 0.6,
-                    "xanchor": "left",
-                    "yanchor": "bottom",
-                    "text": f"{layer + 1}.{head + 1}",
-                    "showarrow": False,
-                    "font": {"size": 11, "color": colours.muted},
-                }
+                f.note(
+                    f"{layer + 1}.{head + 1}",
+                    x0 - 0.5,
+                    y0 - 0.6,
+                    colours.muted,
+                    11,
+                    xanchor="left",
+                    yanchor="bottom",
+                )
             )
             ticks_x |= dict(zip(x.tolist(), map(_label, key_tokens), strict=True))
             ticks_y |= dict(zip(y.tolist(), map(_label, query_tokens), strict=True))
@@ -75,9 +73,9 @@ def small_heads(
     short = max(map(len, words_only), default=0) <= SHORT
     labelled = n_heads <= MOST_LABELLED and short
     margin = {"l": 8, "r": 8, "t": 26, "b": 8}
-    frame = layout(colours, height, annotations=notes, margin=margin)
+    frame = f.layout(colours, height, annotations=notes, margin=margin)
     for name, ticks, title in (("xaxis", ticks_x, "key"), ("yaxis", ticks_y, "query")):
-        frame[name] = axis(
+        frame[name] = f.axis(
             colours,
             words[title],
             tickmode="array",

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.figures.frame import BAR_ROOM, Figure, axis, colorbar, layout
-from explorer.figures.theme import colorscale, escape, palette, show
+from explorer.figures import frame as f
+from explorer.figures.theme import escape, palette, show
 
 
 def token_losses(
@@ -15,7 +15,7 @@ def token_losses(
     title: str,
     x_title: str,
     dark: bool = False,
-) -> Figure:
+) -> f.Figure:
     """One cell per label, darker for a higher loss in nats; sequences may differ in length.
 
     Raises ValueError if labels and losses differ in length.
@@ -29,21 +29,18 @@ def token_losses(
         values[at, : len(row)] = row
     text = [[escape(show(each)) for each in row] + [""] * (width - len(row)) for row in labels]
     top = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
-    trace = {
-        "type": "heatmap",
-        "z": values,
-        "text": text,
-        "texttemplate": "%{text}",
-        "zmin": 0,
-        "zmax": top,
-        "xgap": 2,
-        "ygap": 2,
-        "colorscale": colorscale(colours.attention),
-        "colorbar": colorbar(colours, title),
-        "hovertemplate": "%{text}: <b>%{z:.3f}</b><extra></extra>",
-    }
-    margin = {"l": 8, "r": 8, "t": 8, "b": BAR_ROOM + 30}
-    frame = layout(colours, 90 + BAR_ROOM + 30 * len(labels), margin=margin)
-    frame["xaxis"] = axis(colours, x_title, tickmode="linear", dtick=1)
-    frame["yaxis"] = axis(colours, "", autorange="reversed", showticklabels=False)
+    trace = f.heatmap(
+        values,
+        colours.attention,
+        (0, top),
+        gap=2,
+        text=text,
+        texttemplate="%{text}",
+        colorbar=f.colorbar(colours, title),
+        hovertemplate="%{text}: <b>%{z:.3f}</b><extra></extra>",
+    )
+    margin = {"l": 8, "r": 8, "t": 8, "b": f.BAR_ROOM + 30}
+    frame = f.layout(colours, 90 + f.BAR_ROOM + 30 * len(labels), margin=margin)
+    frame["xaxis"] = f.axis(colours, x_title, tickmode="linear", dtick=1)
+    frame["yaxis"] = f.axis(colours, "", autorange="reversed", showticklabels=False)
     return {"data": [trace], "layout": frame}
