@@ -4,7 +4,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from explorer.exhibits import View
-from explorer.exhibits.block import Block, Change, Chart, Figure, Note, Pane, Pick, Title, choose
+from explorer.exhibits.block import (
+    Block,
+    Blocks,
+    Change,
+    Chart,
+    Figure,
+    Note,
+    Pane,
+    Pick,
+    Slider,
+    TextBox,
+    Title,
+    Toggle,
+    choose,
+)
 from models.rows import Stream
 
 
@@ -32,14 +46,8 @@ def pick_place(view: View, page: str, kind: bool = True) -> tuple[Pick | Pane, .
 
 def pick_kind(view: View, page: str) -> Pick:
     """Kind of attention."""
-    return Pick(
-        f"{page}.kind",
-        view.t("place.kind"),
-        view.kinds,
-        view.kind,
-        lambda kind: view.t(f"kinds.{kind}"),
-        change=lambda kind: choose(elsewhere=True, site=kind),
-    )
+    more = {"said": "kinds.", "change": lambda kind: choose(elsewhere=True, site=kind)}
+    return pick_one(view, f"{page}.kind", view.kinds, view.kind, label="place.kind", **more)
 
 
 def _number(view: View, page: str, name: str, options: Sequence[int], now: int) -> Pick:
@@ -70,26 +78,67 @@ def pick_group(
     `KEYs.GROUP`.
     """
 
-    def said(group: str) -> str:
-        return view.t(f"{key}s.{group}")
-
-    options = tuple(groups)
-    return Pick(key, view.t(key), options, now, said, change=lambda name: change(groups[name][0]))
+    more = {"said": f"{key}s.", "change": lambda name: change(groups[name][0])}
+    return pick_one(view, key, tuple(groups), now, **more)
 
 
 def pick_one(
-    view: View, key: str, options: Sequence[str], now: str, field: str = "", said: str = ""
+    view: View,
+    key: str,
+    options: Sequence[Any],
+    now: Any,
+    field: str = "",
+    said: str | Callable[[Any], str] = "",
+    label: str = "",
+    **more: Any,
 ) -> Pick:
-    """A choice among options, with its label at `key` and texts at `KEY_OPTION`, or `saidOPTION`.
+    """A choice among options, with its label's text at `label` or else at `key`.
 
-    `field` is the last part of the key unless given.
+    `said` names an option, or is what the keys of the options' texts begin with, by default `KEY_`.
+    `field` is the last part of the key unless given; `more` are further properties of the Pick.
     """
-    texts = said or f"{key}_"
 
     def words(option: str) -> str:
-        return view.t(texts + option)
+        return view.t(f"{said or f'{key}_'}{option}")
 
-    return Pick(key, view.t(key), options, now, words, field or key.rpartition(".")[2])
+    named = said if callable(said) else words
+    return Pick(key, view.t(label or key), options, now, named, _field(key, field), **more)
+
+
+def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> Blocks:
+    """A heading and one button per aside; at most one is open, "" for none. Texts at `label` and
+    `SUBJECT.asides.NAME`.
+    """
+    yield Title(view.t(label), large=True)
+    said, field = f"{key.partition('.')[0]}.asides.", _field(key, "")
+    more = {"change": lambda name: choose(**{field: name or ""}), "quiet": True, "optional": True}
+    yield pick_one(view, key, asides, now or None, said=said, label=label, **more)
+
+
+def slider(
+    view: View, key: str, low: float, high: float, now: float, field: str = "", **more: Any
+) -> Slider:
+    """A slider that sets a choice, with its label's text at `key`, whose last part is the choice
+    unless `field` names it."""
+    return Slider(key, view.t(key), low, high, now, _sets(key, field), **more)
+
+
+def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> Toggle:
+    """A switch that sets a choice, as `slider` does."""
+    return Toggle(key, view.t(key), now, _sets(key, field), **more)
+
+
+def text_box(view: View, key: str, now: str, field: str = "", **more: Any) -> TextBox:
+    """A text that sets a choice, as `slider` does."""
+    return TextBox(key, view.t(key), now, _sets(key, field), **more)
+
+
+def _field(key: str, field: str) -> str:
+    return field or key.rpartition(".")[2]
+
+
+def _sets(key: str, field: str) -> Callable[[Any], Change]:
+    return lambda value: choose(**{_field(key, field): value})
 
 
 def pick_token(

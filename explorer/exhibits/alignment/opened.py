@@ -123,9 +123,9 @@ def pick_back(view: View) -> b.Pick:
             return view.t("alignment.no_back")
         return model_name(name, lang=view.lang)
 
-    key, now = "alignment.back", back_of(view) or NO_MODEL
-    options, help = (NO_MODEL, *translators(cache.models())), view.t("alignment.back_help")
-    return b.Pick(key, view.t(key), options, now, said, "back", menu=True, width=230, help=help)
+    options, now = (NO_MODEL, *translators(cache.models())), back_of(view) or NO_MODEL
+    more = {"said": said, "menu": True, "width": 230, "help": view.t("alignment.back_help")}
+    return pick_one(view, "alignment.back", options, now, **more)
 
 
 def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
@@ -135,17 +135,9 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     said = "alignment.aligners."
     picks = [pick_one(view, "alignment.aligner", names, choice.name, said=said)]
     if choice.back is not None:
-        key, now = "alignment.symmetrise", view.choices(AlignmentChoices).symmetrise
-        picks.append(
-            b.Pick(
-                *(key, view.t(key), METHODS, now),
-                lambda method: view.t(f"alignment.methods.{method}"),
-                "symmetrise",
-                menu=True,
-                width=230,
-                help=view.t("alignment.symmetrise_help"),
-            )
-        )
+        now, help = view.choices(AlignmentChoices).symmetrise, view.t("alignment.symmetrise_help")
+        more = {"said": "alignment.methods.", "menu": True, "width": 230, "help": help}
+        picks.append(pick_one(view, "alignment.symmetrise", METHODS, now, **more))
     row = b.Row((*picks, pick_back(view)))
     if choice.name != "head":
         return (row,)
@@ -154,12 +146,9 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
         layer, number = heads[head]
         return view.t("alignment.place", layer=layer + 1, head=number + 1)
 
-    head = b.Pick(
-        *("alignment.head", view.t("alignment.head"), range(len(heads)), choice.place[1], place),
-        change=lambda head: open_head(choice.study, head),
-        menu=True,
-        width=200,
-    )
+    opens = partial(open_head, choice.study)
+    more = {"said": place, "change": opens, "menu": True, "width": 200}
+    head = pick_one(view, "alignment.head", range(len(heads)), choice.place[1], **more)
     row_now = view.choices(AlignmentChoices).word_row or READS
     rows = pick_one(view, "alignment.row", ROWS, row_now, "word_row", "alignment.rows.")
     return (row, b.Row((head, rows)))

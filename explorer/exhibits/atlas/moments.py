@@ -14,6 +14,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import Which, measured, texts_for
 from explorer.exhibits.atlas.shown import DIFFERENCE, does_it, kind_words, place, short, shown_atlas
+from explorer.exhibits.picking import pick_one
 from explorer.figures import curves
 from explorer.library import at_step, snapshots, split_step
 from explorer.numbers import percent
@@ -70,13 +71,8 @@ def show(made: Atlases | None, view: View) -> b.Blocks:
     kind, drawn = kind_words(view, measure), _drawn(made[-1], head, over[-1])
     yield b.Title(view.t("atlas.moments"), large=True)
     yield b.Hero((b.Sentence("atlas-moments", _reading(view, head, measure, over, moments)),))
-    yield b.Pick(
-        *("atlas.traced", view.t("atlas.traced"), offered, measure),
-        lambda name: kind_words(view, name),
-        "traced",
-        menu=True,
-        width=280,
-    )
+    said = partial(kind_words, view)
+    yield pick_one(view, "atlas.traced", offered, measure, said=said, menu=True, width=280)
     draw = partial(
         curves.lines,
         np.array([*steps, steps[-1] + (steps[-1] - steps[-2] if len(steps) > 1 else 1)]),

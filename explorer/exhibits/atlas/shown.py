@@ -12,6 +12,7 @@ from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.exhibits import View, block as b
 from explorer.exhibits.atlas import measured
 from explorer.exhibits.atlas.choices import AXES, AtlasChoices
+from explorer.exhibits.picking import pick_one
 from explorer.numbers import percent
 from explorer.once import once
 from models.hooks import Role
@@ -88,13 +89,9 @@ def axis_title(shown: Shown, axis: str) -> str:
 
 def pick_axis(shown: Shown, field: str, now: str, width: int, key: str = "") -> b.Pick:
     """The choice of an axis."""
-    view = shown.view
-
-    def said(axis: str) -> str:
-        return axis_title(shown, axis)
-
-    key, label = key or f"atlas.{field}", view.t(f"atlas.{field}")
-    return b.Pick(key, label, shown.axes, now, said, field, menu=True, width=width)
+    view, said = shown.view, partial(axis_title, shown)
+    more = {"label": f"atlas.{field}", "menu": True, "width": width}
+    return pick_one(view, key or f"atlas.{field}", shown.axes, now, field, said, **more)
 
 
 def about(shown: Shown) -> str:

@@ -18,7 +18,7 @@ from explorer.analysis.blocks.residual import (
 )
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
-from explorer.exhibits.picking import titled
+from explorer.exhibits.picking import slider, titled, toggle
 from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.numbers import number, percent
@@ -54,20 +54,8 @@ def depth_of(chosen: int | None) -> int:
 def controls(view: View) -> b.Blocks:
     """Depth, and a final norm or none."""
     made = view.choices(BlocksChoices)
-    depth = depth_of(made.depth)
-    slider = b.Slider(
-        "blocks.depth",
-        view.t("blocks.depth"),
-        1,
-        MOST_LAYERS,
-        depth,
-        lambda depth: b.choose(depth=depth),
-        width=320,
-    )
-    final = b.Toggle(
-        "blocks.final", view.t("blocks.final"), made.final, lambda final: b.choose(final=final)
-    )
-    yield b.Row((slider, final), gap="large")
+    layers = slider(view, "blocks.depth", 1, MOST_LAYERS, depth_of(made.depth), width=320)
+    yield b.Row((layers, toggle(view, "blocks.final", made.final)), gap="large")
 
 
 def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:

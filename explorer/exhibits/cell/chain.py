@@ -8,7 +8,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import STAGES, CellChoices
 from explorer.exhibits.cell.place import CellEffect, compute, goal_of, key_of
 from explorer.exhibits.escape import escape
-from explorer.exhibits.picking import pick_place
+from explorer.exhibits.picking import pick_one, pick_place
 from explorer.numbers import fixed, percent, signed
 
 
@@ -34,15 +34,9 @@ def show(found: CellEffect, view: View) -> b.Blocks:
         shown.append((view.t("cell.logit", token=token), change))
     yield b.Metrics(shown)
     stage = view.choices(CellChoices).stage
-    step = b.Pick(
-        "cell.stage",
-        view.t("cell.stage"),
-        STAGES,
-        STAGES[stage],
-        lambda name: f"{STAGES.index(name) + 1} · {view.t(f'cell.stages.{name}')}",
-        change=lambda name: b.choose(stage=STAGES.index(name)),
-        quiet=True,
-    )
+    names = {name: f"{at} · {view.t(f'cell.stages.{name}')}" for at, name in enumerate(STAGES, 1)}
+    more = {"change": lambda name: b.choose(stage=STAGES.index(name)), "quiet": True}
+    step = pick_one(view, "cell.stage", STAGES, STAGES[stage], said=names.__getitem__, **more)
     last, further = stage == len(STAGES) - 1, b.choose(stage=stage + 1)
     onward = b.Button("cell.next", view.t("cell.next"), further, "arrow_forward", disabled=last)
     yield b.Row((step, onward))
@@ -78,17 +72,9 @@ def _pick(
         forgotten = {"key": (), "step": ("goal",), "row": ("goal", "key")}[field]
         return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
 
-    label, places = view.t(f"cell.{name}"), range(len(tokens))
-    return b.Pick(
-        f"cell.{name}",
-        label,
-        places,
-        now,
-        lambda at: f"{at}  {tokens[at]}",
-        change=change,
-        menu=True,
-        width=width,
-    )
+    names = [f"{at}  {token}" for at, token in enumerate(tokens)]
+    more = {"said": names.__getitem__, "change": change, "menu": True, "width": width}
+    return pick_one(view, f"cell.{name}", range(len(tokens)), now, **more)
 
 
 EXHIBIT = Exhibit(compute, show, inputs={"key": key_of, "goal": goal_of})

@@ -21,6 +21,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import ENGINES, CellChoices, Engine
 from explorer.exhibits.cell.groups import averaged, possible_groups
 from explorer.exhibits.cell.place import drop_of, is_open, patterns, pick_dropout
+from explorer.exhibits.picking import pick_one, toggle
 from explorer.exhibits.shared import PartChoices
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
@@ -301,17 +302,10 @@ def _options(
 def show(found: Engines, view: View) -> b.Blocks:
     """The switch, dropout and mode, the three runs, the returned weights, and the options."""
     yield b.Prose(view.t("cell.engines_lead"))
-    choices, words = view.choices(CellChoices), view.t("cell.engine")
-    chosen, training = choices.engine, choices.training
-
-    def said(name: Engine) -> str:
-        return _name(view, name)
-
-    def change(on: bool) -> b.Change:
-        return b.choose(training=on)
-
-    engine = b.Pick("cell.engine", words, ENGINES, chosen, said, "engine")
-    mode = b.Toggle("cell.training", view.t("cell.training"), training, change)
+    choices = view.choices(CellChoices)
+    chosen = choices.engine
+    engine = pick_one(view, "cell.engine", ENGINES, chosen, said=partial(_name, view))
+    mode = toggle(view, "cell.training", choices.training)
     yield b.Row((engine, pick_dropout(view, "cell.engine_drop", 220), mode))
     yield _runs(view, found, chosen)
     yield b.Sentence("aside", _reading(view, found))

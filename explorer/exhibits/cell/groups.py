@@ -9,6 +9,7 @@ from torch import Tensor
 from explorer.analysis.cell.steps import attend_as, bias_of
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.place import is_open
+from explorer.exhibits.picking import slider
 from explorer.exhibits.shared import PartChoices
 from explorer.figures.cell import groups
 from explorer.numbers import percent
@@ -89,16 +90,8 @@ def show(found: Grouped, view: View) -> b.Blocks:
     yield b.Prose(view.t("cell.groups_lead"))
     options, chosen = possible_groups(view.site), found.n_kv_heads
     if len(options) > 1:
-        yield b.Slider(
-            "cell.kv_heads",
-            view.t("cell.kv_heads"),
-            options[0],
-            options[-1],
-            chosen,
-            lambda number: b.choose(kv_heads=number),
-            stops=options,
-            width=320,
-        )
+        ends = options[0], options[-1]
+        yield slider(view, "cell.kv_heads", *ends, chosen, stops=options, width=320)
     draw = partial(groups, found.group_of, words=view.words("figures.cell"))
     yield b.Chart("cell.groups", draw, view.t("cell.asides.groups"))
     most = found.cache_bytes // chosen * view.site.n_heads

@@ -7,6 +7,7 @@ from explorer.analysis.cell.initial import INITS, SEEDS, Fresh, fresh_scores
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.cell.place import is_open
+from explorer.exhibits.picking import pick_one
 from explorer.figures.histograms import histograms
 from explorer.numbers import fixed, percent, tabled
 
@@ -17,12 +18,8 @@ EVEN, DECIDED = 0.99, 0.5
 def show(found: tuple[Fresh, ...], view: View) -> b.Blocks:
     """The histogram of the three layouts, their table, and the conclusion."""
     yield b.Prose(view.t("cell.initial_lead"))
-    init, title = view.choices(CellChoices).init, view.t("cell.asides.initial")
-
-    def said(name: str) -> str:
-        return view.t(f"cell.inits.{name}")
-
-    yield b.Pick("cell.init", title, INITS, init, said, "init", quiet=True)
+    init, title = view.choices(CellChoices).init, "cell.asides.initial"
+    yield pick_one(view, "cell.init", INITS, init, "", "cell.inits.", title, quiet=True)
     yield b.Note(view.t(f"cell.init_notes.{init}"))
     names = [view.t(f"cell.layout.{each.storage}") for each in found]
     draw = partial(
@@ -32,7 +29,7 @@ def show(found: tuple[Fresh, ...], view: View) -> b.Blocks:
         max(1e-3, 3.5 * max(each.spread for each in found)),
         **view.axes("cell.initial_score", "cell.initial_share"),
     )
-    yield b.Chart("cell.initial", draw, title)
+    yield b.Chart("cell.initial", draw, view.t(title))
     yield b.Note(view.t("cell.initial_note", seeds=len(SEEDS), heads=view.site.n_heads))
     yield _table(view, names, found)
     yield b.Sentence("aside", _of_layouts(view, found))

@@ -8,6 +8,7 @@ from explorer.analysis.cell.steps import Effect, lengths
 from explorer.exhibits import View, block as b
 from explorer.exhibits.cell import place
 from explorer.exhibits.cell.place import CellEffect
+from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import quoted
 from explorer.figures.cell import signed as bars
 from explorer.numbers import fixed, percent, signed
@@ -65,17 +66,9 @@ def _logits(view: View, goal: Effect) -> tuple[b.Block, ...]:
 
 
 def _pick_goal(view: View, goal: Effect) -> b.Pick:
-    label, ids = view.t("cell.goal"), goal.tokens
-    return b.Pick(
-        "cell.goal",
-        label,
-        range(len(ids)),
-        goal.chosen,
-        goal.str_tokens.__getitem__,
-        change=lambda at: b.choose(goal=ids[at]),
-        menu=True,
-        width=260,
-    )
+    ids, said = goal.tokens, goal.str_tokens.__getitem__
+    more = {"change": lambda at: b.choose(goal=ids[at]), "menu": True, "width": 260}
+    return pick_one(view, "cell.goal", range(len(ids)), goal.chosen, said=said, **more)
 
 
 EXHIBIT = place.step("values", show)

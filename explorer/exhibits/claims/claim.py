@@ -7,7 +7,7 @@ from explorer.analysis.claims import BY_ID, CLAIMS, GROUPS, Claim, Result
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.claims.choices import GUESSES, ClaimsChoices
 from explorer.exhibits.claims.formulas import FORMULAS
-from explorer.exhibits.picking import pick_group
+from explorer.exhibits.picking import pick_group, pick_one
 
 
 def chosen(view: View) -> Claim:
@@ -27,24 +27,12 @@ def show(answer: None, view: View) -> b.Blocks:
     }
     yield pick_group(view, "claims.group", groups, claim.group, _open)
     group = groups[claim.group]
-    yield b.Pick(
-        "claims.claim",
-        view.t("claims.claim"),
-        range(len(group)),
-        group.index(claim.id),
-        lambda at: view.t(f"claims.{group[at]}.claim"),
-        change=lambda at: _open(group[at]),
-        menu=True,
-        quiet=True,
-    )
-    guess = b.Pick(
-        "claims.guess",
-        view.t("claims.guess"),
-        GUESSES,
-        view.choices(ClaimsChoices).guess or None,
-        lambda verdict: view.t(f"claims.verdicts.{verdict}"),
-        "guess",
-    )
+    names = [view.t(f"claims.{name}.claim") for name in group]
+    at, opens = group.index(claim.id), {"change": lambda at: _open(group[at]), "quiet": True}
+    said = names.__getitem__
+    yield pick_one(view, "claims.claim", range(len(group)), at, said=said, menu=True, **opens)
+    guessed = view.choices(ClaimsChoices).guess or None
+    guess = pick_one(view, "claims.guess", GUESSES, guessed, said="claims.verdicts.")
     waiting = () if guess.now else (b.Note(view.t("claims.waiting")),)
     yield b.Hero((b.Title(view.t(f"claims.{claim.id}.claim"), large=True), guess, *waiting))
     following = CLAIMS[(CLAIMS.index(claim) + 1) % len(CLAIMS)]

@@ -13,7 +13,7 @@ from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.clinic.formulas import FORMULAS
-from explorer.exhibits.picking import pick_group
+from explorer.exhibits.picking import pick_group, pick_one
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table as position_table
@@ -70,15 +70,8 @@ def _pick(view: View, pitfall: Pitfall) -> b.Blocks:
         groups[each.group].append(each.id)
     yield pick_group(view, "clinic.group", groups, pitfall.group, lambda case: b.choose(case=case))
     cases = groups[pitfall.group]
-    yield b.Pick(
-        "clinic.case",
-        view.t("clinic.case"),
-        cases,
-        pitfall.id,
-        lambda case: view.t(BY_ID[case].title_key),
-        "case",
-        quiet=True,
-    )
+    names = {case: view.t(BY_ID[case].title_key) for case in cases}
+    yield pick_one(view, "clinic.case", cases, pitfall.id, said=names.__getitem__, quiet=True)
 
 
 def _lines(view: View, pitfall: Pitfall) -> b.Columns:

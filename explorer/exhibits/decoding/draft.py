@@ -4,6 +4,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import MOST_DRAFTED, DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.escape import escape
+from explorer.exhibits.picking import pick_one, slider
 from explorer.library import LoadedModel, same_vocabulary
 from explorer.text import shorten
 
@@ -44,22 +45,10 @@ def show(answer: None, view: View) -> b.Blocks:
         shown = escape(shorten(chosen.draft, 40))
         refused = view.t("shell.refused", name="draft", value=shown)
         yield b.Hint(refused, "link_off", warns=True)
-    pick = b.Pick(
-        "speculation.draft",
-        view.t("speculation.draft"),
-        drafts(view.loaded),
-        now,
-        lambda name: _name(view, name),
-        "draft",
-        menu=True,
-        width=320,
-        help=view.t("speculation.draft_help"),
-    )
-    ahead = b.Slider(
-        *("speculation.ahead", view.t("speculation.ahead"), 1, MOST_DRAFTED, chosen.ahead),
-        lambda ahead: b.choose(ahead=ahead),
-        width=240,
-    )
+    more = {"menu": True, "width": 320, "help": view.t("speculation.draft_help")}
+    named = partial(_name, view)
+    pick = pick_one(view, "speculation.draft", drafts(view.loaded), now, said=named, **more)
+    ahead = slider(view, "speculation.ahead", 1, MOST_DRAFTED, chosen.ahead, width=240)
     yield b.Row((pick, ahead))
 
 

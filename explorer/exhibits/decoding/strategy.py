@@ -8,6 +8,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import MOST_NEW, STOPS, DecodingChoices, Strategy, rule_of
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
+from explorer.exhibits.picking import pick_one
 from explorer.exhibits.shared import ScreenChoices
 from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
@@ -54,14 +55,8 @@ def show(answer: None, view: View) -> b.Blocks:
 def _pick(view: View) -> b.Pick:
     made = view.choices(DecodingChoices)
     kinds: dict[str, Strategy] = {"greedy": Greedy(), "beam": made.beam, "sample": made.sample}
-    return b.Pick(
-        "decoding.strategy",
-        view.t("decoding.strategy"),
-        tuple(NAMES),
-        strategy_name(made.strategy),
-        lambda name: view.t(f"decoding.{name}"),
-        change=lambda name: b.choose(strategy=kinds[name], step=None),
-    )
+    more = {"change": lambda name: b.choose(strategy=kinds[name], step=None), "said": "decoding."}
+    return pick_one(view, "decoding.strategy", tuple(NAMES), strategy_name(made.strategy), **more)
 
 
 def _limit(view: View) -> b.NumberBox:
@@ -104,18 +99,11 @@ def with_rule(beam: Beam, name: str) -> Beam:
 def beam_settings(view: View, place: str) -> tuple[b.Control, ...]:
     """Controls for width, length penalty and rule of the current beam search."""
     beam = beam_of(view)
+    more: dict[str, Any] = {"menu": True, "width": 230, "help": view.t("decoding.rule_help")}
+    more |= {"label": "decoding.rule", "said": "decoding.rule_"}
+    more["change"] = lambda name: _replaced(with_rule(beam, name))
     return (
-        b.Pick(
-            f"{place}.rule",
-            view.t("decoding.rule"),
-            RULES,
-            rule(beam),
-            lambda name: view.t(f"decoding.rule_{name}"),
-            change=lambda name: _replaced(with_rule(beam, name)),
-            menu=True,
-            width=230,
-            help=view.t("decoding.rule_help"),
-        ),
+        pick_one(view, f"{place}.rule", RULES, rule(beam), **more),
         _setting(view, place, beam, "width", 1, 8, 1),
         _setting(view, place, beam, "length_penalty", 0.0, 2.0, 0.1),
     )

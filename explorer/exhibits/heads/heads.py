@@ -20,7 +20,7 @@ from explorer.exhibits.heads.picture import pictures
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
 from explorer.exhibits.needs import WORDS
-from explorer.exhibits.picking import pick_kind
+from explorer.exhibits.picking import pick_kind, pick_one, toggle
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.numbers import percent
 from explorer.runs.edits import HeadOff
@@ -115,24 +115,13 @@ def _given(view: View, row: int) -> str | None:
 def _controls(choice: Opened) -> b.Row:
     view = choice.view
     made = view.choices(HeadsChoices)
-    measure = b.Pick(
-        "heads.measure",
-        view.t("heads.measure"),
-        ("", *choice.measure_names),
-        choice.measure or "",
-        lambda name: view.t(f"heads.measures.{name or 'none'}"),
-        "measure",
-        menu=True,
-        width=250,
-        help=view.t("heads.measure_help"),
-    )
-    words = b.Toggle(
-        "heads.words",
-        view.t("heads.words"),
-        made.words,
-        lambda on: b.choose(words=on),
-        view.t("heads.words_help"),
-    )
+    names = {
+        name: view.t(f"heads.measures.{name or 'none'}") for name in ("", *choice.measure_names)
+    }
+    more = {"said": names.__getitem__, "menu": True, "width": 250}
+    more["help"] = view.t("heads.measure_help")
+    measure = pick_one(view, "heads.measure", tuple(names), choice.measure or "", **more)
+    words = toggle(view, "heads.words", made.words, help=view.t("heads.words_help"))
     other = b.PickModel(
         "heads.with",
         view.t("versus.with"),

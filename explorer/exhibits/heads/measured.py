@@ -13,6 +13,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.ablation import is_wanted
 from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.theme import show as visible
 from explorer.numbers import fixed, percent, signed
@@ -74,15 +75,10 @@ def _pick_token(view: View) -> b.Pick:
     n_real = int(view.trace.tgt_valid.sum())
     written = view.trace.tgt_str_tokens[1:n_real]
     tokens = (*written, view.trace.predicted_str_tokens[n_real - 1])
-    return b.Pick(
-        "heads.token",
-        view.t("measured.token"),
-        range(len(tokens)),
-        min(view.step, n_real - 1),
-        lambda step: f"{step + 1}  {visible(tokens[step])}",
-        "step",
-        menu=True,
-        width=240,
+    names = [f"{step}  {visible(token)}" for step, token in enumerate(tokens, 1)]
+    more = {"label": "measured.token", "said": names.__getitem__, "menu": True, "width": 240}
+    return pick_one(
+        view, "heads.token", range(len(tokens)), min(view.step, n_real - 1), "step", **more
     )
 
 

@@ -22,6 +22,7 @@ from explorer.exhibits.claims.finding import finding_of, table_of, words_of
 from explorer.exhibits.escape import escape
 from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
+from explorer.exhibits.picking import pick_one, toggle
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.numbers import byte_size, percent
@@ -116,16 +117,9 @@ def _controls(view: View) -> b.Blocks:
     if parse_sizes(asked, view.loaded.config) is None:
         words = view.t("shell.refused", name="sizes", value=escape(shorten(asked, 40)))
         yield b.Hint(words, "link_off", warns=True)
-    yield b.Pick(
-        "machine.preset",
-        view.t("machine.preset"),
-        (OWN, *PRESETS),
-        _preset(view) or None,
-        lambda name: view.t(f"machine.presets.{name}"),
-        change=lambda name: b.choose(sizes=name or ""),
-        quiet=True,
-        optional=True,
-    )
+    more = {"change": lambda name: b.choose(sizes=name or ""), "quiet": True, "optional": True}
+    options, now, said = (OWN, *PRESETS), _preset(view) or None, "machine.presets."
+    yield pick_one(view, "machine.preset", options, now, said=said, **more)
     names = [name for name in CHOICES if name != "src_vocab"]
     if chosen.has_encoder and chosen.vocab_size:
         names.append("src_vocab")
@@ -138,16 +132,9 @@ def _size(view: View, chosen: Sizes, name: str) -> b.Pick:
     divided = {"n_heads": chosen.d_model, "kv_heads": chosen.n_heads}.get(name, 0)
     options = {now, *(size for size in CHOICES[name] if not divided or divided % size == 0)}
     nothing = view.t("machine.shared" if name == "src_vocab" else "machine.layers_alone")
-    return b.Pick(
-        f"machine.{name}",
-        view.t(f"machine.{name}"),
-        sorted(options),
-        now,
-        lambda size: f"{size:,}" if size else nothing,
-        change=lambda size: b.choose(sizes=chosen.with_size(name, size).text()),
-        menu=True,
-        width=130,
-    )
+    more: dict[str, Any] = {"said": lambda size: f"{size:,}" if size else nothing}
+    more["change"] = lambda size: b.choose(sizes=chosen.with_size(name, size).text())
+    return pick_one(view, f"machine.{name}", sorted(options), now, menu=True, width=130, **more)
 
 
 def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:
@@ -216,8 +203,7 @@ def _curves(
 
 def _tables(view: View, found: Mapping[str, Result]) -> b.Blocks:
     """Frequently published tables, recomputed, with their errors."""
-    label, now = view.t("machine.tables"), view.choices(MachineChoices).recounted
-    yield b.Toggle("machine.tables", label, now, lambda on: b.choose(recounted=on))
+    yield toggle(view, "machine.tables", view.choices(MachineChoices).recounted, "recounted")
     for claim, finding in found.items():
         yield b.Title(view.t(f"claims.{claim}.claim"))
         yield from table_of(view, finding)

@@ -2,6 +2,7 @@
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.choices import ASIDES, MachineChoices
+from explorer.exhibits.picking import pick_aside
 
 
 def is_open(name: str, view: View) -> bool:
@@ -11,18 +12,8 @@ def is_open(name: str, view: View) -> bool:
 
 def show(answer: None, view: View) -> b.Blocks:
     """The buttons; at most one aside is open."""
-    title, now = view.t("machine.further"), view.choices(MachineChoices).further or None
-    yield b.Title(title, large=True)
-    yield b.Pick(
-        "machine.further",
-        title,
-        ASIDES,
-        now,
-        lambda name: view.t(f"machine.asides.{name}"),
-        change=lambda name: b.choose(further=name or ""),
-        quiet=True,
-        optional=True,
-    )
+    now = view.choices(MachineChoices).further
+    yield from pick_aside(view, "machine.further", "machine.further", ASIDES, now)
 
 
 EXHIBIT = Exhibit(None, show)

@@ -2,14 +2,14 @@
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.choices import MachineChoices
+from explorer.exhibits.picking import toggle
 
 
 def show(answer: None, view: View) -> b.Blocks:
     """The times are measured on request."""
     yield b.Title(view.t("machine.passes"), large=True)
     yield b.Prose(view.t("machine.passes_lead"))
-    label, now = view.t("machine.measure"), view.choices(MachineChoices).timed
-    yield b.Toggle("machine.measure", label, now, lambda timed: b.choose(timed=timed))
+    yield toggle(view, "machine.measure", view.choices(MachineChoices).timed, "timed")
 
 
 EXHIBIT = Exhibit(None, show, open=lambda view: view.trace.config.generates)

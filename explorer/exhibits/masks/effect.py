@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from explorer.exhibits import Exhibit, View, picking, saying
-from explorer.exhibits.block import Blocks, Columns, Heatmaps, Note, Pick, Row, Sentence
+from explorer.exhibits.block import Blocks, Columns, Heatmaps, Note, Row, Sentence
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.masks.weights import weights_of
@@ -33,14 +33,7 @@ def compute(before: Trace, trace: Trace, site: AttentionSite, head: int) -> Bloc
 def show(found: Blockers, view: View) -> Blocks:
     """The selected head in the selected view, below the menus for both."""
     shown = view.one_of("picture", MasksChoices.pictures)
-    pick = Pick(
-        "masks.picture",
-        view.t("masks.picture"),
-        MasksChoices.pictures,
-        shown,
-        lambda name: view.t(f"masks.{name}"),
-        "picture",
-    )
+    pick = picking.pick_one(view, "masks.picture", MasksChoices.pictures, shown, said="masks.")
     yield Row((*picking.pick_place(view, "masks"), pick))
     yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](found, view)
 

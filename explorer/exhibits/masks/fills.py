@@ -22,9 +22,7 @@ from explorer.exhibits.block import (
     Prose,
     Row,
     Sentence,
-    Slider,
     Title,
-    choose,
 )
 from explorer.exhibits.masks.choices import MOST_LOWERED, WAYS, MasksChoices, Way
 from explorer.figures.outcomes import Level, outcomes
@@ -183,17 +181,8 @@ def show(found: tuple[FillResult, ...], view: View) -> Blocks:
     yield Prose(view.t("masks.fills_lead"))
     yield Row(picking.pick_place(view, "masks"))
     yield picking.pick_one(view, "masks.way", WAYS, choices.way)
-    yield Slider(
-        "masks.lowered",
-        view.t("masks.lowered"),
-        0,
-        MOST_LOWERED,
-        choices.lowered,
-        lambda by: choose(lowered=by),
-        step=1000,
-        help=view.t("masks.lowered_help"),
-        width=420,
-    )
+    more = {"step": 1000, "help": view.t("masks.lowered_help"), "width": 420}
+    yield picking.slider(view, "masks.lowered", 0, MOST_LOWERED, choices.lowered, **more)
     query = saying.quoted_at(view, view.trace.query_tokens(view.site.name), view.row)
     yield Columns(
         (

@@ -14,7 +14,6 @@ from explorer.exhibits.block import (
     Chart,
     Code,
     Columns,
-    Pick,
     Sentence,
     Table,
     Title,
@@ -155,16 +154,9 @@ def _after(view: View, found: Forced) -> tuple[Block, ...]:
         (saying.quoted(view, each.token), percent(each.before), percent(each.after))
         for each in found.after[step]
     ]
+    more = {"said": partial(_place, view, found), "label": "masks.next", "menu": True}
     return (
-        Pick(
-            f"masks.next.{len(steps)}",
-            view.t("masks.next"),
-            steps,
-            step,
-            lambda at: _place(view, found, at),
-            "next_step",
-            menu=True,
-        ),
+        picking.pick_one(view, f"masks.next.{len(steps)}", steps, step, "next_step", **more),
         Table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows),
     )
 

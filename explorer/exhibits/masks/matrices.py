@@ -22,7 +22,6 @@ from explorer.exhibits.block import (
     Hero,
     Hint,
     Numbers,
-    Pick,
     Prose,
     Row,
     Title,
@@ -211,18 +210,8 @@ def _empty(view: View, mask: HeadMask) -> Hint:
 def _tools(view: View) -> Row:
     """Controls: the effect of a click, the heads that it applies to, and undo."""
     choices = view.choices(MasksChoices)
-    label = view.t("masks.tool")
-    tool = Pick(
-        "masks.tool", label, TOOLS, choices.tool, lambda each: view.t(f"masks.{each}"), "tool"
-    )
-    scope = Pick(
-        "masks.scope",
-        view.t("masks.scope"),
-        SCOPES,
-        choices.scope,
-        lambda each: view.t(f"masks.scope_{each}"),
-        "scope",
-    )
+    tool = picking.pick_one(view, "masks.tool", TOOLS, choices.tool, said="masks.")
+    scope = picking.pick_one(view, "masks.scope", SCOPES, choices.scope)
     return Row((tool, *([scope] if choices.tool == "brush" else []), Undo("masks")))
 
 

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks, Change, Changes, Fold, Note, Row, Slider, Toggle, choose
+from explorer.exhibits.block import Blocks, Change, Changes, Fold, Note, Row, Slider, Toggle
 from explorer.exhibits.links import MOST_PADS, State
+from explorer.exhibits.picking import slider
 from explorer.runs.edits import (
     SIZE_PARTS,
     USUAL_MASKS,
@@ -25,15 +26,7 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 def show(answer: None, view: View) -> Blocks:
     """One row of switches, and below it the changes as text; both are sent first."""
     in_force = rules_in_force(view.edits)
-    pads = Slider(
-        "masks.pads",
-        view.t("masks.pads"),
-        0,
-        MOST_PADS,
-        view.pads,
-        lambda count: choose(pads=count),
-        width=170,
-    )
+    pads = slider(view, "masks.pads", 0, MOST_PADS, view.pads, width=170)
     switches = [
         Toggle(
             f"masks.{part}",

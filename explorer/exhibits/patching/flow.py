@@ -3,6 +3,7 @@
 from explorer.analysis.patching.words import explained
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
+from explorer.exhibits.picking import pick_one, slider
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 
@@ -19,17 +20,9 @@ def show(words: tuple[str, ...], view: View) -> b.Blocks:
     """The text, and the controls for the word and the edges."""
     yield b.SentenceLine()
     now, chosen = position_of(view), view.choices(PatchingChoices).written
-    word = b.Pick(
-        "patching.word",
-        view.t("patching.word"),
-        _places(view),
-        now,
-        lambda place: f"{place} · {words[place]}",
-        "written",
-        menu=True,
-        width=300,
-        help=view.t("patching.word_help"),
-    )
+    more = {"menu": True, "width": 300, "help": view.t("patching.word_help")}
+    said = [f"{place} · {word}" for place, word in enumerate(words)].__getitem__
+    word = pick_one(view, "patching.word", _places(view), now, "written", said, **more)
     yield b.Row((word, _pick_least(view)))
     if chosen not in (None, now):
         yield b.Note(view.t("patching.not_written", place=chosen))
@@ -58,15 +51,9 @@ def word_of(view: View) -> str:
 
 
 def _pick_least(view: View) -> b.Slider:
-    return b.Slider(
-        "patching.least",
-        view.t("patching.least"),
-        *(0, 30, view.choices(PatchingChoices).edge_share),
-        lambda share: b.choose(edge_share=share),
-        help=view.t("patching.least_help"),
-        width=320,
-        form="%d %%",
-    )
+    now = view.choices(PatchingChoices).edge_share
+    more = {"help": view.t("patching.least_help"), "width": 320, "form": "%d %%"}
+    return slider(view, "patching.least", 0, 30, now, "edge_share", **more)
 
 
 EXHIBIT = Exhibit(compute, show)

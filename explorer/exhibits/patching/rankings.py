@@ -17,6 +17,7 @@ from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.flow import position_of
 from explorer.exhibits.patching.graph import network
+from explorer.exhibits.picking import pick_one
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.numbers import fixed, signed
 
@@ -67,15 +68,8 @@ def _strips(view: View, ranked: Rankings) -> b.Blocks:
     yield b.Note(view.t("patching.closes", **sums))
     if "flow" not in ranked.scores:
         yield b.Note(view.t("patching.no_flow"))
-    yield b.Pick(
-        "patching.how",
-        view.t("patching.how"),
-        HOW,
-        view.choices(PatchingChoices).how,
-        lambda name: view.t(f"patching.hows.{name}"),
-        "how",
-        help=view.t("patching.how_help"),
-    )
+    now, help = view.choices(PatchingChoices).how, view.t("patching.how_help")
+    yield pick_one(view, "patching.how", HOW, now, said="patching.hows.", help=help)
 
 
 def labels(view: View, ranked: Rankings) -> list[str]:

@@ -9,6 +9,7 @@ from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.map import Mapped, compute, is_wanted, request
 from explorer.exhibits.patching.names import head_words, said
 from explorer.exhibits.patching.second import asked_of
+from explorer.exhibits.picking import pick_one
 
 INPUTS: tuple[Into, ...] = ("v", "k", "q")
 
@@ -21,15 +22,8 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
         yield from request(view, answer)
         return
     heads = answer.found
-    into = b.Pick(
-        "patching.into_head",
-        view.t("patching.into_head"),
-        INPUTS,
-        into_of(view),
-        lambda into: view.t(f"patching.whats.{into}"),
-        "into_head",
-        help=view.t("patching.into_head_help"),
-    )
+    more = {"said": "patching.whats.", "help": view.t("patching.into_head_help")}
+    into = pick_one(view, "patching.into_head", INPUTS, into_of(view), **more)
     cells = _cells(view, heads)
     yield b.Row((into, _pick(view, heads, cells)) if cells else (into,))
     if not cells:
@@ -37,17 +31,12 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
 
 
 def _pick(view: View, heads: Map, cells: list[Cell]) -> b.Pick:
-    return b.Pick(
-        "patching.receiver",
-        view.t("patching.receiver"),
-        cells,
-        receiver_of(view),
-        lambda cell: f"{head_words(view, cell)} · {said(np.nan_to_num(heads.effect(cell)))}",
-        change=lambda cell: b.choose(receiver=cell, sender=None),
-        menu=True,
-        width=420,
-        help=view.t("patching.receiver_help"),
-    )
+    def words(cell: Cell) -> str:
+        return f"{head_words(view, cell)} · {said(np.nan_to_num(heads.effect(cell)))}"
+
+    more = {"menu": True, "width": 420, "help": view.t("patching.receiver_help")}
+    more["change"] = lambda cell: b.choose(receiver=cell, sender=None)
+    return pick_one(view, "patching.receiver", cells, receiver_of(view), said=words, **more)
 
 
 def _cells(view: View, heads: Map) -> list[Cell]:

@@ -162,17 +162,9 @@ def _pick_question(view: View, both: Pair) -> b.Pick:
         key = "patching.question_differs" if each.differs else "patching.question_alike"
         return view.t(key, place=place, first=first, second=second)
 
-    return b.Pick(
-        "patching.question",
-        view.t("patching.question"),
-        list(by_place),
-        both.question.places[side],
-        said,
-        change=lambda place: b.choose(asked=place, cell=None),
-        menu=True,
-        width=170,
-        help=view.t("patching.question_help"),
-    )
+    more = {"said": said, "menu": True, "width": 170, "help": view.t("patching.question_help")}
+    more["change"] = lambda place: b.choose(asked=place, cell=None)
+    return pick_one(view, "patching.question", [*by_place], both.question.places[side], **more)
 
 
 def _token(view: View, place: int, token: int) -> str:
@@ -195,17 +187,9 @@ def _whats(view: View, both: Pair) -> tuple[What, ...]:
 
 
 def _pick_what(view: View, both: Pair) -> b.Pick:
-    return b.Pick(
-        "patching.what",
-        view.t("patching.what"),
-        _whats(view, both),
-        what_of(view),
-        lambda what: view.t(f"patching.whats.{what}"),
-        "what",
-        menu=True,
-        width=260,
-        help=view.t("patching.what_help"),
-    )
+    more = {"menu": True, "width": 260, "help": view.t("patching.what_help")}
+    offered, now, said = _whats(view, both), what_of(view), "patching.whats."
+    return pick_one(view, "patching.what", offered, now, said=said, **more)
 
 
 def _alignment(view: View, both: Pair) -> b.Blocks:

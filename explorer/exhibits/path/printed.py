@@ -10,6 +10,7 @@ from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.path.course import STEPS, chapter_of, opened, steps_of, title_of
 from explorer.exhibits.path.found import Missing
 from explorer.exhibits.path.lesson import lead
+from explorer.exhibits.picking import toggle
 
 LETTERS = "ABCD"
 
@@ -38,12 +39,7 @@ def _printed(lesson: str, sheet: Sequence[str]) -> list[str]:
 def show(found: dict[str, Any], view: View) -> b.Blocks:
     """The sheet, and the solutions if the teacher wants them."""
     made = view.choices(PathChoices)
-    switch = b.Toggle(
-        "path.solutions",
-        view.t("path.solutions"),
-        made.solutions,
-        lambda on: b.choose(solutions=on),
-    )
+    switch = toggle(view, "path.solutions", made.solutions)
     yield b.Pane((b.Prose(view.t("path.printed_lead")), switch), key="path-noprint")
     yield b.Prose(view.t("path.name_line"))
     yield b.SentenceLine()

@@ -18,6 +18,7 @@ from explorer.exhibits.path.course import (
 )
 from explorer.exhibits.path.found import Missing
 from explorer.exhibits.path.lesson import lesson
+from explorer.exhibits.picking import pick_one
 
 SIGNS = {True: "✓", False: "✗"}
 
@@ -52,15 +53,8 @@ def open_step(step: str) -> b.Change:
 
 
 def _pick_chapter(view: View, now: str) -> b.Pick:
-    return b.Pick(
-        "path.chapter",
-        view.t("path.chapter"),
-        tuple(CHAPTERS),
-        now,
-        lambda name: view.t(f"path.groups.{name}"),
-        change=lambda name: open_step(CHAPTERS[name][0].id),
-        quiet=True,
-    )
+    more = {"change": lambda name: open_step(CHAPTERS[name][0].id), "quiet": True}
+    return pick_one(view, "path.chapter", tuple(CHAPTERS), now, said="path.groups.", **more)
 
 
 def _pick_step(view: View, inside: Sequence[str], now: str) -> b.Pick:
@@ -71,9 +65,7 @@ def _pick_step(view: View, inside: Sequence[str], now: str) -> b.Pick:
         given = made.answered(step)
         return number_of(step) + ("" if given is None else f" {SIGNS[given.right]}")
 
-    return b.Pick(
-        "path.step", view.t("path.step"), inside, now, label, change=open_step, quiet=True
-    )
+    return pick_one(view, "path.step", inside, now, said=label, change=open_step, quiet=True)
 
 
 def _onward(view: View, step: Step, posed: PosedStep | None) -> Iterator[b.Button]:

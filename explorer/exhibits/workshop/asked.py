@@ -6,7 +6,7 @@ from explorer import sandbox
 from explorer.analysis.workshop.tasks import KINDS, Task, tasks
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.links import State
-from explorer.exhibits.picking import pick_group
+from explorer.exhibits.picking import pick_group, pick_one
 from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.exhibits.workshop.subject import opened, program
 
@@ -30,16 +30,8 @@ def _pick(view: View, task: Task) -> b.Blocks:
     yield pick_group(view, "workshop.group", groups, task.kind, lambda name: b.choose(task=name))
     names = {each.id: each.name[view.lang] for each in tasks()}
     solved = view.choices(WorkshopChoices).solved
-    yield b.Pick(
-        "workshop.task",
-        view.t("workshop.task"),
-        groups[task.kind],
-        task.id,
-        lambda name: names[name] + ("  ✓" if name in solved else ""),
-        "task",
-        menu=True,
-        quiet=True,
-    )
+    more = {"said": lambda name: names[name] + ("  ✓" if name in solved else ""), "menu": True}
+    yield pick_one(view, "workshop.task", groups[task.kind], task.id, quiet=True, **more)
 
 
 def _task(view: View, task: Task) -> b.Blocks:
