@@ -113,8 +113,8 @@ def test_one_that_needs_another_is_shown_without_its_answer_until_then(
     file = tmp_path / "entropy.py"
     code = file.read_text(encoding="utf-8").replace(
         "EXHIBIT = Exhibit(row_entropy, show)",
-        "def later(found: np.ndarray | None, view: View) -> Iterator[Block]:\n"
-        "    yield Sentence('entropy', 'not yet' if found is None else 'answered')\n\n\n"
+        "def later(found: np.ndarray | None, view: View) -> b.Blocks:\n"
+        "    yield b.Sentence('entropy', 'not yet' if found is None else 'answered')\n\n\n"
         f"EXHIBIT = Exhibit(row_entropy, later, after={after!r})",
     )
     assert after in code
