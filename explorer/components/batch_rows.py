@@ -4,15 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.components.payload import (
-    Bools,
-    Floats,
-    Words,
-    check_length,
-    check_words,
-    pack,
-    tokens_head,
-)
+from explorer.components import payload
 from explorer.figures.theme import show
 
 WORDS = ("label", "source", "input", "labels", "loss", "ignored")
@@ -22,12 +14,12 @@ WORDS = ("label", "source", "input", "labels", "loss", "ignored")
 def pack_batch_rows(
     inputs: Sequence[Sequence[str]],
     labels: Sequence[Sequence[str]],
-    counts: Bools,
-    losses: Floats,
+    counts: payload.Bools,
+    losses: payload.Floats,
     sources: Sequence[Sequence[str]] = (),
     *,
     padding: str,
-    words: Words,
+    words: payload.Words,
 ) -> bytes:
     """Pack the payload. `counts` [sentence, pos]: False = label ignored; `losses` in nats.
 
@@ -35,21 +27,23 @@ def pack_batch_rows(
 
     Raises ValueError with the sizes if they disagree.
     """
-    check_length("labels", len(labels), len(inputs), "rows of inputs")
+    payload.check_length("labels", len(labels), len(inputs), "rows of inputs")
     for name, array in (("counts", counts), ("losses", losses)):
         shape = (len(inputs), len(inputs[0]) if inputs else 0)
         if array.shape != shape:
             raise ValueError(f"{name} has shape {array.shape}, inputs have {shape}")
     if sources:
-        check_length("sources", len(sources), len(inputs), "rows of inputs")
+        payload.check_length("sources", len(sources), len(inputs), "rows of inputs")
     rows = [
         {
-            "source": {**tokens_head(sources[at]), "stream": "src"} if sources else None,
-            "input": {**tokens_head(inputs[at]), "stream": "tgt"},
-            "labels": {**tokens_head(labels[at]), "stream": "tgt"},
+            "source": {**payload.tokens_head(sources[at]), "stream": "src"} if sources else None,
+            "input": {**payload.tokens_head(inputs[at]), "stream": "tgt"},
+            "labels": {**payload.tokens_head(labels[at]), "stream": "tgt"},
             "counts": counts[at].tolist(),
             "losses": np.round(losses[at].astype(float), 3).tolist(),
         }
         for at in range(len(inputs))
     ]
-    return pack({"rows": rows, "padding": show(padding), "words": check_words(WORDS, words)})
+    return payload.pack(
+        {"rows": rows, "padding": show(padding), "words": payload.check_words(WORDS, words)}
+    )

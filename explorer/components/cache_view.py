@@ -4,16 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.components.payload import (
-    Bytes,
-    Floats,
-    Words,
-    check_index,
-    check_length,
-    check_words,
-    pack,
-    tokens_head,
-)
+from explorer.components import payload
 
 WORDS = (
     "label",
@@ -32,18 +23,18 @@ WORDS = (
 
 
 def pack_cache_view(
-    keys: Floats,
-    values: Floats,
+    keys: payload.Floats,
+    values: payload.Floats,
     row: Sequence[str],
     n_bytes: Sequence[int],
     *,
     first: int = 0,
-    cross_keys: Floats | None = None,
-    cross_values: Floats | None = None,
+    cross_keys: payload.Floats | None = None,
+    cross_values: payload.Floats | None = None,
     source: Sequence[str] = (),
     kept_heads: int | None = None,
     step: int = 0,
-    words: Words,
+    words: payload.Words,
 ) -> bytes:
     """Pack the payload: vector lengths [layer, kv_head, pos], one byte each, scaled by the largest.
 
@@ -54,9 +45,9 @@ def pack_cache_view(
     n_layers, n_heads, n_row = keys.shape
     if values.shape != keys.shape:
         raise ValueError(f"values has shape {values.shape}, keys have {keys.shape}")
-    check_length("row", len(row), n_row, "columns in keys")
-    check_length("n_bytes", len(n_bytes), n_row - first, "steps")
-    check_index("step", step, len(n_bytes), "steps")
+    payload.check_length("row", len(row), n_row, "columns in keys")
+    payload.check_length("n_bytes", len(n_bytes), n_row - first, "steps")
+    payload.check_index("step", step, len(n_bytes), "steps")
     arrays = {"keys": _shades(keys), "values": _shades(values)}
     if cross_keys is not None and cross_values is not None:
         if cross_keys.shape != (n_layers, n_heads, len(source)):
@@ -66,20 +57,20 @@ def pack_cache_view(
             )
         arrays |= {"cross_keys": _shades(cross_keys), "cross_values": _shades(cross_values)}
     head = {
-        "row": {**tokens_head(row), "stream": "tgt"},
-        "source": {**tokens_head(source), "stream": "src"} if len(arrays) > 2 else None,
+        "row": {**payload.tokens_head(row), "stream": "tgt"},
+        "source": {**payload.tokens_head(source), "stream": "src"} if len(arrays) > 2 else None,
         "layers": n_layers,
         "heads": n_heads,
         "kept": n_heads if kept_heads is None else kept_heads,
         "first": first,
         "n_bytes": list(n_bytes),
         "step": step,
-        "words": check_words(WORDS, words),
+        "words": payload.check_words(WORDS, words),
     }
-    return pack(head, **arrays)
+    return payload.pack(head, **arrays)
 
 
-def _shades(lengths: Floats) -> Bytes:
+def _shades(lengths: payload.Floats) -> payload.Bytes:
     """Lengths as 0 to 255, relative to the largest."""
     top = float(lengths.max(initial=0.0)) or 1.0
     return (255 * lengths / top + 0.5).astype(np.uint8)

@@ -7,19 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from explorer.components import payload
 from explorer.components.mount import inside
-from explorer.components.payload import (
-    Bytes,
-    Floats,
-    Words,
-    check_index,
-    check_length,
-    check_words,
-    coarser,
-    encode_weights,
-    pack,
-    tokens_head,
-)
 from explorer.figures.theme import show
 
 WORDS = (
@@ -106,8 +95,8 @@ def read_taken(given: Any, frames: Sequence[Frame]) -> tuple[int, int] | None:
 def pack_film(
     frames: Sequence[Frame],
     row: Sequence[str],
-    own: Floats,
-    cross: Floats | None = None,
+    own: payload.Floats,
+    cross: payload.Floats | None = None,
     source: Sequence[str] = (),
     *,
     scene: Scene | None = None,
@@ -115,7 +104,7 @@ def pack_film(
     turn: int | None = None,
     grain: int = 0,
     file: str = "headlight-film",
-    words: Words,
+    words: payload.Words,
 ) -> bytes:
     """Pack the payload. `row` is the decoder's input after the last step, `own` its self-attention.
 
@@ -130,11 +119,11 @@ def pack_film(
     n_steps = len(frames)
     if own.ndim != 4 or own.shape[2] != n_steps:
         raise ValueError(f"own has shape {own.shape}, expected [layer, head, {n_steps} steps, pos]")
-    check_length("row", len(row), own.shape[3] + 1, "positions in own, and the last token")
+    payload.check_length("row", len(row), own.shape[3] + 1, "positions in own, and the last token")
     if places is not None:
-        check_length("places", len(places), n_steps, "steps")
+        payload.check_length("places", len(places), n_steps, "steps")
         for place in places:
-            check_index("place", place, own.shape[3], "positions in own")
+            payload.check_index("place", place, own.shape[3], "positions in own")
     if own.shape[3] < n_steps:
         raise ValueError(f"own has {own.shape[3]} positions, but there are {n_steps} steps")
     if cross is not None and cross.shape != (*own.shape[:3], len(source)):
@@ -143,17 +132,19 @@ def pack_film(
             "source are"
         )
     at = scene or Scene()
-    check_index("step", at.step, n_steps, "steps")
-    check_index("layer", at.layer, own.shape[0], "layers")
-    check_index("head", at.head, own.shape[1], "heads")
+    payload.check_index("step", at.step, n_steps, "steps")
+    payload.check_index("layer", at.layer, own.shape[0], "layers")
+    payload.check_index("head", at.head, own.shape[1], "heads")
     for index, frame in enumerate(frames):
-        check_index(f"chosen of step {index}", frame.chosen, len(frame.tokens), "candidates")
+        payload.check_index(
+            f"chosen of step {index}", frame.chosen, len(frame.tokens), "candidates"
+        )
     coded = partial(_coarse, grain=grain) if grain else fine
     head = {
         "rounded": grain > 0,
         "file": file,
-        "source": {**tokens_head(source), "stream": "src"} if cross is not None else None,
-        "row": {**tokens_head(row), "stream": "tgt"},
+        "source": {**payload.tokens_head(source), "stream": "src"} if cross is not None else None,
+        "row": {**payload.tokens_head(row), "stream": "tgt"},
         "places": None if places is None else list(places),
         "layers": own.shape[0],
         "heads": own.shape[1],
@@ -170,17 +161,17 @@ def pack_film(
             for frame in frames
         ],
         "scene": {"step": at.step, "layer": at.layer, "head": at.head, "turn": turn},
-        "words": check_words(WORDS, words),
+        "words": payload.check_words(WORDS, words),
     }
     none = np.zeros((0, 2), np.uint8)
-    return pack(head, own=coded(own), cross=none if cross is None else coded(cross))
+    return payload.pack(head, own=coded(own), cross=none if cross is None else coded(cross))
 
 
-def _coarse(weights: Floats, grain: int) -> Bytes:
-    return coarser(encode_weights(weights), grain)
+def _coarse(weights: payload.Floats, grain: int) -> payload.Bytes:
+    return payload.coarser(payload.encode_weights(weights), grain)
 
 
-def fine(weights: Floats) -> Bytes:
+def fine(weights: payload.Floats) -> payload.Bytes:
     """Weights 0 to 1 in two little-endian bytes each, precise enough to average many of them."""
     if weights.size and not (weights.min() >= 0 and weights.max() <= 1.0001):
         low, high = float(weights.min()), float(weights.max())

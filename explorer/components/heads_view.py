@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.components import payload
 from explorer.components.heads_grid import Cells, CellsOf, HeadGrid, grid
 from explorer.components.heads_payload import (
     EXACT_BYTES,
@@ -24,21 +25,6 @@ from explorer.components.heads_payload import (
     summary,
 )
 from explorer.components.mount import Index, index_of, newest_turn, sent, view, whole
-from explorer.components.payload import (
-    DIGITS,
-    Bools,
-    Floats,
-    Words,
-    check_index,
-    check_length,
-    check_words,
-    coarser,
-    head_of,
-    pack,
-    to_digits,
-    tokens_head,
-    without,
-)
 from explorer.figures.theme import Stream, show
 
 WORDS = (
@@ -85,7 +71,7 @@ WORDS = (
 
 
 def heads_view(
-    patterns: Floats | HeadGrid,
+    patterns: payload.Floats | HeadGrid,
     *,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -118,11 +104,11 @@ def heads_view(
         turn=newest_turn(key, None if clicked is None else whole(picked.get("turn"))),
         **options,
     )
-    holds = clicked is not None and picked.get("held") == head_of(data)["small"]
+    holds = clicked is not None and picked.get("held") == payload.head_of(data)["small"]
     view("heads_view")(
         key=key,
         data=data,
-        sent=without(data, "cells") if holds else data,
+        sent=payload.without(data, "cells") if holds else data,
         on_picked_change=on_picked,
         on_down_change=on_down,
         on_lost_change=lambda: None,  # the browser lacks thumbnails: this run sends them
@@ -149,17 +135,17 @@ def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Index | None:
 
 
 def pack_heads_view(
-    patterns: Floats | HeadGrid,
+    patterns: payload.Floats | HeadGrid,
     *,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     about_to_write: Sequence[str] | None = None,
     selection: HeadsSelection | None = None,
-    mask: Bools | None = None,
+    mask: payload.Bools | None = None,
     blocked_by: Whys | None = None,
     labels: Sequence[str] | None = None,
-    aggregates: Mapping[str, Floats] | None = None,
-    aggregates_mask: Bools | None = None,
+    aggregates: Mapping[str, payload.Floats] | None = None,
+    aggregates_mask: payload.Bools | None = None,
     measure: Measure | None = None,
     picture: PictureAxis | None = None,
     query_title: str,
@@ -173,7 +159,7 @@ def pack_heads_view(
     alone: bool = False,
     grain: int = 0,
     file: str = "headlight",
-    words: Words,
+    words: payload.Words,
 ) -> bytes:
     """Pack the payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
 
@@ -199,11 +185,11 @@ def pack_heads_view(
     if len(patterns.shape) != 4:
         raise ValueError(f"patterns has shape {patterns.shape}, expected [layer, head, query, key]")
     n_layers, n_heads, n_query, n_key = patterns.shape
-    check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
-    check_length("key_tokens", len(key_tokens), n_key, "keys in patterns")
-    queries: dict[str, Any] = tokens_head(query_tokens)
+    payload.check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
+    payload.check_length("key_tokens", len(key_tokens), n_key, "keys in patterns")
+    queries: dict[str, Any] = payload.tokens_head(query_tokens)
     if about_to_write is not None:
-        check_length("about_to_write", len(about_to_write), n_query, "queries in patterns")
+        payload.check_length("about_to_write", len(about_to_write), n_query, "queries in patterns")
         queries["labels"] = [
             f"{token} ⟶ {show(after)}" if after else token
             for token, after in zip(queries["tokens"], about_to_write, strict=True)
@@ -211,11 +197,11 @@ def pack_heads_view(
     further = aggregates or {}
     if labels is None:
         labels = [f"L{at // n_heads + 1}·H{at % n_heads + 1}" for at in range(n_layers * n_heads)]
-    check_length("labels", len(labels), n_layers * n_heads, "heads in patterns")
+    payload.check_length("labels", len(labels), n_layers * n_heads, "heads in patterns")
     heads = HeadAddresses(n_layers, n_heads, len(further))
     chosen = selection or HeadsSelection()
-    check_index("query", chosen.query, n_query, "queries")
-    check_index("key", chosen.key, n_key, "keys")
+    payload.check_index("query", chosen.query, n_query, "queries")
+    payload.check_index("key", chosen.key, n_key, "keys")
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
     sums = None
@@ -232,7 +218,7 @@ def pack_heads_view(
         if alone:  # the browser could not sum rounded weights exactly
             whole = np.where(mask, weights, 0).sum(-1, dtype=np.float64)
             sums = np.round(whole, 4).tolist()
-            small = replace(small, codes=coarser(small.codes, grain))
+            small = replace(small, codes=payload.coarser(small.codes, grain))
 
         def exactly(address: Address) -> Cells:
             at = _index(heads, address)
@@ -248,7 +234,7 @@ def pack_heads_view(
         own, allowed = exactly(address)
         shut = ~np.asarray(allowed)
         shown = np.where(shut, 0, own)
-        cells.append(to_digits(shown)[..., None] if grain else halves(shown))
+        cells.append(payload.to_digits(shown)[..., None] if grain else halves(shown))
         totals.append(row_sums(shown))
         words_of = None
         if blocked_by is not None and address[0] < n_layers:
@@ -257,14 +243,14 @@ def pack_heads_view(
         texts.append(summary(own, shut, query_tokens, key_tokens))
     head = {
         "queries": {**queries, "title": query_title, "stream": query_stream},
-        "keys": {**tokens_head(key_tokens), "title": key_title, "stream": key_stream},
+        "keys": {**payload.tokens_head(key_tokens), "title": key_title, "stream": key_stream},
         "labels": [*labels, *further],
         "layers": n_layers,
         "columns": n_heads,
         "step": small.step,
         "small": small.digest,
         "alone": alone,
-        "digits": DIGITS.tolist() if grain else None,
+        "digits": payload.DIGITS.tolist() if grain else None,
         "sums": sums,
         "top": top if top is not None else small.darkest,
         "least": least,
@@ -272,7 +258,7 @@ def pack_heads_view(
         "file": file,
         "picture": None if picture is None else picture.head(n_query, n_key),
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
-        "words": check_words(WORDS, words)
+        "words": payload.check_words(WORDS, words)
         | {"rounded": words["rounded"].format(points=f"{100 * max(grain, 1) / 254:.1f}")}
         | {"pooled": words["pooled"].format(step=small.step)},
         "chosen": {
@@ -290,7 +276,7 @@ def pack_heads_view(
         },
     }
     none = np.zeros((0, n_query, n_key), np.uint8)
-    return pack(
+    return payload.pack(
         head,
         cells=small.codes[:, small.open],
         open=np.packbits(small.open, bitorder="little"),
@@ -311,7 +297,7 @@ def _index(heads: HeadAddresses, address: tuple[int, int]) -> int:
     return at
 
 
-def _flat(patterns: Floats, aggregates: Mapping[str, Floats]) -> Floats:
+def _flat(patterns: payload.Floats, aggregates: Mapping[str, payload.Floats]) -> payload.Floats:
     """All heads and aggregates as float32 [head, query, key]."""
     shape = patterns.shape[2:]
     for name, pattern in aggregates.items():
@@ -326,11 +312,14 @@ def _flat(patterns: Floats, aggregates: Mapping[str, Floats]) -> Floats:
 
 
 def _flat_blocked(
-    mask: Bools | None, aggregates_mask: Bools | None, shape: tuple[int, ...], n_aggregates: int
-) -> Bools:
+    mask: payload.Bools | None,
+    aggregates_mask: payload.Bools | None,
+    shape: tuple[int, ...],
+    n_aggregates: int,
+) -> payload.Bools:
     """Bool [head, query, key], True = blocked, for heads and aggregates."""
 
-    def spread(name: str, given: Bools | None, full: tuple[int, ...]) -> Bools:
+    def spread(name: str, given: payload.Bools | None, full: tuple[int, ...]) -> payload.Bools:
         if given is None:
             return np.zeros(full, np.bool_)
         if given.dtype != np.bool_:

@@ -6,19 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from explorer.components import payload
 from explorer.components.mount import inside
-from explorer.components.payload import (
-    Bools,
-    Bytes,
-    Floats,
-    Words,
-    check_index,
-    check_length,
-    check_words,
-    encode_weights,
-    pack,
-    tokens_head,
-)
 from explorer.figures.theme import Stream, show
 
 WORDS = (
@@ -54,10 +43,10 @@ class Heads:
 
     title: str
     role: str
-    cells: Floats
-    allowed: Bools
-    rows: Floats
-    there: Bools
+    cells: payload.Floats
+    allowed: payload.Bools
+    rows: payload.Floats
+    there: payload.Bools
     href: str = ""
 
 
@@ -72,8 +61,8 @@ class Thread:
     title: str
     tokens: Sequence[str]
     given: int
-    embedded: Floats | None
-    waves: Floats | None
+    embedded: payload.Floats | None
+    waves: payload.Floats | None
     turns: bool
     blocks: Sequence[tuple[str, Sequence[Heads]]]
 
@@ -98,10 +87,10 @@ class Opened:
     head: int
     queries: Sequence[str]
     keys: Sequence[str]
-    vectors: Mapping[Literal["q", "k", "v", "z"], Floats]
-    scores: Floats
-    allowed: Bools
-    pattern: Floats
+    vectors: Mapping[Literal["q", "k", "v", "z"], payload.Floats]
+    scores: payload.Floats
+    allowed: payload.Bools
+    pattern: payload.Floats
     whole: tuple[int, int]
     links: Sequence[tuple[str, str]] = ()
 
@@ -158,18 +147,18 @@ def pack_start(
     links: Mapping[str, str],
     said: str,
     prompt: str,
-    words: Words,
+    words: payload.Words,
 ) -> bytes:
     """Pack the payload. `masks` are (name, words) pairs and `mask` is the active one; `diff`
     compares the generated tokens with those without the change (empty if unchanged); `links` lead
     from a station to its page; `said` is the whole text, which begins with the `prompt` ("" for
     none). Raises ValueError with the sizes if they disagree.
     """
-    matrices: dict[str, Bytes] = {}
+    matrices: dict[str, payload.Bytes] = {}
     packed = [_lane(at, lane, len(moments), matrices) for at, lane in enumerate(lanes)]
     for moment in moments:
-        check_index("thread", moment.thread, len(lanes[-1].tokens), "threads")
-        check_index("chosen", moment.chosen, len(moment.tokens), "candidates")
+        payload.check_index("thread", moment.thread, len(lanes[-1].tokens), "threads")
+        payload.check_index("chosen", moment.chosen, len(moment.tokens), "candidates")
     head = {
         "lanes": packed,
         "moments": [
@@ -190,25 +179,27 @@ def pack_start(
         "links": dict(links),
         "said": said,
         "prompt": prompt,
-        "words": check_words(WORDS, words),
+        "words": payload.check_words(WORDS, words),
     }
-    return pack(head, **matrices)
+    return payload.pack(head, **matrices)
 
 
-def _lane(at: int, lane: Thread, n_steps: int, matrices: dict[str, Bytes]) -> dict[str, Any]:
+def _lane(
+    at: int, lane: Thread, n_steps: int, matrices: dict[str, payload.Bytes]
+) -> dict[str, Any]:
     n = len(lane.tokens)
     for name, values in (("embedded", lane.embedded), ("waves", lane.waves)):
         if values is not None:
-            check_length(name, len(values), n, "threads")
+            payload.check_length(name, len(values), n, "threads")
             matrices[f"{name}{at}"] = signed(values)
     blocks = []
     for b, (title, sites) in enumerate(lane.blocks):
         for s, site in enumerate(sites):
-            check_length("cells", site.cells.shape[1], n, "threads")
-            check_length("rows", len(site.rows), n_steps if len(site.rows) else 0, "steps")
-            matrices[f"cells{at}.{b}.{s}"] = encode_weights(site.cells, site.allowed)
+            payload.check_length("cells", site.cells.shape[1], n, "threads")
+            payload.check_length("rows", len(site.rows), n_steps if len(site.rows) else 0, "steps")
+            matrices[f"cells{at}.{b}.{s}"] = payload.encode_weights(site.cells, site.allowed)
             there = site.there[:, None] if len(site.rows) else None
-            matrices[f"rows{at}.{b}.{s}"] = encode_weights(site.rows, there)
+            matrices[f"rows{at}.{b}.{s}"] = payload.encode_weights(site.rows, there)
         blocks.append(
             {
                 "title": title,
@@ -227,7 +218,7 @@ def _lane(at: int, lane: Thread, n_steps: int, matrices: dict[str, Bytes]) -> di
     return {
         "stream": lane.stream,
         "title": lane.title,
-        **tokens_head(lane.tokens),
+        **payload.tokens_head(lane.tokens),
         "given": lane.given,
         "turns": lane.turns,
         "embedded": lane.embedded is not None,
@@ -236,7 +227,7 @@ def _lane(at: int, lane: Thread, n_steps: int, matrices: dict[str, Bytes]) -> di
     }
 
 
-def _opened(opened: Opened, matrices: dict[str, Bytes]) -> dict[str, Any]:
+def _opened(opened: Opened, matrices: dict[str, payload.Bytes]) -> dict[str, Any]:
     n_query, n_key = len(opened.queries), len(opened.keys)
     if not opened.scores.shape == opened.pattern.shape == (n_query, n_key):
         raise ValueError(
@@ -257,7 +248,7 @@ def _opened(opened: Opened, matrices: dict[str, Bytes]) -> dict[str, Any]:
     }
 
 
-def signed(values: Floats) -> Bytes:
+def signed(values: payload.Floats) -> payload.Bytes:
     """Signed numbers as bytes: 127 is zero, 0 and 254 are minus and plus the largest magnitude."""
     finite = np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0)
     top = float(np.abs(finite).max(initial=0)) or 1.0

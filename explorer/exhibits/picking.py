@@ -3,68 +3,55 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from explorer.exhibits import View
-from explorer.exhibits.block import (
-    Block,
-    Blocks,
-    Change,
-    Chart,
-    Figure,
-    Note,
-    Pane,
-    Pick,
-    Slider,
-    TextBox,
-    Title,
-    Toggle,
-    choose,
-)
+from explorer.exhibits import View, block as b
 from models.rows import Stream
 
 
 def titled(
-    view: View, name: str, draw: Callable[..., Figure], title: str = "", note: str = ""
-) -> tuple[Block, ...]:
+    view: View, name: str, draw: Callable[..., b.Figure], title: str = "", note: str = ""
+) -> tuple[b.Block, ...]:
     """A chart below its title, by default the text at `name`, and above its note if it has one.
 
     "note" stands for the text at `NAME_note`.
     """
     title = title or view.t(name)
     noted = view.t(f"{name}_note") if note == "note" else note
-    return (Title(title), Chart(name, draw, title), *([Note(noted)] if noted else []))
+    return (b.Title(title), b.Chart(name, draw, title), *([b.Note(noted)] if noted else []))
 
 
-def pick_place(view: View, page: str, kind: bool = True) -> tuple[Pick | Pane, ...]:
+def pick_place(view: View, page: str, kind: bool = True) -> tuple[b.Pick | b.Pane, ...]:
     """Kind of attention (unless `kind` is False), layer and head."""
     layers, heads = range(len(view.sites_of(view.kind))), range(view.site.n_heads)
     return (
         *([pick_kind(view, page)] if kind else []),
-        Pane((_number(view, page, "layer", layers, view.layer),), 100),
-        Pane((_number(view, page, "head", heads, view.head),), 100),
+        b.Pane((_number(view, page, "layer", layers, view.layer),), 100),
+        b.Pane((_number(view, page, "head", heads, view.head),), 100),
     )
 
 
-def pick_kind(view: View, page: str) -> Pick:
+def pick_kind(view: View, page: str) -> b.Pick:
     """Kind of attention."""
-    more = {"said": "kinds.", "change": lambda kind: choose(elsewhere=True, site=kind)}
+    more = {"said": "kinds.", "change": lambda kind: b.choose(elsewhere=True, site=kind)}
     return pick_one(view, f"{page}.kind", view.kinds, view.kind, label="place.kind", **more)
 
 
-def _number(view: View, page: str, name: str, options: Sequence[int], now: int) -> Pick:
+def _number(view: View, page: str, name: str, options: Sequence[int], now: int) -> b.Pick:
     """A menu of numbers; the other number does not change."""
 
-    def change(number: int) -> Change:
+    def change(number: int) -> b.Change:
         place: dict[str, Any] = {"layer": view.layer, "head": view.head, name: number}
-        return choose(**place)
+        return b.choose(**place)
 
     return pick_number(view, f"{page}.{name}", f"place.{name}", options, now, change)
 
 
 def pick_number(
     view: View, key: str, label: str, options: Sequence[int], now: int, change: Callable[[int], Any]
-) -> Pick:
+) -> b.Pick:
     """A menu of indices, shown from 1; the label's text is at `label`."""
-    return Pick(key, view.t(label), options, now, lambda at: str(at + 1), change=change, menu=True)
+    return b.Pick(
+        key, view.t(label), options, now, lambda at: str(at + 1), change=change, menu=True
+    )
 
 
 def pick_group(
@@ -72,8 +59,8 @@ def pick_group(
     key: str,
     groups: Mapping[str, Sequence[str]],
     now: str,
-    change: Callable[[str], Change],
-) -> Pick:
+    change: Callable[[str], b.Change],
+) -> b.Pick:
     """A group of items; another group opens its first item, with `change`. Texts are at `key` and
     `KEYs.GROUP`.
     """
@@ -91,7 +78,7 @@ def pick_one(
     said: str | Callable[[Any], str] = "",
     label: str = "",
     **more: Any,
-) -> Pick:
+) -> b.Pick:
     """A choice among options, with its label's text at `label` or else at `key`.
 
     `said` names an option, or is what the keys of the options' texts begin with, by default `KEY_`.
@@ -102,43 +89,43 @@ def pick_one(
         return view.t(f"{said or f'{key}_'}{option}")
 
     named = said if callable(said) else words
-    return Pick(key, view.t(label or key), options, now, named, _field(key, field), **more)
+    return b.Pick(key, view.t(label or key), options, now, named, _field(key, field), **more)
 
 
-def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> Blocks:
+def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> b.Blocks:
     """A heading and one button per aside; at most one is open, "" for none. Texts at `label` and
     `SUBJECT.asides.NAME`.
     """
-    yield Title(view.t(label), large=True)
+    yield b.Title(view.t(label), large=True)
     said, field = f"{key.partition('.')[0]}.asides.", _field(key, "")
-    more = {"change": lambda name: choose(**{field: name or ""}), "quiet": True, "optional": True}
+    more = {"change": lambda name: b.choose(**{field: name or ""}), "quiet": True, "optional": True}
     yield pick_one(view, key, asides, now or None, said=said, label=label, **more)
 
 
 def slider(
     view: View, key: str, low: float, high: float, now: float, field: str = "", **more: Any
-) -> Slider:
+) -> b.Slider:
     """A slider that sets a choice, with its label's text at `key`, whose last part is the choice
     unless `field` names it."""
-    return Slider(key, view.t(key), low, high, now, _sets(key, field), **more)
+    return b.Slider(key, view.t(key), low, high, now, _sets(key, field), **more)
 
 
-def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> Toggle:
+def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> b.Toggle:
     """A switch that sets a choice, as `slider` does."""
-    return Toggle(key, view.t(key), now, _sets(key, field), **more)
+    return b.Toggle(key, view.t(key), now, _sets(key, field), **more)
 
 
-def text_box(view: View, key: str, now: str, field: str = "", **more: Any) -> TextBox:
+def text_box(view: View, key: str, now: str, field: str = "", **more: Any) -> b.TextBox:
     """A text that sets a choice, as `slider` does."""
-    return TextBox(key, view.t(key), now, _sets(key, field), **more)
+    return b.TextBox(key, view.t(key), now, _sets(key, field), **more)
 
 
 def _field(key: str, field: str) -> str:
     return field or key.rpartition(".")[2]
 
 
-def _sets(key: str, field: str) -> Callable[[Any], Change]:
-    return lambda value: choose(**{_field(key, field): value})
+def _sets(key: str, field: str) -> Callable[[Any], b.Change]:
+    return lambda value: b.choose(**{_field(key, field): value})
 
 
 def pick_token(
@@ -148,9 +135,9 @@ def pick_token(
     tokens: Sequence[str],
     now: int,
     field: str = "",
-    change: Callable[[int], Change] | None = None,
+    change: Callable[[int], b.Change] | None = None,
     width: int = 260,
-) -> Pick:
+) -> b.Pick:
     """A menu of the places in a token sequence, each with its token; the label's text is at
     `label`.
     """
@@ -159,12 +146,12 @@ def pick_token(
         return f"{place} · {tokens[place]}"
 
     places, title = range(len(tokens)), view.t(label)
-    return Pick(key, title, places, now, said, field, change, menu=True, width=width)
+    return b.Pick(key, title, places, now, said, field, change, menu=True, width=width)
 
 
 def pick_stream(
     view: View, key: str, streams: tuple[Stream, ...] | None = None
-) -> tuple[Pick, ...]:
+) -> tuple[b.Pick, ...]:
     """Token sequence, by default of the open model; no control if there is one only."""
     streams = view.loaded.model.reads if streams is None else streams
     now = next((stream for stream in streams if stream == view.chosen("chosen_stream")), streams[0])
@@ -172,5 +159,5 @@ def pick_stream(
     def said(stream: str) -> str:
         return view.t(f"streams.{stream}")
 
-    one = Pick(key, view.t("streams.which"), streams, now, said, "stream")
+    one = b.Pick(key, view.t("streams.which"), streams, now, said, "stream")
     return (one,) if len(streams) > 1 else ()

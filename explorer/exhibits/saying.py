@@ -13,15 +13,7 @@ from explorer.figures.theme import isolated
 from explorer.library import LoadedModel, split_step
 from explorer.numbers import fixed, percent
 from explorer.problems import InputProblem, Value
-from explorer.runs.edits import (
-    CellEdit,
-    Edit,
-    HeadOff,
-    KeyHidden,
-    MaskSize,
-    MaskSwitch,
-    about_masks,
-)
+from explorer.runs import edits
 from explorer.runs.labelled import Labelled, labelled
 from explorer.text import has, model_name, refusal, shorten, t
 from models.hooks import AttentionSite
@@ -84,19 +76,19 @@ def trained(view: View) -> str:
     key = f"trained.{split_step(view.loaded.name)[0]}"
     if not has(key, lang=view.lang):
         return ""
-    changed = any(about_masks(edit) for edit in view.trace.edits)
+    changed = any(edits.about_masks(edit) for edit in view.trace.edits)
     return f"{view.t(key)} {view.t('trained.changed' if changed else 'trained.right')}"
 
 
-def name_edit(view: View, edit: Edit) -> str:
+def name_edit(view: View, edit: edits.Edit) -> str:
     """The name of an edit, as Markdown."""
     match edit:
-        case MaskSwitch(part, on):
+        case edits.MaskSwitch(part, on):
             state = "switch_on" if on else "switch_off"
             return view.t(f"edits.{state}", part=view.t(f"edits.{part}"))
-        case MaskSize(part, size):
+        case edits.MaskSize(part, size):
             return view.t("edits.sized", part=view.t(f"edits.{part}"), size=size)
-        case HeadOff(name, head):
+        case edits.HeadOff(name, head):
             site = view.trace.site(name)
             return view.t(
                 "edits.head_off",
@@ -104,9 +96,9 @@ def name_edit(view: View, edit: Edit) -> str:
                 layer=site.layer + 1,
                 head=head + 1,
             )
-        case KeyHidden(stream, key):
+        case edits.KeyHidden(stream, key):
             return view.t("edits.hidden", token=escape(view.trace.str_tokens(stream)[key]))
-        case CellEdit(_, _, query, key, is_open):
+        case edits.CellEdit(_, _, query, key, is_open):
             state = "cell_open" if is_open else "cell_shut"
             return view.t(f"edits.{state}", query=query, key=key)
 

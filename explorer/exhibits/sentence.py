@@ -1,12 +1,11 @@
 """The input sentence and the model's output."""
 
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks, SentenceLine
+from explorer.exhibits import Exhibit, View, block as b
 
 
-def show(answer: None, view: View) -> Blocks:
+def show(answer: None, view: View) -> b.Blocks:
     """One line."""
-    yield SentenceLine()
+    yield b.SentenceLine()
 
 
 EXHIBIT = Exhibit(None, show)

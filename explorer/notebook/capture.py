@@ -32,19 +32,10 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
+from explorer.notebook import kernels
 from explorer.notebook.by_hand import DROPOUT, PRODUCTS, ByHand
 from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.fused import FUSED, Running, agreeing, layer_again, may_fuse
-from explorer.notebook.kernels import (
-    FUNCTIONS,
-    active_modes,
-    allowed,
-    aside,
-    fill_of,
-    four_axes,
-    opaque,
-    set_modes,
-)
 from explorer.notebook.multi_head import multi_head, of_module
 
 _SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
@@ -151,14 +142,14 @@ class _Watch(TorchFunctionMode):
 
     @property
     def _on(self) -> bool:
-        return self in active_modes()
+        return self in kernels.active_modes()
 
     def _switch(self, on: bool) -> None:
         """Become the innermost mode, or leave the stack of modes."""
         if on == self._on:
             return
-        others = [mode for mode in active_modes() if mode is not self]
-        set_modes([*others, self] if on else others)
+        others = [mode for mode in kernels.active_modes() if mode is not self]
+        kernels.set_modes([*others, self] if on else others)
 
     # Which module is running.
 
@@ -216,9 +207,9 @@ class _Watch(TorchFunctionMode):
             for run in layer_again(call, outer, args, kwargs, output):
                 trial = Captured()
                 self.listeners = [trial]
-                with aside(), self:
+                with kernels.aside(), self:
                     made = run()
-                with aside():
+                with kernels.aside():
                     found = agreeing(trial, made)
                 if found is not None:
                     break
@@ -246,7 +237,7 @@ class _Watch(TorchFunctionMode):
             self._record(replace(found, name=self._name))
 
     def _record(self, found: Attention) -> None:
-        if opaque(found.pattern):
+        if kernels.opaque(found.pattern):
             self._miss(found.name or "outside a module")
             return
         mask, query, key = (
@@ -266,7 +257,9 @@ class _Watch(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        kernel = multi_head if func is F.multi_head_attention_forward else FUNCTIONS.get(name)
+        kernel = (
+            multi_head if func is F.multi_head_attention_forward else kernels.FUNCTIONS.get(name)
+        )
         if kernel is not None:
             result = func(*args, **kwargs)
             self._look(self._called, kernel, func, args, kwargs, result)
@@ -284,7 +277,7 @@ class _Watch(TorchFunctionMode):
             self._miss(f"{self._name or 'outside a module'} ({type(error).__name__})")
 
     def _called(self, kernel: Any, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        with aside():
+        with kernels.aside():
             found = kernel(func, args, kwargs, result)
             self._found(found, "" if kernel is multi_head else f" ({func.__name__})")
 
@@ -295,7 +288,7 @@ class _Watch(TorchFunctionMode):
         if not (func in PRODUCTS and self._product(args)):
             weights = self._by_hand.weights(func, args)
             if weights is not None:
-                with aside():
+                with kernels.aside():
                     self._weighted(weights)
 
     def _product(self, args: Any) -> bool:
@@ -305,14 +298,14 @@ class _Watch(TorchFunctionMode):
         found = [tensor for tensor in tensors if id(tensor) in self._weights]
         for tensor in found:
             _, pattern, scores = self._weights[id(tensor)]
-            with aside():
-                self._plain(four_axes(pattern), scores)
+            with kernels.aside():
+                self._plain(kernels.four_axes(pattern), scores)
         return bool(found)
 
     def _weighted(self, weights: Tensor) -> None:
         """Record hand-made weights if they are a pattern, else list the module in `unseen`."""
-        if not opaque(weights) and _sums_to_one(weights):
-            self._record(Attention(self._name, four_axes(weights)))
+        if not kernels.opaque(weights) and _sums_to_one(weights):
+            self._record(Attention(self._name, kernels.four_axes(weights)))
         elif self._running:
             self._running[-1].hides = True
         else:
@@ -320,12 +313,12 @@ class _Watch(TorchFunctionMode):
 
     def _plain(self, pattern: Tensor, scores: Tensor) -> None:
         found = Attention(self._name, pattern)
-        if not opaque(pattern):
-            keep = allowed(scores)
+        if not kernels.opaque(pattern):
+            keep = kernels.allowed(scores)
             fits = keep.ndim == 3 or keep.shape == pattern.shape
             if fits and keep.numel() == pattern.numel() and not bool(keep.all()):
                 mask = keep.reshape(pattern.shape)
-                found = replace(found, mask=mask, fill=fill_of(scores, keep))
+                found = replace(found, mask=mask, fill=kernels.fill_of(scores, keep))
         self._record(found)
 
     @_unheard

@@ -20,16 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from explorer.training.learning import (
-    FRAME_EVERY,
-    MEASURE_EVERY,
-    DivergedError,
-    HeadsFrame,
-    SetupTrainer,
-    TrainingStep,
-    snapshot_path,
-    snapshot_steps,
-)
+from explorer.training import learning
 from explorer.training.opened import opened
 from explorer.training.setup import MOST_SECONDS, Setup
 from explorer.training.tasks import corpus
@@ -56,7 +47,7 @@ class TrainingProcess:
         self.paused = bool(begin.get("paused"))
         self.steps_left = -1  # until it pauses by itself
         self.skipped: set[int] = set()  # runs that were stopped before they began
-        self.told: list[TrainingStep] = []
+        self.told: list[learning.TrainingStep] = []
         self.flushed = time.monotonic()
 
     def run(self) -> None:
@@ -75,7 +66,7 @@ class TrainingProcess:
 
     def _learn(self, setup: Setup, folder: Path) -> None:
         torch.manual_seed(setup.seed)
-        learner = SetupTrainer(setup, corpus(setup), folder)
+        learner = learning.SetupTrainer(setup, corpus(setup), folder)
         self._introduce(learner)
         back = self.begin.get("back")
         if back is None:
@@ -87,7 +78,7 @@ class TrainingProcess:
             learner.back_to(back)
             learner.faults.update(self.begin.get("faults", ()))
             self.tell("back", step=back)
-        kept = snapshot_steps(setup.steps)
+        kept = learning.snapshot_steps(setup.steps)
         seconds, state = 0.0, "done"
         self.tell("state", state="paused" if self.paused else "running")
         while learner.step < setup.steps:
@@ -101,16 +92,16 @@ class TrainingProcess:
                 self._plant(learner, setup.fault, True)
             try:
                 self._say(learner.take(learner.next_batch()))
-            except DivergedError as error:
+            except learning.DivergedError as error:
                 self._flush(learner)
                 self.tell("diverged", step=learner.step, what=str(error))
                 if self._after_divergence(learner) == "stop":
                     state = "diverged"
                     break
                 continue
-            if learner.step % FRAME_EVERY == 0 or learner.step == setup.steps:
+            if learner.step % learning.FRAME_EVERY == 0 or learner.step == setup.steps:
                 self._frame(learner)
-            if learner.step % MEASURE_EVERY == 0 or learner.step == setup.steps:
+            if learner.step % learning.MEASURE_EVERY == 0 or learner.step == setup.steps:
                 self._measure(learner)
             if learner.step in kept:
                 self._keep(learner)
@@ -123,7 +114,7 @@ class TrainingProcess:
                 if not self.steps_left:
                     self._pause(learner)
         self._flush(learner)
-        if state in ("stopped", "out_of_time") and learner.step % MEASURE_EVERY:
+        if state in ("stopped", "out_of_time") and learner.step % learning.MEASURE_EVERY:
             self._look(learner)
         if state != "diverged":
             self._keep(learner)
@@ -132,7 +123,7 @@ class TrainingProcess:
 
     # Orders.
 
-    def _orders(self, learner: SetupTrainer) -> str:
+    def _orders(self, learner: learning.SetupTrainer) -> str:
         """Carry out pending orders; wait while paused. "stop" ends this run."""
         while True:
             try:
@@ -143,7 +134,7 @@ class TrainingProcess:
                 return "stop"
             self._carry_out(learner, order)
 
-    def _after_divergence(self, learner: SetupTrainer) -> str:
+    def _after_divergence(self, learner: learning.SetupTrainer) -> str:
         """Accept only rewinding or stopping."""
         self.paused = True
         while True:
@@ -165,7 +156,7 @@ class TrainingProcess:
         self.paused = False
         return True
 
-    def _carry_out(self, learner: SetupTrainer, order: Message) -> None:
+    def _carry_out(self, learner: learning.SetupTrainer, order: Message) -> None:
         match order["do"]:
             case "end":
                 raise EndedError
@@ -176,7 +167,7 @@ class TrainingProcess:
                 self.tell("state", state="running")
             case "step":
                 self.paused, self.steps_left = False, 1
-            case "back" if snapshot_path(learner.folder, order["step"]).is_file():
+            case "back" if learning.snapshot_path(learner.folder, order["step"]).is_file():
                 learner.back_to(order["step"])
                 learner.faults.clear()
                 learner.faults.update(order.get("faults", ()))
@@ -192,7 +183,7 @@ class TrainingProcess:
             case "open":
                 self._open(learner, order)
 
-    def _pause(self, learner: SetupTrainer) -> None:
+    def _pause(self, learner: learning.SetupTrainer) -> None:
         self.paused, self.steps_left = True, -1
         self._flush(learner)
         self._look(learner)
@@ -200,16 +191,16 @@ class TrainingProcess:
         self._save(learner, learner.folder)
         self.tell("state", state="paused")
 
-    def _plant(self, learner: SetupTrainer, name: Any, on: bool) -> None:
+    def _plant(self, learner: learning.SetupTrainer, name: Any, on: bool) -> None:
         (learner.faults.add if on else learner.faults.discard)(name)
         self.tell("fault", step=learner.step, name=name, on=on)
 
-    def _open(self, learner: SetupTrainer, order: Message) -> None:
+    def _open(self, learner: learning.SetupTrainer, order: Message) -> None:
         """Take the next step, and send its details."""
         self._flush(learner)
         try:
             self.tell("opened", **opened(learner, order["name"], tuple(order["at"])))
-        except DivergedError as error:
+        except learning.DivergedError as error:
             self.tell("diverged", step=learner.step, what=str(error))
             return
         self._look(learner)
@@ -217,13 +208,13 @@ class TrainingProcess:
 
     # Messages.
 
-    def _introduce(self, learner: SetupTrainer) -> None:
+    def _introduce(self, learner: learning.SetupTrainer) -> None:
         self.tell("begin", **learner.about())
 
-    def _say(self, step: TrainingStep) -> None:
+    def _say(self, step: learning.TrainingStep) -> None:
         self.told.append(step)
 
-    def _flush(self, learner: SetupTrainer) -> None:
+    def _flush(self, learner: learning.SetupTrainer) -> None:
         self.flushed = time.monotonic()
         if self.told:
             self.tell(
@@ -235,33 +226,33 @@ class TrainingProcess:
             )
             self.told.clear()
 
-    def _look(self, learner: SetupTrainer) -> None:
+    def _look(self, learner: learning.SetupTrainer) -> None:
         self._frame(learner)
         self._measure(learner)
 
-    def _frame(self, learner: SetupTrainer) -> None:
+    def _frame(self, learner: learning.SetupTrainer) -> None:
         frame = learner.frame()
         if time.monotonic() - self.flushed > FLUSH:
             self._flush(learner)
         self.tell("frame", step=learner.step, **packed(frame))
 
-    def _measure(self, learner: SetupTrainer) -> None:
+    def _measure(self, learner: learning.SetupTrainer) -> None:
         self._flush(learner)
         self.tell("measured", step=learner.step, **vars(learner.measure()))
 
-    def _keep(self, learner: SetupTrainer) -> None:
+    def _keep(self, learner: learning.SetupTrainer) -> None:
         if learner.snapshot() is not None:
             self.tell("kept", step=learner.step)
         if (dropped := learner.drop_one()) is not None:
             self.tell("dropped", step=dropped)
 
-    def _save(self, learner: SetupTrainer, folder: Path) -> None:
+    def _save(self, learner: learning.SetupTrainer, folder: Path) -> None:
         save_checkpoint(
             folder / CHECKPOINT, learner.model, learner.corpus.tokenizer, card_of(learner)
         )
 
 
-def packed(frame: HeadsFrame) -> Message:
+def packed(frame: learning.HeadsFrame) -> Message:
     """A frame as JSON: its patterns in half precision, base64."""
     numbers = np.concatenate([each.ravel() for each in frame.patterns]).astype("<f2")
     return {
@@ -272,7 +263,7 @@ def packed(frame: HeadsFrame) -> Message:
     }
 
 
-def card_of(learner: SetupTrainer) -> str:
+def card_of(learner: learning.SetupTrainer) -> str:
     """CARD.md of a model that was trained here: its task, duration and results."""
     setup, measured = learner.setup, learner.measure()
     changed = ", ".join(f"{k} = {v}" for k, v in setup.changes().items()) or "the usual settings"

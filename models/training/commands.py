@@ -15,7 +15,7 @@ import torch.distributed as dist
 from models.checkpoint import SOURCE_TOKENIZER, TOKENIZER, WEIGHTS, load_tokenizer, load_weights
 from models.pictures import read_pictures
 from models.tokenizer import SPECIAL_TOKENS
-from models.training import using
+from models.training import options, using
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.corpus import DataConfig, make_rows, read_rows
 from models.training.data import Material, encode_rows, read_texts
@@ -29,15 +29,6 @@ from models.training.evaluate import (
 from models.training.faults import Masks
 from models.training.loop import EPOCHS, Trainer
 from models.training.objectives.preference import DirectPreference
-from models.training.options import (
-    Commands,
-    add_command,
-    add_model,
-    add_strategy,
-    open_checkpoint,
-    placing_of,
-    strategy_of,
-)
 from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.training.recipes import more_rows, preferences
 from models.training.recipes.drawing import Split, save_pictures
@@ -76,7 +67,7 @@ def train(args: argparse.Namespace) -> None:
     rows = _rows(recipe, args.data, "--data")
     valid = _rows(recipe, args.valid, "--valid", held_apart=True)
     out.mkdir(parents=True, exist_ok=True)
-    start = open_checkpoint(recipe.data.start) if recipe.data.start else None
+    start = options.open_checkpoint(recipe.data.start) if recipe.data.start else None
     torch.manual_seed(recipe.training.seed)
     model = build_model(recipe.model)
     if not (out / TOKENIZER).is_file() and int(os.environ.get("RANK", 0)) == 0:
@@ -168,7 +159,7 @@ def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = Fal
 
 def evaluate_model(args: argparse.Namespace) -> None:
     """Score a model: BLEU and chrF on pairs, perplexity on plain text; JSON in the last line."""
-    checkpoint = open_checkpoint(args.model, placing_of(args))
+    checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     if args.recipe:
         rows = _rows(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)
     elif args.pairs and checkpoint.config.picture:
@@ -188,7 +179,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         pairs = [row for row in rows if isinstance(row, tuple)]
         if args.joined:
             pairs = joined_pairs(pairs, args.joined, seed=1)
-        strategy = strategy_of(args)
+        strategy = options.strategy_of(args)
         if args.numbered:
             others = numbered_rows(pairs, args.numbered, seed=1)
             figures = numbers_kept(model, tokenizer, others, strategy, args.masks)
@@ -216,7 +207,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: options.Commands) -> None:
     """Add every command to the result of `ArgumentParser.add_subparsers()`.
 
     `args.run(args)` then runs the chosen command; it raises ValueError or OSError with a message
@@ -224,7 +215,7 @@ def add_commands(commands: Commands) -> None:
     """
     using.add_commands(commands)
 
-    command = add_command(commands, "train", train)
+    command = options.add_command(commands, "train", train)
     recipes = ", ".join(recipe_names())
     command.add_argument("--recipe", required=True, help=f"one of {recipes}, or a file")
     command.add_argument("--data", type=Path, help="source TAB target, or text; none for a task")
@@ -239,7 +230,7 @@ def add_commands(commands: Commands) -> None:
     )
     command.add_argument("--threads", type=int, default=1, help="threads of each process")
 
-    command = add_command(commands, "draw", draw_pictures)
+    command = options.add_command(commands, "draw", draw_pictures)
     command.add_argument("--words", type=Path, required=True, help="source TAB target")
     command.add_argument("--split", choices=get_args(Split), default="train", help="of the faces")
     command.add_argument("--count", type=_count, default=256_000, help="how many pictures")
@@ -248,8 +239,8 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"))
     command.add_argument("--out", type=Path, required=True, help="the .npz to write")
 
-    command = add_command(commands, "evaluate", evaluate_model)
-    add_model(command, "en-zh")
+    command = options.add_command(commands, "evaluate", evaluate_model)
+    options.add_model(command, "en-zh")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
     command.add_argument("--trigram", type=Path, help="text for a trigram baseline")
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
@@ -269,4 +260,4 @@ def add_commands(commands: Commands) -> None:
     command.add_argument(
         "--masks", choices=masks, default=masks[0], help="the masks that a twin was trained with"
     )
-    add_strategy(command)
+    options.add_strategy(command)

@@ -14,16 +14,8 @@ from models.foreign.adapters import merge
 from models.refusals import Refusal
 from models.strategies import Rules
 from models.tokenizer import MASK
+from models.training import options
 from models.training.evaluate import translate
-from models.training.options import (
-    Commands,
-    add_command,
-    add_model,
-    add_strategy,
-    open_checkpoint,
-    placing_of,
-    strategy_of,
-)
 from models.transformer import Model
 
 USUALLY = 64
@@ -32,14 +24,14 @@ USUALLY = 64
 
 def translate_text(args: argparse.Namespace) -> None:
     """Translate the given sentences, or standard input, one sentence per line."""
-    checkpoint = open_checkpoint(args.model, placing_of(args))
+    checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     if "src" not in checkpoint.model.reads:
         says = {"next": "continues a text", "same": "fills in the [MASK]s of a text"}
         does = says.get(checkpoint.model.predicts or "", "reads a text and writes none")
         then = "" if checkpoint.model.predicts is None else "; use `generate`"
         raise ValueError(f"{args.model} does not translate: it {does}{then}")
     sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
-    strategy = strategy_of(args)
+    strategy = options.strategy_of(args)
     _say_unread(checkpoint, sentences)
     rules = _rules_of(checkpoint)
     lines = translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy, rules)
@@ -85,9 +77,9 @@ def _note(words: str) -> None:
 
 def generate(args: argparse.Namespace) -> None:
     """Generate with any model: continue a text, translate it, or fill in its [MASK]s."""
-    checkpoint = open_checkpoint(args.model, placing_of(args))
+    checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
-    strategy = strategy_of(args)
+    strategy = options.strategy_of(args)
     if model.predicts is None:
         raise ValueError(
             f"{args.model} writes nothing: it has no LM head. `info`, `export` and "
@@ -132,7 +124,7 @@ def merge_adapter(args: argparse.Namespace) -> None:
 
 def info(args: argparse.Namespace) -> None:
     """Sizes, choices, parameters and attention sites of a model."""
-    checkpoint = open_checkpoint(args.model, placing_of(args))
+    checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     print(checkpoint.config.to_json(), end="")
     for name, child in checkpoint.model.named_children():
         count = sum(p.numel() for p in child.parameters())
@@ -151,27 +143,27 @@ def info(args: argparse.Namespace) -> None:
         _note(f"its tokenizer has {n_tokens:,} of {vocab_size:,} tokens: it may be another model's")
 
 
-def add_commands(commands: Commands) -> None:
+def add_commands(commands: options.Commands) -> None:
     """Add the commands of this module to what `ArgumentParser.add_subparsers()` returned."""
-    command = add_command(commands, "translate", translate_text)
+    command = options.add_command(commands, "translate", translate_text)
     command.add_argument("text", nargs="*", help="the sentences")
     command.add_argument(
         "--text", dest="more", action="append", default=[], help="another way to give a sentence"
     )
-    add_model(command, "en-zh")
-    add_strategy(command)
+    options.add_model(command, "en-zh")
+    options.add_strategy(command)
 
-    command = add_command(commands, "generate", generate)
+    command = options.add_command(commands, "generate", generate)
     command.add_argument("text")
-    add_model(command)
+    options.add_model(command)
     command.add_argument(
         "--max-new-tokens", type=int, help=f"{USUALLY}, or as many as fit where fewer do"
     )
-    add_strategy(command)
+    options.add_strategy(command)
 
-    add_model(add_command(commands, "info", info), "en-zh", positional=True)
+    options.add_model(options.add_command(commands, "info", info), "en-zh", positional=True)
 
-    command = add_command(commands, "merge", merge_adapter)
+    command = options.add_command(commands, "merge", merge_adapter)
     command.add_argument("base", type=Path, metavar="BASE", help="the folder of the base model")
     command.add_argument("adapter", type=Path, metavar="ADAPTER", help="the folder of the adapter")
     command.add_argument("--out", type=Path, required=True, help="a new folder")

@@ -10,21 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
+from explorer.analysis.claims import training
 from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, curve_of, judged
-from explorer.analysis.claims.training import (
-    PRE,
-    SYMBOLS,
-    Learn,
-    TaskTraining,
-    above,
-    both_neighbours,
-    larger_neighbour,
-    mean_and_range,
-    of_seeds,
-    several,
-    symbol_config,
-    train,
-)
 from explorer.analysis.clinic.card import Pattern, causal_keep, decoder_self, fixed_scores, own_case
 from explorer.analysis.clinic.fills import (
     hidden_with_a_billion,
@@ -269,7 +256,10 @@ HEADS = (1, 4)
 
 
 def one_head(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    learn: training.Learn = training.train,
 ) -> Result:
     """One head against four of the same total width, on one task for each and three seeds.
 
@@ -277,26 +267,29 @@ def one_head(
     every seed of one head. If the mean is not higher by that much, it is not far better. Otherwise
     the seeds overlap, and the verdict is "depends".
     """
-    tasks = {"larger": larger_neighbour, "both": both_neighbours}
+    tasks = {"larger": training.larger_neighbour, "both": training.both_neighbours}
     arms = {
-        f"{name}_{n_heads}": TaskTraining(
-            symbol_config(vocab_size=SYMBOLS**2, n_heads=n_heads, **PRE), task, 250, 5e-3
+        f"{name}_{n_heads}": training.TaskTraining(
+            training.symbol_config(vocab_size=training.SYMBOLS**2, n_heads=n_heads, **training.PRE),
+            task,
+            250,
+            5e-3,
         )
         for name, task in tasks.items()
         for n_heads in HEADS
     }
-    found = several(arms, learn, progress)
+    found = training.several(arms, learn, progress)
     rights = {name: [each.right for each in tries] for name, tries in found.items()}
     rows = tuple(
-        ResultRow(row, mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))
+        ResultRow(row, training.mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))
         for name, row in (("larger", "larger_neighbour"), ("both", "both_neighbour"))
         for n_heads in HEADS
     )
-    better = [above(rights[f"{name}_4"], rights[f"{name}_1"], 0.1) for name in tasks]
+    better = [training.above(rights[f"{name}_4"], rights[f"{name}_1"], 0.1) for name in tasks]
     verdict = judged(all(better), false=all(each is False for each in better))
     numbers = {name: float(np.mean(tries)) for name, tries in rights.items()}
     columns = ("right", "range")
-    why = (of_seeds(verdict, better),)
+    why = (training.of_seeds(verdict, better),)
     return Result(verdict, columns, rows, bars="right", why=why, numbers=numbers)
 
 

@@ -7,21 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from explorer.analysis.claims import training
 from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
-from explorer.analysis.claims.training import (
-    PRE,
-    SEEDS,
-    SYMBOLS,
-    Learn,
-    TaskTraining,
-    curves_of,
-    fresh_block,
-    mean_and_range,
-    same,
-    several,
-    symbol_config,
-    train,
-)
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
@@ -33,7 +20,10 @@ WIDTH, LENGTH = 32, 8
 
 
 def warmup(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    learn: training.Learn = training.train,
 ) -> Result:
     """Deep post-norm at a large rate, with warm-up, and at a small rate; deep pre-norm; three
     seeds.
@@ -42,22 +32,24 @@ def warmup(
     without warm-up at both the large and the small rate and learns with it, and that pre-norm
     learns without. "False": post-norm always learns without warm-up, or pre-norm never does.
     """
-    post = TaskTraining(symbol_config(n_layers=DEPTH), same, steps=80, rate=5e-3)
+    post = training.TaskTraining(
+        training.symbol_config(n_layers=DEPTH), training.same, steps=80, rate=5e-3
+    )
     arms = {
         "post_plain": post,
         "post_warmed": replace(post, warm=WARM),
         "post_small": replace(post, rate=5e-4),
-        "pre_plain": replace(post, config=symbol_config(n_layers=DEPTH, **PRE)),
+        "pre_plain": replace(post, config=training.symbol_config(n_layers=DEPTH, **training.PRE)),
     }
-    found = several(arms, learn, progress)
+    found = training.several(arms, learn, progress)
     rows, learned = [], {}
     for name, tries in found.items():
         before = float(np.mean([each.losses[0] for each in tries]))
-        left = mean_and_range([each.left for each in tries])
+        left = training.mean_and_range([each.left for each in tries])
         n_learned = sum(each.learned for each in tries)
         rows.append(ResultRow(name, (before, *left, n_learned)))
         learned[name] = n_learned
-    every = len(SEEDS)
+    every = len(training.SEEDS)
     needed = not learned["post_plain"] and not learned["post_small"]
     verdict = judged(
         needed and learned["post_warmed"] == learned["pre_plain"] == every,
@@ -66,7 +58,9 @@ def warmup(
     columns = ("loss_before", "loss_after", "range", "seeds_learned")
     numbers = {row.name: row.values[1] for row in rows}
     numbers |= {f"{row.name}_seeds": row.values[3] for row in rows}
-    return Result(verdict, columns, tuple(rows), curves_of(found), why=(verdict,), numbers=numbers)
+    return Result(
+        verdict, columns, tuple(rows), training.curves_of(found), why=(verdict,), numbers=numbers
+    )
 
 
 Start = Callable[[NormPlacement, int, int], tuple[float, float, float]]
@@ -80,9 +74,9 @@ def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, fl
     """
     with torch.inference_mode(False), torch.enable_grad():
         with seeded(seed):
-            blocks = nn.Sequential(*(fresh_block(placement, WIDTH) for _ in range(depth)))
-            out = nn.Linear(WIDTH, SYMBOLS)
-            x, y = torch.randn(4, LENGTH, WIDTH), torch.randint(SYMBOLS, (4 * LENGTH,))
+            blocks = nn.Sequential(*(training.fresh_block(placement, WIDTH) for _ in range(depth)))
+            out = nn.Linear(WIDTH, training.SYMBOLS)
+            x, y = torch.randn(4, LENGTH, WIDTH), torch.randint(training.SYMBOLS, (4 * LENGTH,))
         stream = blocks(x)
         normed = stream if placement == "post" else LayerNorm(WIDTH)(stream)
         loss = nn.functional.cross_entropy(out(normed).flatten(0, 1), y)
@@ -103,9 +97,9 @@ def deep_pre(
     cases: tuple[tuple[NormPlacement, int], ...] = (("pre", 24), ("pre", 192), ("sublayer", 192))
     for turn, (placement, depth) in enumerate(cases):
         tries = []
-        for at, seed in enumerate(SEEDS):
+        for at, seed in enumerate(training.SEEDS):
             tries.append(start(placement, depth, seed))
-            progress((len(SEEDS) * turn + at + 1) / (len(SEEDS) * len(cases)))
+            progress((len(training.SEEDS) * turn + at + 1) / (len(training.SEEDS) * len(cases)))
         stream, first, last = np.mean(tries, axis=0)
         largest = [max(each[1:]) for each in tries]
         exploded[placement, depth] = sum(not gradient < EXPLODED for gradient in largest)
@@ -113,13 +107,13 @@ def deep_pre(
             ResultRow(f"deep_{placement}", (stream, first, last, max(largest)), of=str(depth))
         )
     n_exploded = exploded["pre", 192]
-    verdict = judged(n_exploded == len(SEEDS), false=not n_exploded)
+    verdict = judged(n_exploded == len(training.SEEDS), false=not n_exploded)
     short, long, branch = (row.values for row in rows)
     numbers = {
         "stream_24": short[0], "stream_192": long[0], "gradient_192": long[3],
         "exploded": n_exploded, "branch": branch[3],
     }  # fmt: skip
-    other = "branch" if exploded["sublayer", 192] == len(SEEDS) else "branch_too"
+    other = "branch" if exploded["sublayer", 192] == len(training.SEEDS) else "branch_too"
     columns = ("stream_size", "first_gradient", "last_gradient", "largest_gradient")
     why = (verdict, "stream", other)
     return Result(verdict, columns, tuple(rows), bars="largest_gradient", why=why, numbers=numbers)

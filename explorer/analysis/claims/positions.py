@@ -9,19 +9,8 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.cell.steps import module_of
+from explorer.analysis.claims import training
 from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, curve_of, judged
-from explorer.analysis.claims.training import (
-    PRE,
-    SEEDS,
-    Learn,
-    TaskTraining,
-    above,
-    mean_and_range,
-    several,
-    symbol_config,
-    train,
-    two_back,
-)
 from explorer.analysis.positions.encoding import (
     DotByDistance,
     dot_by_distance,
@@ -141,8 +130,8 @@ def extrapolation(
     lengths = tuple(range(2, 17, 2))
     rows, tries = [], []
     for step, length in enumerate(lengths):
-        tries.append([right(length, seed) for seed in SEEDS])
-        rows.append(ResultRow("letters", mean_and_range(tries[-1]), of=str(length)))
+        tries.append([right(length, seed) for seed in training.SEEDS])
+        rows.append(ResultRow("letters", training.mean_and_range(tries[-1]), of=str(length)))
         progress((step + 1) / len(lengths))
     trained, beyond = tries[4], tries[5:]
     verdict = judged(
@@ -178,7 +167,10 @@ def _turned_round(
 
 
 def causal_order(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    learn: training.Learn = training.train,
 ) -> Result:
     """Shuffled words through the user's first layer; small decoders with positions and without.
 
@@ -192,9 +184,9 @@ def causal_order(
     ordered = _orders(loaded, traced)
     rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
     arms = {
-        name: TaskTraining(
-            symbol_config(family=family, positions=positions, n_layers=2, **PRE),
-            two_back,
+        name: training.TaskTraining(
+            training.symbol_config(family=family, positions=positions, n_layers=2, **training.PRE),
+            training.two_back,
             steps,
             rate=5e-3,
         )
@@ -205,13 +197,13 @@ def causal_order(
             ("mask_longer", "decoder-only", "none", LONGER),
         )
     }
-    found, shares = several(arms, learn, progress), {}
+    found, shares = training.several(arms, learn, progress), {}
     for name, tries in found.items():
-        mean, spread = mean_and_range([each.right for each in tries])
+        mean, spread = training.mean_and_range([each.right for each in tries])
         shares[name] = mean
         rows.append(ResultRow(name, (mean, spread)))
     neither, mask, both, longer = ([each.right for each in tries] for tries in found.values())
-    helped, grows = min(both) > max(neither), above(longer, mask, 0.05)
+    helped, grows = min(both) > max(neither), training.above(longer, mask, 0.05)
     verdict = judged(
         helped and min(mask) > max(both) - 0.1,
         false=helped and max(mask) < (min(neither) + min(both)) / 2 and grows is False,

@@ -6,17 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.clinic.card import (
-    Demonstration,
-    Figure,
-    Pattern,
-    Pitfall,
-    causal_keep,
-    decoder_self,
-    fixed_scores,
-    hidden_mass,
-    own_case,
-)
+from explorer.analysis.clinic import card
 from explorer.analysis.clinic.senses import pattern_fault
 from explorer.numerics import masked_softmax, stored
 from explorer.runs.trace import Trace
@@ -66,14 +56,14 @@ def fill_table() -> np.ndarray:
     return np.array([*rows, lowest])
 
 
-def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
+def nan_rows(layers: int, pattern_of: card.Pattern = hidden_with_infinity) -> int:
     """How many of 4 rows contain a NaN after each attention layer, if row 0 is fully masked."""
     return int(_through_layers(layers, pattern_of)[0].isnan().any(-1).sum())
 
 
-def _through_layers(layers: int, pattern_of: Pattern) -> tuple[Tensor, Tensor]:
+def _through_layers(layers: int, pattern_of: card.Pattern) -> tuple[Tensor, Tensor]:
     """x [pos, d] after layers x + pattern v, and the weight matrix that all of them share."""
-    x, w = fixed_scores(1, 1, 4, 6)[0, 0], fixed_scores(1, 1, 6, 6, seed=1)[0, 0] / 3
+    x, w = card.fixed_scores(1, 1, 4, 6)[0, 0], card.fixed_scores(1, 1, 6, 6, seed=1)[0, 0] / 3
     w.requires_grad_()
     keep = torch.ones(4, 4, dtype=torch.bool)
     keep[0] = False
@@ -83,84 +73,88 @@ def _through_layers(layers: int, pattern_of: Pattern) -> tuple[Tensor, Tensor]:
     return x, w
 
 
-def _nan_gradients(pattern_of: Pattern) -> float:
+def _nan_gradients(pattern_of: card.Pattern) -> float:
     """The share of NaN in the gradient of w, for a loss that excludes the fully masked row."""
     x, w = _through_layers(1, pattern_of)
     (grad,) = torch.autograd.grad(x[1:].square().sum(), [w])
     return float(grad.isnan().double().mean())
 
 
-def _small_fill(traced: Trace | None = None) -> Demonstration:
+def _small_fill(traced: Trace | None = None) -> card.Demonstration:
     """Scores below the fill value, where the hidden key wins; and the user's lowest score."""
     scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
     keep = torch.tensor([True, True, False])[None, None, None]
     bad, good = hidden_with_ten_thousand(scores, keep), masked_softmax(scores, keep)
-    figures = [Figure("hidden_mass", hidden_mass(bad, keep), hidden_mass(good, keep))]
-    own = own_case(traced, decoder_self)
+    figures = [
+        card.Figure("hidden_mass", card.hidden_mass(bad, keep), card.hidden_mass(good, keep))
+    ]
+    own = card.own_case(traced, card.decoder_self)
     if own is not None:  # the user's lowest score, for comparison with the fill value
         lowest = float(own[0].min())
-        figures.append(Figure("lowest_score", lowest, lowest))
-    return Demonstration(tuple(figures), bad[0].numpy(), good[0].numpy())
+        figures.append(card.Figure("lowest_score", lowest, lowest))
+    return card.Demonstration(tuple(figures), bad[0].numpy(), good[0].numpy())
 
 
-def _added_fill(traced: Trace | None = None) -> Demonstration:
+def _added_fill(traced: Trace | None = None) -> card.Demonstration:
     """A fully masked row: adding the same number to all scores changes nothing."""
     scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
     keep = torch.zeros(1, 1, 1, 3, dtype=torch.bool)
     bad, good = ten_thousand_added(scores, keep), masked_softmax(scores, keep)
-    return Demonstration(
-        (Figure("hidden_mass", float(bad.sum()), float(good.sum())),),
+    return card.Demonstration(
+        (card.Figure("hidden_mass", float(bad.sum()), float(good.sum())),),
         bad[0].numpy(),
         good[0].numpy(),
     )
 
 
-def _empty_row_nan(traced: Trace | None = None) -> Demonstration:
+def _empty_row_nan(traced: Trace | None = None) -> card.Demonstration:
     """A fully masked row, filled with minus infinity."""
     return _empty_row(hidden_with_infinity)
 
 
-def _empty_row_uniform(traced: Trace | None = None) -> Demonstration:
+def _empty_row_uniform(traced: Trace | None = None) -> card.Demonstration:
     """A fully masked row, filled with minus a billion."""
     return _empty_row(hidden_with_a_billion)
 
 
-def _empty_row(wrong: Pattern) -> Demonstration:
-    scores, keep = fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool()
+def _empty_row(wrong: card.Pattern) -> card.Demonstration:
+    scores, keep = card.fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool()
     bad, good = wrong(scores, keep), masked_softmax(scores, keep)
-    return Demonstration(
+    return card.Demonstration(
         figures=(
-            Figure("empty_row_weight", float(bad[0, 0, 0, 0]), float(good[0, 0, 0, 0])),
-            Figure("nan_rows", nan_rows(1, wrong), nan_rows(1, masked_softmax), of="1"),
-            Figure("nan_rows", nan_rows(2, wrong), nan_rows(2, masked_softmax), of="2"),
-            Figure("nan_gradients", _nan_gradients(wrong), _nan_gradients(masked_softmax)),
+            card.Figure("empty_row_weight", float(bad[0, 0, 0, 0]), float(good[0, 0, 0, 0])),
+            card.Figure("nan_rows", nan_rows(1, wrong), nan_rows(1, masked_softmax), of="1"),
+            card.Figure("nan_rows", nan_rows(2, wrong), nan_rows(2, masked_softmax), of="2"),
+            card.Figure("nan_gradients", _nan_gradients(wrong), _nan_gradients(masked_softmax)),
         ),
         wrong=bad[0].numpy(),
         right=good[0].numpy(),
     )
 
 
-def _mass(pattern_of: Pattern) -> float:
+def _mass(pattern_of: card.Pattern) -> float:
     """The weight on hidden keys in a row of fixed scores; NaN if the lines raise an error."""
-    scores = fixed_scores()
-    keep = causal_keep(scores)
+    scores = card.fixed_scores()
+    keep = card.causal_keep(scores)
     try:
-        return hidden_mass(pattern_of(scores, keep), keep)
+        return card.hidden_mass(pattern_of(scores, keep), keep)
     except RuntimeError:
         return math.nan
 
 
-def _half(traced: Trace | None = None) -> Demonstration:
+def _half(traced: Trace | None = None) -> card.Demonstration:
     """The stored value of some fills per dtype; the dtype's lowest value can always be stored."""
     table = fill_table()
     lowest = table[-1]
-    return Demonstration(
+    return card.Demonstration(
         figures=(
             *(
-                Figure("stored_fill", float(table[1, column]), float(lowest[column]), of=name)
+                card.Figure("stored_fill", float(table[1, column]), float(lowest[column]), of=name)
                 for column, name in enumerate(("float32", "bfloat16", "float16"))
             ),
-            Figure("hidden_mass", _mass(a_billion_in_half_precision), _mass(lowest_of_the_type)),
+            card.Figure(
+                "hidden_mass", _mass(a_billion_in_half_precision), _mass(lowest_of_the_type)
+            ),
         ),
         wrong=table[:3],
         right=np.broadcast_to(lowest, (3, 3)),
@@ -170,7 +164,7 @@ def _half(traced: Trace | None = None) -> Demonstration:
 FILL_PITFALLS = (
     pattern_fault("small_fill", hidden_with_ten_thousand, _small_fill, group="fills"),
     pattern_fault("added_fill", ten_thousand_added, _added_fill, group="fills"),
-    Pitfall(
+    card.Pitfall(
         id="half_fill",
         group="fills",
         wrong=a_billion_in_half_precision,

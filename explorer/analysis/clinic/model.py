@@ -11,16 +11,7 @@ from torch import Tensor
 
 from explorer.analysis.blocks.norms_by_hand import layer_norm_backward
 from explorer.analysis.certificate.probe import Subject
-from explorer.analysis.clinic.card import (
-    Demonstration,
-    Figure,
-    Pitfall,
-    decoder_self,
-    everywhere,
-    fixed_scores,
-    own_case,
-    own_site,
-)
+from explorer.analysis.clinic import card
 from explorer.analysis.clinic.planting import plant_positions
 from explorer.analysis.heads.reading import entropy
 from explorer.numerics import masked_softmax
@@ -91,14 +82,18 @@ def backward_with_weight_inside(x: Tensor, weight: Tensor, grad_out: Tensor) -> 
     return (g - g.mean(-1, keepdim=True) - n * (g * n).mean(-1, keepdim=True)) / std
 
 
-def _scale(traced: Trace | None = None) -> Demonstration:
+def _scale(traced: Trace | None = None) -> card.Demonstration:
     """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the user's scores."""
-    where = decoder_self if traced and any(map(decoder_self, traced.sites)) else everywhere
+    where = (
+        card.decoder_self
+        if traced and any(map(card.decoder_self, traced.sites))
+        else card.everywhere
+    )
     usual = traced and traced.config.score_divisor is None and traced.config.score_cap is None
-    own = own_case(traced, where) if usual else None
+    own = card.own_case(traced, where) if usual else None
     if own is not None and traced is not None:
         _, keep = own
-        site, d_model = traced.site(own_site(traced, where)), traced.config.d_model
+        site, d_model = traced.site(card.own_site(traced, where)), traced.config.d_model
         q, k = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k"))
         k = share_heads(q, k)
         # A positional bias (ALiBi, T5) is added after scaling and is not scaled itself.
@@ -106,7 +101,7 @@ def _scale(traced: Trace | None = None) -> Demonstration:
         bad = scaled_by_the_model(q, k, d_model) + bias
         good = scaled_by_the_head(q, k, d_model) + bias
     else:
-        q, k = fixed_scores(4, 8, 16, 64), fixed_scores(4, 8, 16, 64, seed=1)
+        q, k = card.fixed_scores(4, 8, 16, 64), card.fixed_scores(4, 8, 16, 64, seed=1)
         bad, good = scaled_by_the_model(q, k, 512), scaled_by_the_head(q, k, 512)
         keep = torch.ones_like(good, dtype=torch.bool)
     bad_pattern, good_pattern = masked_softmax(bad, keep), masked_softmax(good, keep)
@@ -115,16 +110,16 @@ def _scale(traced: Trace | None = None) -> Demonstration:
         return float(entropy(pattern.numpy()).mean()) * math.log(2)
 
     equal = nats(masked_softmax(torch.zeros_like(good), keep))
-    return Demonstration(
+    return card.Demonstration(
         figures=(
-            Figure("score_spread", float(bad[keep].std()), float(good[keep].std())),
-            Figure("entropy", nats(bad_pattern), nats(good_pattern)),
-            Figure("equal_entropy", equal, equal),
+            card.Figure("score_spread", float(bad[keep].std()), float(good[keep].std())),
+            card.Figure("entropy", nats(bad_pattern), nats(good_pattern)),
+            card.Figure("equal_entropy", equal, equal),
         ),
         wrong=bad_pattern[0].numpy(),
         right=good_pattern[0].numpy(),
         own=own is not None,
-        site=own_site(traced, where) if own is not None else "",
+        site=card.own_site(traced, where) if own is not None else "",
     )
 
 
@@ -140,7 +135,7 @@ def _plant_scale(model: Subject, rows: Rows) -> Edits:
     return Edits({site.hook("q"): smaller(layer) for site, layer in layers.items()})
 
 
-def _batch_positions(traced: Trace | None = None) -> Demonstration:
+def _batch_positions(traced: Trace | None = None) -> card.Demonstration:
     """Ten positions of a table, or the vectors that the user's model adds, if it adds any."""
     stack = next((each for each in traced.stacks if each.stream == "tgt"), None) if traced else None
     added = traced.activations.get(stack.hook("pos_embed")) if traced and stack else None
@@ -151,24 +146,24 @@ def _batch_positions(traced: Trace | None = None) -> Demonstration:
     def different(rows: Tensor) -> float:
         return float(len(np.unique(rows.numpy(), axis=0)))
 
-    return Demonstration(
-        (Figure("different_positions", different(bad), different(good)),),
+    return card.Demonstration(
+        (card.Figure("different_positions", different(bad), different(good)),),
         bad.numpy(),
         good.numpy(),
         own=added is not None,
     )
 
 
-def _rotation(traced: Trace | None = None) -> Demonstration:
+def _rotation(traced: Trace | None = None) -> card.Demonstration:
     """As many heads as positions, so that no error is raised."""
-    q, k = fixed_scores(1, 6, 6, 4), fixed_scores(1, 6, 6, 4, seed=1)
+    q, k = card.fixed_scores(1, 6, 6, 4), card.fixed_scores(1, 6, 6, 4, seed=1)
     plain, bad, good = (
         turn(q) @ turn(k).transpose(-2, -1) / 2
         for turn in (torch.clone, rotated_by_head, rotated_by_position)
     )
-    return Demonstration(
+    return card.Demonstration(
         (
-            Figure(
+            card.Figure(
                 "position_effect",
                 float((bad - plain).abs().max()),
                 float((good - plain).abs().max()),
@@ -179,17 +174,17 @@ def _rotation(traced: Trace | None = None) -> Demonstration:
     )
 
 
-def _variance(traced: Trace | None = None) -> Demonstration:
+def _variance(traced: Trace | None = None) -> card.Demonstration:
     """The standard deviation of a normalized row, by width: 1 with the biased variance."""
     widths = (2, 8, 64, 512)
-    rows = [fixed_scores(1, 1, 1, width).double()[0, 0] for width in widths]
+    rows = [card.fixed_scores(1, 1, 1, width).double()[0, 0] for width in widths]
     spreads = [
         [float(norm(row).std(correction=0)) for row in rows]
         for norm in (norm_with_unbiased_variance, norm_with_biased_variance)
     ]
-    return Demonstration(
+    return card.Demonstration(
         tuple(
-            Figure("output_spread", bad, good, of=str(width))
+            card.Figure("output_spread", bad, good, of=str(width))
             for width, bad, good in zip(widths, *spreads, strict=True)
         ),
         np.array(spreads[:1]),
@@ -202,18 +197,18 @@ def _backward_error(
     backward: Callable[[Tensor, Tensor, Tensor], Tensor], weight: Float[Tensor, " d"]
 ) -> float:
     """The largest error of dx, relative to the largest true dx."""
-    x, grad_out = (fixed_scores(1, 1, 3, len(weight), seed).double()[0, 0] for seed in (0, 1))
+    x, grad_out = (card.fixed_scores(1, 1, 3, len(weight), seed).double()[0, 0] for seed in (0, 1))
     true = layer_norm_backward(x, weight, 1e-5, grad_out)[0]
     return float((backward(x, weight, grad_out) - true).abs().max() / true.abs().max())
 
 
-def _backward(traced: Trace | None = None) -> Demonstration:
+def _backward(traced: Trace | None = None) -> card.Demonstration:
     """The error of the gradient if all weights are equal, and if they are not."""
     equal = torch.ones(8, dtype=torch.float64)
     unequal = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
-    return Demonstration(
+    return card.Demonstration(
         tuple(
-            Figure(
+            card.Figure(
                 name,
                 _backward_error(backward_with_weight_outside, weight),
                 _backward_error(backward_with_weight_inside, weight),
@@ -224,7 +219,7 @@ def _backward(traced: Trace | None = None) -> Demonstration:
 
 
 MODEL = (
-    Pitfall(
+    card.Pitfall(
         id="model_scale",
         group="model",
         wrong=scaled_by_the_model,
@@ -232,7 +227,7 @@ MODEL = (
         demonstrate=_scale,
         plant=_plant_scale,
     ),
-    Pitfall(
+    card.Pitfall(
         id="batch_positions",
         group="model",
         wrong=positions_by_the_batch,
@@ -241,21 +236,21 @@ MODEL = (
         plant=plant_positions(lambda valid: torch.zeros_like(valid[:1], dtype=torch.long)),
         needs="added",
     ),
-    Pitfall(
+    card.Pitfall(
         id="rotated_heads",
         group="model",
         wrong=rotated_by_head,
         right=rotated_by_position,
         demonstrate=_rotation,
     ),
-    Pitfall(
+    card.Pitfall(
         id="unbiased_variance",
         group="model",
         wrong=norm_with_unbiased_variance,
         right=norm_with_biased_variance,
         demonstrate=_variance,
     ),
-    Pitfall(
+    card.Pitfall(
         id="norm_backward",
         group="model",
         wrong=backward_with_weight_outside,

@@ -7,16 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.certificate.probe import Subject
-from explorer.analysis.clinic.card import (
-    END,
-    PAD,
-    Demonstration,
-    Figure,
-    Pitfall,
-    decoder_self,
-    fixed_scores,
-    own_site,
-)
+from explorer.analysis.clinic import card
 from explorer.analysis.clinic.planting import plant_mask, plant_pattern, plant_positions
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
@@ -78,10 +69,10 @@ def positions_of_real_tokens(tokens: Tensor, valid: Tensor) -> Tensor:
     return (valid.long().cumsum(1) - 1).clamp(min=0)
 
 
-def _is_causal(traced: Trace | None = None) -> Demonstration:
+def _is_causal(traced: Trace | None = None) -> card.Demonstration:
     """One query over the keys of the user's sequence, or over five."""
-    q, k, v = (fixed_scores(1, 2, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
-    site = next((s for s in traced.sites if decoder_self(s)), None) if traced else None
+    q, k, v = (card.fixed_scores(1, 2, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
+    site = next((s for s in traced.sites if card.decoder_self(s)), None) if traced else None
     if traced is not None and site is not None:
         q, k, v = (torch.tensor(traced.activations[site.hook(w)])[None] for w in ("q", "k", "v"))
         q = q[:, :, -1:]  # the newest token only, as with a cache
@@ -90,40 +81,40 @@ def _is_causal(traced: Trace | None = None) -> Demonstration:
     keys = torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1)  # as values, they return the weights
     bad, good = cached_step_is_causal(q, k, keys), cached_step_with_offset(q, k, keys)
     change = cached_step_is_causal(q, k, v) - cached_step_with_offset(q, k, v)
-    return Demonstration(
+    return card.Demonstration(
         figures=(
-            Figure(
+            card.Figure(
                 "keys_seen", float((bad[0] > 0).any(0).sum()), float((good[0] > 0).any(0).sum())
             ),
-            Figure("first_key_weight", float(bad[..., 0].min()), float(good[..., 0].min())),
-            Figure("largest_change", float(change.abs().max()), 0.0),
+            card.Figure("first_key_weight", float(bad[..., 0].min()), float(good[..., 0].min())),
+            card.Figure("largest_change", float(change.abs().max()), 0.0),
         ),
         wrong=bad[0].numpy(),
         right=good[0].numpy(),
         own=site is not None,
-        site=own_site(traced, decoder_self),
+        site=card.own_site(traced, card.decoder_self),
     )
 
 
-def _confused(traced: Trace | None = None) -> Demonstration:
+def _confused(traced: Trace | None = None) -> card.Demonstration:
     """The user's source with two PADs, or a fixed row, where the end token and PAD share an id."""
     pad_id, eos_id = 0, 2
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
-    columns: tuple[str, ...] = ("a", "b", "c", END, PAD, PAD)
+    columns: tuple[str, ...] = ("a", "b", "c", card.END, card.PAD, card.PAD)
     own = traced is not None and bool(traced.src_tokens)
     if traced is not None and own and None not in (traced.marks.pad, traced.marks.end):
         pad_id, eos_id = int(traced.marks.pad or 0), int(traced.marks.end or 0)
         n_real = int(traced.src_valid.sum())
         row = (*traced.src_tokens[:n_real], pad_id, pad_id)
-        columns = (*traced.src_str_tokens[:n_real], PAD, PAD)
+        columns = (*traced.src_str_tokens[:n_real], card.PAD, card.PAD)
     tokens = torch.tensor([row])
     bad = end_mark_taken_for_padding(tokens, pad_id, eos_id)
     good = padding_by_its_own_id(tokens, pad_id, eos_id)
     pads, ends = tokens == pad_id, tokens == eos_id
-    return Demonstration(
+    return card.Demonstration(
         figures=(
-            Figure("pads_seen", float((bad & pads).sum()), float((good & pads).sum())),
-            Figure("ends_hidden", float((~bad & ends).sum()), float((~good & ends).sum())),
+            card.Figure("pads_seen", float((bad & pads).sum()), float((good & pads).sum())),
+            card.Figure("ends_hidden", float((~bad & ends).sum()), float((~good & ends).sum())),
         ),
         wrong=bad.numpy(),
         right=good.numpy(),
@@ -132,11 +123,11 @@ def _confused(traced: Trace | None = None) -> Demonstration:
     )
 
 
-def _replaced(traced: Trace | None = None) -> Demonstration:
+def _replaced(traced: Trace | None = None) -> card.Demonstration:
     """Two PADs before or after the user's sequence: on which side do words attend to them?"""
     n = int(traced.tgt_valid.sum()) if traced else 4
     words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
-    causal = traced is not None and any(map(decoder_self, traced.sites))
+    causal = traced is not None and any(map(card.decoder_self, traced.sites))
     left, right = torch.tensor([[0, 0, *[1] * n]]), torch.tensor([[*[1] * n, 0, 0]])
     figures = []
     for name, tokens in (("pads_seen_left", left), ("pads_seen_right", right)):
@@ -145,13 +136,13 @@ def _replaced(traced: Trace | None = None) -> Demonstration:
             float((mask(tokens, 0)[0, 0] & cells).sum())
             for mask in (causal_mask_in_its_place, causal_mask_joined)
         )
-        figures.append(Figure(name, bad, good))
-    return Demonstration(
+        figures.append(card.Figure(name, bad, good))
+    return card.Demonstration(
         tuple(figures),
         causal_mask_in_its_place(left, 0)[0, 0].numpy(),
         causal_mask_joined(left, 0)[0, 0].numpy(),
         own=causal,
-        columns=(PAD, PAD, *words),
+        columns=(card.PAD, card.PAD, *words),
     )
 
 
@@ -162,10 +153,10 @@ def _plant_replaced(model: Subject, rows: Rows) -> Edits:
         n_query, n_key = mask.shape[-2:]
         return causal_mask(n_query, n_key, offset=n_key - n_query).expand(mask.shape)
 
-    return Edits({s.hook("mask"): alone for s in model.attention_sites() if decoder_self(s)})
+    return Edits({s.hook("mask"): alone for s in model.attention_sites() if card.decoder_self(s)})
 
 
-def _left_padding(traced: Trace | None = None) -> Demonstration:
+def _left_padding(traced: Trace | None = None) -> card.Demonstration:
     """The positions of a row after two PADs, counted over all tokens and over real ones."""
     n = int(traced.tgt_valid.sum()) if traced else 4
     words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
@@ -173,12 +164,12 @@ def _left_padding(traced: Trace | None = None) -> Demonstration:
     tokens = torch.zeros(1, n + 2, dtype=torch.long)
     bad = positions_counted_over_padding(tokens, valid)
     good = positions_of_real_tokens(tokens, valid)
-    return Demonstration(
-        (Figure("first_position", float(bad[0, 2]), float(good[0, 2])),),
+    return card.Demonstration(
+        (card.Figure("first_position", float(bad[0, 2]), float(good[0, 2])),),
         bad.double().numpy(),
         good.double().numpy(),
         own=traced is not None,
-        columns=(PAD, PAD, *words),
+        columns=(card.PAD, card.PAD, *words),
     )
 
 
@@ -197,23 +188,23 @@ def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int], marks:
     if tokens.dim() == 2:  # patches have no end mark
         valid = end_mark_taken_for_padding(tokens[:, :n_key], marks.pad or 0, marks.end)
     keep = padding_mask(valid)
-    if decoder_self(site):
+    if card.decoder_self(site):
         keep = keep & causal_mask(n_query, n_key, offset=n_key - n_query)
     return keep.repeat_interleave(shape[0] // len(keep), 0)
 
 
 PADDING = (
-    Pitfall(
+    card.Pitfall(
         id="is_causal_cache",
         group="padding",
         wrong=cached_step_is_causal,
         right=cached_step_with_offset,
         demonstrate=_is_causal,
-        plant=plant_pattern(_top_left, decoder_self),
+        plant=plant_pattern(_top_left, card.decoder_self),
         cached=True,
         needs="causal",
     ),
-    Pitfall(
+    card.Pitfall(
         id="pad_confused",
         group="padding",
         wrong=end_mark_taken_for_padding,
@@ -222,7 +213,7 @@ PADDING = (
         plant=_plant_confusion,
         needs="end",
     ),
-    Pitfall(
+    card.Pitfall(
         id="mask_replaced",
         group="padding",
         wrong=causal_mask_in_its_place,
@@ -232,7 +223,7 @@ PADDING = (
         left=8,
         needs="causal",
     ),
-    Pitfall(
+    card.Pitfall(
         id="left_positions",
         group="padding",
         wrong=positions_counted_over_padding,

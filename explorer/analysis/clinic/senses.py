@@ -9,20 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from explorer.analysis.clinic.card import (
-    Demonstration,
-    Figure,
-    Group,
-    Needs,
-    Pattern,
-    Pitfall,
-    causal_keep,
-    decoder_self,
-    demonstration,
-    everywhere,
-    padded_keep,
-    padding_only,
-)
+from explorer.analysis.clinic import card
 from explorer.analysis.clinic.planting import plant_pattern
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
@@ -75,35 +62,36 @@ def no_mask(scores: Tensor, keep: Tensor) -> Tensor:
     return scores.softmax(-1)
 
 
-def _unmasked(traced: Trace | None = None) -> Demonstration:
+def _unmasked(traced: Trace | None = None) -> card.Demonstration:
     """Includes the first row, which could only attend to itself in training."""
-    shown = demonstration(no_mask, masked_softmax, decoder_self, causal_keep)(traced)
+    shown = card.demonstration(no_mask, masked_softmax, card.decoder_self, card.causal_keep)(traced)
     assert shown.wrong is not None
     assert shown.right is not None
-    first = Figure("first_row_self", float(shown.wrong[0, 0, 0]), float(shown.right[0, 0, 0]))
+    first = card.Figure("first_row_self", float(shown.wrong[0, 0, 0]), float(shown.right[0, 0, 0]))
     return replace(shown, figures=(*shown.figures, first))
 
 
 def pattern_fault(
     id: str,
-    wrong: Pattern,
-    demonstrate: Callable[[Trace | None], Demonstration] | None = None,
-    where: Callable[[AttentionSite], bool] = everywhere,
-    group: Group = "masks",
+    wrong: card.Pattern,
+    demonstrate: Callable[[Trace | None], card.Demonstration] | None = None,
+    where: Callable[[AttentionSite], bool] = card.everywhere,
+    group: card.Group = "masks",
     batched: bool = False,
-    needs: Needs = "",
-) -> Pitfall:
+    needs: card.Needs = "",
+) -> card.Pitfall:
     """A bug between scores and pattern, where `masked_softmax` is correct.
 
     `demonstrate` None compares the two under a causal mask; `where` selects the sites at which the
     bug is injected.
     """
-    return Pitfall(
+    return card.Pitfall(
         id=id,
         group=group,
         wrong=wrong,
         right=masked_softmax,
-        demonstrate=demonstrate or demonstration(wrong, masked_softmax, decoder_self, causal_keep),
+        demonstrate=demonstrate
+        or card.demonstration(wrong, masked_softmax, card.decoder_self, card.causal_keep),
         plant=plant_pattern(wrong, where),
         batched=batched,
         needs=needs,
@@ -111,18 +99,20 @@ def pattern_fault(
 
 
 SENSES = (
-    pattern_fault("inverted_causal", causal_turned_round, where=decoder_self, needs="causal"),
+    pattern_fault("inverted_causal", causal_turned_round, where=card.decoder_self, needs="causal"),
     pattern_fault(
         "inverted_padding",
         padding_turned_round,
-        demonstration(padding_turned_round, masked_softmax, padding_only, padded_keep),
-        where=padding_only,
+        card.demonstration(
+            padding_turned_round, masked_softmax, card.padding_only, card.padded_keep
+        ),
+        where=card.padding_only,
         needs="both_ways",
     ),
     pattern_fault("after_softmax", mask_after_softmax),
     pattern_fault("times_zero", multiplied_by_zero),
     pattern_fault("added_ones", zeros_and_ones_added),
-    pattern_fault("diagonal_open", diagonal_open_too_far, where=decoder_self, needs="causal"),
-    pattern_fault("diagonal_closed", diagonal_closed, where=decoder_self, needs="causal"),
-    pattern_fault("no_mask", no_mask, _unmasked, where=decoder_self, needs="causal"),
+    pattern_fault("diagonal_open", diagonal_open_too_far, where=card.decoder_self, needs="causal"),
+    pattern_fault("diagonal_closed", diagonal_closed, where=card.decoder_self, needs="causal"),
+    pattern_fault("no_mask", no_mask, _unmasked, where=card.decoder_self, needs="causal"),
 )

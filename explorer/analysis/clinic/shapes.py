@@ -7,17 +7,7 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.certificate.probe import Subject
-from explorer.analysis.clinic.card import (
-    Demonstration,
-    Figure,
-    Pitfall,
-    causal_keep,
-    decoder_self,
-    fixed_scores,
-    hidden_mass,
-    own_case,
-    own_site,
-)
+from explorer.analysis.clinic import card
 from explorer.analysis.clinic.senses import pattern_fault
 from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
@@ -91,10 +81,12 @@ def _reach(attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, keep:
     return torch.stack(columns, dim=-1)
 
 
-def _extra_axis(traced: Trace | None = None) -> Demonstration:
+def _extra_axis(traced: Trace | None = None) -> card.Demonstration:
     """Which tokens affect the output of which query, in the user's decoder or a fixed case."""
-    q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))  # [batch, head, pos, d_head]
-    site = next((s for s in traced.sites if decoder_self(s)), None) if traced else None
+    q, k, v = (
+        card.fixed_scores(2, 4, 5, 4, seed) for seed in range(3)
+    )  # [batch, head, pos, d_head]
+    site = next((s for s in traced.sites if card.decoder_self(s)), None) if traced else None
     if traced is not None and site is not None:
         q, k, v = (torch.tensor(traced.activations[site.hook(w)])[None] for w in ("q", "k", "v"))
         group = q.shape[1] // k.shape[1]
@@ -104,15 +96,17 @@ def _extra_axis(traced: Trace | None = None) -> Demonstration:
     bad_reach, good_reach = (
         _reach(attend, q, k, v, keep) for attend in (mask_with_an_extra_axis, mask_with_its_axes)
     )
-    return Demonstration(
+    return card.Demonstration(
         figures=(
-            Figure("largest_change", float((bad - good).abs().max()), 0.0),
-            Figure("future_cells", float(bad_reach.triu(1).sum()), float(good_reach.triu(1).sum())),
+            card.Figure("largest_change", float((bad - good).abs().max()), 0.0),
+            card.Figure(
+                "future_cells", float(bad_reach.triu(1).sum()), float(good_reach.triu(1).sum())
+            ),
         ),
         wrong=bad_reach.numpy(),
         right=good_reach.numpy(),
         own=site is not None,
-        site=own_site(traced, decoder_self),
+        site=card.own_site(traced, card.decoder_self),
     )
 
 
@@ -124,39 +118,41 @@ def _plant_extra_axis(model: Subject, rows: Rows) -> Edits:
         merged = z[None].transpose(1, 2).reshape(batch, n_query, n_heads, d_head)
         return merged.transpose(1, 2)
 
-    return Edits({s.hook("z"): mixed for s in model.attention_sites() if decoder_self(s)})
+    return Edits({s.hook("z"): mixed for s in model.attention_sites() if card.decoder_self(s)})
 
 
-def _two_items(traced: Trace | None = None) -> Demonstration:
+def _two_items(traced: Trace | None = None) -> card.Demonstration:
     """The user's sentence twice in a batch: alone, it would be item 0, and correct."""
-    own = own_case(traced, decoder_self)
-    scores = fixed_scores()
-    scores, keep = own or (scores, causal_keep(scores))
+    own = card.own_case(traced, card.decoder_self)
+    scores = card.fixed_scores()
+    scores, keep = own or (scores, card.causal_keep(scores))
     scores, keep = scores[:1].repeat(2, 1, 1, 1), keep[:1].repeat(2, 1, 1, 1)
     bad, good = first_item_only(scores, keep), masked_softmax(scores, keep)
-    masses = [hidden_mass(pattern[item], keep[item]) for item in (0, 1) for pattern in (bad, good)]
-    return Demonstration(
+    masses = [
+        card.hidden_mass(pattern[item], keep[item]) for item in (0, 1) for pattern in (bad, good)
+    ]
+    return card.Demonstration(
         figures=(
-            Figure("mass_item", masses[0], masses[1], of="1"),
-            Figure("mass_item", masses[2], masses[3], of="2"),
+            card.Figure("mass_item", masses[0], masses[1], of="1"),
+            card.Figure("mass_item", masses[2], masses[3], of="2"),
         ),
         wrong=bad[1].numpy(),
         right=good[1].numpy(),
         own=own is not None,
-        site=own_site(traced, decoder_self),
+        site=card.own_site(traced, card.decoder_self),
     )
 
 
-def _per_head(traced: Trace | None = None) -> Demonstration:
+def _per_head(traced: Trace | None = None) -> card.Demonstration:
     """Three sentences and three heads: the second sentence ends in two PADs."""
-    scores = fixed_scores(3, 3)
+    scores = card.fixed_scores(3, 3)
     valid = torch.ones(3, 5, dtype=torch.bool)
     valid[1, 3:] = False
     bad, good = padding_read_per_head(scores, valid), padding_read_per_item(scores, valid)
     hidden = ~valid[:, None, None, :]
-    return Demonstration(
+    return card.Demonstration(
         figures=tuple(
-            Figure(
+            card.Figure(
                 "pad_mass_head",
                 float((bad * hidden)[1, head].sum()),
                 float((good * hidden)[1, head].sum()),
@@ -169,16 +165,16 @@ def _per_head(traced: Trace | None = None) -> Demonstration:
     )
 
 
-def _row_per_head(traced: Trace | None = None) -> Demonstration:
+def _row_per_head(traced: Trace | None = None) -> card.Demonstration:
     """Four heads and four tokens."""
-    scores = fixed_scores(1, 4, 4, 4)
+    scores = card.fixed_scores(1, 4, 4, 4)
     keep = causal_mask(4)
     bad, good = one_row_per_head(scores, keep), every_row_for_every_head(scores, keep)
-    return Demonstration(
+    return card.Demonstration(
         figures=(
-            Figure("hidden_mass", hidden_mass(bad, keep), hidden_mass(good, keep)),
+            card.Figure("hidden_mass", card.hidden_mass(bad, keep), card.hidden_mass(good, keep)),
             *(
-                Figure(
+                card.Figure(
                     "open_keys",
                     float((bad[0, head] > 0).any(0).sum()),
                     float((good[0, head] > 0).any(0).sum()),
@@ -193,7 +189,7 @@ def _row_per_head(traced: Trace | None = None) -> Demonstration:
 
 
 SHAPES = (
-    Pitfall(
+    card.Pitfall(
         id="extra_axis",
         group="shapes",
         wrong=mask_with_an_extra_axis,
@@ -204,14 +200,14 @@ SHAPES = (
     ),
     pattern_fault("first_item", first_item_only, _two_items, group="shapes", batched=True),
     pattern_fault("first_head", first_head_only, group="shapes"),
-    Pitfall(
+    card.Pitfall(
         id="padding_per_head",
         group="shapes",
         wrong=padding_read_per_head,
         right=padding_read_per_item,
         demonstrate=_per_head,
     ),
-    Pitfall(
+    card.Pitfall(
         id="row_per_head",
         group="shapes",
         wrong=one_row_per_head,

@@ -7,15 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.clinic.card import (
-    END,
-    PAD,
-    START,
-    Demonstration,
-    Figure,
-    Pitfall,
-    fixed_scores,
-)
+from explorer.analysis.clinic import card
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
 
@@ -71,24 +63,24 @@ def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: in
     return norms
 
 
-def _label_view(traced: Trace | None = None) -> Demonstration:
+def _label_view(traced: Trace | None = None) -> card.Demonstration:
     """The decoder's input after writing to its labels, for the user's sequence or a fixed one."""
     pad_id, row = 0, [1, 5, 6, 2, 0, 0]
-    columns: tuple[str, ...] = (START, "a", "b", END, PAD)
+    columns: tuple[str, ...] = (card.START, "a", "b", card.END, card.PAD)
     own = traced is not None and None not in (traced.marks.pad, traced.marks.end)
     if traced is not None and own:
         pad_id, end = int(traced.marks.pad or 0), int(traced.marks.end or 0)
         n_real = int(traced.tgt_valid.sum())
         row = [*traced.tgt_tokens[:n_real], end, pad_id, pad_id]
-        columns = (*traced.tgt_str_tokens[:n_real], END, PAD)
+        columns = (*traced.tgt_str_tokens[:n_real], card.END, card.PAD)
     bad, _ = shifted_by_views(torch.tensor([row]), pad_id)
     good, _ = shifted_by_copies(torch.tensor([row]), pad_id)
-    return Demonstration(
+    return card.Demonstration(
         (
-            Figure(
+            card.Figure(
                 "ignored_in_input", float((bad == IGNORED).sum()), float((good == IGNORED).sum())
             ),
-            Figure("pads_found", float((bad == pad_id).sum()), float((good == pad_id).sum())),
+            card.Figure("pads_found", float((bad == pad_id).sum()), float((good == pad_id).sum())),
         ),
         bad.double().numpy(),
         good.double().numpy(),
@@ -97,7 +89,7 @@ def _label_view(traced: Trace | None = None) -> Demonstration:
     )
 
 
-def _double_softmax(traced: Trace | None = None) -> Demonstration:
+def _double_softmax(traced: Trace | None = None) -> card.Demonstration:
     """200 words: a perfect prediction, and the gradient before training."""
     vocab = 200
     labels = torch.tensor([7])
@@ -112,12 +104,12 @@ def _double_softmax(traced: Trace | None = None) -> Demonstration:
         logits = torch.tensor(traced.logits[: len(written)])
         figures.append(_of_losses("own_loss", lambda loss: float(loss(logits, written))))
         chance = math.log(logits.shape[-1])
-        figures.append(Figure("chance_loss", chance, chance))
-    return Demonstration(tuple(figures), own=own)
+        figures.append(card.Figure("chance_loss", chance, chance))
+    return card.Demonstration(tuple(figures), own=own)
 
 
-def _of_losses(name: str, measure: Callable[[Loss], float]) -> Figure:
-    return Figure(name, measure(loss_of_probabilities), measure(loss_of_logits))
+def _of_losses(name: str, measure: Callable[[Loss], float]) -> card.Figure:
+    return card.Figure(name, measure(loss_of_probabilities), measure(loss_of_logits))
 
 
 def _gradient(loss: Loss, vocab: int, labels: Tensor) -> float:
@@ -126,9 +118,9 @@ def _gradient(loss: Loss, vocab: int, labels: Tensor) -> float:
     return float(grad.norm())
 
 
-def _zero_grad(traced: Trace | None = None) -> Demonstration:
+def _zero_grad(traced: Trace | None = None) -> card.Demonstration:
     """Five steps on one batch with a learning rate of 0, so that only the accumulation differs."""
-    x, y = fixed_scores(1, 1, 8, 3)[0, 0], fixed_scores(1, 1, 8, 1, seed=1)[0, 0]
+    x, y = card.fixed_scores(1, 1, 8, 3)[0, 0], card.fixed_scores(1, 1, 8, 1, seed=1)[0, 0]
 
     def loss(weight: Tensor) -> Tensor:
         return (x @ weight - y).square().mean()
@@ -137,9 +129,9 @@ def _zero_grad(traced: Trace | None = None) -> Demonstration:
         steps(torch.ones(3, 1, requires_grad=True), loss, 5)
         for steps in (steps_without_zero_grad, steps_with_zero_grad)
     )
-    return Demonstration(
+    return card.Demonstration(
         tuple(
-            Figure("gradient_norm", wrong, right, of=str(step))
+            card.Figure("gradient_norm", wrong, right, of=str(step))
             for step, (wrong, right) in enumerate(zip(bad, good, strict=True), start=1)
         ),
         np.array([bad]),
@@ -149,21 +141,21 @@ def _zero_grad(traced: Trace | None = None) -> Demonstration:
 
 
 TRAINING = (
-    Pitfall(
+    card.Pitfall(
         id="label_view",
         group="training",
         wrong=shifted_by_views,
         right=shifted_by_copies,
         demonstrate=_label_view,
     ),
-    Pitfall(
+    card.Pitfall(
         id="double_softmax",
         group="training",
         wrong=loss_of_probabilities,
         right=loss_of_logits,
         demonstrate=_double_softmax,
     ),
-    Pitfall(
+    card.Pitfall(
         id="no_zero_grad",
         group="training",
         wrong=steps_without_zero_grad,

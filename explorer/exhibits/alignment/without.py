@@ -4,16 +4,8 @@ from functools import partial
 
 import numpy as np
 
+from explorer.analysis.alignment import removal
 from explorer.analysis.alignment.reading import translated
-from explorer.analysis.alignment.removal import (
-    DRAWS,
-    HeadRemoval,
-    ablations,
-    counts_for,
-    drawn,
-    mean_logprob,
-    removal,
-)
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
@@ -37,35 +29,35 @@ def _order(model: str, back: str | None) -> tuple[int, ...]:
 @cached
 def removed(
     model: str, back: str | None, *, progress: Progress | None = None
-) -> HeadRemoval | None:
+) -> removal.HeadRemoval | None:
     """The ln p per token of the example translations without the aligning heads; None if
     there is only one head. Raises InputProblem."""
     loaded, order = cache.open_model(model), _order(model, back)
-    if not counts_for(len(order)):
+    if not removal.counts_for(len(order)):
         return None
-    return removal(loaded, translated(loaded, opened.sentences(model)), order, progress)
+    return removal.removal(loaded, translated(loaded, opened.sentences(model)), order, progress)
 
 
 def compute(
     loaded: LoadedModel, text: str, back: str | None, progress: Progress
-) -> tuple[HeadRemoval | None, Outputs]:
+) -> tuple[removal.HeadRemoval | None, Outputs]:
     """Also the outputs with a number of aligning heads ablated, and with as many others: (count,
     output, output). Raises InputProblem."""
     opened.study(loaded.name, back, progress=progress)
     whole, order = removed(loaded.name, back, progress=progress), _order(loaded.name, back)
-    counts, found = counts_for(len(order)), []
+    counts, found = removal.counts_for(len(order)), []
     for done, count in enumerate(counts):
         progress(done, len(counts))
-        others = drawn(len(order), count, 0, order[:count])
+        others = removal.drawn(len(order), count, 0, order[:count])
         own, other = (
-            trace(loaded, text, edits=ablations(loaded, off)).output
+            trace(loaded, text, edits=removal.ablations(loaded, off)).output
             for off in (order[:count], others)
         )
         found.append((count, own, other))
     return whole, tuple(found)
 
 
-def show(answer: tuple[HeadRemoval | None, Outputs], view: View) -> b.Blocks:
+def show(answer: tuple[removal.HeadRemoval | None, Outputs], view: View) -> b.Blocks:
     """The cost over all examples, and the translations of the sentence."""
     found, outputs = answer
     yield b.Prose(view.t("alignment.without_lead"))
@@ -86,11 +78,11 @@ def show(answer: tuple[HeadRemoval | None, Outputs], view: View) -> b.Blocks:
         ),
         view.t("alignment.without_formula"),
     )
-    yield b.Code((removal, drawn, mean_logprob, ablations))
+    yield b.Code((removal.removal, removal.drawn, removal.mean_logprob, removal.ablations))
     yield b.Numbers(lambda: _numbers(view, found))
 
 
-def _numbers(view: View, found: HeadRemoval) -> dict[str, list[object]]:
+def _numbers(view: View, found: removal.HeadRemoval) -> dict[str, list[object]]:
     return {
         view.t("alignment.off_count"): list(found.counts),
         view.t("alignment.off_aligning"): [f"{x - found.whole:+.3f}" for x in found.aligning],
@@ -102,7 +94,7 @@ def _shown(text: str) -> str:
     return escape(text) if text.strip() else "–"
 
 
-def _reading(view: View, found: HeadRemoval) -> str:
+def _reading(view: View, found: removal.HeadRemoval) -> str:
     """The reading: the cost of the largest ablation, and the highest cost of as many others."""
     own, others = found.aligning - found.whole, [each - found.whole for each in found.others]
     return view.t(
@@ -114,12 +106,12 @@ def _reading(view: View, found: HeadRemoval) -> str:
         worst=signed(float(others[-1].min())),
         first=signed(float(own[0])),
         first_mean=signed(float(others[0].mean())),
-        draws=DRAWS,
-        rate=percent(1 / (DRAWS + 1)),
+        draws=removal.DRAWS,
+        rate=percent(1 / (removal.DRAWS + 1)),
     )
 
 
-def _curves(view: View, found: HeadRemoval) -> b.Chart:
+def _curves(view: View, found: removal.HeadRemoval) -> b.Chart:
     means, worst = ([f(each) for each in found.others] for f in (np.mean, np.min))
     curves = np.array([found.aligning, means, worst]) - found.whole
     draw = partial(

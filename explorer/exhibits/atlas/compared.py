@@ -10,6 +10,7 @@ from explorer.analysis.atlas.names import alike_by_chance, name_of
 from explorer.analysis.atlas.store import Atlas, Head, Text, numbers_of
 from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.atlas import shown
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import (
     MOST_TEXTS,
@@ -21,17 +22,6 @@ from explorer.exhibits.atlas.measured import (
     which_for,
 )
 from explorer.exhibits.atlas.searched import texts_to_search
-from explorer.exhibits.atlas.shown import (
-    DIFFERENCE,
-    Shown,
-    axes_of,
-    axis_title,
-    kind_words,
-    name_words,
-    pick_axis,
-    place,
-    values,
-)
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import model_title
 from explorer.figures.atlas import scatter
@@ -120,24 +110,24 @@ def show(pair: Pair | None, view: View) -> b.Blocks:
     if not pair.heads:
         yield b.Hint(view.t("atlas.no_shared_heads", **said), "info")
         return
-    one, two = Shown(view, pair.one), Shown(view, pair.two)
-    across = axes_of(one)[0]
+    one, two = shown.Shown(view, pair.one), shown.Shown(view, pair.two)
+    across = shown.axes_of(one)[0]
     across = across if across in one.axes and across in two.axes else "entropy"
     both = [
-        np.array([values(atlas, across)[pair_of[side].number] for pair_of in pair.heads])
+        np.array([shown.values(atlas, across)[pair_of[side].number] for pair_of in pair.heads])
         for side, atlas in enumerate((pair.one, pair.two))
     ]
     yield b.Sentence("atlas-compare", _reading(view, pair, said))
-    yield pick_axis(one, "across", across, 280, "atlas.compare.across")
+    yield shown.pick_axis(one, "across", across, 280, "atlas.compare.across")
     yield _chart(one, pair, both, across, names)
     yield b.Title(view.t("atlas.compare_most"))
     yield _table(view, pair, np.abs(both[1] - both[0]), said)
-    yield b.Formula(DIFFERENCE, view.t("atlas.compare_formula"))
+    yield b.Formula(shown.DIFFERENCE, view.t("atlas.compare_formula"))
     here = () if pair.one.about.digest else (measured,)
     yield b.Code((*here, numbers_of, name_of))
     yield b.Numbers(
         lambda: {
-            view.t("place.head"): [place(view, head) for head, _ in pair.heads],
+            view.t("place.head"): [shown.place(view, head) for head, _ in pair.heads],
             names[0]: both[0].round(4).tolist(),
             f"{names[1]} ": both[1].round(4).tolist(),
         }
@@ -162,7 +152,7 @@ def _reading(view: View, pair: Pair, said: dict[str, str]) -> str:
 
 
 def _chart(
-    one: Shown, pair: Pair, both: list[np.ndarray], across: str, names: list[str]
+    one: shown.Shown, pair: Pair, both: list[np.ndarray], across: str, names: list[str]
 ) -> b.Chart:
     view, heads = one.view, [head for head, _ in pair.heads]
     kinds = [pair.one.names[head.number].kind for head in heads]
@@ -171,10 +161,10 @@ def _chart(
         both[0],
         both[1],
         kinds,
-        [place(view, head) for head in heads],
-        x_title=f"{names[0]} · {axis_title(one, across)}",
+        [shown.place(view, head) for head in heads],
+        x_title=f"{names[0]} · {shown.axis_title(one, across)}",
         y_title=names[1],
-        kind_words=[kind_words(view, kind) for kind in kinds],
+        kind_words=[shown.kind_words(view, kind) for kind in kinds],
         selected=heads.index(one.head) if one.head in heads else None,
         diagonal=True,
     )
@@ -187,9 +177,9 @@ def _table(view: View, pair: Pair, gap: np.ndarray, said: dict[str, str]) -> b.T
     rows = []
     for mine, theirs in (pair.heads[at] for at in order):
         both = pair.one.names[mine.number], pair.two.names[theirs.number]
-        words = [name_words(view, name) for name in both]
+        words = [shown.name_words(view, name) for name in both]
         other = words[1] if both[0].kind == both[1].kind else f"**{words[1]}**"
-        rows.append([place(view, mine), words[0], other])
+        rows.append([shown.place(view, mine), words[0], other])
     return b.Table([view.t("place.head"), *said.values()], rows, "lll")
 
 

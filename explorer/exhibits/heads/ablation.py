@@ -1,8 +1,7 @@
 """The ablation of every head, on which the measures of heads below are based."""
 
 from explorer.analysis.heads.ablation import Ablation
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads import grids
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.runs.rerun import written_tokens
@@ -12,7 +11,7 @@ AT_ONCE = 45e9
 translator with 72 heads and 7.6 million parameters."""
 
 
-def show(found: Ablation | None, view: View) -> Blocks:
+def show(found: Ablation | None, view: View) -> b.Blocks:
     """Only the progress is shown."""
     yield from ()
 

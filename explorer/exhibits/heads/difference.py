@@ -2,18 +2,17 @@
 
 from functools import partial
 
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks, Chart, Note
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.saying import place_titles
 from explorer.figures import heatmap
 
 
-def show(answer: None, view: View) -> Blocks:
+def show(answer: None, view: View) -> b.Blocks:
     """The weights of the second head minus the weights of the first."""
     one, other = Opened(view).shown
     title, site = view.t("heads.difference", one=one.name, other=other.name), view.site.name
-    yield Note(title)
+    yield b.Note(title)
     draw = partial(
         heatmap.difference,
         one.pattern,
@@ -26,7 +25,7 @@ def show(answer: None, view: View) -> Blocks:
         words={**view.words("figures.heatmap"), "before": one.name, "after": other.name},
         **place_titles(view),
     )
-    yield Chart("heads.difference", draw, title)
+    yield b.Chart("heads.difference", draw, title)
 
 
 EXHIBIT = Exhibit(None, show, open=lambda view: len(Opened(view).selection.shown) == 2)

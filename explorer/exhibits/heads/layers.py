@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from explorer.components import HeadGrid
 from explorer.engine.cache import Run
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.grids import grid_of
 from explorer.exhibits.heads.sides import Sides, sides_of
 from models.hooks import Role
@@ -23,7 +22,7 @@ def layers(
     return True
 
 
-def show(done: bool, view: View) -> Blocks:
+def show(done: bool, view: View) -> b.Blocks:
     """Only the progress is shown."""
     yield from ()
 

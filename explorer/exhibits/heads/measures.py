@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.engine.cache import Run
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.linked import values_of
 from explorer.exhibits.heads.sides import Sides, sides_of
 from models.hooks import Role
@@ -25,7 +24,7 @@ def measures(
     return tuple(values_of(*each, progress) if each[2] else None for each in asked)
 
 
-def show(found: Values, view: View) -> Blocks:
+def show(found: Values, view: View) -> b.Blocks:
     """Only the progress is shown."""
     yield from ()
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks, Code, Note, Sentence, Table, Title
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.library import LoadedModel
 from explorer.numbers import number
@@ -123,11 +122,11 @@ def _moved(alone: Tensor, in_batch: Tensor) -> float:
     return float((alone - in_batch).abs().max()) if alone.numel() else 0.0  # no logits
 
 
-def show(found: tuple[Member, ...], view: View) -> Blocks:
+def show(found: tuple[Member, ...], view: View) -> b.Blocks:
     """Each of the sentences alone and in the batch."""
-    yield Title(view.t("masks.batch"))
+    yield b.Title(view.t("masks.batch"))
     if not found:
-        yield Note(view.t("masks.batch_empty"))
+        yield b.Note(view.t("masks.batch_empty"))
         return
     worst = max(found, key=lambda member: member.weight_moved)
     same = "masks.batch_same_edits" if view.trace.edits else "masks.batch_same"
@@ -137,12 +136,12 @@ def show(found: tuple[Member, ...], view: View) -> Blocks:
         text=f"“{escape(shorten(worst.text, 40))}”",
         exact=number(worst.weight_moved),
     )
-    yield Sentence("batch", words)
+    yield b.Sentence("batch", words)
     yield _table(view, found)
-    yield Code((batch,))
+    yield b.Code((batch,))
 
 
-def _table(view: View, found: tuple[Member, ...]) -> Table:
+def _table(view: View, found: tuple[Member, ...]) -> b.Table:
     translates = bool(view.sites_of("cross"))
     names = ["sentence", "text_pads", "moved_head"]
     if translates:
@@ -159,7 +158,7 @@ def _table(view: View, found: tuple[Member, ...]) -> Table:
         ]
         rows.append(cells)
     head = [view.t(f"masks.batch_{name}") for name in names]
-    return Table(head, rows, "l" * (len(names) - 1) + "r")
+    return b.Table(head, rows, "l" * (len(names) - 1) + "r")
 
 
 def _pads(member: Member) -> str:

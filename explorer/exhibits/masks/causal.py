@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks, Button, Change, Heatmaps, Pane, Prose, Row, Sentence
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.masks.weights import weights_of
 from explorer.exhibits.needs import CAUSAL
@@ -85,12 +84,12 @@ def compute(
     return (found, *codes)
 
 
-def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> Blocks:
+def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> b.Blocks:
     """With the mask: why it is there, and a switch. Without it: the head that looks ahead most."""
-    why = Prose(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
+    why = b.Prose(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
     if rules_in_force(view.trace.edits)["causal"]:
         label = view.t("masks.purpose_off")
-        yield Row((Pane((why,), PROSE), Button("masks.purpose", label, _OFF)), align="center")
+        yield b.Row((b.Pane((why,), PROSE), b.Button("masks.purpose", label, _OFF)), align="center")
         return
     yield why
     if found is not None:
@@ -101,21 +100,21 @@ def _switched_off(state: State) -> dict[str, Any]:
     return {"edits": (*state.edits, MaskSwitch("causal", False))}
 
 
-_OFF = Change(_switched_off)
+_OFF = b.Change(_switched_off)
 
 
-def _looking_ahead(view: View, found: Ahead, before: np.ndarray, now: np.ndarray) -> Blocks:
+def _looking_ahead(view: View, found: Ahead, before: np.ndarray, now: np.ndarray) -> b.Blocks:
     """The head that looks ahead most, before and after; why the output may not change."""
     place = {"layer": found.layer + 1, "head": found.head + 1}
     words = view.t("masks.ahead", share=percent(found.share), most=percent(found.most), **place)
-    yield Sentence("ahead", words)
+    yield b.Sentence("ahead", words)
     if found.seen == found.real:
-        yield Prose(view.t("masks.newest", real=found.real))
+        yield b.Prose(view.t("masks.newest", real=found.real))
     else:
-        yield Prose(view.t("masks.newest_less", real=found.real, seen=found.seen))
+        yield b.Prose(view.t("masks.newest_less", real=found.real, seen=found.seen))
     site = view.sites_of(view.own_role)[found.layer]
     with_it = view.t("masks.ahead_with", kind=view.t(f"kinds.{site.role}"), **place)
-    yield Heatmaps(
+    yield b.Heatmaps(
         "masks.ahead",
         (
             (with_it, weights_of(view, view.before(), site, found.head, before)),

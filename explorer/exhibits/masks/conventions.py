@@ -16,24 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.exhibits import Exhibit, View, picking, saying
-from explorer.exhibits.block import (
-    Block,
-    Blocks,
-    Chart,
-    Code,
-    Columns,
-    Formula,
-    Hint,
-    Note,
-    Numbers,
-    Pane,
-    Prose,
-    Row,
-    Sentence,
-    Title,
-    Verbatim,
-)
+from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.escape import escape
 from explorer.exhibits.masks.choices import (
     READERS,
@@ -292,16 +275,16 @@ def _outcome(pattern: Tensor, right: Tensor, scores: Tensor, keep: Tensor, told:
     return "wrong"
 
 
-def show(found: Conventions, view: View) -> Blocks:
+def show(found: Conventions, view: View) -> b.Blocks:
     """The renderings of this head's mask, the grid of pairs, and the chosen pair in full."""
     choices = view.choices(MasksChoices)
-    yield Prose(view.t("masks.conventions_lead"))
-    yield Row(picking.pick_place(view, "masks"))
-    yield Row([_rendering(view, found, name) for name in RENDERINGS], align="top")
-    yield Sentence("renderings", _alike(view, found))
+    yield b.Prose(view.t("masks.conventions_lead"))
+    yield b.Row(picking.pick_place(view, "masks"))
+    yield b.Row([_rendering(view, found, name) for name in RENDERINGS], align="top")
+    yield b.Sentence("renderings", _alike(view, found))
     if found.keep.all():
-        yield Hint(view.t("masks.conventions_open"))
-    yield Title(view.t("masks.conventions_grid"))
+        yield b.Hint(view.t("masks.conventions_open"))
+    yield b.Title(view.t("masks.conventions_grid"))
     yield _grid(view, found)
     counts = {
         "count": len(found.handed),
@@ -309,8 +292,8 @@ def show(found: Conventions, view: View) -> Blocks:
         "silent": found.count("inverted", "unmasked", "wrong"),
         "loud": found.count("nan", "refused"),
     }
-    yield Sentence("conventions", view.t("masks.conventions_reading", **counts))
-    yield Row(
+    yield b.Sentence("conventions", view.t("masks.conventions_reading", **counts))
+    yield b.Row(
         (
             picking.pick_one(view, "masks.rendering", RENDERINGS, choices.rendering),
             picking.pick_one(view, "masks.reader", READERS, choices.reader),
@@ -320,12 +303,12 @@ def show(found: Conventions, view: View) -> Blocks:
     yield from _small_print(view, found)
 
 
-def _rendering(view: View, found: Conventions, name: RenderingName) -> Pane:
+def _rendering(view: View, found: Conventions, name: RenderingName) -> b.Pane:
     """The mask in one convention."""
     title = view.t(f"masks.rendering_{name}")
     draw = partial(written_mask, found.keep, _said(found.renderings[name]))
-    note = Note(view.t(f"masks.rendering_{name}_by"))
-    return Pane((Title(title), Chart(f"masks.rendering.{name}", draw, title), note), 170)
+    note = b.Note(view.t(f"masks.rendering_{name}_by"))
+    return b.Pane((b.Title(title), b.Chart(f"masks.rendering.{name}", draw, title), note), 170)
 
 
 def _alike(view: View, found: Conventions) -> str:
@@ -342,7 +325,7 @@ def _said(mask: np.ndarray) -> np.ndarray:
     return np.vectorize(lambda value: names[float(np.float64(value))], otypes=[str])(mask)
 
 
-def _grid(view: View, found: Conventions) -> Chart:
+def _grid(view: View, found: Conventions) -> b.Chart:
     choices = view.choices(MasksChoices)
     draw = partial(
         outcomes,
@@ -352,7 +335,7 @@ def _grid(view: View, found: Conventions) -> Chart:
         [view.t(f"masks.reader_{name}") for name in READERS],
         selected=(RENDERINGS.index(choices.rendering), READERS.index(choices.reader)),
     )
-    return Chart("masks.conventions", draw, view.t("masks.conventions_grid"))
+    return b.Chart("masks.conventions", draw, view.t("masks.conventions_grid"))
 
 
 def _short(view: View, handed: Handed) -> str:
@@ -360,7 +343,7 @@ def _short(view: View, handed: Handed) -> str:
     return f"{word}\n{percent(handed.hidden)}" if handed.hidden > 0.0005 else word
 
 
-def _pair(view: View, found: Conventions, handed: Handed) -> Blocks:
+def _pair(view: View, found: Conventions, handed: Handed) -> b.Blocks:
     """The actual next to the correct pattern, or torch's error message."""
     words = {
         "rendering": view.t(f"masks.rendering_{handed.rendering}"),
@@ -369,15 +352,17 @@ def _pair(view: View, found: Conventions, handed: Handed) -> Blocks:
     said = view.t(f"masks.handed_{handed.outcome}", hidden=_share(handed), **words)
     if handed.nan_rows:
         said += " " + view.t("masks.handed_rows", count=handed.nan_rows)
-    yield Sentence("handed", said)
+    yield b.Sentence("handed", said)
     if handed.pattern is None:
-        yield Verbatim(handed.refused)
+        yield b.Verbatim(handed.refused)
         return
     shown = (("right", found.right), ("got", handed.pattern))
-    yield Columns([_compared(view, found, name, pattern) for name, pattern in shown])
+    yield b.Columns([_compared(view, found, name, pattern) for name, pattern in shown])
 
 
-def _compared(view: View, found: Conventions, name: str, pattern: np.ndarray) -> tuple[Block, ...]:
+def _compared(
+    view: View, found: Conventions, name: str, pattern: np.ndarray
+) -> tuple[b.Block, ...]:
     """A pattern with its title and its weight on blocked keys."""
     title = view.t(f"masks.handed_{name}_title")
     draw = partial(
@@ -390,16 +375,16 @@ def _compared(view: View, found: Conventions, name: str, pattern: np.ndarray) ->
         words=view.words("figures.heatmap"),
         **saying.place_titles(view),
     )
-    return Note(title), Chart(f"masks.handed.{name}", draw, title)
+    return b.Note(title), b.Chart(f"masks.handed.{name}", draw, title)
 
 
 def _share(handed: Handed) -> str:
     return "–" if np.isnan(handed.hidden) else percent(handed.hidden)
 
 
-def _small_print(view: View, found: Conventions) -> Blocks:
+def _small_print(view: View, found: Conventions) -> b.Blocks:
     choices = view.choices(MasksChoices)
-    yield Formula(
+    yield b.Formula(
         (
             r"m^{01}_{ij} = [\,j\le i\,],\qquad m^{+}_{ij} = "
             r"\begin{cases} 0 & j\le i \\ -\infty & j > i \end{cases},\qquad "
@@ -409,8 +394,8 @@ def _small_print(view: View, found: Conventions) -> Blocks:
         view.t("masks.conventions_formula"),
     )
     written = [WRITTEN[choices.rendering].causal] if found.causal else []
-    yield Code((*written, READ_BY[choices.reader], conventions))
-    yield Numbers(lambda: _numbers(view, found))
+    yield b.Code((*written, READ_BY[choices.reader], conventions))
+    yield b.Numbers(lambda: _numbers(view, found))
 
 
 def _numbers(view: View, found: Conventions) -> dict[str, list[object]]:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.exhibits import Exhibit, View, picking, saying
-from explorer.exhibits.block import Blocks, Columns, Heatmaps, Note, Row, Sentence
+from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.masks.weights import weights_of
@@ -30,15 +29,15 @@ def compute(before: Trace, trace: Trace, site: AttentionSite, head: int) -> Bloc
     return Blockers(*(blocker_codes(each, site.name)[head] for each in (before, trace)))
 
 
-def show(found: Blockers, view: View) -> Blocks:
+def show(found: Blockers, view: View) -> b.Blocks:
     """The selected head in the selected view, below the menus for both."""
     shown = view.one_of("picture", MasksChoices.pictures)
     pick = picking.pick_one(view, "masks.picture", MasksChoices.pictures, shown, said="masks.")
-    yield Row((*picking.pick_place(view, "masks"), pick))
+    yield b.Row((*picking.pick_place(view, "masks"), pick))
     yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](found, view)
 
 
-def _sides(found: Blockers, view: View) -> Blocks:
+def _sides(found: Blockers, view: View) -> b.Blocks:
     """Both runs side by side, below their outputs."""
     before = view.before()
     if view.sites_of("cross"):
@@ -47,14 +46,18 @@ def _sides(found: Blockers, view: View) -> Blocks:
             "before": [(token, "same") for token in real],
             "after": largest.EXHIBIT.answer(view).words,
         }
-        yield Columns(
+        yield b.Columns(
             [
-                (Sentence(side, f":gray[{view.t(f'masks.{side}')}] {saying.marked_words(words)}"),)
+                (
+                    b.Sentence(
+                        side, f":gray[{view.t(f'masks.{side}')}] {saying.marked_words(words)}"
+                    ),
+                )
                 for side, words in written.items()
             ]
         )
     sides = (("before", before, found.before), ("after", view.trace, found.after))
-    yield Heatmaps(
+    yield b.Heatmaps(
         "masks.sides",
         [
             (view.t(f"masks.{name}"), weights_of(view, trace, view.site, view.head, codes))
@@ -63,7 +66,7 @@ def _sides(found: Blockers, view: View) -> Blocks:
     )
 
 
-def _scores(found: Blockers, view: View) -> Blocks:
+def _scores(found: Blockers, view: View) -> b.Blocks:
     """The scores of the changed run, before and after the mask."""
     site, head = view.site, view.head
     values = view.trace.activations[site.hook("scores")][head]
@@ -85,15 +88,15 @@ def _scores(found: Blockers, view: View) -> Blocks:
 
     masks = {"unmasked": None, "masked": view.trace.mask(site.name)[head]}
     shown = [(view.t(f"masks.{name}"), drawn(mask)) for name, mask in masks.items()]
-    yield Heatmaps("masks.scores", shown)
+    yield b.Heatmaps("masks.scores", shown)
 
 
-def _difference(found: Blockers, view: View) -> Blocks:
+def _difference(found: Blockers, view: View) -> b.Blocks:
     """After - before, for the leading tokens that both runs share."""
     site, before = view.site.name, view.before()
     moved = largest.EXHIBIT.answer(view).sites[site]
     if not moved.n_query or not moved.n_key:
-        yield Note(view.t("masks.nothing_shared"))
+        yield b.Note(view.t("masks.nothing_shared"))
         return
     shared = (view.head, slice(moved.n_query), slice(moved.n_key))
     changed = change(
@@ -106,9 +109,9 @@ def _difference(found: Blockers, view: View) -> Blocks:
         words=view.words("figures.heatmap"),
         **saying.place_titles(view),
     )
-    yield Heatmaps("masks.difference", ((view.t("masks.difference"), changed),))
+    yield b.Heatmaps("masks.difference", ((view.t("masks.difference"), changed),))
     if not moved.whole:
-        yield Note(view.t("masks.shared_only"))
+        yield b.Note(view.t("masks.shared_only"))
 
 
 EXHIBIT = Exhibit(compute, show, answers=("site", "head"))

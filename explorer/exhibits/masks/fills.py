@@ -10,20 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from explorer.exhibits import Exhibit, View, picking, saying
-from explorer.exhibits.block import (
-    Blocks,
-    Chart,
-    Code,
-    Columns,
-    Formula,
-    Hint,
-    Numbers,
-    Prose,
-    Row,
-    Sentence,
-    Title,
-)
+from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.masks.choices import MOST_LOWERED, WAYS, MasksChoices, Way
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, fixed, percent
@@ -175,25 +162,25 @@ def compute(
     return fills(scores, trace.mask(site.name)[head], row, way, float(lowered))
 
 
-def show(found: tuple[FillResult, ...], view: View) -> Blocks:
+def show(found: tuple[FillResult, ...], view: View) -> b.Blocks:
     """How the fill is applied, a grid for rows with open keys and one for a row without."""
     choices = view.choices(MasksChoices)
-    yield Prose(view.t("masks.fills_lead"))
-    yield Row(picking.pick_place(view, "masks"))
+    yield b.Prose(view.t("masks.fills_lead"))
+    yield b.Row(picking.pick_place(view, "masks"))
     yield picking.pick_one(view, "masks.way", WAYS, choices.way)
     more = {"step": 1000, "help": view.t("masks.lowered_help"), "width": 420}
     yield picking.slider(view, "masks.lowered", 0, MOST_LOWERED, choices.lowered, **more)
     query = saying.quoted_at(view, view.trace.query_tokens(view.site.name), view.row)
-    yield Columns(
+    yield b.Columns(
         (
-            (Title(view.t("masks.fills_open")), _grid(view, found, "open")),
-            (Title(view.t("masks.fills_empty", query=query)), _grid(view, found, "empty")),
+            (b.Title(view.t("masks.fills_open")), _grid(view, found, "open")),
+            (b.Title(view.t("masks.fills_empty", query=query)), _grid(view, found, "empty")),
         )
     )
-    yield Sentence("fills", _reading(view, found))
+    yield b.Sentence("fills", _reading(view, found))
     if view.trace.mask(view.site.name)[view.head].all():
-        yield Hint(view.t("masks.fills_all_open"))
-    yield Formula(
+        yield b.Hint(view.t("masks.fills_all_open"))
+    yield b.Formula(
         (
             r"p_{b} = \frac{b\,e^{f}}{\sum_{k=1}^{n-b} e^{s_k} + b\,e^{f}}",
             r"b = n:\quad f > -\infty \Rightarrow p_j = \tfrac{1}{n},\qquad "
@@ -201,11 +188,11 @@ def show(found: tuple[FillResult, ...], view: View) -> Blocks:
         ),
         view.t("masks.fills_formula"),
     )
-    yield Code((hidden_by, masked_softmax))
-    yield Numbers(lambda: _numbers(view, found))
+    yield b.Code((hidden_by, masked_softmax))
+    yield b.Numbers(lambda: _numbers(view, found))
 
 
-def _grid(view: View, found: tuple[FillResult, ...], which: str) -> Chart:
+def _grid(view: View, found: tuple[FillResult, ...], which: str) -> b.Chart:
     cells = np.array(found, object).reshape(len(FILLS), len(DTYPES))
     says = _open if which == "open" else _empty
     both = [[says(view, each) for each in row] for row in cells]
@@ -216,7 +203,7 @@ def _grid(view: View, found: tuple[FillResult, ...], which: str) -> Chart:
         [_name(view, fill) for fill in FILLS],
         list(DTYPES),
     )
-    return Chart(f"masks.fills.{which}", draw, view.t(f"masks.fills_{which}_alt"))
+    return b.Chart(f"masks.fills.{which}", draw, view.t(f"masks.fills_{which}_alt"))
 
 
 def _name(view: View, fill: Fill) -> str:

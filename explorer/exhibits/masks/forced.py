@@ -7,17 +7,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float
 
-from explorer.exhibits import Exhibit, View, saying
-from explorer.exhibits.block import (
-    Block,
-    Blocks,
-    Chart,
-    Code,
-    Columns,
-    Sentence,
-    Table,
-    Title,
-)
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import MasksChoices
 from explorer.figures.paired import paired
@@ -106,11 +96,11 @@ def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Fo
     return forced(loaded, unedited, edits) if edits else None
 
 
-def show(found: Forced | None, view: View) -> Blocks:
+def show(found: Forced | None, view: View) -> b.Blocks:
     """The loss of each word under both masks, and the likeliest tokens after a beginning."""
     if found is None or not found.tokens:
         return
-    yield Title(view.t("masks.forced"))
+    yield b.Title(view.t("masks.forced"))
     draw = partial(
         paired,
         found.tokens,
@@ -121,11 +111,11 @@ def show(found: Forced | None, view: View) -> Blocks:
         stream="tgt",
     )
     losses = (
-        Sentence("forced", _said(found, view)),
-        Chart("masks.loss", draw, view.t("clinic.token_loss")),
+        b.Sentence("forced", _said(found, view)),
+        b.Chart("masks.loss", draw, view.t("clinic.token_loss")),
     )
-    yield Columns((losses, _after(view, found)))
-    yield Code((forced,))
+    yield b.Columns((losses, _after(view, found)))
+    yield b.Code((forced,))
 
 
 def _said(found: Forced, view: View) -> str:
@@ -146,7 +136,7 @@ def _looks_ahead(trace: Trace) -> bool:
     )
 
 
-def _after(view: View, found: Forced) -> tuple[Block, ...]:
+def _after(view: View, found: Forced) -> tuple[b.Block, ...]:
     """The most probable next tokens after a prefix that the user selects."""
     steps = range(len(found.tokens))
     step = min(view.choices(MasksChoices).next_step, len(found.tokens) - 1)
@@ -157,7 +147,7 @@ def _after(view: View, found: Forced) -> tuple[Block, ...]:
     more = {"said": partial(_place, view, found), "label": "masks.next", "menu": True}
     return (
         picking.pick_one(view, f"masks.next.{len(steps)}", steps, step, "next_step", **more),
-        Table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows),
+        b.Table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows),
     )
 
 

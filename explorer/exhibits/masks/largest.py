@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from explorer.analysis.heads.compare import SiteDifference, Status, compare
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks, Hero, Sentence
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.masks import causal
 from explorer.exhibits.needs import CAUSAL
@@ -61,9 +60,9 @@ def _shared(each: SiteDifference) -> tuple[int, int]:
     return n_query, n_key
 
 
-def show(found: RunChange, view: View) -> Blocks:
+def show(found: RunChange, view: View) -> b.Blocks:
     """The sentence."""
-    yield Hero((Sentence("masks", _said(found, view)),))
+    yield b.Hero((b.Sentence("masks", _said(found, view)),))
 
 
 def _said(found: RunChange, view: View) -> str:

@@ -10,24 +10,7 @@ import numpy as np
 from explorer.analysis.heads.compare import compare
 from explorer.components import index_of, stroke_of
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import Exhibit, View, saying
-from explorer.exhibits.block import (
-    Blocks,
-    Button,
-    Canvas,
-    Change,
-    Code,
-    Columns,
-    Formula,
-    Hero,
-    Hint,
-    Numbers,
-    Prose,
-    Row,
-    Title,
-    Undo,
-    choose,
-)
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.links import State
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import SCOPES, TOOLS, MasksChoices
@@ -78,10 +61,10 @@ def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ..
     return tuple(found)
 
 
-def show(found: Sequence[HeadMask], view: View) -> Blocks:
+def show(found: Sequence[HeadMask], view: View) -> b.Blocks:
     """The matrices, what decides the chosen cell, and the tools that change them."""
-    picture = Columns(
-        [(Title(_title(view, mask)), _matrix(view, mask)) for mask in found],
+    picture = b.Columns(
+        [(b.Title(_title(view, mask)), _matrix(view, mask)) for mask in found],
         still=lambda: _svg(found, view),
         words=view.t("masks.take"),
         gap="medium",
@@ -89,9 +72,9 @@ def show(found: Sequence[HeadMask], view: View) -> Blocks:
     chosen = next(iter(_chosen(found, view)), None)
     cell = () if chosen is None else (_cell(view, *chosen),)
     empty = [_empty(view, mask) for mask in found if mask.n_empty]
-    yield Hero((picture, *cell, *empty))
+    yield b.Hero((picture, *cell, *empty))
     yield _tools(view)
-    yield Formula(
+    yield b.Formula(
         (
             r"\text{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
             r"\qquad m_{ij}\in\{0,1\}",
@@ -101,8 +84,8 @@ def show(found: Sequence[HeadMask], view: View) -> Blocks:
         ),
         view.t("masks.formula"),
     )
-    yield Code(_code(view))
-    yield Numbers(lambda: _numbers(view))
+    yield b.Code(_code(view))
+    yield b.Numbers(lambda: _numbers(view))
 
 
 def _title(view: View, mask: HeadMask) -> str:
@@ -110,7 +93,7 @@ def _title(view: View, mask: HeadMask) -> str:
     return view.t("masks.matrix", kind=kind, layer=mask.site.layer + 1)
 
 
-def _matrix(view: View, mask: HeadMask) -> Canvas:
+def _matrix(view: View, mask: HeadMask) -> b.Canvas:
     brush = view.choices(MasksChoices).tool == "brush"
     place = next((place for each, *place in _chosen([mask], view)), None)
     pack = partial(
@@ -126,7 +109,7 @@ def _matrix(view: View, mask: HeadMask) -> Canvas:
         words=view.words("components.mask_matrix"),
         **saying.site_titles(view, mask.site),
     )
-    return Canvas(
+    return b.Canvas(
         f"masks.matrix.{mask.site.role}",
         "mask_matrix",
         lambda file: pack(file=file),
@@ -134,12 +117,12 @@ def _matrix(view: View, mask: HeadMask) -> Canvas:
     )
 
 
-def _picked(mask: HeadMask, sent: Any) -> Change | None:
+def _picked(mask: HeadMask, sent: Any) -> b.Change | None:
     place = index_of(sent, mask.codes.shape)
-    return None if place is None else choose(mask_cell=(mask.site.role, *place))
+    return None if place is None else b.choose(mask_cell=(mask.site.role, *place))
 
 
-def _painted(view: View, mask: HeadMask, sent: Any) -> Change | None:
+def _painted(view: View, mask: HeadMask, sent: Any) -> b.Change | None:
     """Convert a stroke to edits of the cells that it changes."""
     stroke = stroke_of(sent, mask.codes.shape)
     if stroke is None:
@@ -151,11 +134,11 @@ def _painted(view: View, mask: HeadMask, sent: Any) -> Change | None:
     return _paint(where, head, cells, stroke.open)
 
 
-def _paint(where: str, head: int | None, cells: list[tuple[int, int]], is_open: bool) -> Change:
+def _paint(where: str, head: int | None, cells: list[tuple[int, int]], is_open: bool) -> b.Change:
     def choices(state: State) -> dict[str, Any]:
         return {"edits": paint(state.edits, where, head, cells, is_open)}
 
-    return Change(choices)
+    return b.Change(choices)
 
 
 def _chosen(found: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, int, int]]:
@@ -168,7 +151,7 @@ def _chosen(found: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, i
                 yield mask, chosen[1], chosen[2]
 
 
-def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
+def _cell(view: View, mask: HeadMask, query: int, key: int) -> b.Row:
     """The rule that decides one cell, and a button that inverts it in all layers of its kind."""
     site, code = mask.site, int(mask.codes[query, key])
     tokens = {
@@ -180,18 +163,18 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
         why = view.t(f"blockers.{BLOCKERS[code]}")
         words = view.t("masks.cell_blocked", why=why, **tokens)
     place: dict[str, Any] = {"site": site.role, "layer": site.layer, "head": mask.head}
-    return Row(
+    return b.Row(
         (
-            Prose(words),
-            Button(
+            b.Prose(words),
+            b.Button(
                 "masks.edit_cell",
                 view.t("masks.open_cell" if code else "masks.shut_cell"),
                 _paint(site.role, None, [(query, key)], bool(code)),
             ),
-            Button(
+            b.Button(
                 "masks.down",
                 view.t("cell.open_this"),
-                choose(visit="cell", **place, row=query, key=key, goal=None),
+                b.choose(visit="cell", **place, row=query, key=key, goal=None),
                 icon="center_focus_strong",
                 quiet=True,
             ),
@@ -200,19 +183,19 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
     )
 
 
-def _empty(view: View, mask: HeadMask) -> Hint:
+def _empty(view: View, mask: HeadMask) -> b.Hint:
     """A hint about queries without visible keys: how this app and other code treat them."""
     query = saying.quoted_at(view, view.trace.query_tokens(mask.site.name), mask.empty)
     words = {"query": query, "kind": view.t(f"kinds.{mask.site.role}"), "count": mask.n_empty}
-    return Hint(view.t("masks.empty_row", **words), "block")
+    return b.Hint(view.t("masks.empty_row", **words), "block")
 
 
-def _tools(view: View) -> Row:
+def _tools(view: View) -> b.Row:
     """Controls: the effect of a click, the heads that it applies to, and undo."""
     choices = view.choices(MasksChoices)
     tool = picking.pick_one(view, "masks.tool", TOOLS, choices.tool, said="masks.")
     scope = picking.pick_one(view, "masks.scope", SCOPES, choices.scope)
-    return Row((tool, *([scope] if choices.tool == "brush" else []), Undo("masks")))
+    return b.Row((tool, *([scope] if choices.tool == "brush" else []), b.Undo("masks")))
 
 
 def _svg(found: Sequence[HeadMask], view: View) -> str:

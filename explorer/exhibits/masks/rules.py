@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import Blocks, Change, Changes, Fold, Note, Row, Slider, Toggle
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.links import MOST_PADS, State
 from explorer.exhibits.picking import slider
 from explorer.runs.edits import (
@@ -23,12 +22,12 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 """The kind of attention that a rule applies to, for rules of a single kind."""
 
 
-def show(answer: None, view: View) -> Blocks:
+def show(answer: None, view: View) -> b.Blocks:
     """One row of switches, and below it the changes as text; both are sent first."""
     in_force = rules_in_force(view.edits)
     pads = slider(view, "masks.pads", 0, MOST_PADS, view.pads, width=170)
     switches = [
-        Toggle(
+        b.Toggle(
             f"masks.{part}",
             view.t(f"edits.{part}"),
             in_force[part],
@@ -38,9 +37,9 @@ def show(answer: None, view: View) -> Blocks:
         for part in USUAL_MASKS
         if _concerns(view, part)
     ]
-    further = Fold(view.t("masks.further"), tuple(_sizes(view, in_force)))
-    yield Row((pads, *switches, further), align="center", gap="medium", waits=True)
-    yield Changes("masks.reset")
+    further = b.Fold(view.t("masks.further"), tuple(_sizes(view, in_force)))
+    yield b.Row((pads, *switches, further), align="center", gap="medium", waits=True)
+    yield b.Changes("masks.reset")
 
 
 def _concerns(view: View, part: MaskPart | SizePart) -> bool:
@@ -48,7 +47,7 @@ def _concerns(view: View, part: MaskPart | SizePart) -> bool:
     return part not in _CONCERNS or bool(view.sites_of(_CONCERNS[part]))
 
 
-def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Blocks:
+def _sizes(view: View, in_force: dict[MaskPart, bool]) -> b.Blocks:
     """Sliding window, prefix and blocks: each a number, 0 for off."""
     sizes = sizes_in_force(view.edits)
     windows = [site.window for site in view.loaded.sites if site.kind == "self"]
@@ -56,11 +55,11 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Blocks:
     if own:
         sizes_of_it = {"layers": len(own), "all": len(windows), "before": f"{own[0] - 1:,}"}
         key = "masks.own_window" if view.loaded.config.is_causal else "masks.own_window_both"
-        yield Note(view.t(key, **sizes_of_it))
+        yield b.Note(view.t(key, **sizes_of_it))
     longest = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens), *sizes.values(), 2)
     for part in SIZE_PARTS:
         if _concerns(view, part):
-            yield Slider(
+            yield b.Slider(
                 f"masks.{part}",
                 view.t(f"edits.{part}"),
                 0,
@@ -72,20 +71,20 @@ def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Blocks:
             )
 
 
-def _switch(part: MaskPart) -> Callable[[bool], Change]:
+def _switch(part: MaskPart) -> Callable[[bool], b.Change]:
     """The change of a switch; only a deviation from the default masks is stored as an edit."""
 
-    def change(on: bool) -> Change:
+    def change(on: bool) -> b.Change:
         return _replaced(part, () if on == USUAL_MASKS[part] else (MaskSwitch(part, on),))
 
     return change
 
 
-def _resize(part: SizePart) -> Callable[[int], Change]:
+def _resize(part: SizePart) -> Callable[[int], b.Change]:
     return lambda size: _replaced(part, (MaskSize(part, size),) if size else ())
 
 
-def _replaced(part: str, edits: tuple[Edit, ...]) -> Change:
+def _replaced(part: str, edits: tuple[Edit, ...]) -> b.Change:
     """Replace the edits of a rule; rules precede painted cells, which are applied on top."""
 
     def is_rule(edit: Edit) -> bool:
@@ -96,7 +95,7 @@ def _replaced(part: str, edits: tuple[Edit, ...]) -> Change:
         cells = (edit for edit in state.edits if not is_rule(edit))
         return {"edits": (*rules, *edits, *cells)}
 
-    return Change(choices)
+    return b.Change(choices)
 
 
 def _part(edit: Any) -> str:

@@ -4,19 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from explorer.engine import cache
-from explorer.exhibits import Exhibit, View
-from explorer.exhibits.block import (
-    Blocks,
-    Button,
-    Hero,
-    Note,
-    Offer,
-    Prose,
-    Sentence,
-    Table,
-    Title,
-    choose,
-)
+from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.needs import TEXTS
 from explorer.library import LoadedModel
@@ -90,16 +78,16 @@ def compute(
         return None
 
 
-def show(found: tuple[Twin, Twin] | None, view: View) -> Blocks:
+def show(found: tuple[Twin, Twin] | None, view: View) -> b.Blocks:
     """Both twins' losses on given words and their outputs, with a link to the twin that copies."""
     if found is None:
         return
     right, cheat = found
     trained = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
     writes = escape(cheat.writes) or view.t("masks.twins_nothing")
-    yield Hero((Note(view.t("masks.causal_off_twin", writes=writes, **trained)),))
-    yield Title(view.t("masks.twins"))
-    yield Prose(view.t("masks.twins_lead"))
+    yield b.Hero((b.Note(view.t("masks.causal_off_twin", writes=writes, **trained)),))
+    yield b.Title(view.t("masks.twins"))
+    yield b.Prose(view.t("masks.twins_lead"))
     rows = [
         (
             view.t(f"masks.twins_{which}"),
@@ -108,17 +96,17 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> Blocks:
         )
         for which, each in (("right", right), ("cheat", cheat))
     ]
-    yield Table(
+    yield b.Table(
         [view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl"
     )
     key = "masks.twins_copies" if cheat.loss < right.loss else "masks.twins_alike"
     losses = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
-    yield Sentence("twins", view.t(key, **losses))
+    yield b.Sentence("twins", view.t(key, **losses))
     if len(view.text) > LONGEST:
-        yield Offer("twins")
+        yield b.Offer("twins")
     if view.loaded.name != CHEAT:
-        there = choose(elsewhere=True, model=CHEAT, edits=NO_CAUSAL, text=view.text, step=None)
-        yield Button("masks.twins", view.t("masks.twins_open"), there)
+        there = b.choose(elsewhere=True, model=CHEAT, edits=NO_CAUSAL, text=view.text, step=None)
+        yield b.Button("masks.twins", view.t("masks.twins_open"), there)
 
 
 EXHIBIT = Exhibit(compute, show, needs=TEXTS)

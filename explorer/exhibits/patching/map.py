@@ -5,18 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.patching.maps import (
-    ALARM_MAPS,
-    ALARMS,
-    BY_PLACE,
-    DRAWS,
-    Cell,
-    Map,
-    Part,
-    What,
-    n_patches,
-    patch_map,
-)
+from explorer.analysis.patching import maps
 from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patches import Progress, patching, read_patched
 from explorer.engine import cache
@@ -37,11 +26,11 @@ LITTLE = 0.1
 
 
 @cached
-def map_of(asked: Asked, what: What, *, progress: Progress | None = None) -> Map:
+def map_of(asked: Asked, what: maps.What, *, progress: Progress | None = None) -> maps.Map:
     """Every single patch of one kind of activation between two runs that differ."""
     both = two(asked).pair
     assert both is not None
-    return patch_map(cache.open_model(asked.run.model), both, what, progress)
+    return maps.patch_map(cache.open_model(asked.run.model), both, what, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +38,11 @@ class Mapped:
     """Two runs that differ, and the map; None until the user asks for it."""
 
     both: Pair
-    what: What
-    found: Map | None
+    what: maps.What
+    found: maps.Map | None
 
 
-def compute(asked: Asked, what: What, is_wanted: bool, progress: Progress) -> Mapped | None:
+def compute(asked: Asked, what: maps.What, is_wanted: bool, progress: Progress) -> Mapped | None:
     """None if there is nothing to recover."""
     both = two(asked).differ
     if both is None:
@@ -61,7 +50,7 @@ def compute(asked: Asked, what: What, is_wanted: bool, progress: Progress) -> Ma
     return Mapped(both, what, map_of(asked, what, progress=progress) if is_wanted else None)
 
 
-def is_wanted(view: View, what: What) -> bool:
+def is_wanted(view: View, what: maps.What) -> bool:
     """Whether to compute a map: it is cached, quick, or requested."""
     asked = asked_of(view)
     both = two(asked).differ
@@ -71,13 +60,13 @@ def is_wanted(view: View, what: What) -> bool:
     if map_of.is_kept(*key) or view.choices(PatchingChoices).wanted == key:
         return True
     n_tokens = sum(len(each[1]) for each in both.str_tokens.values())
-    n_runs = n_patches(view.loaded, both, what)[1]
+    n_runs = maps.n_patches(view.loaded, both, what)[1]
     return n_runs * n_tokens * view.loaded.n_parameters <= AT_ONCE
 
 
 def request(view: View, answer: Mapped) -> b.Blocks:
     """Asks whether to compute a slow map."""
-    count, n_runs = n_patches(view.loaded, answer.both, answer.what)
+    count, n_runs = maps.n_patches(view.loaded, answer.both, answer.what)
     yield b.Prose(view.t("patching.ask", count=count, controls=f"{n_runs - count:,}"))
     run = b.choose(wanted=(asked_of(view), answer.what))
     yield b.Button("patching.run", view.t("patching.run"), run)
@@ -101,23 +90,23 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
         ),
         view.t("patching.formula"),
     )
-    yield b.Code((patch_map, pair, read_patched, patching))
+    yield b.Code((maps.patch_map, pair, read_patched, patching))
     yield b.Numbers(lambda: _numbers(view, both, mapped))
 
 
-def cell_in(mapped: Map, view: View) -> Cell:
+def cell_in(mapped: maps.Map, view: View) -> maps.Cell:
     """The open cell of a map: the chosen one, if the map has it."""
     cell = view.choices(PatchingChoices).cell
     return cell if cell is not None and mapped.has(cell) else telling(mapped)
 
 
-def cell_of(view: View) -> Cell | None:
+def cell_of(view: View) -> maps.Cell | None:
     """The open cell; None without a map."""
     answer = EXHIBIT.answer(view)
     return None if answer is None or answer.found is None else cell_in(answer.found, view)
 
 
-def telling(mapped: Map) -> Cell:
+def telling(mapped: maps.Map) -> maps.Cell:
     """The cell selected by default: the best. In the stream, of the nearly best ones, the nearest
     to the answer, except those that recover it by construction (a replaced word's embedding, the
     last vector)."""
@@ -135,12 +124,12 @@ def telling(mapped: Map) -> Cell:
     return name, row, column
 
 
-def _last(part: Part, row: int) -> bool:
+def _last(part: maps.Part, row: int) -> bool:
     """Whether a row of the stream is the vector from which the answer is read."""
     return part.name == "tgt" and row + 1 == len(part.effects)
 
 
-def _reading(view: View, both: Pair, mapped: Map) -> str:
+def _reading(view: View, both: Pair, mapped: maps.Map) -> str:
     """The reading of the map, in one or two sentences."""
     if mapped.what == "resid":
         return in_a_row([*_carried(view, both, mapped), _arrived(view, both, mapped)])
@@ -159,18 +148,20 @@ def _reading(view: View, both: Pair, mapped: Map) -> str:
     return in_a_row([words, against_chance(view, mapped, effect)]) if effect >= LITTLE else words
 
 
-def against_chance(view: View, mapped: Map, effect: float) -> str:
+def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
     """Whether a patch recovers clearly more than the best of every map of misplaced activations; ""
     if there are none."""
     most = mapped.chance[2]
     if math.isnan(most):
         return ""
     key = "patching.above_chance" if mapped.beats_chance(effect) else "patching.within_chance"
-    rate = percent(1 / (DRAWS + 1))
-    return view.t(key, most=said(most), draws=DRAWS, rate=rate, alarms=ALARMS, maps=ALARM_MAPS)
+    rate = percent(1 / (maps.DRAWS + 1))
+    return view.t(
+        key, most=said(most), draws=maps.DRAWS, rate=rate, alarms=maps.ALARMS, maps=maps.ALARM_MAPS
+    )
 
 
-def _carried(view: View, both: Pair, mapped: Map) -> tuple[str, ...]:
+def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
     """Up to which layer the replaced word alone determines the answer. An embedding does so by
     construction; a later vector is compared with chance."""
     part = mapped.parts[0]
@@ -191,7 +182,7 @@ def _carried(view: View, both: Pair, mapped: Map) -> tuple[str, ...]:
     return (words, against_chance(view, mapped, effect)) if row else (words,)
 
 
-def _arrived(view: View, both: Pair, mapped: Map) -> str:
+def _arrived(view: View, both: Pair, mapped: maps.Map) -> str:
     """The layer in which the answer reaches the predicting position."""
     effects = mapped.parts[-1].effects[:, both.question.places[1]]
     rows = np.flatnonzero(effects >= HALF)
@@ -206,19 +197,19 @@ def _arrived(view: View, both: Pair, mapped: Map) -> str:
     )
 
 
-def chance(view: View, mapped: Map) -> b.Note:
+def chance(view: View, mapped: maps.Map) -> b.Note:
     """The control: the shares recovered by misplaced activations."""
     mean, spread, most = mapped.chance
     if math.isnan(mean):
         return b.Note(view.t("patching.no_chance"))
-    key = "patching.chance_place" if mapped.what in BY_PLACE else "patching.chance_head"
+    key = "patching.chance_place" if mapped.what in maps.BY_PLACE else "patching.chance_head"
     if mapped.what == "pattern":
         key = "patching.chance_pattern"
     shares = {"mean": said(mean), "spread": said(spread), "most": said(most)}
-    return b.Note(view.t(key, draws=DRAWS, **shares))
+    return b.Note(view.t(key, draws=maps.DRAWS, **shares))
 
 
-def _numbers(view: View, both: Pair, mapped: Map) -> dict[str, list[object]]:
+def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]]:
     cells = [
         ((part.name, row, column), float(value))
         for part in mapped.parts

@@ -8,8 +8,7 @@ from typing import Any, TypeVar, cast
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import View
-from explorer.exhibits.block import Block
+from explorer.exhibits import View, block as b
 from explorer.exhibits.path.found import LONGEST, Missing
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
@@ -78,7 +77,7 @@ class PosedStep:
 
     question: Question
     values: Mapping[str, object]
-    picture: Callable[[bool], Iterable[Block]]
+    picture: Callable[[bool], Iterable[b.Block]]
     place: Mapping[str, Any]
     told: str = "told"
 

@@ -2,23 +2,14 @@
 
 import numpy as np
 
-from explorer.exhibits import View
-from explorer.exhibits.block import Blocks
+from explorer.exhibits import View, block as b
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import attention as finding
-from explorer.exhibits.path.found.attention import (
-    Carried,
-    Counted,
-    Crossing,
-    RankedKeys,
-    Ratio,
-    Undivided,
-)
 from explorer.numbers import percent
 
 
-def _look(view: View, found: RankedKeys) -> PosedStep | None:
+def _look(view: View, found: finding.RankedKeys) -> PosedStep | None:
     keys = pictures.keys_of(view, found.row)
     best, *others = found.order
     near = sorted(others, key=lambda key: (abs(key - best), key))
@@ -38,7 +29,7 @@ def _look(view: View, found: RankedKeys) -> PosedStep | None:
     )
 
 
-def _rest(view: View, found: RankedKeys) -> PosedStep | None:
+def _rest(view: View, found: finding.RankedKeys) -> PosedStep | None:
     keys, weights = pictures.keys_of(view, found.row), found.weights
     hidden = found.order[0]
     right, others = float(weights[hidden]), float(np.delete(weights, hidden).sum())
@@ -51,7 +42,7 @@ def _rest(view: View, found: RankedKeys) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         shown = weights if answered else np.where(np.arange(len(weights)) == hidden, 0, weights)
         alt = view.t("path.steps.rest.title")
         yield pictures.row_bars(view, found.row, shown, None, "rest", alt)
@@ -69,7 +60,7 @@ def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _ratio(view: View, found: Ratio) -> PosedStep | None:
+def _ratio(view: View, found: finding.Ratio) -> PosedStep | None:
     keys, scores = pictures.keys_of(view, found.row), found.scores
     more, less, apart = found.more, found.less, found.difference
     wrong = [_times(apart), _times(float(np.exp(2 * apart)))]
@@ -80,7 +71,7 @@ def _ratio(view: View, found: Ratio) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if answered:
             alt = view.t("path.steps.ratio.title")
             yield pictures.heatmap(view, found.row, "ratio", alt, whole=True)
@@ -100,7 +91,7 @@ def _ratio(view: View, found: Ratio) -> PosedStep | None:
     return PosedStep(asks, values, picture, place)
 
 
-def _scale(view: View, found: Undivided) -> PosedStep | None:
+def _scale(view: View, found: finding.Undivided) -> PosedStep | None:
     top = int(found.divided.argmax())
     now, without = float(found.divided[top]), float(found.undivided[top])
     asks = question(
@@ -111,7 +102,7 @@ def _scale(view: View, found: Undivided) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         tokens = view.trace.key_tokens(found.row.site.name)
         if not answered:
             alt = view.t("path.steps.scale.title")
@@ -139,7 +130,7 @@ def _scale(view: View, found: Undivided) -> PosedStep | None:
     return PosedStep(asks, values, picture, place, "told_biased" if found.biased else "told")
 
 
-def _values(view: View, found: Carried) -> PosedStep | None:
+def _values(view: View, found: finding.Carried) -> PosedStep | None:
     keys, most, heaviest = pictures.keys_of(view, found.row), found.most, found.heaviest
     wrong = [heaviest, *np.argsort(-found.brought), int(found.lengths.argmax())]
     asks = question(
@@ -148,7 +139,7 @@ def _values(view: View, found: Carried) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         tokens, stream = view.trace.key_tokens(found.row.site.name), found.row.site.key_stream
         lengths = found.lengths / found.lengths.max()
         yield pictures.two_bars(
@@ -174,7 +165,7 @@ def _values(view: View, found: Carried) -> PosedStep | None:
     return PosedStep(asks, values, picture, place, told)
 
 
-def _heads(view: View, found: Counted) -> PosedStep | None:
+def _heads(view: View, found: finding.Counted) -> PosedStep | None:
     n = found.n_heads
     asks = question(
         "heads",
@@ -200,7 +191,7 @@ def _heads(view: View, found: Counted) -> PosedStep | None:
     )
 
 
-def _cross(view: View, found: Crossing) -> PosedStep | None:
+def _cross(view: View, found: finding.Crossing) -> PosedStep | None:
     n_query, n_key = found.n_query, found.n_key
 
     def shape(rows: int, columns: int) -> str:
@@ -214,7 +205,7 @@ def _cross(view: View, found: Crossing) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if answered:
             alt = view.t("path.steps.cross.title")
             yield pictures.heatmap(view, found.row, "cross", alt, whole=True)

@@ -4,19 +4,10 @@ import numpy as np
 
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.blocks.residual import PLACEMENTS
-from explorer.exhibits import View
-from explorer.exhibits.block import Blocks
+from explorer.exhibits import View, block as b
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import blocks as finding
-from explorer.exhibits.path.found.blocks import (
-    Added,
-    BlockSizes,
-    Company,
-    NormPlacements,
-    Scales,
-    Spreads,
-)
 from explorer.exhibits.saying import quoted_at
 from explorer.figures.blocks import norms as figures
 from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
@@ -32,13 +23,13 @@ def _back(names: dict[str, str]) -> dict[str, str]:
     return {words: name for name, words in names.items()}
 
 
-def _divides(view: View, found: Scales) -> PosedStep | None:
+def _divides(view: View, found: finding.Scales) -> PosedStep | None:
     n, width = found.x.shape
     asks = question("divides", f"{n:,}", [f"{each:,}" for each in (width, 1, n * width)])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield pictures.strip(view, found.tokens, found.stream, "divides.strip", None)
             return
@@ -65,13 +56,13 @@ def _divides(view: View, found: Scales) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
 
 
-def _tenfold(view: View, found: Scales) -> PosedStep | None:
+def _tenfold(view: View, found: finding.Scales) -> PosedStep | None:
     asks = question("tenfold", _times(found.grown), [_times(each) for each in (10, 10**0.5, 0.1)])
     if asks is None:
         return None
     norm = view.t(f"blocks.{found.norm}")
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         rows = {view.t("path.vector"): found.x[0], view.t("path.vector_ten"): 10 * found.x[0]}
         if answered:
             rows = {
@@ -95,13 +86,13 @@ def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _company(view: View, found: Company) -> PosedStep | None:
+def _company(view: View, found: finding.Company) -> PosedStep | None:
     names: dict[str, str] = {norm: view.t(f"blocks.{norm}") for norm in NORMS}
     asks = question("company", names[found.most], list(names.values()), _back(names))
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield pictures.strip(view, found.tokens, found.stream, "company.strip", None)
             return
@@ -125,7 +116,7 @@ def _company(view: View, found: Company) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "norms", "norm": found.most})
 
 
-def _added(view: View, found: Added) -> PosedStep | None:
+def _added(view: View, found: finding.Added) -> PosedStep | None:
     layers, per = found.n_layers, found.per_layer
     right = layers * per
     wrong = [str(each) for each in (layers, 2 * layers, 3 * layers, per, right + 1)]
@@ -133,7 +124,7 @@ def _added(view: View, found: Added) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
@@ -156,14 +147,14 @@ def _added(view: View, found: Added) -> PosedStep | None:
     return PosedStep(asks, values, picture, {}, told)
 
 
-def _placement(view: View, found: NormPlacements) -> PosedStep | None:
+def _placement(view: View, found: finding.NormPlacements) -> PosedStep | None:
     names: dict[str, str] = {place: view.t(f"path.place_{place}") for place in PLACEMENTS}
     steady = min(PLACEMENTS, key=lambda place: abs(found.growth(place) - 1))
     asks = question("placement", names[steady], list(names.values()), _back(names))
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             empty = WiringNumbers("", "", "", "")
             words = view.words("figures.residual")
@@ -192,7 +183,7 @@ def _placement(view: View, found: NormPlacements) -> PosedStep | None:
     return PosedStep(asks, {**values, "own": own}, picture, place)
 
 
-def _summed(view: View, found: Spreads) -> PosedStep | None:
+def _summed(view: View, found: finding.Spreads) -> PosedStep | None:
     on, off = float(found.on[-1]), float(found.off[-1])
     wrong = [percent(on), percent(min(0.99, 1.5 * on)), percent(on / 2)]
     asks = question("summed", percent(off), wrong)
@@ -200,7 +191,7 @@ def _summed(view: View, found: Spreads) -> PosedStep | None:
         return None
     names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         yield pictures.chart(
             "summed",
             view.t("blocks.spread"),
@@ -216,14 +207,14 @@ def _summed(view: View, found: Spreads) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "residual", "depth": found.depth})
 
 
-def _parts(view: View, found: BlockSizes) -> PosedStep | None:
+def _parts(view: View, found: finding.BlockSizes) -> PosedStep | None:
     whole = found.attention + found.ffn + found.norms
     wrong = (found.attention / whole, 2 / 3, 1 / 2, 1 / 3, found.norms / whole)
     asks = question("parts", percent(found.share), [percent(each) for each in wrong])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         shown = list(found.matrices)
         if answered:
             shown = [

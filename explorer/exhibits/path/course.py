@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.exhibits import View
-from explorer.exhibits.block import Link
+from explorer.exhibits import View, block as b
 from explorer.exhibits.path import attention, blocks, masks, positions, writing
 from explorer.exhibits.path.asked import Step
 from explorer.exhibits.path.chapters import NAMES
@@ -65,11 +64,11 @@ def steps_of_view(view: View) -> tuple[str, ...]:
     return steps_of(view.choices(PathChoices).sheet)
 
 
-def link_of(view: View, **chosen: Any) -> Link:
+def link_of(view: View, **chosen: Any) -> b.Link:
     """A link to this sheet with this sentence and the unedited model, and with further choices."""
     made = view.choices(PathChoices)
     here = {"model": view.loaded.name, "text": view.text, "target": view.target}
-    return Link({**here, "sheet": made.sheet, "sheet_title": made.sheet_title, **chosen})
+    return b.Link({**here, "sheet": made.sheet, "sheet_title": made.sheet_title, **chosen})
 
 
 def answers_of(view: View) -> dict[str, StepAnswer]:

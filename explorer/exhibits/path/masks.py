@@ -2,20 +2,11 @@
 
 import numpy as np
 
-from explorer.exhibits import View
-from explorer.exhibits.block import Blocks
+from explorer.exhibits import View, block as b
 from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import masks as finding
-from explorer.exhibits.path.found.masks import (
-    Blocked,
-    Filling,
-    Open,
-    PaddedMask,
-    Unmasked,
-    VisibleKeys,
-)
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, percent
 from explorer.runs.edits import MaskSwitch
@@ -24,7 +15,7 @@ WITHOUT = (MaskSwitch("causal", False),)
 SHOWN = ("float32", "float16")
 
 
-def _purpose(view: View, found: Open) -> PosedStep | None:
+def _purpose(view: View, found: finding.Open) -> PosedStep | None:
     tokens, query = view.trace.tgt_str_tokens, found.row.query
     keys = pictures.keys_of(view, found.row)
     far = [query, query - 1, 0, len(tokens) - 1]
@@ -32,7 +23,7 @@ def _purpose(view: View, found: Open) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         yield pictures.strip(view, tokens, "tgt", "purpose.strip", query)
         if answered:
             yield pictures.two_bars(
@@ -53,13 +44,13 @@ def _purpose(view: View, found: Open) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"edits": WITHOUT})
 
 
-def _sees(view: View, found: VisibleKeys) -> PosedStep | None:
+def _sees(view: View, found: finding.VisibleKeys) -> PosedStep | None:
     n, query = found.n, found.row.query
     asks = question("sees", str(found.seen), [str(each) for each in (query, n, n - query, 1)])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if answered:
             yield pictures.mask(view, view.trace, found.row, "sees", (query, query))
         else:
@@ -75,14 +66,14 @@ def _sees(view: View, found: VisibleKeys) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _blocked(view: View, found: Blocked) -> PosedStep | None:
+def _blocked(view: View, found: finding.Blocked) -> PosedStep | None:
     n = found.n
     wrong = [found.open, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1]
     asks = question("blocked", str(found.blocked), [str(each) for each in wrong])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if answered:
             yield pictures.mask(view, view.trace, found.row, "blocked", None)
         else:
@@ -92,7 +83,7 @@ def _blocked(view: View, found: Blocked) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _after(view: View, found: Unmasked) -> PosedStep | None:
+def _after(view: View, found: finding.Unmasked) -> PosedStep | None:
     asks = question(
         "after",
         percent(found.left),
@@ -106,7 +97,7 @@ def _after(view: View, found: Unmasked) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         alt = view.t("path.steps.after.title")
         if not answered:
             yield pictures.row_bars(view, found.row, found.raw, None, "after", alt)
@@ -130,7 +121,7 @@ def _after(view: View, found: Unmasked) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def _zero(view: View, found: Unmasked) -> PosedStep | None:
+def _zero(view: View, found: finding.Unmasked) -> PosedStep | None:
     n_blocked = int((~found.allowed).sum())
     asks = question(
         "zero",
@@ -140,7 +131,7 @@ def _zero(view: View, found: Unmasked) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield pictures.scores_map(view, found.row, "zero.scores")
             return
@@ -163,7 +154,7 @@ def _zero(view: View, found: Unmasked) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def _padding(view: View, found: PaddedMask) -> PosedStep | None:
+def _padding(view: View, found: finding.PaddedMask) -> PosedStep | None:
     n, whole = found.n, found.n + found.pads
     wrong = [whole * n, n * n, whole * whole, whole * whole - found.pads**2]
     if found.causal:
@@ -172,7 +163,7 @@ def _padding(view: View, found: PaddedMask) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if answered:
             yield pictures.mask(view, found.traced, found.row, "padding", None)
             return
@@ -192,7 +183,7 @@ def _padding(view: View, found: PaddedMask) -> PosedStep | None:
     return PosedStep(asks, values, picture, place, "told_causal" if found.causal else "told")
 
 
-def _empty(view: View, found: Filling) -> PosedStep | None:
+def _empty(view: View, found: finding.Filling) -> PosedStep | None:
     right = found.of("infinity", "float32").empty
 
     def name(empty: str) -> str:
@@ -213,7 +204,7 @@ def _empty(view: View, found: Filling) -> PosedStep | None:
     return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "empty"), place)
 
 
-def _half(view: View, found: Filling) -> PosedStep | None:
+def _half(view: View, found: finding.Filling) -> PosedStep | None:
     refused = [fill for fill in FILLS if found.of(fill, "float16").refused]
     if len(refused) != 1:
         return None
@@ -230,7 +221,7 @@ def _half(view: View, found: Filling) -> PosedStep | None:
     return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
 
 
-def _fills(view: View, found: Filling, answered: bool, key: str) -> Blocks:
+def _fills(view: View, found: finding.Filling, answered: bool, key: str) -> b.Blocks:
     """The weights of the query with every fill value; before the answer, the original weights
     only."""
     alt = view.t(f"path.steps.{key}.title")

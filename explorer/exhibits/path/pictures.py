@@ -8,8 +8,7 @@ import numpy as np
 
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.components.token_strip import pack_token_strip
-from explorer.exhibits import View
-from explorer.exhibits.block import AllHeads, Canvas, Chart, Figure
+from explorer.exhibits import View, block as b
 from explorer.exhibits.heads import picture
 from explorer.exhibits.heads.grids import ablation, grid_of
 from explorer.exhibits.heads.linked import values_of
@@ -58,7 +57,7 @@ def titles(view: View, site: AttentionSite) -> dict[str, Any]:
     }
 
 
-def all_heads(view: View, name: str) -> AllHeads:
+def all_heads(view: View, name: str) -> b.AllHeads:
     """All heads as on Heads, with the measure chosen there if it takes no time."""
     choice = Opened(view)
     grid = grid_of(view.run, choice.kind, choice.words is not None)
@@ -68,12 +67,14 @@ def all_heads(view: View, name: str) -> AllHeads:
     return picture.all_heads(choice, grid, values, name, change=lambda chosen: None)
 
 
-def chart(name: str, alt: str, figure: Callable[..., Figure], *data: Any, **options: Any) -> Chart:
+def chart(
+    name: str, alt: str, figure: Callable[..., b.Figure], *data: Any, **options: Any
+) -> b.Chart:
     """A chart of a step: `figure` with these arguments, except `dark`."""
-    return Chart(f"path.{name}", partial(figure, *data, **options), alt)
+    return b.Chart(f"path.{name}", partial(figure, *data, **options), alt)
 
 
-def heatmap(view: View, row: QueryRow, name: str, alt: str, *, whole: bool) -> Chart:
+def heatmap(view: View, row: QueryRow, name: str, alt: str, *, whole: bool) -> b.Chart:
     """The head as a heatmap; without the query's own row unless `whole`."""
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
@@ -93,7 +94,7 @@ def heatmap(view: View, row: QueryRow, name: str, alt: str, *, whole: bool) -> C
     )
 
 
-def scores_map(view: View, row: QueryRow, name: str) -> Chart:
+def scores_map(view: View, row: QueryRow, name: str) -> b.Chart:
     """The scores of the head before mask and softmax."""
     trace, site, title = view.trace, row.site, view.t("path.score")
     return chart(
@@ -112,7 +113,7 @@ def scores_map(view: View, row: QueryRow, name: str) -> Chart:
 
 def row_bars(
     view: View, row: QueryRow, weights: np.ndarray, allowed: np.ndarray | None, name: str, alt: str
-) -> Chart:
+) -> b.Chart:
     """One query's weights [key] as bars over the keys."""
     return chart(
         name,
@@ -136,13 +137,13 @@ def two_bars(
     *,
     title: str,
     stream: Stream | None = None,
-) -> Chart:
+) -> b.Chart:
     """Two bars per label."""
     alt = " · ".join(names)
     return chart(name, alt, paired, labels, first, second, names, title=title, stream=stream)
 
 
-def strip(view: View, tokens: Sequence[str], stream: Stream, name: str, at: int | None) -> Canvas:
+def strip(view: View, tokens: Sequence[str], stream: Stream, name: str, at: int | None) -> b.Canvas:
     """A token strip with one token selected."""
     pack = partial(
         pack_token_strip,
@@ -152,12 +153,12 @@ def strip(view: View, tokens: Sequence[str], stream: Stream, name: str, at: int 
         selected=at,
         words=view.words("components.token_strip"),
     )
-    return Canvas(f"path.{name}", "token_strip", lambda file: pack())
+    return b.Canvas(f"path.{name}", "token_strip", lambda file: pack())
 
 
 def mask(
     view: View, trace: Trace, row: QueryRow, name: str, selected: tuple[int, int] | None
-) -> Canvas:
+) -> b.Canvas:
     """The mask of the head, with the blocking rule of each cell."""
     site = row.site
     pack = partial(
@@ -172,4 +173,4 @@ def mask(
         words=view.words("components.mask_matrix"),
         **titles(view, site),
     )
-    return Canvas(f"path.{name}", "mask_matrix", lambda file: pack(file=file))
+    return b.Canvas(f"path.{name}", "mask_matrix", lambda file: pack(file=file))

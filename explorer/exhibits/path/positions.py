@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from explorer.exhibits import View
-from explorer.exhibits.block import Block, Blocks
+from explorer.exhibits import View, block as b
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import positions as finding
@@ -17,10 +16,12 @@ from explorer.figures.positions.turning import arrows
 from explorer.numbers import fixed, share
 
 
-def _moved(view: View, found: Shuffled, settings: list[str], key: str) -> Callable[[bool], Blocks]:
+def _moved(
+    view: View, found: Shuffled, settings: list[str], key: str
+) -> Callable[[bool], b.Blocks]:
     """The shuffled words, and after the answer the change of each vector."""
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         yield pictures.strip(view, found.tokens, found.stream, f"{key}.strip", None)
         if not answered:
             return
@@ -72,7 +73,7 @@ def _length(view: View, found: Lengths) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield _table(view, found.table, "length.table")
             return
@@ -97,7 +98,7 @@ def _length(view: View, found: Lengths) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "sum", "place": place})
 
 
-def _table(view: View, values: np.ndarray, name: str) -> Block:
+def _table(view: View, values: np.ndarray, name: str) -> b.Block:
     words = view.words("figures.positions")
     return pictures.chart(name, view.t("positions.table"), encoding.table, values, words=words)
 
@@ -110,7 +111,7 @@ def _waves(view: View, found: Wave) -> PosedStep | None:
         return None
     words = view.words("figures.positions")
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield _table(view, found.table, "waves.table")
             return
@@ -138,7 +139,7 @@ def _distance(view: View, found: Distance) -> PosedStep | None:
         return None
     words = view.words("figures.positions")
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield _table(view, found.table, "distance.table")
             return
@@ -165,7 +166,7 @@ def _rotary(view: View, found: Rotated) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         q, k = found.turned[found.shift if answered else 0]
         yield pictures.chart(
             "rotary",

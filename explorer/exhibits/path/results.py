@@ -1,22 +1,15 @@
 """The learner's results, and the link that sends them to a teacher."""
 
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.path import course
 from explorer.exhibits.path.choices import MOST_NAME, PathChoices
 from explorer.exhibits.path.contents import lines
-from explorer.exhibits.path.course import (
-    CHAPTERS,
-    answers_of,
-    chapter_of,
-    link_of,
-    steps_of_view,
-    title_of,
-)
 from explorer.exhibits.path.steps import open_step
 
 
 def show(answer: None, view: View) -> b.Blocks:
     """The number of right answers by chapter, and the steps to repeat."""
-    named, known = steps_of_view(view), answers_of(view)
+    named, known = course.steps_of_view(view), course.answers_of(view)
     given = [known[step] for step in named if step in known]
     right = sum(each.right for each in given)
     words = {"right": right, "count": len(given), "all": len(named)}
@@ -30,7 +23,7 @@ def show(answer: None, view: View) -> b.Blocks:
         yield b.Prose(view.t("path.nothing_again"))
     left = [step for step in named if step not in known]
     if left:
-        label = view.t("path.go_on", step=title_of(view, left[0]))
+        label = view.t("path.go_on", step=course.title_of(view, left[0]))
         yield b.Button("path.go_on", label, open_step(left[0]), icon="arrow_forward")
     yield from _send(view)
     if given:
@@ -39,10 +32,10 @@ def show(answer: None, view: View) -> b.Blocks:
 
 
 def _by_chapter(view: View) -> b.Table:
-    named, known = steps_of_view(view), answers_of(view)
+    named, known = course.steps_of_view(view), course.answers_of(view)
     rows = []
-    for name in CHAPTERS:
-        inside = [step for step in named if chapter_of(step) == name]
+    for name in course.CHAPTERS:
+        inside = [step for step in named if course.chapter_of(step) == name]
         answered = [known[step] for step in inside if step in known]
         if inside:
             counts = (sum(each.right for each in answered), len(answered), len(inside))
@@ -64,7 +57,7 @@ def _send(view: View) -> b.Blocks:
         width=320,
     )
     made = view.choices(PathChoices)
-    yield link_of(view, answers=made.answers, learner=made.learner, part="results")
+    yield course.link_of(view, answers=made.answers, learner=made.learner, part="results")
 
 
 EXHIBIT = Exhibit(None, show)

@@ -8,22 +8,13 @@ import numpy as np
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.components.film import pack_film
-from explorer.exhibits import View
-from explorer.exhibits.block import Block, Blocks, Canvas
+from explorer.exhibits import View, block as b
 from explorer.exhibits.decoding.film import arguments
 from explorer.exhibits.decoding.one_pass import OnePass
 from explorer.exhibits.escape import escape
 from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import writing as finding
-from explorer.exhibits.path.found.writing import (
-    At,
-    CacheContents,
-    Cooled,
-    Nucleus,
-    Product,
-    Searched,
-)
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
@@ -41,27 +32,29 @@ def _row(tokens: Sequence[str]) -> str:
     return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
 
 
-def _film(view: View, made: Generation, index: int) -> Block:
+def _film(view: View, made: Generation, index: int) -> b.Block:
     """The film of the Decoding page, at one step."""
     shown = replace(view, state=replace(view.state, step=index))
-    return Canvas("path.film", "film", lambda file: pack_film(**arguments(shown, made), file=file))
+    return b.Canvas(
+        "path.film", "film", lambda file: pack_film(**arguments(shown, made), file=file)
+    )
 
 
-def _so_far(view: View, made: Generation, end: int, name: str) -> Blocks:
+def _so_far(view: View, made: Generation, end: int, name: str) -> b.Blocks:
     """The source, if any, and the decoder's input before a step."""
     if made.src_str_tokens:
         yield pictures.strip(view, made.src_str_tokens, "src", f"{name}.src", None)
     yield pictures.strip(view, made.steps[end].input_tokens, "tgt", f"{name}.tgt", None)
 
 
-def _given(view: View, found: At) -> PosedStep | None:
+def _given(view: View, found: finding.At) -> PosedStep | None:
     tokens, chosen = found.step.input_tokens, found.step.chosen_str
     wrong = [(*tokens[1:], chosen), (chosen,), tokens, (*tokens, chosen, chosen)]
     asks = question("given", _row((*tokens, chosen)), [_row(each) for each in wrong])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if answered and found.index + 1 < len(found.made.steps):
             yield _film(view, found.made, found.index + 1)
         else:
@@ -71,14 +64,14 @@ def _given(view: View, found: At) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _ended(view: View, found: At) -> PosedStep | None:
+def _ended(view: View, found: finding.At) -> PosedStep | None:
     chosen = [each.chosen_str for each in found.made.steps]
     names = [quoted_at(view, chosen, at) for at in range(len(chosen))]
     asks = question("ended", names[-1], [names[-2], names[0], names[len(names) // 2]])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if answered:
             yield _film(view, found.made, found.index)
         else:
@@ -97,7 +90,7 @@ def _chance(value: float) -> str:
     return percent(value) if value >= 0.001 else number(value)
 
 
-def _product(view: View, found: Product) -> PosedStep | None:
+def _product(view: View, found: finding.Product) -> PosedStep | None:
     each = found.each
     wrong = [_chance(float(value)) for value in (each.mean(), each.min(), each.max())]
     asks = question("product", _chance(found.whole), wrong)
@@ -105,7 +98,7 @@ def _product(view: View, found: Product) -> PosedStep | None:
         return None
     tokens = [one.chosen_str for one in found.made.steps]
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         names = [f"{token} {percent(value)}" for token, value in zip(tokens, each, strict=True)]
         if not answered:
             yield pictures.chart(
@@ -140,14 +133,14 @@ def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _temperature(view: View, found: Cooled) -> PosedStep | None:
+def _temperature(view: View, found: finding.Cooled) -> PosedStep | None:
     before = found.before
     wrong = [_times(each) for each in (2 * before, before, before**0.5)]
     asks = question("temperature", _times(found.after), wrong)
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield pictures.chart(
                 "temperature",
@@ -180,13 +173,13 @@ def _temperature(view: View, found: Cooled) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _nucleus(view: View, found: Nucleus) -> PosedStep | None:
+def _nucleus(view: View, found: finding.Nucleus) -> PosedStep | None:
     kept = found.kept
     asks = question("nucleus", str(kept), [str(each) for each in (kept - 1, kept + 1, kept + 2)])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         pairs = zip(found.tokens, found.probs, strict=True)
         names = [f"{token} {percent(value)}" for token, value in pairs]
         values = 100 * np.array(found.probs)
@@ -206,7 +199,7 @@ def _nucleus(view: View, found: Nucleus) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _beam(view: View, found: Searched) -> PosedStep | None:
+def _beam(view: View, found: finding.Searched) -> PosedStep | None:
     greedy, beam = found.greedy.logprob, found.beam.logprob
     wrong = [fixed(each, 2) for each in (greedy, 2 * greedy - beam, 2 * greedy)]
     asks = question("beam", fixed(beam, 2), wrong)
@@ -214,7 +207,7 @@ def _beam(view: View, found: Searched) -> PosedStep | None:
         return None
     both = {"greedy": found.greedy, "beam": found.beam}
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         for name, made in both.items():
             tokens = [each.chosen_str for each in made.steps]
             yield pictures.strip(view, tokens, "tgt", f"beam.{name}", None)
@@ -245,7 +238,7 @@ def _passes(view: View, found: OnePass) -> PosedStep | None:
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield pictures.strip(view, found.queries, "tgt", "passes.queries", None)
             yield pictures.strip(view, found.tokens, "tgt", "passes.tokens", None)
@@ -267,14 +260,14 @@ def _passes(view: View, found: OnePass) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "pass"})
 
 
-def _kept(view: View, found: CacheContents) -> PosedStep | None:
+def _kept(view: View, found: finding.CacheContents) -> PosedStep | None:
     right = found.growth
     wrong = [right // 2, right // found.layers, right * len(found.made.steps), right * 2]
     asks = question("kept", f"{right:,}", [f"{each:,}" for each in wrong])
     if asks is None:
         return None
 
-    def picture(answered: bool) -> Blocks:
+    def picture(answered: bool) -> b.Blocks:
         if not answered:
             yield from _so_far(view, found.made, len(found.made.steps) - 1, "kept")
             return
@@ -292,7 +285,7 @@ def _kept(view: View, found: CacheContents) -> PosedStep | None:
             step=len(found.cached.n_bytes) - 1,
             words=view.words("components.cache_view"),
         )
-        yield Canvas("path.kept", "cache_view", lambda file: pack())
+        yield b.Canvas("path.kept", "cache_view", lambda file: pack())
 
     values = {
         "layers": found.layers,
