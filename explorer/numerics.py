@@ -1,4 +1,4 @@
-"""A correct masked softmax, a mask's fill in a given data type, and what chance does to many."""
+"""Softmax, cosines, a mask's fill in a given data type, and what chance does to many."""
 
 import math
 
@@ -17,6 +17,27 @@ def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
     """Softmax over the keys that may be seen; a fully masked row is all zeros."""
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(~keep, lowest).softmax(-1).masked_fill(~keep, 0.0)
+
+
+def softmax(scores: Float[np.ndarray, "*rows key"]) -> Float[np.ndarray, "*rows key"]:
+    """Softmax of each row in float64; -inf gives 0."""
+    powers = np.exp(scores.astype(np.float64) - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def log_softmax(logits: Float[np.ndarray, "*rows vocab"]) -> Float[np.ndarray, "*rows vocab"]:
+    """The logarithm of the softmax of each row."""
+    shifted = logits - logits.max(-1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+
+
+def cosines(
+    one: Float[np.ndarray, "n d_model"], other: Float[np.ndarray, "m d_model"]
+) -> Float[np.ndarray, " n"]:
+    """Between the rows of two matrices, pair by pair, or of one with each; 0 for a zero row."""
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    dots = (one * other).sum(1)
+    return np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
 
 
 def stored(fill: float, dtype: torch.dtype) -> float:

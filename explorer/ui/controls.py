@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-import numpy as np
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
@@ -25,6 +24,7 @@ from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
 from explorer.glossary import linked
 from explorer.numbers import percent
+from explorer.numerics import softmax
 from explorer.runs.edits import CellEdit, KeyHidden, format_edits
 from explorer.text import shorten, telling
 from explorer.ui import session
@@ -247,12 +247,12 @@ def offer(view: View, lesson: str) -> None:
 def _why_silent(view: View) -> str:
     """Why a translation has no words: it ends at once, or its tokens decode to no text."""
     trace = view.trace
-    first, n_real = trace.logits[0].astype(np.float64), int(trace.tgt_valid.sum())
+    n_real = int(trace.tgt_valid.sum())
     if n_real > 1:
         tokens = " ".join(saying.quoted(view, token) for token in trace.tgt_str_tokens[1:n_real])
         return view.t("place.no_text", tokens=tokens)
-    chances = np.exp(first - np.logaddexp.reduce(first))
-    return view.t("place.ended", probability=percent(float(chances[trace.predicted_tokens[0]])))
+    chance = float(softmax(trace.logits[0])[trace.predicted_tokens[0]])
+    return view.t("place.ended", probability=percent(chance))
 
 
 def pick(

@@ -18,6 +18,7 @@ from torch import Tensor
 from explorer.analysis.causes.ledger import Ledger, Writer, array
 from explorer.analysis.causes.writers import Detail, Told, output, per_key
 from explorer.library import LoadedModel
+from explorer.numerics import softmax
 from explorer.runs.rerun import require_same_model, rerun, written_tokens
 from explorer.runs.trace import Trace
 from models.foreign.placing import outside
@@ -114,7 +115,6 @@ def writes(
         shares[0] += constants
         lost[0] += constants[0] - constants[1]
     logits = traced.logits[position].astype(np.float64)
-    shifted = np.exp(logits - logits.max())
     sums, cap = shares.sum(0), loaded.config.logit_cap
     caps = np.zeros(2) if cap is None else cap * np.tanh(sums / cap) - sums
     return Writes(
@@ -122,7 +122,7 @@ def writes(
         word=word,
         other=other,
         logits=_pair(logits[words]),
-        probabilities=_pair(shifted[words] / shifted.sum()),
+        probabilities=_pair(softmax(logits)[words]),
         caps=_pair(caps),
         shares=shares[:, 0],
         other_shares=shares[:, 1],

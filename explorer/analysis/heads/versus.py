@@ -10,6 +10,7 @@ from jaxtyping import Float
 from explorer.analysis.heads.aligned import Pieces, align, gathered
 from explorer.analysis.heads.reading import entropy
 from explorer.labels import CONTINUED
+from explorer.numerics import softmax
 from explorer.runs.trace import Trace
 from models.hooks import Role
 
@@ -216,8 +217,7 @@ def expectations(
 
 
 def _top(trace: Trace, at: int, shown: Shown, n: int) -> tuple[tuple[str, float], ...]:
-    logits = trace.logits[at].astype(np.float64)
-    chances = np.exp(logits - np.logaddexp.reduce(logits))
+    chances = softmax(trace.logits[at])
     # With context, so that a piece inside a word is labelled as one.
     before = [] if trace.config.predicts == "same" else [trace.tgt_tokens[at]]
     return tuple(

@@ -18,6 +18,7 @@ from explorer.analysis.patching.patches import (
     read_patched,
 )
 from explorer.library import LoadedModel
+from explorer.numerics import softmax
 from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
 
@@ -65,7 +66,7 @@ def run_cell(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Patched
 def _described(
     loaded: LoadedModel, pair: Pair, logits: np.ndarray, patches: Sequence[Patch], n_top: int
 ) -> PatchedRun:
-    of_runs = [_probabilities(each) for each in (*pair.logits, logits)]
+    of_runs = [softmax(each) for each in (*pair.logits, logits)]
     tops = [np.argsort(-probs, kind="stable")[:n_top].tolist() for probs in of_runs]
     tokens = list(dict.fromkeys([*pair.answers, *(token for top in tops for token in top)]))
     tokens.sort(key=lambda token: -max(float(probs[token]) for probs in of_runs))
@@ -86,12 +87,6 @@ def _described(
             written(loaded, pair.rows[1], edits_on(loaded, pair.edits), patches),
         ),
     )
-
-
-def _probabilities(logits: Float[np.ndarray, " vocab"]) -> Float[np.ndarray, " vocab"]:
-    wide = logits.astype(np.float64)
-    exp = np.exp(wide - wide.max())
-    return exp / exp.sum()
 
 
 def written(

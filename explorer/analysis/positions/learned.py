@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from explorer.analysis.positions.encoding import dot_by_distance, gram, model_table, table
 from explorer.library import LoadedModel, split_step
+from explorer.numerics import cosines
 from explorer.seeding import seeded
 from models.rows import Stream
 from models.training.recipe import read_recipe, recipe_names
@@ -65,7 +66,7 @@ def learned(loaded: LoadedModel, stream: Stream) -> PositionVectors:
         raise ValueError(f"{loaded.name} has no learned positions for {stream}")
     sines = table(config.n_ctx, config.width // 2 * 2, config.rope_base)
     before = _beginning(loaded, stream)
-    if before is None or float(_cosines(vectors, before).max()) < SAME:
+    if before is None or float(cosines(vectors, before).max()) < SAME:
         return PositionVectors(vectors, sines, None, None, None)
     went = np.linalg.norm(vectors - before, axis=1) / np.linalg.norm(before, axis=1)
     changed = np.flatnonzero(went > MOVED)
@@ -100,10 +101,3 @@ def by_chance(n_positions: int, d_model: int) -> float:
     n_positions - 1 pairs of neighbours.
     """
     return 3 / (d_model * max(1, n_positions - 1)) ** 0.5
-
-
-def _cosines(
-    a: Float[np.ndarray, "pos d_model"], b: Float[np.ndarray, "pos d_model"]
-) -> Float[np.ndarray, " pos"]:
-    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    return (a * b).sum(1) / np.maximum(lengths, 1e-12)

@@ -12,6 +12,7 @@ from explorer.exhibits.saying import quoted
 from explorer.figures.theme import show
 from explorer.library import LoadedModel
 from explorer.numbers import percent
+from explorer.numerics import softmax
 
 N_OFFERED = 12
 NONE = -1
@@ -72,8 +73,8 @@ def pick_words(view: View) -> tuple[b.Pick, b.Pick]:
     """The controls for both words."""
     trace, position = view.trace, position_of(view)[0]
     (word, rival), written = words_of(view), next_word(trace, position)
-    logits = trace.logits[position].astype(np.float64)
-    chances = np.exp(logits - np.logaddexp.reduce(logits))
+    logits = trace.logits[position]
+    chances = softmax(logits)
     best = np.argsort(-logits, kind="stable")[:N_OFFERED].tolist()
     second = runner_up(trace, position, word) if rival is None else rival
     others = [token for token in (*best, second) if token != word]

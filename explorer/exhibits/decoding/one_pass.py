@@ -21,6 +21,7 @@ from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
 from explorer.numbers import number
+from explorer.numerics import log_softmax
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.generation import Generation
 from explorer.runs.interventions import edit_functions
@@ -99,8 +100,8 @@ def one_pass(
         tokens=tuple(step.chosen_str for step in made.steps),
         gaps=np.abs(stepped - whole).max(1),
         gaps_open=np.abs(stepped_open - whole_open).max(1),
-        logprobs=_log_softmax(whole)[np.arange(n), list(made.tokens)],
-        logprobs_open=_log_softmax(whole_open)[np.arange(n), list(made.tokens)],
+        logprobs=log_softmax(whole)[np.arange(n), list(made.tokens)],
+        logprobs_open=log_softmax(whole_open)[np.arange(n), list(made.tokens)],
         patterns=patterns,
         masks=masks,
         patterns_open=patterns_open,
@@ -144,11 +145,6 @@ def _stepwise(
         x = model.last_stack.run(replace(rows, tgt=new), memory, cache)
         found.append(model.logits_of(x[:, -1:])[0, -1])
     return torch.stack(found).cpu()
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = logits - logits.max(1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
 
 def show(found: OnePass | None, view: View) -> b.Blocks:

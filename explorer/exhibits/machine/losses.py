@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.machine.further import is_open
 from explorer.library import SMALL
 from explorer.numbers import fixed
+from explorer.numerics import log_softmax
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
 
@@ -39,10 +39,10 @@ def loss_forms(trace: Trace) -> tuple[LossForm, ...]:
         return ()
     logits = trace.logits[: len(tokens)].astype(np.float64)
     n, vocab = logits.shape
-    logprobs = _log_softmax(logits)
+    logprobs = log_softmax(logits)
     at, own = np.arange(n), list(trace.tgt_tokens[:n])
     right, mean = float(logprobs[at, tokens].mean()), float(logprobs.mean())
-    again = float(_log_softmax(np.exp(logprobs))[at, tokens].mean())
+    again = float(log_softmax(np.exp(logprobs))[at, tokens].mean())
     e, rest = SMOOTHING, SMOOTHING / (vocab - 1)
     spread = e / vocab
     return (
@@ -60,12 +60,6 @@ def loss_forms(trace: Trace) -> tuple[LossForm, ...]:
         LossForm("softmax", -again, math.log(math.e + vocab - 1) - 1),
         LossForm("unshifted", -float(logprobs[at, own].mean()), 0.0),
     )
-
-
-def _log_softmax(x: Float[np.ndarray, "row vocab"]) -> Float[np.ndarray, "row vocab"]:
-    shifted = x - x.max(1, keepdims=True)
-    logprobs: np.ndarray = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
-    return logprobs
 
 
 def _entropy(p: float) -> float:

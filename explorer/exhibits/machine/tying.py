@@ -24,6 +24,7 @@ from explorer.exhibits.picking import pick_token
 from explorer.exhibits.saying import quoted
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
+from explorer.numerics import cosines
 from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
 from models.attention import capped
@@ -127,15 +128,6 @@ def nearest(
     like = cosines(embedding, embedding[word][None])
     like[word] = -np.inf
     return np.argsort(-like, kind="stable")[:n]
-
-
-def cosines(
-    one: Float[np.ndarray, "n d_model"], other: Float[np.ndarray, "m d_model"]
-) -> Float[np.ndarray, " n"]:
-    """Between the rows of two matrices, pair by pair, or of one with each; 0 for a zero row."""
-    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
-    dots = (one * other).sum(1)
-    return np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
 
 
 def _rank(

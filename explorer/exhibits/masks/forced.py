@@ -13,6 +13,7 @@ from explorer.exhibits.masks.choices import MasksChoices
 from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import percent
+from explorer.numerics import softmax
 from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import require_same_model, rows_of, token_logprobs, written_tokens
@@ -77,18 +78,13 @@ def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
 
 
 def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, ...]:
-    before, after = _softmax(old), _softmax(new)
+    before, after = softmax(old), softmax(new)
     best = dict.fromkeys([*(-after).argsort()[:N_NEXT], *(-before).argsort()[:2]])
     ids = [int(token) for token in best]
     return tuple(
         Next(shown, float(before[token]), float(after[token]))
         for token, shown in zip(ids, loaded.str_tokens(ids), strict=True)
     )
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    wide = np.exp(logits.astype(np.float64) - logits.max())
-    return wide / wide.sum()
 
 
 def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Forced | None:

@@ -68,13 +68,6 @@ def scores_of(trace: Trace, row: QueryRow) -> np.ndarray:
     return found.astype(np.float64)
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    """Softmax of one row, in float64."""
-    powers = np.exp(scores.astype(np.float64) - scores.max())
-    found: np.ndarray = powers / powers.sum()
-    return found
-
-
 def varied(trace: Trace, low: float, high: float) -> float:
     """A number from `low` to `high`, determined by the text and the model.
 

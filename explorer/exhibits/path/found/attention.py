@@ -14,11 +14,11 @@ from explorer.exhibits.path.found import (
     is_mark,
     main_role,
     scores_of,
-    softmax,
     varied,
     weights_of,
 )
 from explorer.library import LoadedModel
+from explorer.numerics import softmax
 from explorer.runs.trace import Trace
 
 SHARPS = (1.3, 1.02)

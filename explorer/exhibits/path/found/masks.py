@@ -13,10 +13,10 @@ from explorer.exhibits.path.found import (
     best_row,
     rows,
     scores_of,
-    softmax,
     varied,
 )
 from explorer.library import LoadedModel
+from explorer.numerics import softmax
 from explorer.runs import trace as tracing
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.interventions import edit_functions

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.exhibits.machine.tying import cosines, nearest, tying
+from explorer.exhibits.machine.tying import nearest, tying
 from explorer.library import LoadedModel, open_model
+from explorer.numerics import cosines
 from explorer.runs.trace import trace
 
 TEXT = "The cat sat on the mat."
