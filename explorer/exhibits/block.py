@@ -16,6 +16,7 @@ from explorer.exhibits.control import (
     Change as Change,
     Control as Control,
     Download as Download,
+    More as More,
     NumberBox as NumberBox,
     Offer as Offer,
     Pick as Pick,

@@ -10,6 +10,9 @@ from typing import Any, Literal
 
 from explorer.exhibits.links import State
 
+More = dict[str, Any]
+"""Further properties of a control, by name."""
+
 
 @dataclass(frozen=True)
 class Change:

@@ -31,7 +31,7 @@ def pick_place(view: View, page: str, kind: bool = True) -> tuple[b.Pick | b.Pan
 
 def pick_kind(view: View, page: str) -> b.Pick:
     """Kind of attention."""
-    more = {"said": "kinds.", "change": lambda kind: b.choose(elsewhere=True, site=kind)}
+    more: b.More = {"said": "kinds.", "change": lambda kind: b.choose(elsewhere=True, site=kind)}
     return pick_one(view, f"{page}.kind", view.kinds, view.kind, label="place.kind", **more)
 
 
@@ -65,7 +65,7 @@ def pick_group(
     `KEYs.GROUP`.
     """
 
-    more = {"said": f"{key}s.", "change": lambda name: change(groups[name][0])}
+    more: b.More = {"said": f"{key}s.", "change": lambda name: change(groups[name][0])}
     return pick_one(view, key, tuple(groups), now, **more)
 
 
@@ -97,8 +97,8 @@ def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str
     `SUBJECT.asides.NAME`.
     """
     yield b.Title(view.t(label), large=True)
-    said, field = f"{key.partition('.')[0]}.asides.", _field(key, "")
-    more = {"change": lambda name: b.choose(**{field: name or ""}), "quiet": True, "optional": True}
+    opens, said = _sets(key, ""), f"{key.partition('.')[0]}.asides."
+    more: b.More = {"change": lambda name: opens(name or ""), "quiet": True, "optional": True}
     yield pick_one(view, key, asides, now or None, said=said, label=label, **more)
 
 
@@ -115,17 +115,16 @@ def toggle(view: View, key: str, now: bool, field: str = "", **more: Any) -> b.T
     return b.Toggle(key, view.t(key), now, _sets(key, field), **more)
 
 
-def text_box(view: View, key: str, now: str, field: str = "", **more: Any) -> b.TextBox:
-    """A text that sets a choice, as `slider` does."""
-    return b.TextBox(key, view.t(key), now, _sets(key, field), **more)
-
-
 def _field(key: str, field: str) -> str:
     return field or key.rpartition(".")[2]
 
 
 def _sets(key: str, field: str) -> Callable[[Any], b.Change]:
-    return lambda value: b.choose(**{_field(key, field): value})
+    def change(value: Any) -> b.Change:
+        chosen: b.More = {_field(key, field): value}
+        return b.choose(**chosen)
+
+    return change
 
 
 def pick_token(

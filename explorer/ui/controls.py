@@ -15,9 +15,19 @@ from explorer.analysis.heads.compare import compare
 from explorer.components import Panel, inside, matrices
 from explorer.components.pulse import is_due, pulse
 from explorer.components.standalone import Chart, Text, file_of, record
-from explorer.exhibits import saying
 from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.pictured import patch_map
+from explorer.exhibits.saying import (
+    axis_title as axis_title,
+    blocker_words as blocker_words,
+    labels_said as labels_said,
+    marked_words as marked_words,
+    name_edit as name_edit,
+    place_titles as place_titles,
+    quoted as quoted,
+    quoted_at as quoted_at,
+    unknown_words as unknown_words,
+)
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted
@@ -217,14 +227,14 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
             )
             if mapped and (drawn_map := patch_map(view)):
                 st.html(drawn_map, width="content")
-        for said in saying.labels_said(view):
+        for said in labels_said(view):
             st.markdown(said)
         if silent:
             st.caption(_why_silent(view))
         if not view.trace.finished:
             st.caption(view.t("place.unfinished"))
         if view.trace.unknown:
-            st.caption(saying.unknown_words(view, view.loaded, view.trace.unknown))
+            st.caption(unknown_words(view, view.loaded, view.trace.unknown))
 
 
 def offer(view: View, lesson: str) -> None:
@@ -249,7 +259,7 @@ def _why_silent(view: View) -> str:
     trace = view.trace
     n_real = int(trace.tgt_valid.sum())
     if n_real > 1:
-        tokens = " ".join(saying.quoted(view, token) for token in trace.tgt_str_tokens[1:n_real])
+        tokens = " ".join(quoted(view, token) for token in trace.tgt_str_tokens[1:n_real])
         return view.t("place.no_text", tokens=tokens)
     chance = float(softmax(trace.logits[0])[trace.predicted_tokens[0]])
     return view.t("place.ended", probability=percent(chance))
@@ -290,7 +300,7 @@ def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
         if len(alike) > MOST_NAMED_CELLS:
             shown = [edit for edit in shown if not isinstance(edit, kind)]
             counted.append(f"**{view.t(words, count=len(alike))}**")
-    named = [*(f"**{saying.name_edit(view, edit)}**" for edit in shown), *counted]
+    named = [*(f"**{name_edit(view, edit)}**" for edit in shown), *counted]
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
     if view.trace.ignored_edits:
@@ -318,7 +328,7 @@ def _translation_change(view: View) -> str:
     comparison = compare(view.before(), view.trace)
     if comparison.same_output:
         return view.t("edits.same")
-    return view.t("edits.changed", words=saying.marked_words(comparison.words))
+    return view.t("edits.changed", words=marked_words(comparison.words))
 
 
 def small_print(

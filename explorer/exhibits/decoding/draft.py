@@ -1,5 +1,7 @@
 """The draft model of speculative decoding, and the number of tokens that it proposes."""
 
+from functools import partial
+
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import MOST_DRAFTED, DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
@@ -45,7 +47,7 @@ def show(answer: None, view: View) -> b.Blocks:
         shown = escape(shorten(chosen.draft, 40))
         refused = view.t("shell.refused", name="draft", value=shown)
         yield b.Hint(refused, "link_off", warns=True)
-    more = {"menu": True, "width": 320, "help": view.t("speculation.draft_help")}
+    more: b.More = {"menu": True, "width": 320, "help": view.t("speculation.draft_help")}
     named = partial(_name, view)
     pick = pick_one(view, "speculation.draft", drafts(view.loaded), now, said=named, **more)
     ahead = slider(view, "speculation.ahead", 1, MOST_DRAFTED, chosen.ahead, width=240)

@@ -10,7 +10,7 @@ import numpy as np
 from explorer.analysis.heads.compare import compare
 from explorer.components import index_of, stroke_of
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.links import State
 from explorer.exhibits.masks import largest
 from explorer.exhibits.masks.choices import SCOPES, TOOLS, MasksChoices
