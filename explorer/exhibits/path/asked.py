@@ -50,17 +50,21 @@ class Question:
         return letters
 
 
+class AlikeError(Exception):
+    """Fewer than two options would be wrong."""
+
+
 def question(
     step: str, right: str, wrong: Sequence[str], names: Mapping[str, str] | None = None
-) -> Question | None:
+) -> Question:
     """A question with the first of `wrong` that differ from `right` and from each other.
 
-    `names` are language-independent names of the options. None if there are fewer than two wrong
-    options.
+    `names` are language-independent names of the options. Raises AlikeError if there are fewer than
+    two wrong options.
     """
     others = [each for each in dict.fromkeys(wrong) if each != right][: MOST_OPTIONS - 1]
     if len(others) < 2:
-        return None
+        raise AlikeError
     named = {each: (names or {}).get(each, each) for each in (right, *others)}
     options = sorted(named, key=lambda each: _checksum(f"{step} {named[each]}"))
     return Question(tuple(options), options.index(right), tuple(named[each] for each in options))
@@ -94,7 +98,7 @@ class Step:
     id: str
     page: str
     find: Callable[[LoadedModel, Trace], Any]
-    pose: Callable[[View, Any], PosedStep | None]
+    pose: Callable[[View, Any], PosedStep]
     formula: str
     told: tuple[str, ...] = ("told",)
     telling: str = ""
@@ -104,14 +108,14 @@ def step(
     name: str,
     page: str,
     find: Callable[[LoadedModel, Trace], Found | Missing],
-    pose: Callable[[View, Found], PosedStep | None],
+    pose: Callable[[View, Found], PosedStep],
     formula: str,
     told: tuple[str, ...] = ("told",),
     telling: str = "",
 ) -> Step:
     """Make a step whose `pose` takes the result of its `find`; `told` are its possible
     explanations."""
-    posed = cast(Callable[[View, Any], PosedStep | None], pose)
+    posed = cast(Callable[[View, Any], PosedStep], pose)
     return Step(name, page, find, posed, formula, told, telling)
 
 
@@ -135,4 +139,7 @@ def asked(view: View, one: Step, answer: Any) -> PosedStep | Missing:
     """A step with this answer of `found_by`, in the user's language."""
     if isinstance(answer, Missing):
         return answer
-    return one.pose(view, answer) or Missing("alike")
+    try:
+        return one.pose(view, answer)
+    except AlikeError:
+        return Missing("alike")

@@ -9,27 +9,21 @@ from explorer.exhibits.path.found import attention as finding
 from explorer.numbers import percent
 
 
-def _look(view: View, found: finding.RankedKeys) -> PosedStep | None:
+def _look(view: View, found: finding.RankedKeys) -> PosedStep:
     keys = pictures.keys_of(view, found.row)
     best, *others = found.order
     near = sorted(others, key=lambda key: (abs(key - best), key))
     asks = question("look", keys[best], [keys[key] for key in near])
-    if asks is None:
-        return None
     place = pictures.where(view, found.row)
     return PosedStep(
         asks,
         {**place, "weight": percent(float(found.weights[best])), "key": keys[best]},
-        lambda answered: (
-            pictures.heatmap(
-                view, found.row, "look", view.t("path.steps.look.title"), whole=answered
-            ),
-        ),
+        lambda answered: (pictures.heatmap(view, found.row, "look", whole=answered),),
         pictures.place_of(found.row),
     )
 
 
-def _rest(view: View, found: finding.RankedKeys) -> PosedStep | None:
+def _rest(view: View, found: finding.RankedKeys) -> PosedStep:
     keys, weights = pictures.keys_of(view, found.row), found.weights
     hidden = found.order[0]
     right, others = float(weights[hidden]), float(np.delete(weights, hidden).sum())
@@ -39,13 +33,10 @@ def _rest(view: View, found: finding.RankedKeys) -> PosedStep | None:
         percent(right),
         [percent(others), percent(second), percent(1 / len(weights)), percent(right / 2)],
     )
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         shown = weights if answered else np.where(np.arange(len(weights)) == hidden, 0, weights)
-        alt = view.t("path.steps.rest.title")
-        yield pictures.row_bars(view, found.row, shown, None, "rest", alt)
+        yield pictures.row_bars(view, found.row, shown, "rest")
 
     values = {
         **pictures.where(view, found.row),
@@ -60,7 +51,7 @@ def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _ratio(view: View, found: finding.Ratio) -> PosedStep | None:
+def _ratio(view: View, found: finding.Ratio) -> PosedStep:
     keys, scores = pictures.keys_of(view, found.row), found.scores
     more, less, apart = found.more, found.less, found.difference
     wrong = [_times(apart), _times(float(np.exp(2 * apart)))]
@@ -68,13 +59,10 @@ def _ratio(view: View, found: finding.Ratio) -> PosedStep | None:
         wrong.insert(1, _times(float(scores[more] / scores[less])))
     wrong.append(_times(2 * apart))
     asks = question("ratio", _times(found.times), wrong)
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if answered:
-            alt = view.t("path.steps.ratio.title")
-            yield pictures.heatmap(view, found.row, "ratio", alt, whole=True)
+            yield pictures.heatmap(view, found.row, "ratio", whole=True)
         else:
             yield pictures.scores_map(view, found.row, "ratio.scores")
 
@@ -91,7 +79,7 @@ def _ratio(view: View, found: finding.Ratio) -> PosedStep | None:
     return PosedStep(asks, values, picture, place)
 
 
-def _scale(view: View, found: finding.Undivided) -> PosedStep | None:
+def _scale(view: View, found: finding.Undivided) -> PosedStep:
     top = int(found.divided.argmax())
     now, without = float(found.divided[top]), float(found.undivided[top])
     asks = question(
@@ -99,15 +87,11 @@ def _scale(view: View, found: finding.Undivided) -> PosedStep | None:
         percent(without),
         [percent(now), percent(float(found.twice[top])), percent(1 / int(found.allowed.sum()))],
     )
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         tokens = view.trace.key_tokens(found.row.site.name)
         if not answered:
-            alt = view.t("path.steps.scale.title")
-            allowed = found.allowed
-            yield pictures.row_bars(view, found.row, found.divided, allowed, "scale", alt)
+            yield pictures.row_bars(view, found.row, found.divided, "scale", found.allowed)
             return
         yield pictures.two_bars(
             tokens,
@@ -130,14 +114,12 @@ def _scale(view: View, found: finding.Undivided) -> PosedStep | None:
     return PosedStep(asks, values, picture, place, "told_biased" if found.biased else "told")
 
 
-def _values(view: View, found: finding.Carried) -> PosedStep | None:
+def _values(view: View, found: finding.Carried) -> PosedStep:
     keys, most, heaviest = pictures.keys_of(view, found.row), found.most, found.heaviest
     wrong = [heaviest, *np.argsort(-found.brought), int(found.lengths.argmax())]
     asks = question(
         "values", keys[most], [keys[int(key)] for key in wrong if found.allowed[int(key)]]
     )
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         tokens, stream = view.trace.key_tokens(found.row.site.name), found.row.site.key_stream
@@ -165,15 +147,13 @@ def _values(view: View, found: finding.Carried) -> PosedStep | None:
     return PosedStep(asks, values, picture, place, told)
 
 
-def _heads(view: View, found: finding.Counted) -> PosedStep | None:
+def _heads(view: View, found: finding.Counted) -> PosedStep:
     n = found.n_heads
     asks = question(
         "heads",
         f"{found.one_head:,}",
         [f"{number:,}" for number in (found.own, found.own // n, found.own * n, found.own * n**2)],
     )
-    if asks is None:
-        return None
     row = finding.first_row(view.trace)
     values = {
         "heads": n,
@@ -191,7 +171,7 @@ def _heads(view: View, found: finding.Counted) -> PosedStep | None:
     )
 
 
-def _cross(view: View, found: finding.Crossing) -> PosedStep | None:
+def _cross(view: View, found: finding.Crossing) -> PosedStep:
     n_query, n_key = found.n_query, found.n_key
 
     def shape(rows: int, columns: int) -> str:
@@ -202,13 +182,10 @@ def _cross(view: View, found: finding.Crossing) -> PosedStep | None:
         shape(n_query, n_key),
         [shape(n_key, n_query), shape(n_query, n_query), shape(n_key, n_key)],
     )
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if answered:
-            alt = view.t("path.steps.cross.title")
-            yield pictures.heatmap(view, found.row, "cross", alt, whole=True)
+            yield pictures.heatmap(view, found.row, "cross", whole=True)
             return
         yield pictures.strip(view, view.trace.src_str_tokens, "src", "cross.src", None)
         yield pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "cross.tgt", None)

@@ -23,11 +23,9 @@ def _back(names: dict[str, str]) -> dict[str, str]:
     return {words: name for name, words in names.items()}
 
 
-def _divides(view: View, found: finding.Scales) -> PosedStep | None:
+def _divides(view: View, found: finding.Scales) -> PosedStep:
     n, width = found.x.shape
     asks = question("divides", f"{n:,}", [f"{each:,}" for each in (width, 1, n * width)])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -56,10 +54,8 @@ def _divides(view: View, found: finding.Scales) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
 
 
-def _tenfold(view: View, found: finding.Scales) -> PosedStep | None:
+def _tenfold(view: View, found: finding.Scales) -> PosedStep:
     asks = question("tenfold", _times(found.grown), [_times(each) for each in (10, 10**0.5, 0.1)])
-    if asks is None:
-        return None
     norm = view.t(f"blocks.{found.norm}")
 
     def picture(answered: bool) -> b.Blocks:
@@ -86,11 +82,9 @@ def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _company(view: View, found: finding.Company) -> PosedStep | None:
+def _company(view: View, found: finding.Company) -> PosedStep:
     names: dict[str, str] = {norm: view.t(f"blocks.{norm}") for norm in NORMS}
     asks = question("company", names[found.most], list(names.values()), _back(names))
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -116,13 +110,11 @@ def _company(view: View, found: finding.Company) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "norms", "norm": found.most})
 
 
-def _added(view: View, found: finding.Added) -> PosedStep | None:
+def _added(view: View, found: finding.Added) -> PosedStep:
     layers, per = found.n_layers, found.per_layer
     right = layers * per
     wrong = [str(each) for each in (layers, 2 * layers, 3 * layers, per, right + 1)]
     asks = question("added", str(right), wrong)
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -147,12 +139,10 @@ def _added(view: View, found: finding.Added) -> PosedStep | None:
     return PosedStep(asks, values, picture, {}, told)
 
 
-def _placement(view: View, found: finding.NormPlacements) -> PosedStep | None:
+def _placement(view: View, found: finding.NormPlacements) -> PosedStep:
     names: dict[str, str] = {place: view.t(f"path.place_{place}") for place in PLACEMENTS}
     steady = min(PLACEMENTS, key=lambda place: abs(found.growth(place) - 1))
     asks = question("placement", names[steady], list(names.values()), _back(names))
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -183,12 +173,10 @@ def _placement(view: View, found: finding.NormPlacements) -> PosedStep | None:
     return PosedStep(asks, {**values, "own": own}, picture, place)
 
 
-def _summed(view: View, found: finding.Spreads) -> PosedStep | None:
+def _summed(view: View, found: finding.Spreads) -> PosedStep:
     on, off = float(found.on[-1]), float(found.off[-1])
     wrong = [percent(on), percent(min(0.99, 1.5 * on)), percent(on / 2)]
     asks = question("summed", percent(off), wrong)
-    if asks is None:
-        return None
     names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
 
     def picture(answered: bool) -> b.Blocks:
@@ -207,12 +195,10 @@ def _summed(view: View, found: finding.Spreads) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "residual", "depth": found.depth})
 
 
-def _parts(view: View, found: finding.BlockSizes) -> PosedStep | None:
+def _parts(view: View, found: finding.BlockSizes) -> PosedStep:
     whole = found.attention + found.ffn + found.norms
     wrong = (found.attention / whole, 2 / 3, 1 / 2, 1 / 3, found.norms / whole)
     asks = question("parts", percent(found.share), [percent(each) for each in wrong])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         shown = list(found.matrices)

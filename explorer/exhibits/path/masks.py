@@ -5,7 +5,7 @@ import numpy as np
 from explorer.exhibits import View, block as b
 from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill
 from explorer.exhibits.path import pictures
-from explorer.exhibits.path.asked import PosedStep, question, step
+from explorer.exhibits.path.asked import AlikeError, PosedStep, question, step
 from explorer.exhibits.path.found import masks as finding
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, percent
@@ -15,13 +15,11 @@ WITHOUT = (MaskSwitch("causal", False),)
 SHOWN = ("float32", "float16")
 
 
-def _purpose(view: View, found: finding.Open) -> PosedStep | None:
+def _purpose(view: View, found: finding.Open) -> PosedStep:
     tokens, query = view.trace.tgt_str_tokens, found.row.query
     keys = pictures.keys_of(view, found.row)
     far = [query, query - 1, 0, len(tokens) - 1]
     asks = question("purpose", keys[found.next], [keys[key] for key in far])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         yield pictures.strip(view, tokens, "tgt", "purpose.strip", query)
@@ -44,11 +42,9 @@ def _purpose(view: View, found: finding.Open) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"edits": WITHOUT})
 
 
-def _sees(view: View, found: finding.VisibleKeys) -> PosedStep | None:
+def _sees(view: View, found: finding.VisibleKeys) -> PosedStep:
     n, query = found.n, found.row.query
     asks = question("sees", str(found.seen), [str(each) for each in (query, n, n - query, 1)])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if answered:
@@ -66,12 +62,10 @@ def _sees(view: View, found: finding.VisibleKeys) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _blocked(view: View, found: finding.Blocked) -> PosedStep | None:
+def _blocked(view: View, found: finding.Blocked) -> PosedStep:
     n = found.n
     wrong = [found.open, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1]
     asks = question("blocked", str(found.blocked), [str(each) for each in wrong])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if answered:
@@ -83,7 +77,7 @@ def _blocked(view: View, found: finding.Blocked) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row))
 
 
-def _after(view: View, found: finding.Unmasked) -> PosedStep | None:
+def _after(view: View, found: finding.Unmasked) -> PosedStep:
     asks = question(
         "after",
         percent(found.left),
@@ -94,13 +88,10 @@ def _after(view: View, found: finding.Unmasked) -> PosedStep | None:
             percent(found.left / 2),
         ],
     )
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
-        alt = view.t("path.steps.after.title")
         if not answered:
-            yield pictures.row_bars(view, found.row, found.raw, None, "after", alt)
+            yield pictures.row_bars(view, found.row, found.raw, "after")
             return
         yield pictures.two_bars(
             view.trace.key_tokens(found.row.site.name),
@@ -121,15 +112,13 @@ def _after(view: View, found: finding.Unmasked) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def _zero(view: View, found: finding.Unmasked) -> PosedStep | None:
+def _zero(view: View, found: finding.Unmasked) -> PosedStep:
     n_blocked = int((~found.allowed).sum())
     asks = question(
         "zero",
         percent(found.leaked),
         ["0 %", percent(1 - found.left), percent(n_blocked / len(found.allowed)), percent(1.0)],
     )
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -154,14 +143,12 @@ def _zero(view: View, found: finding.Unmasked) -> PosedStep | None:
     return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 
 
-def _padding(view: View, found: finding.PaddedMask) -> PosedStep | None:
+def _padding(view: View, found: finding.PaddedMask) -> PosedStep:
     n, whole = found.n, found.n + found.pads
     wrong = [whole * n, n * n, whole * whole, whole * whole - found.pads**2]
     if found.causal:
         wrong = [n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n]
     asks = question("padding", str(found.open), [str(each) for each in wrong])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if answered:
@@ -183,7 +170,7 @@ def _padding(view: View, found: finding.PaddedMask) -> PosedStep | None:
     return PosedStep(asks, values, picture, place, "told_causal" if found.causal else "told")
 
 
-def _empty(view: View, found: finding.Filling) -> PosedStep | None:
+def _empty(view: View, found: finding.Filling) -> PosedStep:
     right = found.of("infinity", "float32").empty
 
     def name(empty: str) -> str:
@@ -193,8 +180,6 @@ def _empty(view: View, found: finding.Filling) -> PosedStep | None:
     wrong = ("uniform", "zero", "unmasked")
     names = {name(each): each for each in (right, *wrong)}
     asks = question("empty", name(right), [name(each) for each in wrong], names)
-    if asks is None:
-        return None
     values = {
         **pictures.where(view, found.row),
         "billion": name(found.of("billion", "float32").empty),
@@ -204,18 +189,16 @@ def _empty(view: View, found: finding.Filling) -> PosedStep | None:
     return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "empty"), place)
 
 
-def _half(view: View, found: finding.Filling) -> PosedStep | None:
+def _half(view: View, found: finding.Filling) -> PosedStep:
     refused = [fill for fill in FILLS if found.of(fill, "float16").refused]
     if len(refused) != 1:
-        return None
+        raise AlikeError
 
     def name(fill: Fill) -> str:
         return VALUES.get(fill) or view.t("masks.fill_zeroed")
 
     others = [name(fill) for fill in FILLS if fill not in refused and fill != "zeroed"]
     asks = question("half", name(refused[0]), others)
-    if asks is None:
-        return None
     values = {"value": name(refused[0]), "most": "65,504", "lowest": digits(-65504, 5)}
     place = pictures.place_of(found.row) | {"part": "fills"}
     return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
@@ -224,9 +207,8 @@ def _half(view: View, found: finding.Filling) -> PosedStep | None:
 def _fills(view: View, found: finding.Filling, answered: bool, key: str) -> b.Blocks:
     """The weights of the query with every fill value; before the answer, the original weights
     only."""
-    alt = view.t(f"path.steps.{key}.title")
     if not answered:
-        yield pictures.row_bars(view, found.row, found.weights, None, f"{key}.row", alt)
+        yield pictures.row_bars(view, found.row, found.weights, f"{key}.row")
         return
     cells = [[found.of(fill, dtype) for dtype in SHOWN] for fill in FILLS]
     levels: list[list[Level]] = [
@@ -243,6 +225,7 @@ def _fills(view: View, found: finding.Filling, answered: bool, key: str) -> b.Bl
         for line in cells
     ]
     names = [VALUES.get(fill) or view.t("masks.fill_zeroed") for fill in FILLS]
+    alt = pictures.title_of(view, key)
     yield pictures.chart(key, alt, outcomes, levels, texts, names, list(SHOWN))
 
 

@@ -15,13 +15,12 @@ from explorer.exhibits.heads.linked import values_of
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.path.found import QueryRow
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
-from explorer.exhibits.saying import axis_title, blocker_words, quoted_at
+from explorer.exhibits.saying import axis_title, blocker_words, quoted_at, site_titles
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite
 from models.rows import Stream
 
 
@@ -47,16 +46,6 @@ def keys_of(view: View, row: QueryRow) -> list[str]:
     return [quoted_at(view, tokens, key) for key in range(len(tokens))]
 
 
-def titles(view: View, site: AttentionSite) -> dict[str, Any]:
-    """Names and streams of the axes of a site."""
-    return {
-        "query_title": axis_title(view, "query", site.query_stream),
-        "key_title": axis_title(view, "key", site.key_stream),
-        "query_stream": site.query_stream,
-        "key_stream": site.key_stream,
-    }
-
-
 def all_heads(view: View, name: str) -> b.AllHeads:
     """All heads as on Heads, with the measure chosen there if it takes no time."""
     choice = Opened(view)
@@ -67,6 +56,11 @@ def all_heads(view: View, name: str) -> b.AllHeads:
     return picture.all_heads(choice, grid, values, name, change=lambda chosen: None)
 
 
+def title_of(view: View, name: str) -> str:
+    """The title of the step that a picture's name begins with."""
+    return view.t(f"path.steps.{name.partition('.')[0]}.title")
+
+
 def chart(
     name: str, alt: str, figure: Callable[..., b.Figure], *data: Any, **options: Any
 ) -> b.Chart:
@@ -74,14 +68,14 @@ def chart(
     return b.Chart(f"path.{name}", partial(figure, *data, **options), alt)
 
 
-def heatmap(view: View, row: QueryRow, name: str, alt: str, *, whole: bool) -> b.Chart:
+def heatmap(view: View, row: QueryRow, name: str, *, whole: bool) -> b.Chart:
     """The head as a heatmap; without the query's own row unless `whole`."""
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
     shown = [at for at in range(len(queries)) if whole or at != row.query]
     return chart(
         name,
-        alt,
+        title_of(view, name),
         attention,
         trace.pattern(site.name)[row.head][shown],
         trace.mask(site.name)[row.head][shown],
@@ -90,7 +84,7 @@ def heatmap(view: View, row: QueryRow, name: str, alt: str, *, whole: bool) -> b
         blocked_labels=blocker_words(view, blocked_by(trace, site.name)[row.head][shown]),
         selected=row.query if whole else None,
         words=view.words("figures.heatmap"),
-        **titles(view, site),
+        **site_titles(view, site),
     )
 
 
@@ -107,17 +101,17 @@ def scores_map(view: View, row: QueryRow, name: str) -> b.Chart:
         trace.key_tokens(site.name),
         title=title,
         words=view.words("figures.heatmap"),
-        **titles(view, site),
+        **site_titles(view, site),
     )
 
 
 def row_bars(
-    view: View, row: QueryRow, weights: np.ndarray, allowed: np.ndarray | None, name: str, alt: str
+    view: View, row: QueryRow, weights: np.ndarray, name: str, allowed: np.ndarray | None = None
 ) -> b.Chart:
     """One query's weights [key] as bars over the keys."""
     return chart(
         name,
-        alt,
+        title_of(view, name),
         bars,
         view.trace.key_tokens(row.site.name),
         weights,
@@ -171,6 +165,6 @@ def mask(
         key_tokens=trace.key_tokens(site.name),
         selected=selected,
         words=view.words("components.mask_matrix"),
-        **titles(view, site),
+        **site_titles(view, site),
     )
     return b.Canvas(f"path.{name}", "mask_matrix", lambda file: pack(file=file))

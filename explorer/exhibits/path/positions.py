@@ -40,38 +40,32 @@ def _moved(
     return picture
 
 
-def _bag(view: View, found: Shuffled) -> PosedStep | None:
+def _bag(view: View, found: Shuffled) -> PosedStep:
     right = share(found.barest.mean)
     wrong = [share(found.by["as_is"].mean)] if "as_is" in found.by else []
     n = len(found.order)
     asks = question("bag", right, [*wrong, share(1 / n), share(0.5), share(1.0)])
-    if asks is None:
-        return None
     causal = found.barest.setting == "unmasked"
     values = {"masked": view.t("path.and_mask") if causal else "", "moved": right}
     place = {"part": "order", "stream": found.stream, "shuffle": 1}
     return PosedStep(asks, values, _moved(view, found, list(found.by), "bag"), place)
 
 
-def _leak(view: View, found: Shuffled) -> PosedStep | None:
+def _leak(view: View, found: Shuffled) -> PosedStep:
     tokens = list(found.tokens)
     names = [quoted_at(view, tokens, at) for at in range(len(tokens))]
     distances = found.by["without"].distances[-1]
     middle = [len(tokens) - 1, 1, len(tokens) // 2, 2]
     asks = question("leak", names[0], [names[at] for at in middle])
-    if asks is None:
-        return None
     values = {"first": names[0], "mean": share(float(distances[1:].mean()))}
     place = {"part": "order", "stream": "tgt", "shuffle": 1}
     return PosedStep(asks, values, _moved(view, found, ["without"], "leak"), place)
 
 
-def _length(view: View, found: Lengths) -> PosedStep | None:
+def _length(view: View, found: Lengths) -> PosedStep:
     width, place = found.table.shape[1], found.place
     right = fixed(float(found.positions[place]), 1)
     asks = question("length", right, [fixed(each, 1) for each in (width**0.5, width / 2, 1.0)])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -103,12 +97,10 @@ def _table(view: View, values: np.ndarray, name: str) -> b.Block:
     return pictures.chart(name, view.t("positions.table"), encoding.table, values, words=words)
 
 
-def _waves(view: View, found: Wave) -> PosedStep | None:
+def _waves(view: View, found: Wave) -> PosedStep:
     shortest, pair = 2 * np.pi, found.dim // 2
     wrong = (shortest, shortest * (pair + 1), found.wavelength / 2, 2 * found.wavelength)
     asks = question("waves", fixed(found.wavelength, 1), [fixed(each, 1) for each in wrong])
-    if asks is None:
-        return None
     words = view.words("figures.positions")
 
     def picture(answered: bool) -> b.Blocks:
@@ -129,14 +121,12 @@ def _waves(view: View, found: Wave) -> PosedStep | None:
     return PosedStep(asks, values, picture, place)
 
 
-def _distance(view: View, found: Distance) -> PosedStep | None:
+def _distance(view: View, found: Distance) -> PosedStep:
     def name(pair: tuple[int, int]) -> str:
         return view.t("path.positions", first=pair[0], second=pair[1])
 
     names = {name(pair): str(pair) for pair in (found.same, *found.others)}
     asks = question("distance", name(found.same), [name(pair) for pair in found.others], names)
-    if asks is None:
-        return None
     words = view.words("figures.positions")
 
     def picture(answered: bool) -> b.Blocks:
@@ -157,14 +147,12 @@ def _distance(view: View, found: Distance) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "table", "width": found.table.shape[1]})
 
 
-def _rotary(view: View, found: Rotated) -> PosedStep | None:
+def _rotary(view: View, found: Rotated) -> PosedStep:
     asks = question(
         "rotary",
         fixed(found.both, 2),
         [fixed(each, 2) for each in (found.query, found.key, found.bare)],
     )
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         q, k = found.turned[found.shift if answered else 0]

@@ -47,12 +47,10 @@ def _so_far(view: View, made: Generation, end: int, name: str) -> b.Blocks:
     yield pictures.strip(view, made.steps[end].input_tokens, "tgt", f"{name}.tgt", None)
 
 
-def _given(view: View, found: finding.At) -> PosedStep | None:
+def _given(view: View, found: finding.At) -> PosedStep:
     tokens, chosen = found.step.input_tokens, found.step.chosen_str
     wrong = [(*tokens[1:], chosen), (chosen,), tokens, (*tokens, chosen, chosen)]
     asks = question("given", _row((*tokens, chosen)), [_row(each) for each in wrong])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if answered and found.index + 1 < len(found.made.steps):
@@ -64,12 +62,10 @@ def _given(view: View, found: finding.At) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _ended(view: View, found: finding.At) -> PosedStep | None:
+def _ended(view: View, found: finding.At) -> PosedStep:
     chosen = [each.chosen_str for each in found.made.steps]
     names = [quoted_at(view, chosen, at) for at in range(len(chosen))]
     asks = question("ended", names[-1], [names[-2], names[0], names[len(names) // 2]])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if answered:
@@ -90,12 +86,10 @@ def _chance(value: float) -> str:
     return percent(value) if value >= 0.001 else number(value)
 
 
-def _product(view: View, found: finding.Product) -> PosedStep | None:
+def _product(view: View, found: finding.Product) -> PosedStep:
     each = found.each
     wrong = [_chance(float(value)) for value in (each.mean(), each.min(), each.max())]
     asks = question("product", _chance(found.whole), wrong)
-    if asks is None:
-        return None
     tokens = [one.chosen_str for one in found.made.steps]
 
     def picture(answered: bool) -> b.Blocks:
@@ -133,12 +127,10 @@ def _times(value: float) -> str:
     return f"{value:.1f} ×"
 
 
-def _temperature(view: View, found: finding.Cooled) -> PosedStep | None:
+def _temperature(view: View, found: finding.Cooled) -> PosedStep:
     before = found.before
     wrong = [_times(each) for each in (2 * before, before, before**0.5)]
     asks = question("temperature", _times(found.after), wrong)
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -173,11 +165,9 @@ def _temperature(view: View, found: finding.Cooled) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _nucleus(view: View, found: finding.Nucleus) -> PosedStep | None:
+def _nucleus(view: View, found: finding.Nucleus) -> PosedStep:
     kept = found.kept
     asks = question("nucleus", str(kept), [str(each) for each in (kept - 1, kept + 1, kept + 2)])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         pairs = zip(found.tokens, found.probs, strict=True)
@@ -199,12 +189,10 @@ def _nucleus(view: View, found: finding.Nucleus) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _beam(view: View, found: finding.Searched) -> PosedStep | None:
+def _beam(view: View, found: finding.Searched) -> PosedStep:
     greedy, beam = found.greedy.logprob, found.beam.logprob
     wrong = [fixed(each, 2) for each in (greedy, 2 * greedy - beam, 2 * greedy)]
     asks = question("beam", fixed(beam, 2), wrong)
-    if asks is None:
-        return None
     both = {"greedy": found.greedy, "beam": found.beam}
 
     def picture(answered: bool) -> b.Blocks:
@@ -232,11 +220,9 @@ def _beam(view: View, found: finding.Searched) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "branches"})
 
 
-def _passes(view: View, found: OnePass) -> PosedStep | None:
+def _passes(view: View, found: OnePass) -> PosedStep:
     n = len(found.tokens)
     asks = question("passes", "1", [str(each) for each in (n, n * (n + 1) // 2, n * n)])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
@@ -260,12 +246,10 @@ def _passes(view: View, found: OnePass) -> PosedStep | None:
     return PosedStep(asks, values, picture, {"part": "pass"})
 
 
-def _kept(view: View, found: finding.CacheContents) -> PosedStep | None:
+def _kept(view: View, found: finding.CacheContents) -> PosedStep:
     right = found.growth
     wrong = [right // 2, right // found.layers, right * len(found.made.steps), right * 2]
     asks = question("kept", f"{right:,}", [f"{each:,}" for each in wrong])
-    if asks is None:
-        return None
 
     def picture(answered: bool) -> b.Blocks:
         if not answered:
