@@ -129,6 +129,12 @@ def pick_back(view: View) -> b.Pick:
     return pick_one(view, "alignment.back", options, now, **more)
 
 
+def _pick_method(view: View) -> b.Pick:
+    now, help = view.choices(AlignmentChoices).symmetrise, view.t("alignment.symmetrise_help")
+    more: b.More = {"said": "alignment.methods.", "menu": True, "width": 230, "help": help}
+    return pick_one(view, "alignment.symmetrise", METHODS, now, **more)
+
+
 def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     """The aligner and the symmetrization."""
     view, heads = choice.view, choice.study.heads
@@ -136,9 +142,7 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     said = "alignment.aligners."
     picks = [pick_one(view, "alignment.aligner", names, choice.name, said=said)]
     if choice.back is not None:
-        now, help = view.choices(AlignmentChoices).symmetrise, view.t("alignment.symmetrise_help")
-        more: b.More = {"said": "alignment.methods.", "menu": True, "width": 230, "help": help}
-        picks.append(pick_one(view, "alignment.symmetrise", METHODS, now, **more))
+        picks.append(_pick_method(view))
     row = b.Row((*picks, pick_back(view)))
     if choice.name != "head":
         return (row,)
