@@ -31,7 +31,7 @@ def pick_place(view: View, page: str, kind: bool = True) -> tuple[b.Pick | b.Pan
 
 def pick_kind(view: View, page: str) -> b.Pick:
     """Kind of attention."""
-    more: b.More = {"said": "kinds.", "change": lambda kind: b.choose(elsewhere=True, site=kind)}
+    more = b.More(said="kinds.", change=lambda kind: b.choose(elsewhere=True, site=kind))
     return pick_one(view, f"{page}.kind", view.kinds, view.kind, label="place.kind", **more)
 
 
@@ -65,7 +65,7 @@ def pick_group(
     `KEYs.GROUP`.
     """
 
-    more: b.More = {"said": f"{key}s.", "change": lambda name: change(groups[name][0])}
+    more = b.More(said=f"{key}s.", change=lambda name: change(groups[name][0]))
     return pick_one(view, key, tuple(groups), now, **more)
 
 
@@ -98,7 +98,7 @@ def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str
     """
     yield b.Title(view.t(label), large=True)
     opens, said = _sets(key, ""), f"{key.partition('.')[0]}.asides."
-    more: b.More = {"change": lambda name: opens(name or ""), "quiet": True, "optional": True}
+    more = b.More(change=lambda name: opens(name or ""), quiet=True, optional=True)
     yield pick_one(view, key, asides, now or None, said=said, label=label, **more)
 
 

@@ -125,13 +125,13 @@ def pick_back(view: View) -> b.Pick:
         return model_name(name, lang=view.lang)
 
     options, now = (NO_MODEL, *translators(cache.models())), back_of(view) or NO_MODEL
-    more: b.More = {"said": said, "menu": True, "width": 230, "help": view.t("alignment.back_help")}
+    more = b.More(said=said, menu=True, width=230, help=view.t("alignment.back_help"))
     return pick_one(view, "alignment.back", options, now, **more)
 
 
 def _pick_method(view: View) -> b.Pick:
     now, help = view.choices(AlignmentChoices).symmetrise, view.t("alignment.symmetrise_help")
-    more: b.More = {"said": "alignment.methods.", "menu": True, "width": 230, "help": help}
+    more = b.More(said="alignment.methods.", menu=True, width=230, help=help)
     return pick_one(view, "alignment.symmetrise", METHODS, now, **more)
 
 
@@ -152,7 +152,7 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
         return view.t("alignment.place", layer=layer + 1, head=number + 1)
 
     opens = partial(open_head, choice.study)
-    more: b.More = {"said": place, "change": opens, "menu": True, "width": 200}
+    more = b.More(said=place, change=opens, menu=True, width=200)
     head = pick_one(view, "alignment.head", range(len(heads)), choice.place[1], **more)
     row_now = view.choices(AlignmentChoices).word_row or READS
     rows = pick_one(view, "alignment.row", ROWS, row_now, "word_row", "alignment.rows.")

@@ -91,7 +91,7 @@ def axis_title(shown: Shown, axis: str) -> str:
 def pick_axis(shown: Shown, field: str, now: str, width: int, key: str = "") -> b.Pick:
     """The choice of an axis."""
     view, said = shown.view, partial(axis_title, shown)
-    more: b.More = {"label": f"atlas.{field}", "menu": True, "width": width}
+    more = b.More(label=f"atlas.{field}", menu=True, width=width)
     return pick_one(view, key or f"atlas.{field}", shown.axes, now, field, said, **more)
 
 

@@ -35,7 +35,7 @@ def show(found: CellEffect, view: View) -> b.Blocks:
     yield b.Metrics(shown)
     stage = view.choices(CellChoices).stage
     names = {name: f"{at} · {view.t(f'cell.stages.{name}')}" for at, name in enumerate(STAGES, 1)}
-    more: b.More = {"change": lambda name: b.choose(stage=STAGES.index(name)), "quiet": True}
+    more = b.More(change=lambda name: b.choose(stage=STAGES.index(name)), quiet=True)
     step = pick_one(view, "cell.stage", STAGES, STAGES[stage], said=names.__getitem__, **more)
     last, further = stage == len(STAGES) - 1, b.choose(stage=stage + 1)
     onward = b.Button("cell.next", view.t("cell.next"), further, "arrow_forward", disabled=last)
@@ -73,7 +73,7 @@ def _pick(
         return b.choose(**place | dict.fromkeys(forgotten) | {field: chosen})
 
     names = [f"{at}  {token}" for at, token in enumerate(tokens)]
-    more: b.More = {"said": names.__getitem__, "change": change, "menu": True, "width": width}
+    more = b.More(said=names.__getitem__, change=change, menu=True, width=width)
     return pick_one(view, f"cell.{name}", range(len(tokens)), now, **more)
 
 

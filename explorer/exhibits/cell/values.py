@@ -67,7 +67,7 @@ def _logits(view: View, goal: Effect) -> tuple[b.Block, ...]:
 
 def _pick_goal(view: View, goal: Effect) -> b.Pick:
     ids, said = goal.tokens, goal.str_tokens.__getitem__
-    more: b.More = {"change": lambda at: b.choose(goal=ids[at]), "menu": True, "width": 260}
+    more = b.More(change=lambda at: b.choose(goal=ids[at]), menu=True, width=260)
     return pick_one(view, "cell.goal", range(len(ids)), goal.chosen, said=said, **more)
 
 

@@ -28,7 +28,7 @@ def show(answer: None, view: View) -> b.Blocks:
     yield pick_group(view, "claims.group", groups, claim.group, _open)
     group = groups[claim.group]
     names = [view.t(f"claims.{name}.claim") for name in group]
-    more: b.More = {"change": lambda at: _open(group[at]), "menu": True, "quiet": True}
+    more = b.More(change=lambda at: _open(group[at]), menu=True, quiet=True)
     at, said = group.index(claim.id), names.__getitem__
     yield pick_one(view, "claims.claim", range(len(group)), at, said=said, **more)
     guessed = view.choices(ClaimsChoices).guess or None

@@ -47,7 +47,7 @@ def show(answer: None, view: View) -> b.Blocks:
         shown = escape(shorten(chosen.draft, 40))
         refused = view.t("shell.refused", name="draft", value=shown)
         yield b.Hint(refused, "link_off", warns=True)
-    more: b.More = {"menu": True, "width": 320, "help": view.t("speculation.draft_help")}
+    more = b.More(menu=True, width=320, help=view.t("speculation.draft_help"))
     named = partial(_name, view)
     pick = pick_one(view, "speculation.draft", drafts(view.loaded), now, said=named, **more)
     ahead = slider(view, "speculation.ahead", 1, MOST_DRAFTED, chosen.ahead, width=240)

@@ -46,7 +46,7 @@ class OnePass:
 
     `queries` are the tokens read last in each step, `tokens` the tokens generated after them. The
     `gaps` [step] are the largest differences of any logit of a position: with the causal mask, and
-    without it in both. `logprobs_…` [step] are ln p of each generated token in the one pass.
+    without it in both. `logprobs` [step] are ln p of each generated token in the one pass.
     `patterns[site]` and `masks[site]` [head, query, key] are from the one pass, restricted to the
     queries of the steps; `patterns_open` is the same without the mask.
     """
@@ -57,7 +57,6 @@ class OnePass:
     gaps: Float[np.ndarray, " step"]
     gaps_open: Float[np.ndarray, " step"]
     logprobs: Float[np.ndarray, " step"]
-    logprobs_open: Float[np.ndarray, " step"]
     patterns: dict[str, np.ndarray]
     masks: dict[str, np.ndarray]
     patterns_open: dict[str, np.ndarray]
@@ -101,7 +100,6 @@ def one_pass(
         gaps=np.abs(stepped - whole).max(1),
         gaps_open=np.abs(stepped_open - whole_open).max(1),
         logprobs=log_softmax(whole)[np.arange(n), list(made.tokens)],
-        logprobs_open=log_softmax(whole_open)[np.arange(n), list(made.tokens)],
         patterns=patterns,
         masks=masks,
         patterns_open=patterns_open,

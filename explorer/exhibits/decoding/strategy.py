@@ -55,10 +55,7 @@ def show(answer: None, view: View) -> b.Blocks:
 def _pick(view: View) -> b.Pick:
     made = view.choices(DecodingChoices)
     kinds: dict[str, Strategy] = {"greedy": Greedy(), "beam": made.beam, "sample": made.sample}
-    more: b.More = {
-        "change": lambda name: b.choose(strategy=kinds[name], step=None),
-        "said": "decoding.",
-    }
+    more = b.More(change=lambda name: b.choose(strategy=kinds[name], step=None), said="decoding.")
     return pick_one(view, "decoding.strategy", tuple(NAMES), strategy_name(made.strategy), **more)
 
 
@@ -102,7 +99,7 @@ def with_rule(beam: Beam, name: str) -> Beam:
 def beam_settings(view: View, place: str) -> tuple[b.Control, ...]:
     """Controls for width, length penalty and rule of the current beam search."""
     beam = beam_of(view)
-    more: b.More = {"menu": True, "width": 230, "help": view.t("decoding.rule_help")}
+    more = b.More(menu=True, width=230, help=view.t("decoding.rule_help"))
     more |= {"label": "decoding.rule", "said": "decoding.rule_"}
     more["change"] = lambda name: _replaced(with_rule(beam, name))
     return (

@@ -117,11 +117,7 @@ def _controls(view: View) -> b.Blocks:
     if parse_sizes(asked, view.loaded.config) is None:
         words = view.t("shell.refused", name="sizes", value=escape(shorten(asked, 40)))
         yield b.Hint(words, "link_off", warns=True)
-    more: b.More = {
-        "change": lambda name: b.choose(sizes=name or ""),
-        "quiet": True,
-        "optional": True,
-    }
+    more = b.More(change=lambda name: b.choose(sizes=name or ""), quiet=True, optional=True)
     options, now, said = (OWN, *PRESETS), _preset(view) or None, "machine.presets."
     yield pick_one(view, "machine.preset", options, now, said=said, **more)
     names = [name for name in CHOICES if name != "src_vocab"]
@@ -136,7 +132,7 @@ def _size(view: View, chosen: Sizes, name: str) -> b.Pick:
     divided = {"n_heads": chosen.d_model, "kv_heads": chosen.n_heads}.get(name, 0)
     options = {now, *(size for size in CHOICES[name] if not divided or divided % size == 0)}
     nothing = view.t("machine.shared" if name == "src_vocab" else "machine.layers_alone")
-    more: b.More = {"said": lambda size: f"{size:,}" if size else nothing}
+    more = b.More(said=lambda size: f"{size:,}" if size else nothing)
     more["change"] = lambda size: b.choose(sizes=chosen.with_size(name, size).text())
     return pick_one(view, f"machine.{name}", sorted(options), now, menu=True, width=130, **more)
 

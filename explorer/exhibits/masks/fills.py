@@ -168,7 +168,7 @@ def show(found: tuple[FillResult, ...], view: View) -> b.Blocks:
     yield b.Prose(view.t("masks.fills_lead"))
     yield b.Row(picking.pick_place(view, "masks"))
     yield picking.pick_one(view, "masks.way", WAYS, choices.way)
-    more: b.More = {"step": 1000, "help": view.t("masks.lowered_help"), "width": 420}
+    more = b.More(step=1000, help=view.t("masks.lowered_help"), width=420)
     yield picking.slider(view, "masks.lowered", 0, MOST_LOWERED, choices.lowered, **more)
     query = saying.quoted_at(view, view.trace.query_tokens(view.site.name), view.row)
     yield b.Columns(

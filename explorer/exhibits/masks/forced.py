@@ -140,7 +140,7 @@ def _after(view: View, found: Forced) -> tuple[b.Block, ...]:
         (saying.quoted(view, each.token), percent(each.before), percent(each.after))
         for each in found.after[step]
     ]
-    more: b.More = {"said": partial(_place, view, found), "label": "masks.next", "menu": True}
+    more = b.More(said=partial(_place, view, found), label="masks.next", menu=True)
     return (
         picking.pick_one(view, f"masks.next.{len(steps)}", steps, step, "next_step", **more),
         b.Table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows),

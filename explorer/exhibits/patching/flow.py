@@ -20,7 +20,7 @@ def show(words: tuple[str, ...], view: View) -> b.Blocks:
     """The text, and the controls for the word and the edges."""
     yield b.SentenceLine()
     now, chosen = position_of(view), view.choices(PatchingChoices).written
-    more: b.More = {"menu": True, "width": 300, "help": view.t("patching.word_help")}
+    more = b.More(menu=True, width=300, help=view.t("patching.word_help"))
     said = [f"{place} · {word}" for place, word in enumerate(words)].__getitem__
     word = pick_one(view, "patching.word", _places(view), now, "written", said, **more)
     yield b.Row((word, _pick_least(view)))
@@ -52,7 +52,7 @@ def word_of(view: View) -> str:
 
 def _pick_least(view: View) -> b.Slider:
     now = view.choices(PatchingChoices).edge_share
-    more: b.More = {"help": view.t("patching.least_help"), "width": 320, "form": "%d %%"}
+    more = b.More(help=view.t("patching.least_help"), width=320, form="%d %%")
     return slider(view, "patching.least", 0, 30, now, "edge_share", **more)
 
 

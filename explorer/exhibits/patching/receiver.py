@@ -22,7 +22,7 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
         yield from request(view, answer)
         return
     heads = answer.found
-    more: b.More = {"said": "patching.whats.", "help": view.t("patching.into_head_help")}
+    more = b.More(said="patching.whats.", help=view.t("patching.into_head_help"))
     into = pick_one(view, "patching.into_head", INPUTS, into_of(view), **more)
     cells = _cells(view, heads)
     yield b.Row((into, _pick(view, heads, cells)) if cells else (into,))
@@ -34,7 +34,7 @@ def _pick(view: View, heads: Map, cells: list[Cell]) -> b.Pick:
     def words(cell: Cell) -> str:
         return f"{head_words(view, cell)} · {said(np.nan_to_num(heads.effect(cell)))}"
 
-    more: b.More = {"menu": True, "width": 420, "help": view.t("patching.receiver_help")}
+    more = b.More(menu=True, width=420, help=view.t("patching.receiver_help"))
     more["change"] = lambda cell: b.choose(receiver=cell, sender=None)
     return pick_one(view, "patching.receiver", cells, receiver_of(view), said=words, **more)
 

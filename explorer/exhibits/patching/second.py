@@ -162,12 +162,7 @@ def _pick_question(view: View, both: Pair) -> b.Pick:
         key = "patching.question_differs" if each.differs else "patching.question_alike"
         return view.t(key, place=place, first=first, second=second)
 
-    more: b.More = {
-        "said": said,
-        "menu": True,
-        "width": 170,
-        "help": view.t("patching.question_help"),
-    }
+    more = b.More(said=said, menu=True, width=170, help=view.t("patching.question_help"))
     more["change"] = lambda place: b.choose(asked=place, cell=None)
     return pick_one(view, "patching.question", [*by_place], both.question.places[side], **more)
 
@@ -192,7 +187,7 @@ def _whats(view: View, both: Pair) -> tuple[What, ...]:
 
 
 def _pick_what(view: View, both: Pair) -> b.Pick:
-    more: b.More = {"menu": True, "width": 260, "help": view.t("patching.what_help")}
+    more = b.More(menu=True, width=260, help=view.t("patching.what_help"))
     offered, now, said = _whats(view, both), what_of(view), "patching.whats."
     return pick_one(view, "patching.what", offered, now, said=said, **more)
 

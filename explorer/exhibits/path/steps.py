@@ -45,7 +45,7 @@ def open_step(step: str) -> b.Change:
 
 
 def _pick_chapter(view: View, now: str) -> b.Pick:
-    more: b.More = {"change": lambda name: open_step(course.CHAPTERS[name][0].id), "quiet": True}
+    more = b.More(change=lambda name: open_step(course.CHAPTERS[name][0].id), quiet=True)
     return pick_one(view, "path.chapter", tuple(course.CHAPTERS), now, said="path.groups.", **more)
 
 

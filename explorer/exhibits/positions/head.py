@@ -153,7 +153,7 @@ def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
     site, head = view.site.name, view.head
     mask = view.trace.mask(site)[head]
     tokens = view.trace.query_tokens(site), view.trace.key_tokens(site)
-    more: b.More = {**saying.place_titles(view), "words": view.words("figures.heatmap")}
+    more = b.More(**saying.place_titles(view), words=view.words("figures.heatmap"))
     old, new = before.patterns[site][head], after.patterns[site][head]
     if shown == "difference":
         draw = partial(difference, old, new, *tokens, mask_before=mask, mask_after=mask, **more)

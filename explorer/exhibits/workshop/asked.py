@@ -30,10 +30,7 @@ def _pick(view: View, task: Task) -> b.Blocks:
     yield pick_group(view, "workshop.group", groups, task.kind, lambda name: b.choose(task=name))
     names = {each.id: each.name[view.lang] for each in tasks()}
     solved = view.choices(WorkshopChoices).solved
-    more: b.More = {
-        "said": lambda name: names[name] + ("  ✓" if name in solved else ""),
-        "menu": True,
-    }
+    more = b.More(said=lambda name: names[name] + ("  ✓" if name in solved else ""), menu=True)
     yield pick_one(view, "workshop.task", groups[task.kind], task.id, quiet=True, **more)
 
 
