@@ -15,6 +15,7 @@ from explorer.numbers import fixed, percent
 from explorer.problems import InputProblem, Value
 from explorer.runs import edits
 from explorer.runs.labelled import Labelled, labelled
+from explorer.runs.trace import Trace
 from explorer.text import has, model_name, refusal, shorten, t
 from models.hooks import AttentionSite
 from models.refusals import Refusal
@@ -42,13 +43,19 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
     return found
 
 
-def place_titles(view: View) -> dict[str, Any]:
-    """Titles and sequences of the axes of the view's site, as arguments for figures."""
-    return site_titles(view, view.site)
+def site_axes(
+    view: View, site: AttentionSite | None = None, trace: Trace | None = None
+) -> dict[str, Any]:
+    """Tokens, titles and sequences of the axes of a site, by default the view's, as arguments for
+    figures."""
+    trace, site = trace or view.trace, site or view.site
+    queries, keys = trace.query_tokens(site.name), trace.key_tokens(site.name)
+    return {"query_tokens": queries, "key_tokens": keys, **site_titles(view, site)}
 
 
-def site_titles(view: View, site: AttentionSite) -> dict[str, Any]:
-    """Titles and sequences of the axes of any site, as arguments for figures."""
+def site_titles(view: View, site: AttentionSite | None = None) -> dict[str, Any]:
+    """Titles and sequences of these axes."""
+    site = site or view.site
     return {
         "query_title": axis_title(view, "query", site.query_stream),
         "key_title": axis_title(view, "key", site.key_stream),

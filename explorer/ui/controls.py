@@ -19,11 +19,9 @@ from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
     axis_title as axis_title,
-    blocker_words as blocker_words,
-    labels_said as labels_said,
-    marked_words as marked_words,
-    name_edit as name_edit,
-    place_titles as place_titles,
+    labels_said,
+    marked_words,
+    name_edit,
     quoted as quoted,
     quoted_at as quoted_at,
     unknown_words as unknown_words,

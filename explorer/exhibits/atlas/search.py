@@ -28,7 +28,7 @@ from explorer.exhibits.atlas.shown import kind_words, open_head, place, short, s
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one, pick_place, pick_token
-from explorer.exhibits.saying import message, place_titles
+from explorer.exhibits.saying import message, site_axes
 from explorer.figures import heatmap
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
@@ -168,10 +168,8 @@ def _heatmap(view: View, pattern: np.ndarray, name: str, alt: str) -> b.Chart:
         heatmap.attention,
         pattern,
         view.trace.mask(site)[view.head],
-        view.trace.query_tokens(site),
-        view.trace.key_tokens(site),
         words=view.words("figures.heatmap"),
-        **place_titles(view),
+        **site_axes(view),
     )
     return b.Chart(name, draw, alt)
 
@@ -188,11 +186,9 @@ def _brush(view: View, chosen: Painted) -> b.Canvas:
         np.where(painted, 0, np.where(mask, 1, 2)),
         title=view.t("atlas.wanted"),
         rules=[view.t("atlas.unpainted"), view.t("atlas.masked")],
-        query_tokens=view.trace.query_tokens(name),
-        key_tokens=view.trace.key_tokens(name),
         brush=True,
         words={**view.words("components.mask_matrix"), **own},
-        **place_titles(view),
+        **site_axes(view),
     )
     on = {"painted": partial(_stroke, mask)}
     return b.Canvas("atlas.paint", "mask_matrix", lambda file: pack(file=file), on)

@@ -9,7 +9,7 @@ import numpy as np
 from explorer.analysis.cell.steps import Cell, Effect, cell_of, chosen_token, effect
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import STAGES, CellChoices
-from explorer.exhibits.saying import place_titles, quoted_at
+from explorer.exhibits.saying import quoted_at, site_axes
 from explorer.exhibits.shared import ScreenChoices
 from explorer.figures import cell as figures
 from explorer.figures.heatmap import weights
@@ -160,10 +160,9 @@ def patterns(view: View, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> 
     """Patterns [query, key] under this head's mask side by side, each with its title."""
     site = view.site.name
     mask, words = view.trace.mask(site)[view.head], view.words("figures.heatmap")
-    sides = view.trace.query_tokens(site), view.trace.key_tokens(site)
-    more = {"selected": view.row, "words": words, **place_titles(view)}
+    more = {"selected": view.row, "words": words, **site_axes(view)}
     return b.Heatmaps(
-        f"cell.{name}", [(title, weights(each, mask, *sides, **more)) for title, each in shown]
+        f"cell.{name}", [(title, weights(each, mask, **more)) for title, each in shown]
     )
 
 

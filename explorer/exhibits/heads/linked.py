@@ -17,7 +17,7 @@ from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import blocked_by
-from explorer.exhibits.saying import blocker_words, place_titles
+from explorer.exhibits.saying import blocker_words, site_titles
 from explorer.runs.rerun import written_tokens
 from models.hooks import Role
 
@@ -54,7 +54,7 @@ def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
         "picture": None if choice.words is not None else picture_axis(trace, view.site),
         "selection": _by_word(choice),
         "words": view.words("components.heads_view"),
-        **place_titles(view),
+        **site_titles(view),
     }
 
 

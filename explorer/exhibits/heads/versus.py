@@ -23,7 +23,7 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.heads.picture import swapped
 from explorer.exhibits.heads.sides import ViewPair, names_of, sides_of
-from explorer.exhibits.saying import model_title, place_titles
+from explorer.exhibits.saying import model_title, site_titles
 from explorer.figures import heatmap
 from explorer.numbers import fixed, percent
 
@@ -141,7 +141,7 @@ def _difference(pair: ViewPair, found: Versus, opened: OpenHeads, caption: str) 
         mask_after=opened.other > 0,
         selected=_piece(found.queries, view.row),
         words={**view.words("figures.heatmap"), "before": before, "after": after},
-        **place_titles(view),
+        **site_titles(view),
     )
     return b.Chart("heads.versus", draw, caption)
 

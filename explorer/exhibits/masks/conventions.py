@@ -369,11 +369,9 @@ def _compared(
         suspect,
         pattern,
         ~found.keep,
-        view.trace.query_tokens(view.site.name),
-        view.trace.key_tokens(view.site.name),
         hidden_word=view.t("clinic.hidden"),
         words=view.words("figures.heatmap"),
-        **saying.place_titles(view),
+        **saying.site_axes(view),
     )
     return b.Note(title), b.Chart(f"masks.handed.{name}", draw, title)
 

@@ -77,13 +77,11 @@ def _scores(found: Blockers, view: View) -> b.Blocks:
         return scored(
             values,
             mask,
-            view.trace.query_tokens(site.name),
-            view.trace.key_tokens(site.name),
             title=view.t("masks.score"),
             top=top,
             blocked_labels=why,
             words=view.words("figures.heatmap"),
-            **saying.place_titles(view),
+            **saying.site_axes(view),
         )
 
     masks = {"unmasked": None, "masked": view.trace.mask(site.name)[head]}
@@ -107,7 +105,7 @@ def _difference(found: Blockers, view: View) -> b.Blocks:
         mask_before=before.mask(site)[shared],
         mask_after=view.trace.mask(site)[shared],
         words=view.words("figures.heatmap"),
-        **saying.place_titles(view),
+        **saying.site_titles(view),
     )
     yield b.Heatmaps("masks.difference", ((view.t("masks.difference"), changed),))
     if not moved.whole:

@@ -102,12 +102,10 @@ def _matrix(view: View, mask: HeadMask) -> b.Canvas:
         mask.rules,
         title=_title(view, mask),
         rules=[view.t(f"blockers.{name}") for name in RULES],
-        query_tokens=view.trace.query_tokens(mask.site.name),
-        key_tokens=view.trace.key_tokens(mask.site.name),
         selected=None if brush or place is None else (place[0], place[1]),
         brush=brush,
         words=view.words("components.mask_matrix"),
-        **saying.site_titles(view, mask.site),
+        **saying.site_axes(view, mask.site),
     )
     return b.Canvas(
         f"masks.matrix.{mask.site.role}",
@@ -200,14 +198,7 @@ def _tools(view: View) -> b.Row:
 
 def _svg(found: Sequence[HeadMask], view: View) -> str:
     """The matrices as one SVG."""
-    axes = [
-        Axes(
-            view.trace.query_tokens(mask.site.name),
-            view.trace.key_tokens(mask.site.name),
-            **saying.site_titles(view, mask.site),
-        )
-        for mask in found
-    ]
+    axes = [Axes(**saying.site_axes(view, mask.site)) for mask in found]
     return masks_svg(
         [(_title(view, mask), mask.rules, each) for mask, each in zip(found, axes, strict=True)],
         title=view.t("masks.title"),

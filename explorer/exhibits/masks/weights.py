@@ -17,9 +17,7 @@ def weights_of(
     return weights(
         trace.pattern(site.name)[head],
         trace.mask(site.name)[head],
-        trace.query_tokens(site.name),
-        trace.key_tokens(site.name),
         blocked_labels=saying.blocker_words(view, np.array(BLOCKERS)[codes]),
         words=view.words("figures.heatmap"),
-        **saying.site_titles(view, site),
+        **saying.site_axes(view, site, trace),
     )

@@ -15,7 +15,7 @@ from explorer.exhibits.heads.linked import values_of
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.path.found import QueryRow
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
-from explorer.exhibits.saying import axis_title, blocker_words, quoted_at, site_titles
+from explorer.exhibits.saying import axis_title, blocker_words, quoted_at, site_axes, site_titles
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
@@ -97,11 +97,9 @@ def scores_map(view: View, row: QueryRow, name: str) -> b.Chart:
         scores,
         trace.activations[site.hook("scores")][row.head],
         trace.mask(site.name)[row.head],
-        trace.query_tokens(site.name),
-        trace.key_tokens(site.name),
         title=title,
         words=view.words("figures.heatmap"),
-        **site_titles(view, site),
+        **site_axes(view, site),
     )
 
 
@@ -161,10 +159,8 @@ def mask(
         rule_numbers(trace, site.name)[row.head],
         title=view.t("masks.matrix", kind=view.t(f"kinds.{site.role}"), layer=site.layer + 1),
         rules=[view.t(f"blockers.{name}") for name in RULES],
-        query_tokens=trace.query_tokens(site.name),
-        key_tokens=trace.key_tokens(site.name),
         selected=selected,
         words=view.words("components.mask_matrix"),
-        **site_titles(view, site),
+        **site_axes(view, site, trace),
     )
     return b.Canvas(f"path.{name}", "mask_matrix", lambda file: pack(file=file))

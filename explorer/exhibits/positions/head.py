@@ -152,21 +152,20 @@ def _usual(kind: str, n: int) -> PositionChange:
 def _pictures(view: View, shown: str, before: Reread, after: Reread) -> b.Block:
     site, head = view.site.name, view.head
     mask = view.trace.mask(site)[head]
-    tokens = view.trace.query_tokens(site), view.trace.key_tokens(site)
-    more = b.More(**saying.place_titles(view), words=view.words("figures.heatmap"))
+    more = b.More(**saying.site_axes(view), words=view.words("figures.heatmap"))
     old, new = before.patterns[site][head], after.patterns[site][head]
     if shown == "difference":
-        draw = partial(difference, old, new, *tokens, mask_before=mask, mask_after=mask, **more)
+        draw = partial(difference, old, new, mask_before=mask, mask_after=mask, **more)
         return b.Chart("positions.difference", draw, view.t("positions.show_difference"))
     raw = before.scores[site][head], after.scores[site][head]
     top = float(np.abs(np.stack(raw)[:, mask]).max(initial=1e-6))
     top_weight = float(max(old.max(initial=0.01), new.max(initial=0.01)))
     columns = []
     for at, name in enumerate(("before", "after")):
-        draw = partial(attention, (old, new)[at], mask, *tokens, top=top_weight, **more)
+        draw = partial(attention, (old, new)[at], mask, top=top_weight, **more)
         if shown == "scores":
             title = view.t("positions.show_scores")
-            draw = partial(scores, raw[at], mask, *tokens, title=title, top=top, **more)
+            draw = partial(scores, raw[at], mask, title=title, top=top, **more)
         title = view.t(f"positions.head_{name}")
         columns.append(titled(view, f"positions.{name}", draw, title))
     return b.Columns(columns)
