@@ -199,6 +199,11 @@ class Formula:
     lines: Sequence[str]
     explained: str = ""
 
+    @classmethod
+    def of(cls, explained: str, *lines: str) -> "Formula":
+        """The same, with the legend first."""
+        return cls(lines, explained)
+
 
 @dataclass(frozen=True)
 class Code:

@@ -71,12 +71,10 @@ def show(answer: tuple[removal.HeadRemoval | None, Outputs], view: View) -> b.Bl
     rows += [[str(count), _shown(own), _shown(other)] for count, own, other in outputs]
     head = [view.t(f"alignment.{name}") for name in ("off_count", "off_aligning", "off_drawn")]
     yield b.Table(head, rows, "rll")
-    yield b.Formula(
-        (
-            r"\Delta = \frac1n\sum_t \Big(\log p(y_t \mid y_{<t}, x;\ \text{heads off}) "
-            r"- \log p(y_t \mid y_{<t}, x)\Big)",
-        ),
+    yield b.Formula.of(
         view.t("alignment.without_formula"),
+        r"\Delta = \frac1n\sum_t \Big(\log p(y_t \mid y_{<t}, x;\ \text{heads off}) "
+        r"- \log p(y_t \mid y_{<t}, x)\Big)",
     )
     yield b.Code((removal.removal, removal.drawn, removal.mean_logprob, removal.ablations))
     yield b.Numbers(lambda: _numbers(view, found))

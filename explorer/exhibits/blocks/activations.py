@@ -26,15 +26,13 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Sentence("activations", _said(view))
     draw = partial(lines, X, values, names, x_title="x", y_title=y_title, height=440)
     yield b.Chart("blocks.activations", draw, title)
-    yield b.Formula(
-        (
-            r"\mathrm{ReLU}(x) = \max(0, x),\quad \mathrm{GELU}(x) = x\,\Phi(x) = "
-            r"\frac{x}{2}\left(1 + \mathrm{erf}\frac{x}{\sqrt2}\right),\quad "
-            r"\mathrm{SiLU}(x) = \frac{x}{1 + e^{-x}}",
-            r"\mathrm{GELU}(x) \approx \frac{x}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,"
-            r"(x + 0.044715\,x^3)\right)\right)",
-        ),
+    yield b.Formula.of(
         view.t("blocks.activations_formula"),
+        r"\mathrm{ReLU}(x) = \max(0, x),\quad \mathrm{GELU}(x) = x\,\Phi(x) = "
+        r"\frac{x}{2}\left(1 + \mathrm{erf}\frac{x}{\sqrt2}\right),\quad "
+        r"\mathrm{SiLU}(x) = \frac{x}{1 + e^{-x}}",
+        r"\mathrm{GELU}(x) \approx \frac{x}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,"
+        r"(x + 0.044715\,x^3)\right)\right)",
     )
     yield b.Code((curves,))
     x = np.arange(-4.0, 4.5, 0.5)

@@ -67,15 +67,13 @@ def show(found: Norms, view: View) -> b.Blocks:
     yield from _statistics(view, found.batch, norm)
     yield from _who_moves(view, found)
     yield from _eps(view, found)
-    yield b.Formula(
-        (
-            r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta"
-            r",\qquad \mathrm{RMSNorm}(x) = \gamma\,\frac{x}{\sqrt{\frac1d\sum_i x_i^2 +"
-            r" \varepsilon}}",
-            r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + "
-            r"\varepsilon}} + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
-        ),
+    yield b.Formula.of(
         view.t("blocks.formula"),
+        r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta"
+        r",\qquad \mathrm{RMSNorm}(x) = \gamma\,\frac{x}{\sqrt{\frac1d\sum_i x_i^2 +"
+        r" \varepsilon}}",
+        r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + "
+        r"\varepsilon}} + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
     )
     yield b.Code((statistics, normalised, layer_norm_forward, RMSNorm, moved_by_others, eps_curves))
     yield b.Numbers(lambda: _numbers(view, found.batch))

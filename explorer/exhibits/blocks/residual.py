@@ -74,15 +74,13 @@ def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
     yield b.Prose(view.t("blocks.losses", sure=sure, **losses))
     yield by_blocks(view, flows, "fresh")
     yield from _without_sum(view, flows["pre"], cut, depth)
-    yield b.Formula(
-        (
-            r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
-            r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
-            r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
-            r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
-            r"{\lVert X \rVert}",
-        ),
+    yield b.Formula.of(
         view.t("blocks.residual_formula"),
+        r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
+        r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
+        r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
+        r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
+        r"{\lVert X \rVert}",
     )
     yield b.Code((fresh_flow, Block.forward, Block.residual))
     yield b.Numbers(lambda: _numbers(view, flows))

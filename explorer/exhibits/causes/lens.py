@@ -75,12 +75,10 @@ def show(seen: LensTable, view: View) -> b.Blocks:
         yield b.Note(view.t("causes.lens_source"))
     yield from _one_place(view, here)
     yield from _by_depth(view, found)
-    yield b.Formula(
-        (
-            r"p_d = \mathrm{softmax}\big(W_U\,\mathrm{Norm}(x_d)\big)",
-            r"\mathrm{KL}(p \,\Vert\, p_d) = \sum_w p_w \ln \frac{p_w}{p_{d,w}}",
-        ),
+    yield b.Formula.of(
         view.t("causes.lens_formula"),
+        r"p_d = \mathrm{softmax}\big(W_U\,\mathrm{Norm}(x_d)\big)",
+        r"\mathrm{KL}(p \,\Vert\, p_d) = \sum_w p_w \ln \frac{p_w}{p_{d,w}}",
     )
     yield b.Code((film if filmed else lens, points, depths_of))
     yield b.Numbers(lambda: _numbers(view, found))

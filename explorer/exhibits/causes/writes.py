@@ -66,13 +66,11 @@ def show(found: Writes, view: View) -> b.Blocks:
     else:
         yield b.Title(view.t("causes.check"), large=True)
         yield _pick_writer(view, found)
-    yield b.Formula(
-        (
-            r"\ell_w = \sum_a x_a \cdot U_w + b_w, \qquad "
-            r"\ell_w - \ell_v = \ln \frac{p_w}{p_v}",
-            r"x_{h} = \sum_j a_{ij}\, v_j W_O^{h}",
-        ),
+    yield b.Formula.of(
         view.t("causes.writes_formula"),
+        r"\ell_w = \sum_a x_a \cdot U_w + b_w, \qquad "
+        r"\ell_w - \ell_v = \ln \frac{p_w}{p_v}",
+        r"x_{h} = \sum_j a_{ij}\, v_j W_O^{h}",
     )
     yield b.Code((written.writes, output, writers_at, *([] if rival is None else [silence])))
     yield b.Numbers(lambda: _numbers(view, found))

@@ -81,12 +81,10 @@ def show(tests: Tests, view: View) -> b.Blocks:
     if shown:  # nothing is masked in a model of one text that reads both ways
         yield b.Columns([_reach(view, found, name) for name in shown], gap="medium")
     yield _downloads(view, found)
-    yield b.Formula(
-        (
-            r"\text{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
-            r"\text{weights}:\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
-        ),
+    yield b.Formula.of(
         view.t("certificate.formula"),
+        r"\text{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
+        r"\text{weights}:\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
     )
     yield b.Code(_code(found))
     yield b.Numbers(lambda: _numbers(view, found))

@@ -63,13 +63,11 @@ def show(found: Composition | None, view: View) -> b.Blocks:
     yield _first(view, found, way)
     if view.loaded.config.norm_placement != "pre":
         yield b.Note(view.t("circuits.norms_behind"))
-    yield b.Formula(
-        (
-            r"K: \frac{\|W_{QK}\,W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
-            r"Q: \frac{\|W_{QK}^\top W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
-            r"V: \frac{\|W_{OV}\,W_{OV}'\|}{\|W_{OV}\|\,\|W_{OV}'\|}",
-        ),
+    yield b.Formula.of(
         view.t("circuits.composition_formula"),
+        r"K: \frac{\|W_{QK}\,W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
+        r"Q: \frac{\|W_{QK}^\top W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
+        r"V: \frac{\|W_{OV}\,W_{OV}'\|}{\|W_{OV}\|\,\|W_{OV}'\|}",
     )
     tested = [] if found.chance is None else [by_chance, shuffle]
     yield b.Code((composition, composed, head_weights, random_scores, *tested))

@@ -60,12 +60,10 @@ def show(found: Circuit | None, view: View) -> b.Blocks:
     if found.counts:
         yield from _removed(view, found)
         yield from _alone(view, found)
-    yield b.Formula(
-        (
-            r"z_{\text{first}}(j) \approx v(x_{j-1}), \qquad \text{pattern}_{\text{second}}(i, j) "
-            r"\propto \exp\big(q(x_i)\cdot k(z_{\text{first}}(j))\big), \qquad x_{j-1} = x_i",
-        ),
+    yield b.Formula.of(
         view.t("circuits.circuit_formula"),
+        r"z_{\text{first}}(j) \approx v(x_{j-1}), \qquad \text{pattern}_{\text{second}}(i, j) "
+        r"\propto \exp\big(q(x_i)\cdot k(z_{\text{first}}(j))\big), \qquad x_{j-1} = x_i",
     )
     yield b.Code(_code(made_of, found))
     yield b.Numbers(lambda: _numbers(view, found))

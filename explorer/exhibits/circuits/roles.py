@@ -84,12 +84,10 @@ def show(roles: Roles, view: View) -> b.Blocks:
     yield b.Note(" ".join(notes))
     if "successor" not in found.scores:
         yield b.Note(view.t(f"circuits.{_no_successors(view)}"))
-    yield b.Formula(
-        (
-            r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
-            r"j(i) = i - 1, \qquad i - n, \qquad i - n + 1, \qquad 0",
-        ),
+    yield b.Formula.of(
         view.t("circuits.formula"),
+        r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
+        r"j(i) = i - 1, \qquad i - n, \qquad i - n + 1, \qquad 0",
     )
     yield b.Code(_code(found, chance))
     yield b.Numbers(lambda: _numbers(view, found, names))

@@ -141,13 +141,11 @@ def show(answer: tuple[Generation, CacheComparison] | None, view: View) -> b.Blo
     yield control
     yield b.Canvas("caching.view", "cache_view", lambda file: packed(view, made, found, heads))
     yield b.Sentence("caching", _reading(view, made, found, heads))
-    yield b.Formula(
-        (
-            r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
-            r"z_t = \mathrm{softmax}\!\left(" + view.scaled(r"q_t K_t^\top") + r"\right) V_t",
-            r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
-        ),
+    yield b.Formula.of(
         view.t("caching.formula"),
+        r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
+        r"z_t = \mathrm{softmax}\!\left(" + view.scaled(r"q_t K_t^\top") + r"\right) V_t",
+        r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
     )
     layer = view.loaded.model.last_stack.blocks[0].attn
     yield b.Code((cached_and_not, layer, KVCache, LayerCache, cache_bytes))

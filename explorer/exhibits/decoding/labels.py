@@ -145,13 +145,11 @@ def _batch(view: View, found: LabelledBatch | InputProblem) -> b.Blocks:
         return
     yield b.Canvas("decoding.batch", "batch_rows", lambda file: _packed(view, found))
     yield b.Sentence("batch", _reading(view, found))
-    yield b.Formula(
-        (
-            r"L = \frac1N \sum_{t:\ y_t \ne \mathrm{pad}} -\log p(y_t \mid y_{<t},\, x)",
-            r"-\log p(y_t) \ \to\ -(1 - \varepsilon)\log p(y_t) - \frac{\varepsilon}{V}"
-            r"\sum_{v=1}^{V} \log p(v)",
-        ),
+    yield b.Formula.of(
         view.t("labels.formula"),
+        r"L = \frac1N \sum_{t:\ y_t \ne \mathrm{pad}} -\log p(y_t \mid y_{<t},\, x)",
+        r"-\log p(y_t) \ \to\ -(1 - \varepsilon)\log p(y_t) - \frac{\varepsilon}{V}"
+        r"\sum_{v=1}^{V} \log p(v)",
     )
     yield b.Code((labelled_batch, collate, view.loaded.model.read, sequence_loss))
     yield b.Numbers(lambda: _losses(view, found))

@@ -161,12 +161,10 @@ def show(found: OnePass | None, view: View) -> b.Blocks:
     yield b.Note(title)
     yield b.Chart("onepass.gaps", partial(_gaps, view, found), title)
     yield _patterns(view, found)
-    yield b.Formula(
-        (
-            r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad "
-            r"m_{ij} = [\,j \le i\,]",
-        ),
+    yield b.Formula.of(
         view.t("onepass.formula"),
+        r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad "
+        r"m_{ij} = [\,j \le i\,]",
     )
     model = view.loaded.model
     yield b.Code((one_pass, model.read, model.last_stack.run, causal_mask))

@@ -208,13 +208,11 @@ def show(found: Speculation | None, view: View) -> b.Blocks:
     yield _rounds(view, found)
     yield b.Sentence("speculation", _reading(view, found))
     yield from _by_number(view, found)
-    yield b.Formula(
-        (
-            r"o_i = \arg\max_y\; p(y \mid x,\, y_{<t},\, d_1 \ldots d_i), \qquad "
-            r"n = \min\{\, i : d_{i+1} \neq o_i \,\}, \qquad y_t \ldots y_{t+n} = o_0 \ldots o_n",
-            r"\mathbb{E}[n + 1] = \frac{1 - \alpha^{k+1}}{1 - \alpha}",
-        ),
+    yield b.Formula.of(
         view.t("speculation.formula"),
+        r"o_i = \arg\max_y\; p(y \mid x,\, y_{<t},\, d_1 \ldots d_i), \qquad "
+        r"n = \min\{\, i : d_{i+1} \neq o_i \,\}, \qquad y_t \ldots y_{t+n} = o_0 \ldots o_n",
+        r"\mathbb{E}[n + 1] = \frac{1 - \alpha^{k+1}}{1 - \alpha}",
     )
     yield b.Code((speculate, first_layers, speculation))
     yield b.Numbers(

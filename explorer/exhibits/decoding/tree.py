@@ -263,14 +263,12 @@ def show(tree: Tree | None, view: View) -> b.Blocks:
         for line, (text, logprob, score) in tree.answers.items()
     ]
     yield b.Table([view.t(name) for name in names], rows, "llrr")
-    yield b.Formula(
-        (
-            r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}, \qquad "
-            r"p_T(v) = \mathrm{softmax}(\ell / T)_v",
-            r"V_k = \{v : \mathrm{rank}(v) \le k\}, \qquad "
-            r"V_p = \min\Big\{S : \sum_{v \in S} p(v) \ge p\Big\}",
-        ),
+    yield b.Formula.of(
         view.t("branches.formula"),
+        r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}, \qquad "
+        r"p_T(v) = \mathrm{softmax}(\ell / T)_v",
+        r"V_k = \{v : \mathrm{rank}(v) \le k\}, \qquad "
+        r"V_p = \min\Big\{S : \sum_{v \in S} p(v) \ge p\Big\}",
     )
     yield b.Code((grow, beam_of(view), sample_of(view)))
     yield b.Numbers(

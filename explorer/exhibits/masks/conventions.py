@@ -382,14 +382,12 @@ def _share(handed: Handed) -> str:
 
 def _small_print(view: View, found: Conventions) -> b.Blocks:
     choices = view.choices(MasksChoices)
-    yield b.Formula(
-        (
-            r"m^{01}_{ij} = [\,j\le i\,],\qquad m^{+}_{ij} = "
-            r"\begin{cases} 0 & j\le i \\ -\infty & j > i \end{cases},\qquad "
-            r"m^{\neg}_{ij} = [\,j > i\,]",
-            r"e^{s + m^{+}} = m^{01}\,e^{s} = (1 - m^{\neg})\,e^{s}",
-        ),
+    yield b.Formula.of(
         view.t("masks.conventions_formula"),
+        r"m^{01}_{ij} = [\,j\le i\,],\qquad m^{+}_{ij} = "
+        r"\begin{cases} 0 & j\le i \\ -\infty & j > i \end{cases},\qquad "
+        r"m^{\neg}_{ij} = [\,j > i\,]",
+        r"e^{s + m^{+}} = m^{01}\,e^{s} = (1 - m^{\neg})\,e^{s}",
     )
     written = [WRITTEN[choices.rendering].causal] if found.causal else []
     yield b.Code((*written, READ_BY[choices.reader], conventions))

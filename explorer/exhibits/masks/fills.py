@@ -180,13 +180,11 @@ def show(found: tuple[FillResult, ...], view: View) -> b.Blocks:
     yield b.Sentence("fills", _reading(view, found))
     if view.trace.mask(view.site.name)[view.head].all():
         yield b.Hint(view.t("masks.fills_all_open"))
-    yield b.Formula(
-        (
-            r"p_{b} = \frac{b\,e^{f}}{\sum_{k=1}^{n-b} e^{s_k} + b\,e^{f}}",
-            r"b = n:\quad f > -\infty \Rightarrow p_j = \tfrac{1}{n},\qquad "
-            r"f = -\infty \Rightarrow p_j = \tfrac{0}{0}",
-        ),
+    yield b.Formula.of(
         view.t("masks.fills_formula"),
+        r"p_{b} = \frac{b\,e^{f}}{\sum_{k=1}^{n-b} e^{s_k} + b\,e^{f}}",
+        r"b = n:\quad f > -\infty \Rightarrow p_j = \tfrac{1}{n},\qquad "
+        r"f = -\infty \Rightarrow p_j = \tfrac{0}{0}",
     )
     yield b.Code((hidden_by, masked_softmax))
     yield b.Numbers(lambda: _numbers(view, found))

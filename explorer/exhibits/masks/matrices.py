@@ -74,15 +74,13 @@ def show(found: Sequence[HeadMask], view: View) -> b.Blocks:
     empty = [_empty(view, mask) for mask in found if mask.n_empty]
     yield b.Hero((picture, *cell, *empty))
     yield _tools(view)
-    yield b.Formula(
-        (
-            r"\text{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
-            r"\qquad m_{ij}\in\{0,1\}",
-            r"m^{\text{encoder}}_{ij} = [\,j\ \text{real}\,],\quad "
-            r"m^{\text{decoder}}_{ij} = [\,j\ \text{real}\,]\cdot[\,j\le i\,],\quad "
-            r"m^{\text{cross}}_{ij} = [\,\text{source token}\ j\ \text{real}\,]",
-        ),
+    yield b.Formula.of(
         view.t("masks.formula"),
+        r"\text{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
+        r"\qquad m_{ij}\in\{0,1\}",
+        r"m^{\text{encoder}}_{ij} = [\,j\ \text{real}\,],\quad "
+        r"m^{\text{decoder}}_{ij} = [\,j\ \text{real}\,]\cdot[\,j\le i\,],\quad "
+        r"m^{\text{cross}}_{ij} = [\,\text{source token}\ j\ \text{real}\,]",
     )
     yield b.Code(_code(view))
     yield b.Numbers(lambda: _numbers(view))

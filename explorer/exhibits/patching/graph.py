@@ -65,16 +65,14 @@ def show(found: Network, view: View) -> b.Blocks:
     """The graph, and the words that contributed most."""
     yield b.Hero((b.Sentence("patching-flow", _reading(view, found)), _graph(view, found)))
     yield b.Note(view.t("patching.flow_note"))
-    yield b.Formula(
-        (
-            r"y_i = \sum_j T_{ij} + b, \qquad c_{ij} = \frac{\max(0,\ \lVert y_i \rVert_1 - "
-            r"\lVert y_i - T_{ij} \rVert_1)}{\sum_k \max(0,\ \lVert y_i \rVert_1 - "
-            r"\lVert y_i - T_{ik} \rVert_1)}, \qquad \text{flow} = C_L \cdots C_2\, C_1",
-            r"\mathrm{IG}_j = (x_j - \bar x) \cdot \int_0^1 \frac{\partial \ln p}{\partial x_j}"
-            r"\big(\bar x + \alpha (x - \bar x)\big)\,d\alpha, \qquad "
-            r"\sum_j \mathrm{IG}_j = \ln p(x) - \ln p(\bar x)",
-        ),
+    yield b.Formula.of(
         view.t("patching.flow_formula"),
+        r"y_i = \sum_j T_{ij} + b, \qquad c_{ij} = \frac{\max(0,\ \lVert y_i \rVert_1 - "
+        r"\lVert y_i - T_{ij} \rVert_1)}{\sum_k \max(0,\ \lVert y_i \rVert_1 - "
+        r"\lVert y_i - T_{ik} \rVert_1)}, \qquad \text{flow} = C_L \cdots C_2\, C_1",
+        r"\mathrm{IG}_j = (x_j - \bar x) \cdot \int_0^1 \frac{\partial \ln p}{\partial x_j}"
+        r"\big(\bar x + \alpha (x - \bar x)\big)\,d\alpha, \qquad "
+        r"\sum_j \mathrm{IG}_j = \ln p(x) - \ln p(\bar x)",
     )
     yield b.Code((contribution_network, nearness))
     yield b.Numbers(lambda: _numbers(view, found))

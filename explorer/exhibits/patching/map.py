@@ -83,12 +83,10 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
     chart = map_chart(view, both, mapped, cell_in(mapped, view), "patching.map", "cell")
     yield b.Hero((b.Sentence("patching", _reading(view, both, mapped)), chart))
     yield chance(view, mapped)
-    yield b.Formula(
-        (
-            r"\text{recovered} = \frac{\Delta_\text{patched} - \Delta_2}{\Delta_1 - \Delta_2}, "
-            r"\qquad \Delta = \mathrm{logit}(a_1) - \mathrm{logit}(a_2)",
-        ),
+    yield b.Formula.of(
         view.t("patching.formula"),
+        r"\text{recovered} = \frac{\Delta_\text{patched} - \Delta_2}{\Delta_1 - \Delta_2}, "
+        r"\qquad \Delta = \mathrm{logit}(a_1) - \mathrm{logit}(a_2)",
     )
     yield b.Code((maps.patch_map, pair, read_patched, patching))
     yield b.Numbers(lambda: _numbers(view, both, mapped))

@@ -39,13 +39,11 @@ def show(found: Paths | None, view: View) -> b.Blocks:
     chart = map_chart(view, both, found.heads, sender, "patching.senders", "sender")
     yield b.Hero((b.Sentence("patching-paths", _reading(view, found)), chart))
     yield chance(view, found.heads)
-    yield b.Formula(
-        (
-            r"z'_h = z^{(1)}_h, \quad z'_{h'} = z^{(2)}_{h'} \ (h' \ne h) \quad\Rightarrow\quad "
-            + rf"{found.into}'_r \quad\Rightarrow\quad "
-            + rf"\text{{recovered}}({found.into}_r := {found.into}'_r)",
-        ),
+    yield b.Formula.of(
         view.t("patching.paths_formula"),
+        r"z'_h = z^{(1)}_h, \quad z'_{h'} = z^{(2)}_{h'} \ (h' \ne h) \quad\Rightarrow\quad "
+        + rf"{found.into}'_r \quad\Rightarrow\quad "
+        + rf"\text{{recovered}}({found.into}_r := {found.into}'_r)",
     )
     yield b.Code((path_map, arriving))
     yield b.Numbers(lambda: _numbers(view, both, found))

@@ -96,12 +96,10 @@ def show(found: Changed | None, view: View) -> b.Blocks:
     if view.site.kind == "self":
         yield from _offsets(view, before, after)
     products, added = SCORES[view.loaded.config.position_type.acts]
-    yield b.Formula(
-        (
-            rf"s_{{ij}} = {view.scaled(products)}{added}",
-            r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
-        ),
+    yield b.Formula.of(
         view.t("positions.head_formula"),
+        rf"s_{{ij}} = {view.scaled(products)}{added}",
+        r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
     )
     yield b.Code((reread, position_functions, *positions_at(view, view.sequence)))
     yield b.Numbers(lambda: _numbers(view, before, after))

@@ -64,12 +64,10 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
     yield b.Columns((_alike(view, found), _moved(view, found)))
     if reach := _reach(view, found):
         yield b.Prose(reach)
-    yield b.Formula(
-        (
-            r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "
-            r"\text{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
-        ),
+    yield b.Formula.of(
         view.t("positions.learned_formula"),
+        r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "
+        r"\text{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
     )
     yield b.Code((find_learned, loaded.model.last_stack.positions, gram, alike_by_distance))
     yield b.Numbers(lambda: _numbers(view, found))

@@ -48,12 +48,10 @@ def show(found: Shifted, view: View) -> b.Blocks:
     draw = partial(lines, np.array(shifts), losses, names, from_zero=True, **titles)
     yield from titled(view, "positions.begin_later", draw)
     yield b.Sentence("length", _said(view, found))
-    yield b.Formula(
-        (
-            r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
-            r"\text{perplexity} = e^{\,\text{loss}}",
-        ),
+    yield b.Formula.of(
         view.t("positions.length_formula"),
+        r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
+        r"\text{perplexity} = e^{\,\text{loss}}",
     )
     yield b.Code((shift_losses, *positions_at(view, "tgt")))
     columns = dict(zip(names, losses.round(4).tolist(), strict=True))

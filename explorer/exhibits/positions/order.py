@@ -70,12 +70,10 @@ def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Bl
         stream=stream,
     )
     yield b.Hero((shuffled, b.Chart("positions.moved", draw, view.t("positions.moved"))))
-    yield b.Formula(
-        (
-            r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
-            r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
-        ),
+    yield b.Formula.of(
         view.t("positions.order_formula"),
+        r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
+        r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
     )
     yield b.Code((moved, *positions_at(view, stream), position_functions, shuffled_order))
     yield b.Numbers(lambda: _numbers(view, new, found))

@@ -54,15 +54,13 @@ def show(found: tuple[VectorSizes, ...], view: View) -> b.Blocks:
         yield b.Sentence("sizes", view.t("sizes.reading", n=len(fresh), **counts))
     else:
         yield b.Note(view.t("sizes.verdict_few"))
-    yield b.Formula(
-        (
-            r"\sqrt{\tfrac{1}{d}\textstyle\sum_i P[p]_i^2} = \tfrac{1}{\sqrt{2}}, \qquad "
-            r"\sqrt{\tfrac{1}{d}\textstyle\sum_i (s\,E[w]_i)^2} \approx s\,\sigma, \qquad "
-            r"s = 1 \;\text{or}\; \sqrt{d}",
-            r"\sigma = 0.02, \qquad \sigma = \tfrac{1}{\sqrt{d}}, \qquad "
-            r"\sigma = \sqrt{\tfrac{2}{V + d}}, \qquad \sigma = 1",
-        ),
+    yield b.Formula.of(
         view.t("sizes.formula"),
+        r"\sqrt{\tfrac{1}{d}\textstyle\sum_i P[p]_i^2} = \tfrac{1}{\sqrt{2}}, \qquad "
+        r"\sqrt{\tfrac{1}{d}\textstyle\sum_i (s\,E[w]_i)^2} \approx s\,\sigma, \qquad "
+        r"s = 1 \;\text{or}\; \sqrt{d}",
+        r"\sigma = 0.02, \qquad \sigma = \tfrac{1}{\sqrt{d}}, \qquad "
+        r"\sigma = \sqrt{\tfrac{2}{V + d}}, \qquad \sigma = 1",
     )
     yield b.Code((sizes, sinusoidal_table))
     token, position = view.t("sizes.token"), view.t("sizes.position")

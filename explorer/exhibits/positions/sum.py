@@ -51,14 +51,12 @@ def show(answer: SumCheck | None, view: View) -> b.Blocks:
     yield from _drawn(view, found, at, tokens[at])
     yield from _every(view, found)
     yield from _concatenated(view, answer)
-    yield b.Formula(
-        (
-            r"x_p = s\,E[w_p] + P[p], \qquad s = \sqrt{d} \;\text{or}\; 1",
-            r"W(e + p) = \begin{pmatrix} W & W \end{pmatrix}"
-            r"\begin{pmatrix} e \\ p \end{pmatrix}, \qquad "
-            r"\cos(e, p) = \frac{e \cdot p}{\lVert e\rVert\,\lVert p\rVert}",
-        ),
+    yield b.Formula.of(
         view.t("sums.formula"),
+        r"x_p = s\,E[w_p] + P[p], \qquad s = \sqrt{d} \;\text{or}\; 1",
+        r"W(e + p) = \begin{pmatrix} W & W \end{pmatrix}"
+        r"\begin{pmatrix} e \\ p \end{pmatrix}, \qquad "
+        r"\cos(e, p) = \frac{e \cdot p}{\lVert e\rVert\,\lVert p\rVert}",
     )
     yield b.Code((view.loaded.model.last_stack.embed_tokens, sums, room, widths))
     parts = {"word": found.token[at], "position": found.position[at], "sum": found.total[at]}

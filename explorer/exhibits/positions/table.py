@@ -63,13 +63,11 @@ def show(answer: None, view: View) -> b.Blocks:
     by_distance = titled(view, "positions.dot", draw, note="note")
     yield b.Columns(((_pick_dims(view, width, dims), waves), by_width, by_distance))
     yield from _read_distances(view, mean)
-    yield b.Formula(
-        (
-            r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad "
-            r"\theta_i = \mathrm{base}^{-2i/d},\quad \lambda_i = 2\pi/\theta_i",
-            r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
-        ),
+    yield b.Formula.of(
         view.t("positions.formula"),
+        r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad "
+        r"\theta_i = \mathrm{base}^{-2i/d},\quad \lambda_i = 2\pi/\theta_i",
+        r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
     )
     yield b.Code((numbers.table, numbers.wavelengths, numbers.dot_by_distance))
     wavelengths = [round(float(turn), 2) for turn in turns]

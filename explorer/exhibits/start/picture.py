@@ -100,13 +100,11 @@ def show(found: Written, view: View) -> b.Blocks:
         yield b.Note(f"{view.t('start.lead')} {view.t('start.try')}")
         tour = b.choose(visit="path", lesson="", part="")
         yield b.Button("path.way", view.t("path.new_here"), tour, "route", quiet=True)
-    yield b.Formula(
-        (
-            r"x_i = E_{t_i} + P_i",
-            r"x \leftarrow x + \mathrm{softmax}\!\left(" + view.scaled(r"QK^\top") + r"\right)V",
-            r"p = \mathrm{softmax}(W x_i)",
-        ),
+    yield b.Formula.of(
         view.t("start.formula"),
+        r"x_i = E_{t_i} + P_i",
+        r"x \leftarrow x + \mathrm{softmax}\!\left(" + view.scaled(r"QK^\top") + r"\right)V",
+        r"p = \mathrm{softmax}(W x_i)",
     )
     yield b.Code((view.loaded.model.read, flow, *([generate] if found.made is not None else [])))
     yield b.Numbers(lambda: _numbers(view, found.flow))
