@@ -56,9 +56,9 @@ def all_heads(view: View, name: str) -> b.AllHeads:
     return picture.all_heads(choice, grid, values, name, change=lambda chosen: None)
 
 
-def title_of(view: View, name: str) -> str:
-    """The title of the step that a picture's name begins with."""
-    return view.t(f"path.steps.{name.partition('.')[0]}.title")
+def title_of(view: View, picture: str) -> str:
+    """The title of the step that the name of a picture begins with."""
+    return view.t(f"path.steps.{picture.partition('.')[0]}.title")
 
 
 def chart(
