@@ -109,8 +109,9 @@ def page(name: str, base: str, scope: Scope) -> str:
     lang = next((each for each in (params.get("lang"), wanted) if each in text.LANGUAGES), "en")
     theme = params.get("theme", "")
     shell, styles = _shell()
-    has_sidebar = name and not {"beamer", "embed"} & {*params}
-    attributes = f'lang="{lang}" data-hl-opening' + (" data-hl-sidebar" if has_sidebar else "")
+    modes = [mode for mode in ("beamer", "embed") if mode in params]
+    wears = ["opening", *modes, *(["sidebar"] if name and not modes else [])]
+    attributes = " ".join((f'lang="{lang}"', *(f"data-hl-{each}" for each in wears)))
     if theme in ("light", "dark"):
         attributes += f' data-hl-theme="{theme}"'
     host = asked.get("host", "")

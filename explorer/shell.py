@@ -84,10 +84,6 @@ def run() -> None:
     )
     if picked is not None:
         session.visit(picked)
-    if session.state().of(ScreenChoices).beamer:  # page.css looks for it
-        st.container(key="beamer").empty()
-    if st.context.is_embedded:  # likewise
-        st.container(key="embedded").empty()
     current.run()
 
 

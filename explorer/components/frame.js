@@ -16,6 +16,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
     talking.begun = true;
   }
   if (theme) wear(theme);
+  document.documentElement.toggleAttribute("data-hl-beamer", beamer); // for page.css
+  document.documentElement.toggleAttribute("data-hl-embed", Boolean(origins));
   followTheme(root);
   const before = root.told;
   if (chosen[0] !== before?.chosen[0]) settle(current);
