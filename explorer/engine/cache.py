@@ -16,17 +16,9 @@ from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.engine.caching import PARTS, cached
 from explorer.engine.together import TOGETHER
 from explorer.library import LoadedModel
-from explorer.runs import trace as tracing
+from explorer.runs import generation, trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
-from explorer.runs.generation import (
-    Generation,
-    StepsDone,
-    generate as generating,
-    room,
-    translate,
-    translate_all,
-)
 from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.rerun import read_again
@@ -108,10 +100,12 @@ def translation(
     given = given_tokens(loaded, text)
 
     def translated(sources: list[tuple[int, ...]]) -> list[tuple[list[int], bool]]:
-        return translate_all(loaded, sources, edits)
+        return generation.translate_all(loaded, sources, edits)
 
     if pads or (edits and rules_in_force(edits)["causal"]):
-        tokens, finished = translate(loaded, given, edits, pads, translation(model, text)[0])
+        tokens, finished = generation.translate(
+            loaded, given, edits, pads, translation(model, text)[0]
+        )
     elif len(given) > SHORT or loaded.marks.pad is None:
         ((tokens, finished),) = translated([given])
     else:
@@ -150,8 +144,8 @@ def generate(
     forced: tuple[int, ...] = (),
     ruled: bool = True,
     *,
-    progress: StepsDone | None = None,
-) -> Generation:
+    progress: generation.StepsDone | None = None,
+) -> generation.Generation:
     """Decode one sentence; a stopped decoding is not cached. Raises InputProblem.
 
     `ruled`: with the rules of the model's own generation_config.json. A greedy translation is read
@@ -161,6 +155,6 @@ def generate(
     rules = loaded.asked.rules if ruled else None
     asked = loaded, text, strategy, limit, edits, forced, progress, rules
     if isinstance(strategy, Greedy) and not (edits or forced or rules) and trace.is_kept(run):
-        most = min(limit, room(loaded, text))
-        return generating(*asked, greedy_steps(loaded, trace(run), most))
-    return generating(*asked)
+        most = min(limit, generation.room(loaded, text))
+        return generation.generate(*asked, greedy_steps(loaded, trace(run), most))
+    return generation.generate(*asked)

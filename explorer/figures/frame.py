@@ -12,18 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.theme import (
-    FONT,
-    Palette,
-    Stream,
-    bare,
-    clipped,
-    colorscale,
-    escape,
-    is_special,
-    palette,
-    show,
-)
+from explorer.figures import theme
 from explorer.numbers import minus
 
 Figure = dict[str, Any]
@@ -39,19 +28,19 @@ def check_shape(name: str, array: NDArray[Any], expected: tuple[int, ...]) -> No
 
 
 def layout(
-    colours: Palette, height: int, below: int = 8, legend: bool | None = None, **more: Any
+    colours: theme.Palette, height: int, below: int = 8, legend: bool | None = None, **more: Any
 ) -> dict[str, Any]:
     """A transparent layout in system fonts; `below` is the bottom margin, `more` overrides."""
     return {
         "height": height,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": FONT, "size": 13, "color": colours.ink},
+        "font": {"family": theme.FONT, "size": 13, "color": colours.ink},
         "margin": {"l": 8, "r": 8, "t": 8, "b": below},
         "hoverlabel": {
             "bgcolor": colours.paper,
             "bordercolor": colours.line,
-            "font": {"family": FONT, "size": 13, "color": colours.ink},
+            "font": {"family": theme.FONT, "size": 13, "color": colours.ink},
             "align": "left",
         },
         "showlegend": bool(legend),
@@ -75,7 +64,7 @@ def heatmap(
     z: Any, colours: tuple[str, ...], span: tuple[float, float], gap: int | None = None, **more: Any
 ) -> Figure:
     """A trace of cells, coloured by `z` over `span`, with `gap` pixels between them."""
-    scale = {"colorscale": colorscale(colours), "zmin": span[0], "zmax": span[1]}
+    scale = {"colorscale": theme.colorscale(colours), "zmin": span[0], "zmax": span[1]}
     apart = {} if gap is None else {"xgap": gap, "ygap": gap}
     return {"type": "heatmap", "z": np.asarray(z, np.float32), **scale, **apart, **more}
 
@@ -116,11 +105,11 @@ LEGEND: Figure = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yan
 """A one-line legend above the plot, left-aligned."""
 
 
-def axis(colours: Palette, title: str = "", colour: str | None = None, **more: Any) -> Figure:
+def axis(colours: theme.Palette, title: str = "", colour: str | None = None, **more: Any) -> Figure:
     """A plain axis; `colour` is the colour of its title, `more` overrides."""
     return {
         "title": {
-            "text": escape(title),
+            "text": theme.escape(title),
             "font": {"color": colour or colours.muted, "size": 13},
             "standoff": 12,
         },
@@ -133,21 +122,21 @@ def axis(colours: Palette, title: str = "", colour: str | None = None, **more: A
     }
 
 
-def number_axis(colours: Palette, title: str = "", **more: Any) -> Figure:
+def number_axis(colours: theme.Palette, title: str = "", **more: Any) -> Figure:
     """An axis of numbers: faint grid, muted ticks."""
     quiet = {"showgrid": True, "gridcolor": colours.line, "tickfont": {"color": colours.muted}}
     return axis(colours, title, **{**quiet, **more})
 
 
 def token_axis(
-    labels: Sequence[str], title: str, stream: Stream | None, dark: bool, **more: Any
+    labels: Sequence[str], title: str, stream: theme.Stream | None, dark: bool, **more: Any
 ) -> Figure:
     """An axis of token labels (made by `token_labels`), its title in the stream's colour.
 
     It is a category axis because Plotly thins category labels to the available width, which only
     the browser knows; shapes may still address it by position.
     """
-    colours = palette(dark)
+    colours = theme.palette(dark)
     return axis(
         colours,
         title,
@@ -159,12 +148,12 @@ def token_axis(
     )
 
 
-def colorbar(colours: Palette, title: str, **more: Any) -> Figure:
+def colorbar(colours: theme.Palette, title: str, **more: Any) -> Figure:
     """A slim bar at the lower right: next to the plot it would take a third of a phone's width."""
     return {
         "orientation": "h",
         "title": {
-            "text": escape(title) + "\u2003\u2060",  # space before the first number
+            "text": theme.escape(title) + "\u2003\u2060",  # space before the first number
             "side": "right",  # in line with the bar; "top" overlaps it in a low figure
             "font": {"color": colours.muted, "size": 12},
         },
@@ -194,13 +183,13 @@ def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
     Plotly merges categories of the same name, so the n-th occurrence ends in n invisible zero-width
     spaces; the first has one too, so that a token "3" is not read as position 3.
     """
-    muted = palette(dark).muted
+    muted = theme.palette(dark).muted
     seen: Counter[str] = Counter()
     labels = []
     for token in tokens:
         seen[token] += 1
-        text = escape(show(token))
-        if is_special(token):
+        text = theme.escape(theme.show(token))
+        if theme.is_special(token):
             text = f'<span style="color:{muted}">{text}</span>'
         labels.append(text + "\u200b" * seen[token])
     return labels
@@ -224,7 +213,7 @@ class _Plan(NamedTuple):
 
 def _plan(tokens: Sequence[str], room: int) -> _Plan:
     each = room / max(len(tokens), 1)
-    longest = max((_width(show(token)) for token in tokens), default=0.0) + 8
+    longest = max((_width(theme.show(token)) for token in tokens), default=0.0) + 8
     levels = max(1, min(3, len(tokens), ceil(min(longest, 118.0) / each)))
     every = max(1, ceil(min(longest, 64.0) / (each * levels)))
     return _Plan(levels, every, each * levels * every - 6)
@@ -237,13 +226,13 @@ def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -
     lines; if that is not enough, only every second or third tick has a label, and finally labels
     are clipped. `below`: the axis is at the bottom. The ticks address the categories by position.
     """
-    muted = palette(dark).muted
+    muted = theme.palette(dark).muted
     levels, every, most = _plan(tokens, room)
     shown = range(0, len(tokens), every)
     texts = []
     for place, index in enumerate(shown):
-        text = escape(_clipped(show(tokens[index]), most))
-        if is_special(tokens[index]):
+        text = theme.escape(_clipped(theme.show(tokens[index]), most))
+        if theme.is_special(tokens[index]):
             text = f'<span style="color:{muted}">{text}</span>'
         empty = place % levels
         texts.append("\u00a0<br>" * empty + text if below else text + "<br>\u00a0" * empty)
@@ -263,9 +252,9 @@ def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> i
     scrolls.
     """
     levels, every, most = _plan(tokens, room)
-    widths = [min(_width(show(token)), most) for token in tokens[::every]]
+    widths = [min(_width(theme.show(token)), most) for token in tokens[::every]]
     apart = [(a + b) / 2 + 6 for a, b in zip(widths, widths[levels:], strict=False)]
-    beside = BESIDE + max((_width(show(token)) for token in rows), default=NUMBER)
+    beside = BESIDE + max((_width(theme.show(token)) for token in rows), default=NUMBER)
     return ceil(max(apart, default=0.0) * len(tokens) / (levels * every) + beside)
 
 
@@ -277,7 +266,7 @@ def _width(text: str) -> float:
     """The approximate width of a label in pixels; Chinese and some other characters are wide."""
     return sum(
         13.5 if character >= "\u1100" else 10.5 if character in "<>%@mwMW" else 7.4
-        for character in bare(text)
+        for character in theme.bare(text)
     )
 
 
@@ -285,9 +274,9 @@ def _clipped(text: str, width: float) -> str:
     if _width(text) <= width:
         return text
     most = len(text)
-    while most > 1 and _width(clipped(text, most)) > width:
+    while most > 1 and _width(theme.clipped(text, most)) > width:
         most -= 1
-    return clipped(text, most)
+    return theme.clipped(text, most)
 
 
 def ends(limit: float, n: int = 3, plus: str = "") -> list[str]:

@@ -3,20 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from models.foreign import llama
 from models.foreign.alibi import bloom, mpt
 from models.foreign.bert import albert, bert, distilbert, electra, roberta
 from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
 from models.foreign.gpt2 import gpt, gpt2, gpt_neo, gptj
-from models.foreign.llama import (
-    llama,
-    mistral,
-    mixtral,
-    qwen2,
-    qwen2_moe,
-    qwen3,
-    qwen3_moe,
-    smollm3,
-)
 from models.foreign.modernbert import modernbert
 from models.foreign.neox import neox
 from models.foreign.opt import opt
@@ -43,14 +34,14 @@ FAMILIES: dict[str, Family] = {
     "gptj": Family("GPT-J", gptj, ("transformer.",)),
     "bloom": Family("Bloom", bloom, ("transformer.",)),
     "mpt": Family("MPT", mpt, ("transformer.",)),
-    "llama": Family("Llama", llama),
-    "mistral": Family("Mistral", mistral),
-    "mixtral": Family("Mixtral", mixtral),
-    "qwen2": Family("Qwen2", qwen2),
-    "qwen2_moe": Family("Qwen2-MoE", qwen2_moe),
-    "qwen3": Family("Qwen3", qwen3),
-    "qwen3_moe": Family("Qwen3-MoE", qwen3_moe),
-    "smollm3": Family("SmolLM3", smollm3),
+    "llama": Family("Llama", llama.llama),
+    "mistral": Family("Mistral", llama.mistral),
+    "mixtral": Family("Mixtral", llama.mixtral),
+    "qwen2": Family("Qwen2", llama.qwen2),
+    "qwen2_moe": Family("Qwen2-MoE", llama.qwen2_moe),
+    "qwen3": Family("Qwen3", llama.qwen3),
+    "qwen3_moe": Family("Qwen3-MoE", llama.qwen3_moe),
+    "smollm3": Family("SmolLM3", llama.smollm3),
     "gemma": Family("Gemma", gemma),
     "gemma2": Family("Gemma 2", gemma2),
     "gemma3_text": Family("Gemma 3", gemma3),

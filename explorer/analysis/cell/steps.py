@@ -15,14 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from explorer.library import LoadedModel
-from explorer.runs.rerun import (
-    edits_of,
-    heads_off,
-    require_same_model,
-    rerun,
-    rows_of,
-    written_tokens,
-)
+from explorer.runs import rerun
 from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.config import ModelConfig
@@ -176,7 +169,7 @@ def cell_of(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int, key: int
 ) -> Cell:
     """One cell of a Trace. Raises IndexError for a head, query or key out of range."""
-    require_same_model(loaded, traced)
+    rerun.require_same_model(loaded, traced)
     pattern = traced.pattern(site.name)
     wanted = {"head": head, "query": query, "key": key}
     for (name, index), size in zip(wanted.items(), pattern.shape, strict=True):
@@ -188,7 +181,7 @@ def cell_of(
     kv_head = head // (len(q) // len(k))
     biases = bias_of(traced, site)
     slices, bias = output_weights(loaded, site)
-    weight = 0.0 if head in heads_off(traced, site.name) else pattern[head, query, key]
+    weight = 0.0 if head in rerun.heads_off(traced, site.name) else pattern[head, query, key]
     return Cell(
         site=site,
         head=head,
@@ -236,7 +229,7 @@ class Effect:
 
 def chosen_token(traced: Trace, position: int) -> int:
     """The token generated after a position; if there is none, the most probable one."""
-    written = written_tokens(traced)
+    written = rerun.written_tokens(traced)
     return written[position] if position < len(written) else traced.predicted_tokens[position]
 
 
@@ -253,7 +246,7 @@ def effect(
     `token` is the chosen one (None: as `chosen_token`). Raises IndexError for a position or token
     out of range, ValueError for another model's Trace.
     """
-    require_same_model(loaded, traced)
+    rerun.require_same_model(loaded, traced)
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
         raise IndexError(f"there is no position {position}: the sequence has {n_real}")
@@ -264,10 +257,10 @@ def effect(
         )
     likeliest = np.argsort(-traced.logits[position], kind="stable")[:n].tolist()
     tokens = tuple(likeliest if chosen in likeliest else [*likeliest[: n - 1], chosen])
-    off = cell.head in heads_off(traced, cell.site.name)
+    off = cell.head in rerun.heads_off(traced, cell.site.name)
     missing = torch.tensor((0.0 if off else cell.weight) * cell.v)
     without = Edits({cell.site.hook("z"): partial(_without, cell=cell, missing=missing)})
-    after = rerun(loaded, traced, {LOGITS}, without)[LOGITS][0, position].numpy()
+    after = rerun.rerun(loaded, traced, {LOGITS}, without)[LOGITS][0, position].numpy()
     return Effect(
         position=position,
         tokens=tokens,
@@ -293,8 +286,8 @@ def _slope(loaded: LoadedModel, traced: Trace, cell: Cell, position: int, token:
         spot = torch.zeros(1, *traced.pattern(cell.site.name).shape)
         spot[0, cell.head, cell.query, cell.key] = cell.weight
         nudged = Edits({cell.site.hook("pattern"): lambda pattern: pattern + nudge * spot})
-        with visiting(edits_of(traced).then(nudged)):
-            logit = loaded.model.read(rows_of(traced))[0, position, token]
+        with visiting(rerun.edits_of(traced).then(nudged)):
+            logit = loaded.model.read(rerun.rows_of(traced))[0, position, token]
         (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
     return float(gradient)
 

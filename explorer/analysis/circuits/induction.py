@@ -20,13 +20,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.circuits.behaviour import (
-    HeadScores,
-    attention_scores,
-    looked,
-    places_of,
-    strength,
-)
+from explorer.analysis.circuits import behaviour
 from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, own_sites, random_twice
 from explorer.analysis.circuits.weights import head_weights, unembedding
@@ -110,7 +104,7 @@ class Circuit:
         if not self.order:
             raise ValueError("no head precedes the second one")
         score = float(self.previous[self.order[0]])
-        return strength("previous", score, self.even_back, self.chance)
+        return behaviour.strength("previous", score, self.even_back, self.chance)
 
     @property
     def stands_out(self) -> bool:
@@ -135,7 +129,7 @@ class Circuit:
 
 def circuit(
     loaded: LoadedModel,
-    found: HeadScores,
+    found: behaviour.HeadScores,
     given: Twice | None = None,
     chance: Chance | None = None,
     tell: Tell | None = None,
@@ -147,8 +141,8 @@ def circuit(
     """
     given = rows = random_twice(loaded) if given is None else given
     if chance is None:
-        chance = by_chance(loaded, lambda copy: attention_scores(copy, rows), tell)
-    intact = looked(loaded, given)
+        chance = by_chance(loaded, lambda copy: behaviour.attention_scores(copy, rows), tell)
+    intact = behaviour.looked(loaded, given)
     second, previous = found.best("induction"), intact.scores["previous"]
     n_heads = previous.shape[1]
     earlier = [(layer, head) for layer in range(second[0]) for head in range(n_heads)]
@@ -162,7 +156,7 @@ def circuit(
     scores, lost = [], []
 
     def left(off: Sequence[Place]) -> tuple[float, float]:
-        without = looked(loaded, rows, silenced(loaded, off))
+        without = behaviour.looked(loaded, rows, silenced(loaded, off))
         return float(without.scores["induction"][second]), without.second_half - intact.second_half
 
     for done, off in enumerate(sets):
@@ -276,7 +270,7 @@ def copied(loaded: LoadedModel, given: Twice, at: Place) -> tuple[float, float]:
     z = run(loaded.model, given.rows, {site.hook("z")})[site.hook("z")][:, at[1]]
     written = torch.from_numpy(head_weights(loaded, site, at[1]).o) @ z.double().transpose(1, 2)
     out = torch.from_numpy(unembedding(loaded))
-    queries = torch.from_numpy(places_of(given)["induction"][0])
+    queries = torch.from_numpy(behaviour.places_of(given)["induction"][0])
     hits, guess, count = 0, 0.0, 0
     for row, tokens in zip(written, given.tokens, strict=True):
         kinds = tokens[given.start : given.start + given.n].unique()

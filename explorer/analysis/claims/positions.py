@@ -11,13 +11,7 @@ from torch import Tensor
 from explorer.analysis.cell.steps import module_of
 from explorer.analysis.claims import training
 from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, curve_of, judged
-from explorer.analysis.positions.encoding import (
-    DotByDistance,
-    dot_by_distance,
-    model_table,
-    table,
-    wavelengths,
-)
+from explorer.analysis.positions import encoding
 from explorer.library import LoadedModel, open_model
 from explorer.runs.trace import Trace
 from models.decoding import decode
@@ -38,14 +32,14 @@ def offset_only(
     loaded: LoadedModel,
     traced: Trace,
     progress: FractionDone,
-    make: Callable[[int, int], np.ndarray] = table,
+    make: Callable[[int, int], np.ndarray] = encoding.table,
 ) -> Result:
     """Dot products of position vectors by distance: for the sinusoids and for the user's model.
 
     `make(n_positions, width)` returns the table that the claim is about, [pos, d_model]. A table
     passes if the dot products at one distance differ by less than a thousandth of p . p.
     """
-    found = dot_by_distance(make(FAR + 1, 512))
+    found = encoding.dot_by_distance(make(FAR + 1, 512))
     rows = [ResultRow("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
     rows.append(ResultRow("table_spread", (_spread(found),)))
     rises = np.flatnonzero(np.diff(found.mean) > 0)
@@ -54,9 +48,9 @@ def offset_only(
     holds = [_spread(found) < 1e-3 * found.mean[0]]
     numbers = {"spread": _spread(found), "at_0": found.mean[0], "rise": rises_at}
     why = ["symmetric", *(["rises"] if len(rises) else [])]
-    added = model_table(loaded, FAR + 1, traced.sites[0].query_stream)
+    added = encoding.model_table(loaded, FAR + 1, traced.sites[0].query_stream)
     if added is not None:
-        own = dot_by_distance(added)
+        own = encoding.dot_by_distance(added)
         holds.append(_spread(own) < 1e-3 * own.mean[0])
         rows.append(ResultRow("own_table_spread", (_spread(own),)))
         projected = _projected(loaded, traced, added)
@@ -72,7 +66,7 @@ def offset_only(
     )
 
 
-def _spread(found: DotByDistance) -> float:
+def _spread(found: encoding.DotByDistance) -> float:
     """The largest difference between dot products at one distance."""
     return float((found.highest - found.lowest).max())
 
@@ -92,7 +86,7 @@ def frequencies(
     loaded: LoadedModel,
     traced: Trace,
     progress: FractionDone,
-    turns_of: Callable[[int], np.ndarray] = wavelengths,
+    turns_of: Callable[[int], np.ndarray] = encoding.wavelengths,
 ) -> Result:
     """The wavelength of every dimension at a width of 512.
 

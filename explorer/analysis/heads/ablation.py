@@ -18,13 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from explorer.runs.rerun import (
-    edits_of,
-    require_same_model,
-    rows_of,
-    token_logprobs,
-    written_tokens,
-)
+from explorer.runs import rerun
 from explorer.runs.trace import Trace
 from models.foreign.placing import inside
 from models.hooks import ROLES, AttentionSite, Edits, Role, StackSite, visiting
@@ -106,11 +100,11 @@ def ablating(
     visitor nor the gradient mode of the run is active. Raises ValueError for another model's Trace
     and for more tokens than positions.
     """
-    require_same_model(loaded, traced)
-    wanted = written_tokens(traced) if tokens is None else tuple(tokens)
+    rerun.require_same_model(loaded, traced)
+    wanted = rerun.written_tokens(traced) if tokens is None else tuple(tokens)
     if not 0 < len(wanted) <= int(traced.tgt_valid.sum()):
         raise ValueError(f"{len(wanted)} tokens do not follow {traced.tgt_str_tokens}")
-    logprobs = token_logprobs(traced.logits, wanted)
+    logprobs = rerun.token_logprobs(traced.logits, wanted)
     deltas = {site.name: np.zeros((site.n_heads, len(wanted))) for site in traced.sites}
     total = sum(site.n_heads for site in traced.sites)
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
@@ -153,10 +147,10 @@ class _StackReading:
     def __init__(
         self, loaded: LoadedModel, traced: Trace, site: StackSite, memory: Tensor | None
     ) -> None:
-        self.model, self.memory, self.edits = loaded.model, memory, edits_of(traced)
+        self.model, self.memory, self.edits = loaded.model, memory, rerun.edits_of(traced)
         self.sites = [each for each in traced.sites if each.query_stream == site.stream]
         self.stack = cast(Stack, loaded.model.get_submodule(site.name))
-        self.rows = rows_of(traced).to(next(loaded.model.parameters()).device)
+        self.rows = rerun.rows_of(traced).to(next(loaded.model.parameters()).device)
         seen = (
             *(site.block_hook(layer, "resid_pre") for layer in range(site.n_layers)),
             site.hook("resid_final"),

@@ -24,14 +24,7 @@ from torch import Tensor
 
 from explorer.analysis.heads.ablation import Ablation, ablate
 from explorer.library import LoadedModel
-from explorer.runs.rerun import (
-    edits_of,
-    heads_off,
-    require_same_model,
-    rows_of,
-    token_logprobs,
-    written_tokens,
-)
+from explorer.runs import rerun
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Edits, Role, visiting
 
@@ -125,11 +118,11 @@ def attribute(
     Raises IndexError for a position that is padding or out of range, ValueError for another model's
     Trace.
     """
-    require_same_model(loaded, traced)
+    rerun.require_same_model(loaded, traced)
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
         raise IndexError(f"there is no position {position}: the sequence has {n_real}")
-    written = written_tokens(traced)
+    written = rerun.written_tokens(traced)
     token = written[position] if position < len(written) else traced.predicted_tokens[position]
     if ablation is None or ablation.tokens[position : position + 1] != (token,):
         ablation = ablate(loaded, traced, (*written[:position], token))
@@ -142,7 +135,7 @@ def attribute(
         position=position,
         token=token,
         str_token=loaded.str_tokens((before, token))[-1],
-        logprob=float(token_logprobs(traced.logits[position : position + 1], (token,))[0]),
+        logprob=float(rerun.token_logprobs(traced.logits[position : position + 1], (token,))[0]),
         weight={site.name: traced.pattern(site.name) for site in traced.sites},
         contribution=contribution,
         gradient=_gradients(loaded, traced, position, token),
@@ -162,7 +155,7 @@ def _contribution(
     v = np.repeat(v, site.n_heads // len(v), axis=0)  # heads that share values get a copy each
     values = np.linalg.norm(np.einsum("hkd,mhd->hkm", v, slices), axis=-1)  # [head, key]
     cells = traced.pattern(site.name) * values[:, None]
-    cells[heads_off(traced, site.name)] = 0.0
+    cells[rerun.heads_off(traced, site.name)] = 0.0
     return cells, np.linalg.norm(np.einsum("hqd,mhd->hqm", z, slices), axis=-1)
 
 
@@ -179,8 +172,8 @@ def _gradients(loaded: LoadedModel, traced: Trace, position: int, token: int) ->
             site.hook("pattern"): partial(_nudged, nudges=nudges, site=site.name)
             for site in traced.sites
         }
-        with visiting(edits_of(traced).then(Edits(nudged))):
-            logits = loaded.model.read(rows_of(traced))
+        with visiting(rerun.edits_of(traced).then(Edits(nudged))):
+            logits = loaded.model.read(rerun.rows_of(traced))
         logprob = logits[0, position].log_softmax(-1)[token]
         sites = list(nudges)
         gradients = torch.autograd.grad(

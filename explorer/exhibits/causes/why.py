@@ -14,14 +14,8 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.causes import names
 from explorer.exhibits.causes.choices import CausesChoices
-from explorer.exhibits.causes.names import (
-    group_name,
-    group_names,
-    in_half_precision,
-    whether_it_adds_up,
-    writer_name,
-)
 from explorer.exhibits.causes.place import detail_of, pick_detail, pick_row, site_name
 from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import quoted_at
@@ -128,7 +122,7 @@ def _pick_writer(view: View, found: Why) -> b.Row:
     order, writer = to_remove(found, side, view.choices(CausesChoices).taken)
 
     def said(at: int) -> str:
-        return f"{writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
+        return f"{names.writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
 
     sides = b.Pick(
         *("causes.side", view.t("causes.take_from"), SIDES, side),
@@ -157,8 +151,8 @@ def _drawn(
     draw = partial(
         products,
         matrix,
-        [*group_names(view, queries), *extra],
-        [*group_names(view, keys), *extra],
+        [*names.group_names(view, queries), *extra],
+        [*names.group_names(view, keys), *extra],
         *bars,
         *marks,
         titles=(view.t("causes.into_query"), view.t("causes.into_key")),
@@ -174,7 +168,7 @@ def _notes(view: View, found: Why) -> Iterator[b.Note]:
     written = {
         "qk_norm": config.qk_norm,
         "first": view.layer == 0 and view.kind != "cross",
-        "precision": in_half_precision(view),
+        "precision": names.in_half_precision(view),
     }
     if found.cap is not None:
         raw = found.score - found.cap - (found.bias or 0.0)
@@ -208,13 +202,13 @@ def _reading(
         "key": key,
         "score": fixed(found.score),
         "weight": percent(float(trace.pattern(site)[found.head, found.query, found.key])),
-        "by_query": group_name(view, queries[0]),
+        "by_query": names.group_name(view, queries[0]),
         "in_query": signed(float(queries[0].of(found.by_query))),
-        "by_key": group_name(view, keys[0]),
+        "by_key": names.group_name(view, keys[0]),
         "in_key": signed(float(keys[0].of(found.by_key))),
-        "pair": f"{group_name(view, first[0])} × {group_name(view, first[1])}",
+        "pair": f"{names.group_name(view, first[0])} × {names.group_name(view, first[1])}",
         "product": signed(_product(found, *first)),
-        "sum": whether_it_adds_up(view, found.rest, found.by_query),
+        "sum": names.whether_it_adds_up(view, found.rest, found.by_query),
     }
     if found.against is not None:
         other = quoted_at(view, keys_row, found.against)
@@ -247,7 +241,7 @@ def _numbers(view: View, found: Why) -> dict[str, list[object]]:
     ):
         left = found.left_out(cast(Side, side))
         for at, writer in enumerate(ledger.writers):
-            columns[""].append(writer_name(view, writer))
+            columns[""].append(names.writer_name(view, writer))
             columns[view.t("causes.side")].append(view.t(f"causes.{side}"))
             columns[pieces].append(round(float(sums[at]), 5))
             columns[free].append(round(float(left[at]), 5))

@@ -13,13 +13,8 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.causes import names
 from explorer.exhibits.causes.choices import CausesChoices
-from explorer.exhibits.causes.names import (
-    group_names,
-    in_half_precision,
-    whether_it_adds_up,
-    writer_name,
-)
 from explorer.exhibits.causes.place import detail_of, pick_detail
 from explorer.exhibits.causes.words import (
     notes,
@@ -58,7 +53,7 @@ def show(found: Writes, view: View) -> b.Blocks:
     yield b.Hero((reading, _drawn(view, found, values, rival)))
     config = view.loaded.config
     noted = {"logit_cap": config.logit_cap is not None, "gate": config.head_net}
-    for name, here in {**noted, "precision": in_half_precision(view)}.items():
+    for name, here in {**noted, "precision": names.in_half_precision(view)}.items():
         if here:
             yield b.Note(view.t(f"causes.note_{name}"))
     if rival is None:
@@ -94,7 +89,7 @@ def _pick_writer(view: View, found: Writes) -> b.Pick:
     order, writer = to_remove(found, rival, view.choices(CausesChoices).taken)
 
     def said(at: int) -> str:
-        return f"{writer_name(view, found.writers[at])} ({signed(float(values[at]))})"
+        return f"{names.writer_name(view, found.writers[at])} ({signed(float(values[at]))})"
 
     label = view.t("causes.take")
     return b.Pick("causes.taken", label, order, writer, said, "taken", menu=True, width=260)
@@ -118,7 +113,7 @@ def _drawn(view: View, found: Writes, values: np.ndarray, rival: int | None) -> 
     )
     draw = partial(
         ranking,
-        [*group_names(view, groups), *(name for name, _ in extra)],
+        [*names.group_names(view, groups), *(name for name, _ in extra)],
         np.array([*(group.of(values) for group in groups), *(value for _, value in extra)]),
         free=free if rival is not None else None,
         title=title,
@@ -140,11 +135,11 @@ def _reading(view: View, found: Writes, values: np.ndarray, rival: int | None) -
         "word": quoted(view, token_name(loaded, found.word)),
         "chance": percent(found.probabilities[0]),
         "total": signed(_between(found.logits, rival)),
-        "most": writer_name(view, found.writers[most]),
+        "most": names.writer_name(view, found.writers[most]),
         "up": signed(float(values[most])),
-        "least": writer_name(view, found.writers[least]),
+        "least": names.writer_name(view, found.writers[least]),
         "down": signed(float(values[least])),
-        "sum": whether_it_adds_up(view, _between(found.rests, rival), values),
+        "sum": names.whether_it_adds_up(view, _between(found.rests, rival), values),
     }
     if rival is None:
         return view.t("causes.read_logit", **words)
@@ -166,7 +161,7 @@ def _times(ratio: float) -> str:
 def _numbers(view: View, found: Writes) -> dict[str, list[object]]:
     loaded = view.loaded
     return {
-        "": [writer_name(view, writer) for writer in found.writers],
+        "": [names.writer_name(view, writer) for writer in found.writers],
         token_name(loaded, found.word): np.round(found.shares, 5).tolist(),
         f"{token_name(loaded, found.other)} ": np.round(found.other_shares, 5).tolist(),
         view.t("causes.difference"): np.round(found.differences, 5).tolist(),

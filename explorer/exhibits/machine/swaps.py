@@ -19,13 +19,7 @@ from torch import Tensor, nn
 from explorer.analysis.cell.scaling import SCALINGS, Scaling, divisor_of
 from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
-from explorer.runs.rerun import (
-    edits_of,
-    require_same_model,
-    rows_of,
-    token_logprobs,
-    written_tokens,
-)
+from explorer.runs import rerun
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
@@ -93,7 +87,7 @@ def swapped(
     Yields the options done and their number. Empty for a model without logits. Raises ValueError
     if the Trace is of another model.
     """
-    require_same_model(loaded, trace)
+    rerun.require_same_model(loaded, trace)
     found: list[Swapped] = []
     tried = options(loaded.config) if trace.config.lm_head else ()
     for option in tried:
@@ -109,16 +103,16 @@ def _measured(loaded: LoadedModel, traced: Trace, option: Option) -> Swapped:
     other = copy.deepcopy(loaded.model, {id(p): p for p in loaded.model.parameters()})
     option.swap(other)
     with seeded(0):  # for dropout
-        seen = run(other, rows_of(traced), {LOGITS}, edits_of(traced))
-    logits, tokens = seen[LOGITS][0].numpy(), written_tokens(traced)
+        seen = run(other, rerun.rows_of(traced), {LOGITS}, rerun.edits_of(traced))
+    logits, tokens = seen[LOGITS][0].numpy(), rerun.written_tokens(traced)
     here = slice(0, len(tokens))  # padding follows
-    before = token_logprobs(traced.logits, tokens)
+    before = rerun.token_logprobs(traced.logits, tokens)
     return Swapped(
         option.choice,
         option.name,
         own=False,
         change=float(np.abs(logits - traced.logits)[here].max(initial=0.0)),
-        loss=float((before - token_logprobs(logits, tokens)).mean()) if tokens else 0.0,
+        loss=float((before - rerun.token_logprobs(logits, tokens)).mean()) if tokens else 0.0,
         kept=float((logits.argmax(1) == traced.logits.argmax(1))[here].mean()) if tokens else 1.0,
         parameters=numbers_of(other) - numbers_of(loaded.model),
     )
