@@ -25,7 +25,6 @@ from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
 from explorer.analysis.patching.rankings import RANKINGS
-from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
 from explorer.exhibits.alignment.choices import ROWS
@@ -41,6 +40,7 @@ from explorer.exhibits.machine.sizes import OWN, PRESETS
 from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
 from explorer.exhibits.path.course import CHAPTERS
 from explorer.exhibits.positions.choices import PositionsChoices
+from explorer.exhibits.positions.sizes import DRAWN
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.masks import MaskName
 from explorer.figures.alignment.links import FOUND

@@ -17,9 +17,9 @@ from explorer.analysis.alignment.aligned import align, align_pairs, completed
 from explorer.analysis.alignment.known import drawn_by_hand, known_by_hand, known_of_task
 from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
-from explorer.analysis.alignment.removal import DRAWS, FEW, drawn, removal
 from explorer.analysis.alignment.study import other_direction, sharpness, study
 from explorer.analysis.alignment.words import WordRow
+from explorer.exhibits.alignment.without import DRAWS, FEW, drawn, removal
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace

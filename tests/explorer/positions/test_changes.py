@@ -18,8 +18,8 @@ from explorer.analysis.positions.changes import (
     told_positions,
 )
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
-from explorer.analysis.positions.reread import by_offset, reread, weight_moved, write_under
 from explorer.engine.jobs import walked
+from explorer.exhibits.positions.head import by_offset, reread, weight_moved, write_under
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.positions import POSITIONS

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from explorer.analysis.positions.sizes import VectorSizes, similarities, sizes, std_of
 from explorer.analysis.positions.sums import sums
+from explorer.exhibits.positions.sizes import VectorSizes, similarities, sizes, std_of
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from explorer.analysis.positions.encoding import table
-from explorer.analysis.positions.learned import alike_by_distance, by_chance, learned
+from explorer.exhibits.positions.learned import alike_by_distance, by_chance, learned
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from models.config import ModelConfig
 from models.training.recipe import read_recipe
