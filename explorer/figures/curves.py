@@ -1,4 +1,4 @@
-"""Curves over one number axis: waves, dot products by distance, losses, entropies."""
+"""Curves over one number axis: waves, dot products by distance, losses, histograms."""
 
 from collections.abc import Sequence
 
@@ -60,3 +60,36 @@ def lines(
     if marked_x is not None:
         frame["shapes"] = [f.line(colours.accent, (marked_x, marked_x), (0, 1), yref="paper")]
     return {"data": traces, "layout": frame}
+
+
+def histograms(
+    values: Sequence[f.Floats],
+    names: Sequence[str],
+    limit: float,
+    *,
+    x_title: str,
+    y_title: str,
+    bins: int = 41,
+    dark: bool = False,
+) -> f.Figure:
+    """The share of each array in each bin from -`limit` to `limit`, in percent.
+
+    Values outside count in the total, so a curve may sum to less than 100 %. Raises ValueError with
+    the sizes if arrays and names disagree.
+    """
+    edges = np.linspace(-limit, limit, bins + 1)
+    shares = np.array([np.histogram(each, edges)[0] / max(len(each), 1) for each in values])
+    figure = lines(
+        (edges[:-1] + edges[1:]) / 2,
+        100 * shares,
+        names,
+        x_title=x_title,
+        y_title=y_title,
+        height=300,
+        dark=dark,
+    )
+    for trace in figure["data"]:
+        trace["line"]["shape"] = "hvh"
+    figure["layout"]["xaxis"] |= {"range": [-limit, limit], "hoverformat": ".3~g"}
+    figure["layout"]["yaxis"]["rangemode"] = "tozero"
+    return figure

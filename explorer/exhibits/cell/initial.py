@@ -8,7 +8,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.cell.place import is_open
 from explorer.exhibits.picking import pick_one
-from explorer.figures.histograms import histograms
+from explorer.figures.curves import histograms
 from explorer.numbers import fixed, percent, tabled
 
 EVEN, DECIDED = 0.99, 0.5
