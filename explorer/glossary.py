@@ -11,8 +11,7 @@ from models.training.home import asset
 @dataclass(frozen=True)
 class Term:
     """A term in one language: its name, its meaning in one or two sentences, and the page that
-    shows it; `avoid` are other names for it, which the app's texts must not use.
-    """
+    shows it; `avoid` are other names for it, which the app's texts must not use."""
 
     name: str
     means: str

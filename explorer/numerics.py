@@ -9,8 +9,7 @@ from torch import Tensor
 
 MARGIN = 1.5
 """Margin over all draws by chance, in standard deviations of their best. Beating n draws happens
-by chance in 1 of n + 1 cases on average; with the margin, it should hold in any hundred cases.
-"""
+by chance in 1 of n + 1 cases on average; with the margin, it should hold in any hundred cases."""
 
 
 def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
@@ -59,8 +58,7 @@ def beats(best: float, by_chance: Float[np.ndarray, " draw"]) -> bool:
 
 def student(rate: float, freedom: int) -> float:
     """The |t| that Student's distribution exceeds with probability `rate`, for >= 1 degrees of
-    freedom: with t = sqrt(freedom) tan(a), the density of a is cos(a)^(freedom - 1).
-    """
+    freedom: with t = sqrt(freedom) tan(a), the density of a is cos(a)^(freedom - 1)."""
     angle = np.linspace(0.0, np.pi / 2, 100_001)
     density = np.cos(angle) ** (freedom - 1)
     below = np.concatenate([[0.0], np.cumsum(density[1:] + density[:-1])])

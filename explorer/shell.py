@@ -89,8 +89,7 @@ def run() -> None:
 
 def is_of_heads(state: State) -> bool:
     """Whether the choices belong to Heads, which was at the root in earlier versions, and none to
-    Start.
-    """
+    Start."""
     if state.of(StartChoices) != StartChoices():
         return False
     plain = State()

@@ -152,8 +152,7 @@ def pack_start(
     """Pack the payload. `masks` are (name, words) pairs and `mask` is the active one; `diff`
     compares the generated tokens with those without the change (empty if unchanged); `links` lead
     from a station to its page; `said` is the whole text, which begins with the `prompt` ("" for
-    none). Raises ValueError with the sizes if they disagree.
-    """
+    none). Raises ValueError with the sizes if they disagree."""
     matrices: dict[str, payload.Bytes] = {}
     packed = [_lane(at, lane, len(moments), matrices) for at, lane in enumerate(lanes)]
     for moment in moments:

@@ -253,8 +253,7 @@ class Columns:
 @dataclass(frozen=True, eq=False)
 class Pane:
     """Blocks one below the other, of a fixed width in pixels or `framed`; `key` is for a style.
-    Blocks that need more than a fixed `height` scroll.
-    """
+    Blocks that need more than a fixed `height` scroll."""
 
     blocks: Sequence["Block"]
     width: int | None = None
@@ -284,8 +283,7 @@ class Hero:
 @dataclass(frozen=True, eq=False)
 class Export:
     """Blocks among the page's exports. `blocks(is_local)` makes them: a server that others can
-    reach does not name its folders.
-    """
+    reach does not name its folders."""
 
     blocks: Callable[[bool], Iterable["Block"]]
 

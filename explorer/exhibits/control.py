@@ -140,8 +140,7 @@ class Several:
 @dataclass(frozen=True)
 class TextBox:
     """A text of at most `most` characters that the user may edit: of one line, with a `hint` while
-    it is empty, or of several in a box `height` pixels high.
-    """
+    it is empty, or of several in a box `height` pixels high."""
 
     key: str
     label: str

@@ -62,8 +62,7 @@ def pick_group(
     change: Callable[[str], b.Change],
 ) -> b.Pick:
     """A group of items; another group opens its first item, with `change`. Texts are at `key` and
-    `KEYs.GROUP`.
-    """
+    `KEYs.GROUP`."""
 
     more = b.More(said=f"{key}s.", change=lambda name: change(groups[name][0]))
     return pick_one(view, key, tuple(groups), now, **more)
@@ -94,8 +93,7 @@ def pick_one(
 
 def pick_aside(view: View, key: str, label: str, asides: Sequence[str], now: str) -> b.Blocks:
     """A heading and one button per aside; at most one is open, "" for none. Texts at `label` and
-    `SUBJECT.asides.NAME`.
-    """
+    `SUBJECT.asides.NAME`."""
     yield b.Title(view.t(label), large=True)
     opens, said = _sets(key, ""), f"{key.partition('.')[0]}.asides."
     more = b.More(change=lambda name: opens(name or ""), quiet=True, optional=True)
@@ -138,8 +136,7 @@ def pick_token(
     width: int = 260,
 ) -> b.Pick:
     """A menu of the places in a token sequence, each with its token; the label's text is at
-    `label`.
-    """
+    `label`."""
 
     def said(place: int) -> str:
         return f"{place} · {tokens[place]}"

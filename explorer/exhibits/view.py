@@ -35,8 +35,7 @@ PLACE: dict[str, Callable[["View"], Any]] = {
     "chosen_stream": lambda view: view.choices(PartChoices).stream,
 }
 """The selected place: values of a view by name, corrected so that they exist in the run. Two are
-uncorrected: the row that was chosen, and the sequence, which another model may have.
-"""
+uncorrected: the row that was chosen, and the sequence, which another model may have."""
 OWN = ("filling", "silent", "pictured")
 """Tables of texts, under the usual keys, for models where the usual texts would be wrong: masked
 language models, models without an LM head, models of pictures."""

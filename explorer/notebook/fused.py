@@ -22,8 +22,7 @@ _DECIDING = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEn
 @dataclass(eq=False)
 class Running:
     """A module that is running. `first` is the number of calls recorded before it, `was_on` whether
-    the capture was active in its caller.
-    """
+    the capture was active in its caller."""
 
     module: nn.Module
     name: str

@@ -16,8 +16,7 @@ from explorer.figures.heatmap import plotted
 @dataclass(frozen=True, eq=False)
 class Reader:
     """The context for rendering blocks: their view, the prefix for names of saved pictures, and the
-    function that draws each kind of block. Kinds without a function are omitted.
-    """
+    function that draws each kind of block. Kinds without a function are omitted."""
 
     view: View
     file: str

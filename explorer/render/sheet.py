@@ -10,8 +10,7 @@ from explorer.exhibits.view import View
 @dataclass
 class Sheet:
     """One part of a page while it is drawn: its blocks, for the formulas, code, numbers and exports
-    below them.
-    """
+    below them."""
 
     view: View
     page: str

@@ -18,8 +18,7 @@ Outcome = Literal["first", "second", "band", "one_seed", "nothing"]
 @dataclass(frozen=True)
 class Arm:
     """Runs that differ only in their seed. `differs` is how they differ from the other arms:
-    settings by name, and the faults that were planted during training, as (step, name).
-    """
+    settings by name, and the faults that were planted during training, as (step, name)."""
 
     runs: tuple[TrainingRun, ...]
     differs: tuple[tuple[str, Any], ...]
@@ -41,8 +40,7 @@ class Band:
 class Difference:
     """Two arms at one step. `outcome`: which is better, if the bands of their seeds do not overlap;
     "band" if they overlap, "one_seed" if one of them has no band, "nothing" if no step was measured
-    in both. `ranges` are (lowest, mean, highest) of each.
-    """
+    in both. `ranges` are (lowest, mean, highest) of each."""
 
     outcome: Outcome
     step: int = 0

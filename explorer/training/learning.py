@@ -76,8 +76,7 @@ class ValidationScores:
     of exact matches; the free-running output for the watched example.
     `padded` is the change of the loss, in nats, if examples have MORE_PADS additional PADs: zero if
     padding is hidden. `beyond` is the share of correct tokens, free-running, on examples longer
-    than any in training; None if the task has none, and before the last step.
-    """
+    than any in training; None if the task has none, and before the last step."""
 
     loss: float
     forced: float

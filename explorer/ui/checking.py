@@ -71,8 +71,7 @@ def checkable(edits: Sequence[Edit]) -> tuple[Edit, ...]:
 def self_check(model: str, asked: Sequence[tuple[Edit, ...]] = ((),), place: str = "") -> None:
     """Show whether the model's masks keep their promises, with each of these edits. Until that is
     known, this fragment polls on its own, without a run of the page. The first poll, one interval
-    after the page was drawn, starts the checks. `place` tells two such displays of a page apart.
-    """
+    after the page was drawn, starts the checks. `place` tells two such displays of a page apart."""
     due = is_due(PULSE + place)
     for edits in asked:
         if _key(model, edits) in _FOUND:

@@ -1,6 +1,5 @@
 """Hints above a page, each with a button that fixes the problem: a sentence in a language that the
-model does not read, or in capitals, and choices lost when the model was changed.
-"""
+model does not read, or in capitals, and choices lost when the model was changed."""
 
 import re
 from collections.abc import Callable

@@ -26,8 +26,7 @@ from models.rows import Stream
 
 def ask_text(view: View, key: str) -> None:
     """Controls in one row for the sentence, read while it is typed, the model and the language;
-    those of a picture below them. `key` begins the keys of all.
-    """
+    those of a picture below them. `key` begins the keys of all."""
     with st.container(horizontal=True, vertical_alignment="center", key=f"{key}-line"):
         _text(view, f"{key}.text")
         with st.container(width=270):

@@ -26,8 +26,7 @@ _INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
 @contextmanager
 def stage() -> Iterator[None]:
     """Place the sentence and everything inside `hero` above the controls, and above these the
-    menu of the page's parts, which classroom mode leaves among the controls.
-    """
+    menu of the page's parts, which classroom mode leaves among the controls."""
     beamer = session.state().of(ScreenChoices).beamer
     parts = _PARTS.set(None if beamer else st.container(key="parts"))
     token = _STAGE.set(st.container(key="stage"))

@@ -15,8 +15,7 @@ class FastRecord(Record):
     """A record with minimal memory: tensors constant along an axis are copied once, and patterns
     not at all, since attention does not modify them afterwards. `patterns` is the dtype for
     patterns that no edit changes: float16 halves the memory and rounds by up to 1 / 4,096. The
-    record does not change the numbers of the run itself.
-    """
+    record does not change the numbers of the run itself."""
 
     def __init__(
         self,
@@ -49,8 +48,7 @@ _DRAWN = frozenset({"normal_", "uniform_", "kaiming_uniform_"})
 
 class Undrawn(TorchFunctionMode):
     """Skip random initialisation inside, for weights that are loaded from a file. Drawing takes
-    longer than reading the file, and on device "meta" torch would import its compiler (5 s).
-    """
+    longer than reading the file, and on device "meta" torch would import its compiler (5 s)."""
 
     def __torch_function__(
         self,

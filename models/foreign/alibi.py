@@ -1,6 +1,5 @@
 """Models with ALiBi, a score penalty linear in distance: Bloom and MPT. Le Scao et al. 2022;
-MosaicML 2023.
-"""
+MosaicML 2023."""
 
 from typing import Any
 

@@ -1,7 +1,6 @@
 """BERT and models like it: RoBERTa, XLM-R, DistilBERT, MiniLM, ELECTRA, ALBERT; with or without a
 masked-word head. Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019; Clark et al. 2020; Lan et
-al. 2020.
-"""
+al. 2020."""
 
 import re
 from typing import Any

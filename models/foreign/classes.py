@@ -40,8 +40,7 @@ OF_TEXTS = {
     **dict.fromkeys(("vit", "deit", "dinov2", "dinov2_with_registers"), TaskHeadNames()),
 }
 """Heads that label a whole text or picture; those that label tokens have only the output, except
-ModernBERT's.
-"""
+ModernBERT's."""
 
 
 @dataclass(frozen=True)

@@ -61,8 +61,7 @@ def _models_in(place: Path) -> Iterator[Path]:
 
 def _models_of(path: Path, deeper: bool = True) -> list[Path]:
     """The models that a path is or contains: a model, GGUF files, or, if `deeper`, models in its
-    subfolders.
-    """
+    subfolders."""
     if _is_model(path) or is_gguf(path) or _lacks_config(path):
         return [path]
     files = sorted(each for each in path.glob(f"*{ENDING}") if is_gguf(each))
@@ -100,8 +99,7 @@ def is_gguf(path: Path) -> bool:
 
 def _is_model(path: Path) -> bool:
     """Whether a path is a folder with a config. Dead links and unreadable folders count as well:
-    opening them gives the reason.
-    """
+    opening them gives the reason."""
     try:
         if any(each.is_symlink() and not each.exists() for each in (path, path / CONFIG)):
             return True

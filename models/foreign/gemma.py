@@ -44,8 +44,7 @@ def gemma2(keys: Keys) -> Plan:
 
 def gemma3(keys: Keys) -> Plan:
     """Gemma 2 with norms on queries and keys instead of caps; every sixth layer has global
-    attention, and only these layers use the large RoPE base.
-    """
+    attention, and only these layers use the large RoPE base."""
     keys.only("attn_logit_softcapping", None)
     keys.only("final_logit_softcapping", None)
     return _plan(keys, keys.size("sliding_window_pattern", 6), {"qk_norm": True})

@@ -23,8 +23,7 @@ USUAL_ALIGNMENT = 32  # bytes; the tensors begin at a multiple
 def header(path: Path) -> tuple[dict[str, Any], int]:
     """The scalar values of a file's header and the number of elements in its tensors, much faster
     than reading the vocabulary. Raises CheckpointError if the header is unreadable or the file is
-    truncated.
-    """
+    truncated."""
     require_gguf(path)
     try:
         with path.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:

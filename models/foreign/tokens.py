@@ -115,8 +115,7 @@ class ForeignTokenizer(Tokenizer):
 
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The special tokens that the tokenizer's post-processor adds before and after a text.
-        Raises Refusal if it fails or changes the text itself.
-        """
+        Raises Refusal if it fails or changes the text itself."""
         processor = self._tokenizer.post_processor
         if processor is None:
             return (), ()
@@ -192,8 +191,7 @@ class ForeignTokenizer(Tokenizer):
 
     def unknown(self, text: str) -> list[str]:
         """The parts of a text that the vocabulary lacks, in order: distinct characters, or a whole
-        unknown word. They are read as the unknown token, or dropped.
-        """
+        unknown word. They are read as the unknown token, or dropped."""
         found: dict[str, None] = {}
         said = text if self.between is None else text.replace(PAIR, " ", 1)
         for part in self._between_masks(said):
@@ -330,8 +328,7 @@ def marks_of(
     tokenizer: tokenizers.Tokenizer, named: Mapping[str, str], config: Mapping[str, Any]
 ) -> Marks:
     """The roles of the special tokens: from their names in the folder, else from the config's ids,
-    else from the usual names. Each of several end tokens ends an output.
-    """
+    else from the usual names. Each of several end tokens ends an output."""
     usual = marks_by_name(tokenizer)
     known = set(tokenizer.get_vocab().values())
     said = config.get("eos_token_id")

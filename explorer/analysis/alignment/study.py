@@ -104,8 +104,7 @@ class Study:
 
     def aligner(self, name: str) -> Aligner:
         """The aligner called `best` or `mean`, if there is one; "" takes the one that agrees more
-        on the held-out pairs.
-        """
+        on the held-out pairs."""
         if self.mean is None or name == "best":
             return self.best
         return self.mean if name == "mean" or self.held["mean"] >= self.held["best"] else self.best

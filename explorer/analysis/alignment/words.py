@@ -32,8 +32,7 @@ UNSPACED = (
 @dataclass(frozen=True)
 class WordRow:
     """The words of a text: `labels`, and the byte range [start, end) of each in `letters`, the text
-    as UTF-8 without spaces.
-    """
+    as UTF-8 without spaces."""
 
     labels: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]

@@ -17,8 +17,7 @@ VARIABLE = "HEADLIGHT_ATLASES"
 @dataclass(frozen=True, eq=False)
 class Found:
     """A model's atlas (None if it has none), its file, and the problem with one that was found:
-    made from other weights, or unreadable.
-    """
+    made from other weights, or unreadable."""
 
     atlas: Atlas | None
     path: Path | None = None

@@ -231,8 +231,7 @@ def weights_digest(loaded: LoadedModel) -> str:
 
 def suffix_of(loaded: LoadedModel) -> str:
     """The suffix that tells the atlases in one folder apart: "@200" for a training snapshot, and
-    the model's name if it is a single file, since a folder may hold several.
-    """
+    the model's name if it is a single file, since a folder may hold several."""
     _, step = split_step(loaded.name)
     if step is not None:
         return f"@{step}"

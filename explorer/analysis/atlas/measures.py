@@ -34,8 +34,7 @@ BROAD = 0.8
 """A row counts as spread out if its entropy is at least this share of the maximum."""
 PRIOR = 2
 """Empty rows added to each sentence when sentences are compared, so that of two sentences with the
-same share the longer one ranks higher.
-"""
+same share the longer one ranks higher."""
 CELLS = 1 << 13
 """Pattern cells that are summed by distance at a time."""
 AT: dict[Measure, int] = {name: at for at, name in enumerate(MEASURES)}
@@ -265,8 +264,7 @@ class _AllSeenError(Exception):
 
 class Patterns:
     """A visitor that records the pattern of every site, and its mask for the first head. It ends
-    the pass after the last pattern.
-    """
+    the pass after the last pattern."""
 
     def __init__(self, sites: Sequence[AttentionSite]) -> None:
         self._pattern = {site.hook("pattern"): site.name for site in sites}
@@ -305,8 +303,7 @@ KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
 @dataclass(frozen=True, eq=False)
 class About:
     """The keys of one sequence: their ids, the number of real ones, which are words (no special
-    tokens, no padding), and their KINDS.
-    """
+    tokens, no padding), and their KINDS."""
 
     tokens: Int[Tensor, "batch pos"]
     n: Int[Tensor, " batch"]

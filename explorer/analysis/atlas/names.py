@@ -16,8 +16,7 @@ MOSTLY = 0.5
 """A head is named after what it does in at least this share of the rows."""
 ALIGNED = 0.4
 """A cross-attention head aligns if queries and keys share at least this much of the possible
-information; 1 would require a different key for every query.
-"""
+information; 1 would require a different key for every query."""
 EVER = 50
 """Minimum number of rows with a repeated token, rare token or punctuation mark to judge by."""
 BEYOND = 1.5

@@ -112,8 +112,7 @@ class Atlas:
     @once
     def ends(self) -> tuple[Float[np.ndarray, " head"], Float[np.ndarray, " head"]]:
         """The ends of the costs' intervals that hold for all heads together in 95 % of samples:
-        Student's t, corrected for the number of heads (Bonferroni).
-        """
+        Student's t, corrected for the number of heads (Bonferroni)."""
         measured = int(np.isfinite(self.low).sum())
         if not measured:
             return self.low, self.high

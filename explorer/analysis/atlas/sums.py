@@ -39,8 +39,7 @@ OFFSETS = 2 * REACH + 1
 """Distances from -REACH to REACH tokens; the outermost two bins include everything farther."""
 KEPT = 24
 """Sentences stored per head and measure: the twenty of the atlas, plus spares in case several share
-one source.
-"""
+one source."""
 COUNTS = ("sentences", "queries", "too_long", "unreadable")
 """Sentences and queries read; lines with too many tokens or bytes; lines that are not UTF-8."""
 
@@ -126,8 +125,7 @@ def top_lines(
     source: Int[np.ndarray, "head measure line"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The KEPT largest values with their lines, in descending order. Ties go to the earlier line of
-    the file; of several lines with one source only the first in this order is included.
-    """
+    the file; of several lines with one source only the first in this order is included."""
     for again in (False, True):
         order = np.lexsort((line, -value), axis=-1)
         value, line, source = (np.take_along_axis(x, order, -1) for x in (value, line, source))

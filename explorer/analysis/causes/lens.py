@@ -67,8 +67,7 @@ class Lens:
     @property
     def misleads(self) -> tuple[int, ...]:
         """The depths at which the lens is, on average over positions, further from the prediction
-        than the uniform distribution.
-        """
+        than the uniform distribution."""
         worse = self.kl.mean(1) > self.blind.mean()
         return tuple(np.flatnonzero(worse).tolist())
 

@@ -75,8 +75,7 @@ class Why:
 
     def left_out(self, side: Side) -> Float[np.ndarray, " writer"]:
         """The error of freezing: how much further q . k / divisor falls without a component than
-        its piece predicts, if the norms recompute their scale. Negative if it falls less.
-        """
+        its piece predicts, if the norms recompute their scale. Negative if it falls less."""
         pieces = self.by_query if side == "query" else self.by_key
         return float(self.matrix.sum()) - self.without(side) - pieces
 

@@ -239,8 +239,7 @@ def without_head(
     loaded: LoadedModel, traced: Trace, found: Writes, site: AttentionSite, head: int, query: int
 ) -> float:
     """The difference of the two logits in a run in which a head, of any stack, writes nothing at
-    one query; everything after it reacts. Raises ValueError for another model's Trace.
-    """
+    one query; everything after it reacts. Raises ValueError for another model's Trace."""
     change = Edits({site.hook("z"): partial(_silent, at=(head, query))})
     logits = rerun(loaded, traced, {LOGITS}, change)[LOGITS][0, found.position].double()
     return float(logits[found.word] - logits[found.other])

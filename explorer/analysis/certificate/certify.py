@@ -28,8 +28,7 @@ from models.rows import Rows
 
 MAX_PROBED = 32
 """Tokens probed per sequence. Masks depend on positions, not on words, so probing more tokens would
-reveal nothing new.
-"""
+reveal nothing new."""
 FINDINGS = (
     "future_leak",
     "future_mass",
@@ -47,14 +46,12 @@ FINDINGS = (
     "positions",
 )
 """Every property, in report order. `cross_mask` requires cross-attention, `cache` requires a cache,
-`positions` requires a config that names a positional formula.
-"""
+`positions` requires a config that names a positional formula."""
 
 
 LeftOut = Literal["no_cross", "both_ways", "uncached", "no_formula"]
 """Why a property is not tested: no cross-attention, bidirectional attention, decoding without a
-cache, or no formula named for the positions.
-"""
+cache, or no formula named for the positions."""
 
 
 @dataclass(frozen=True)

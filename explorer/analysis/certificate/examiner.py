@@ -166,8 +166,7 @@ class Examiner:
 
     def cache(self) -> Worst:
         """With the cache, in steps of one token, several, and all: the same numbers as in one pass,
-        with and without padding.
-        """
+        with and without padding."""
         worst, outcome = Worst(), self.probe.outcome
         for left in (0, N_PADS):
             row = self.alone(left=left)
@@ -296,8 +295,7 @@ class Examiner:
 
     def open_cells(self) -> Worst:
         """Every key that a real query may attend to has a nonzero weight if q·k is 0; the deviation
-        is the share of cells at 0.
-        """
+        is the share of cells at 0."""
         worst = Worst()
         for site in self.probe.sites:
             weights = self.visible(site.name)

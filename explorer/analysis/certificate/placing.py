@@ -75,8 +75,7 @@ def sines(n: int, width: int, base: float) -> Tensor:
 
 def _turned(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[PositionValues]:
     """Queries and keys, compared with a run in which every position is 0 and nothing is rotated.
-    Attention adds nothing to the stream in both runs, so that all layers have the same input.
-    """
+    Attention adds nothing to the stream in both runs, so that all layers have the same input."""
     sites = [site for site in probe.sites if site.kind == "self" and _in(site, stack)]
     silent: dict[str, Change] = {
         site.block_hook("attn_out" if site.kind == "self" else "cross_attn_out"): torch.zeros_like
@@ -125,8 +124,7 @@ def _divisors(scaling: Scaling, n_pairs: int, n: int) -> list[float]:
 
 def turn(x: Tensor, angles: list[list[float]]) -> Tensor:
     """Rotate features 2i and 2i + 1 of x [batch, head, pos, d_head], as complex numbers, by their
-    angle; remaining features are unchanged.
-    """
+    angle; remaining features are unchanged."""
     given = torch.tensor(angles, dtype=torch.float64, device=x.device)
     turned = x[..., : 2 * given.shape[1]].double()
     pairs = torch.view_as_complex(turned.reshape(*turned.shape[:-1], -1, 2))

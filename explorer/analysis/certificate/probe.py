@@ -63,8 +63,7 @@ class Probe:
 
     precision: torch.dtype | None = None
     """The compute precision, if the tensors do not show it: half-precision tensors are recorded as
-    float32.
-    """
+    float32."""
 
     def __init__(
         self,
@@ -127,8 +126,7 @@ class Probe:
 
     def run(self, rows: Rows) -> dict[str, Tensor]:
         """The residual stream after every block, and the logits if the model has an LM head, each
-        [batch, pos, ...].
-        """
+        [batch, pos, ...]."""
         seen = {*self.blocks, self.outcome}
         return self.record(rows, seen.__contains__)
 

@@ -32,8 +32,7 @@ BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 Heads = Float[np.ndarray, "layer head"]
 CLEAR, TIMES = 0.4, 2.0
 """A head above chance has a type slightly; clearly, from this share and from this multiple of the
-uniform baseline (or of guessing) on.
-"""
+uniform baseline (or of guessing) on."""
 Strength = Literal["clear", "slight", "none", "untested"]
 
 

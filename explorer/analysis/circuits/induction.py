@@ -33,12 +33,10 @@ Place = tuple[int, int]
 COUNTS, DRAWS = (1, 2, 3, 4, 6), 3
 RIVALS = 19
 """Other sets of earlier heads, of the size that removed half of the score; each must leave more.
-If previous-token heads were not special, this would happen at most 1 time in 20.
-"""
+If previous-token heads were not special, this would happen at most 1 time in 20."""
 MOST_ALONE = 48
 """Earlier heads ablated alone: all in a small model; in a larger one, those that attend most to the
-previous token, and as many others drawn at random.
-"""
+previous token, and as many others drawn at random."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +82,7 @@ class Circuit:
     @property
     def chosen(self) -> int:
         """The index of the smallest count that removes half of the second's score above the uniform
-        baseline; the last index if none does. Raises ValueError without an earlier head.
-        """
+        baseline; the last index if none does. Raises ValueError without an earlier head."""
         if not self.counts:
             raise ValueError("no head precedes the second one")
         half = (self.intact + self.even) / 2
@@ -119,8 +116,7 @@ class Circuit:
     @property
     def depends(self) -> bool:
         """Whether the second loses half of its score above the uniform baseline without these
-        heads, and less than half without any other set of as many.
-        """
+        heads, and less than half without any other set of as many."""
         if not self.counts or not self.stands_out:
             return False
         half = (self.intact + self.even) / 2
@@ -262,8 +258,7 @@ def _pattern(
 
 def copied(loaded: LoadedModel, given: Twice, at: Place) -> tuple[float, float]:
     """How often a head's output, read by the unembedding, ranks the next token highest among the
-    distinct tokens of the row; and the rate by chance. NaN without logits.
-    """
+    distinct tokens of the row; and the rate by chance. NaN without logits."""
     if not loaded.config.generates:
         return float("nan"), float("nan")
     site = own_sites(loaded)[at[0]]

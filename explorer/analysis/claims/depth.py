@@ -70,8 +70,7 @@ EXPLODED = 100.0
 
 def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, float, float]:
     """(rms of the stream after the last block, gradient norms of the first and last block), for a
-    stack with its initial weights.
-    """
+    stack with its initial weights."""
     with torch.inference_mode(False), torch.enable_grad():
         with seeded(seed):
             blocks = nn.Sequential(*(training.fresh_block(placement, WIDTH) for _ in range(depth)))

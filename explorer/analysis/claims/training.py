@@ -34,8 +34,7 @@ UNASKED = -100
 
 def symbol_config(**changes: Any) -> ModelConfig:
     """A one-layer encoder of width 32 with 4 heads over ten symbols, with an untied output matrix
-    and without dropout; `changes` override this.
-    """
+    and without dropout; `changes` override this."""
     sizes: dict[str, Any] = {
         "family": "encoder-only", "vocab_size": SYMBOLS, "d_model": 32, "n_layers": 1,
         "n_heads": 4, "d_ff": 64, "n_ctx": LENGTH, "dropout": 0.0, "tie_embeddings": False,
@@ -131,8 +130,7 @@ def mean_and_range(tries: list[float]) -> tuple[float, float]:
 
 def above(these: list[float], those: list[float], by: float) -> bool | None:
     """Whether `these` exceed `those` by more than `by` on average. None if they do, but not every
-    one of `these` exceeds every one of `those`: overlapping seeds prove nothing.
-    """
+    one of `these` exceeds every one of `those`: overlapping seeds prove nothing."""
     if float(np.mean(these) - np.mean(those)) <= by:
         return False
     return True if min(these) > max(those) else None

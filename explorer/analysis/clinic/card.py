@@ -27,8 +27,7 @@ Group = Literal["masks", "shapes", "fills", "padding", "model", "training"]
 Needs = Literal["", "causal", "both_ways", "added", "end"]
 """What a model must have for a bug to be injected: nothing in particular, causal self-attention,
 attention in which only padding is masked, positions added to the embeddings, an end token. Texts at
-`clinic.absent.*`.
-"""
+`clinic.absent.*`."""
 Pattern = Callable[[Tensor, Tensor], Tensor]
 """(scores, keep), both [batch, head, query, key], keep Bool with True = may attend -> pattern."""
 Plant = Callable[[Subject, Rows], Edits]

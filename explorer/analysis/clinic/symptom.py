@@ -63,8 +63,7 @@ class Symptom:
     @property
     def changed(self) -> bool:
         """Whether a user would see a change: in the words or their log-probabilities, or, in a
-        model without logits, in its vectors.
-        """
+        model without logits, in its vectors."""
         if not len(self.logprobs_before) and not self.output_before:
             return not self.moved < 1e-4
         moved = np.abs(self.logprobs_after - self.logprobs_before).max(initial=0.0)
@@ -171,8 +170,7 @@ def _forced(
     loaded: LoadedModel, rows: Rows, plant: Plant | None, left: int, cached: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Logits [tgt, vocab] and the last block's output [tgt, d_model] under teacher forcing, both
-    without the left padding: in one pass or, with a cache, one token after the other.
-    """
+    without the left padding: in one pass or, with a cache, one token after the other."""
     final, valid = loaded.model.stacks()[-1].hook("resid_final"), rows.valid("tgt")
     cache, edits = KVCache(loaded.config.n_layers), _edits(loaded, plant, rows)
     seen = []

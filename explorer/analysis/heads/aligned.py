@@ -120,8 +120,7 @@ def gathered(
     keys: Sequence[tuple[int, ...]],
 ) -> Float[np.ndarray, "*heads query_piece key_piece_and_rest"]:
     """Weights between pieces, summed over keys and averaged over queries; the last column is the
-    weight on keys that are in no piece.
-    """
+    weight on keys that are in no piece."""
     wide = patterns.astype(np.float64)
     rows = np.stack([wide[..., list(each), :].mean(-2) for each in queries], axis=-2)
     columns = [rows[..., list(each)].sum(-1) for each in keys]

@@ -63,8 +63,7 @@ class Way:
 def ways(length: int) -> tuple[Way, ...]:
     """Self-attention, a recurrent layer, and as many centred convolutions of width 3 as needed:
     each convolution connects a token to its neighbours on either side. Raises ValueError for a
-    length below 1.
-    """
+    length below 1."""
     if length < 1:
         raise ValueError(f"length is {length}: at least 1 is needed")
     apart = max(1, length - 1)

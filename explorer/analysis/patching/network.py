@@ -53,8 +53,7 @@ class Edge:
 class Network:
     """`mixes[sublayer]` gives, for each node above a sublayer, the share of each node below;
     its rows add up to 1. Nodes are the positions of the source, then those of the target; `n_src`
-    is 0 for a model of one text. `sites` are the sublayers, first the encoder's.
-    """
+    is 0 for a model of one text. `sites` are the sublayers, first the encoder's."""
 
     sites: tuple[AttentionSite, ...]
     mixes: Float[np.ndarray, "sublayer upper lower"]
@@ -159,8 +158,7 @@ def _network(
 class Parts:
     """The stream after an attention sublayer as a sum: `whole` [query, d_model] is `keys` summed
     over its axis of keys, plus `residual`, plus `constant` (the biases of W_O and of norms). Norms
-    in between use the scale that they had in the run.
-    """
+    in between use the scale that they had in the run."""
 
     whole: Float[np.ndarray, "query d_model"]
     keys: Float[np.ndarray, "query key d_model"]
@@ -173,8 +171,7 @@ def nearness(
 ) -> tuple[Shares, Float[np.ndarray, " query"]]:
     """The proximity of a sublayer's output to its parts, keys [query, key] and residual [query],
     unscaled. In self-attention the residual and the contribution of the token's own key are one
-    part. A vector that is near none of its parts counts as the residual alone.
-    """
+    part. A vector that is near none of its parts counts as the residual alone."""
     n_query, n_key = traced.pattern(site.name).shape[1:]
     near, own = np.zeros((n_query, n_key)), np.zeros(n_query)
     some = max(1, MOST_CELLS // (n_key * loaded.config.d_model))

@@ -30,8 +30,7 @@ CLEARLY = 0.9
 @dataclass(frozen=True, eq=False)
 class Addends:
     """The addends at each place of a stream, [pos, d_model]: the scaled embedding, the position
-    vector, and the sum.
-    """
+    vector, and the sum."""
 
     token: Float[np.ndarray, "pos d_model"]
     position: Float[np.ndarray, "pos d_model"]
@@ -95,8 +94,7 @@ class Overlap:
     def avoided(self) -> bool | None:
         """Whether the embeddings avoid that subspace: the share is below 0.9 of the chance level,
         and by more than three standard deviations of as many random directions. None if the
-        subspace is nearly the whole space, which nothing could avoid.
-        """
+        subspace is nearly the whole space, which nothing could avoid."""
         chance = self.by_chance
         if chance > CLEARLY:
             return None
@@ -132,8 +130,7 @@ def shared_room(
 @dataclass(frozen=True)
 class Widths:
     """Parameters of the model: with the sum, with [e; p] mapped back to d_model by one matrix, and
-    with blocks as wide as [e; p].
-    """
+    with blocks as wide as [e; p]."""
 
     summed: int
     mapped: int
@@ -142,8 +139,7 @@ class Widths:
 
 def widths(config: ModelConfig) -> Widths:
     """Counted from models on the meta device. Blocks twice as wide need an output matrix of that
-    width, which can no longer be tied to embeddings of d_model.
-    """
+    width, which can no longer be tied to embeddings of d_model."""
     d, built = config.d_model, count_config(replace(config, d_model=2 * config.d_model))
     table = (config.vocab_size - (config.src_vocab_size or 0)) * d
     # Lookup tables have half that width: those of words, and those of learned positions.

@@ -17,8 +17,7 @@ class AlignmentChoices:
     """`aligner` is the source of links: a learned mean, the best head, or the open head ("": the
     one with higher agreement on held-out sentences). `word_row` is the row of that head,
     `symmetrise` the symmetrization method, `back` the reverse model ("": found by its name),
-    `rows_file` a file of pairs: its name and its bytes.
-    """
+    `rows_file` a file of pairs: its name and its bytes."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "words": ("alignment.words", "alignment.instead"),

@@ -97,8 +97,7 @@ def removal(
 
 def mean_logprob(loaded: LoadedModel, pairs: Sequence[Pair], off: Sequence[int] = ()) -> float:
     """Mean ln p per token of the translations, end token included, under teacher forcing, with the
-    heads in `off` ablated. Raises InputProblem.
-    """
+    heads in `off` ablated. Raises InputProblem."""
     silence = edit_functions(loaded.sites, ablations(loaded, off))
     total, count = 0.0, 0
     for start in range(0, len(pairs), AT_ONCE):

@@ -37,8 +37,7 @@ class AtlasChoices:
     head; sentences are filtered by `shortest` and `longest` (tokens), by a word `containing`, and
     by the least percentage `least`. `against` is a model to compare with, `traced` the measure
     followed over training. `like` is the source of the search pattern, `painted` its painted cells,
-    `found` the open search result.
-    """
+    `found` the open search result."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "heads": (

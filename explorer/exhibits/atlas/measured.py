@@ -51,8 +51,7 @@ def measured(
     loaded: LoadedModel, texts: Sequence[Text], *, ablate: bool = True
 ) -> Generator[tuple[int, int], object, Atlas]:
     """An atlas over a few texts; yields (done, total) in texts. With `ablate`, every head is
-    ablated in GROUP of them. Raises InputProblem `nothing_measured`.
-    """
+    ablated in GROUP of them. Raises InputProblem `nothing_measured`."""
     lines = lines_of_texts(texts)
     adding = Adding(loaded, vocabulary_of(loaded, lines))
     encoded, too_long = encode(loaded, lines)
@@ -77,8 +76,7 @@ def measured(
 class OneByOne:
     """What every head does in each single text: the `strengths` of its measures and the mean
     `weight` on each (NaN if undefined), and the `tokens` of the longer sequence (0 for a text that
-    cannot be read).
-    """
+    cannot be read)."""
 
     strengths: Float[np.ndarray, "text head measure"]
     weight: Float[np.ndarray, "text head measure"]
@@ -155,8 +153,7 @@ def alone(which: Which, texts: tuple[Text, ...]) -> OneByOne:
 @cached
 def texts_for(model: str) -> tuple[Text, ...]:
     """Sentences for a model without an atlas: from the first shipped atlas that it can read, in the
-    language of its examples; if there is none, its examples, each word in every typeface.
-    """
+    language of its examples; if there is none, its examples, each word in every typeface."""
     loaded = cache.open_model(model)
     examples = [s for group in examples_of(model).values() for s in group]
     paired, language = loaded.config.reads_source, reads_language(model)

@@ -41,8 +41,7 @@ def appears(does: Sequence[bool]) -> int | None:
 
 def grown(strengths: Float[np.ndarray, "moment measure"]) -> Measure:
     """The measure that grew most from the first snapshot to the last; never `spread`, since most
-    heads are spread out before they have learned anything.
-    """
+    heads are spread out before they have learned anything."""
     gain = np.nan_to_num(strengths[-1] - strengths[0], nan=-np.inf)
     gain[MEASURES.index("spread")] = -np.inf
     return MEASURES[int(gain.argmax())]

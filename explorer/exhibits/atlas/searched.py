@@ -38,8 +38,7 @@ MOST_TEXTS = 240
 @dataclass(frozen=True, eq=False)
 class Searched:
     """Features of every head of a `role`, [text, head, feature]; `texts` are the indices of the
-    texts that the model could read.
-    """
+    texts that the model could read."""
 
     role: Role
     texts: tuple[int, ...]
@@ -93,8 +92,7 @@ def painted_features(
     rare: np.ndarray,
 ) -> Float[np.ndarray, " feature"]:
     """The features of a pattern over one sentence; rows without weight are ignored, and the others
-    are normalized to sum to 1.
-    """
+    are normalized to sum to 1."""
     weights = torch.from_numpy(pattern.astype(np.float32))
     total = weights.sum(1)
     chosen = total > 0
@@ -142,8 +140,7 @@ def in_sentence(
     patterns: Float[np.ndarray, "head query key"], wanted: Float[np.ndarray, "query key"]
 ) -> Float[np.ndarray, " head"]:
     """The cosine similarity of each head's pattern with the wanted one, cell by cell, over the
-    wanted pattern's rows that have weight.
-    """
+    wanted pattern's rows that have weight."""
     rows = wanted.sum(1) > 0
     flat = patterns[:, rows].reshape(len(patterns), -1).astype(np.float64)
     return alike(flat, wanted[rows].ravel().astype(np.float64))

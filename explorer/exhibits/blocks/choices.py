@@ -26,8 +26,7 @@ def _experts(text: str) -> tuple[int, ...]:
 class BlocksChoices:
     """`norm` is the selected norm, `depth` the number of layers of the untrained models, `final`
     whether they have a final norm, `gamma` the gammas in percent, `experts_off` the experts that
-    are switched off in the selected layer.
-    """
+    are switched off in the selected layer."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "norms": ("blocks.own", "blocks.norms", "blocks.backward"),

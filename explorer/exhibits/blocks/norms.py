@@ -35,8 +35,7 @@ SCALES = np.logspace(-6, 1, 57)
 @dataclass(frozen=True, eq=False)
 class Norms:
     """A batch, how far each norm moves the first sentence in it (`shares` [norm, pos], `largest`),
-    and output sizes by input size: for each eps, and for eps inside and outside of the root.
-    """
+    and output sizes by input size: for each eps, and for eps inside and outside of the root."""
 
     batch: PaddedSentences
     shares: np.ndarray

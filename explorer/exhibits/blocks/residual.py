@@ -34,8 +34,7 @@ def compute(
     trace: Trace, depth: int | None, final: bool
 ) -> Generator[tuple[int, int], bool, tuple[Flows, StreamNorms]]:
     """Three untrained models of each placement, then "pre" again with f(norm(x)) in place of x +
-    f(norm(x)). Raises ValueError for a single token.
-    """
+    f(norm(x)). Raises ValueError for a single token."""
     flows: dict[NormPlacement, StreamNorms] = {}
     tokens, n_layers = trace.src_tokens or trace.tgt_tokens, depth_of(depth)
     for at, place in enumerate(PLACEMENTS):

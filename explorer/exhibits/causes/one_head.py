@@ -27,8 +27,7 @@ LEAST = 0.005
 @dataclass(frozen=True, eq=False)
 class HeadOutput:
     """The output of a head on the vocabulary, its part of the logits by key (None: it is no part of
-    them), and their difference without it (None: one word only).
-    """
+    them), and their difference without it (None: one word only)."""
 
     whole: Writes
     found: Pushes

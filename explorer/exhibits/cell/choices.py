@@ -25,8 +25,7 @@ ASIDES: tuple[str, ...] = (
 class CellChoices:
     """`stage` is the step of STAGES, `goal` the id of the token whose logit is measured, `aside`
     the open aside, with its `scaling`, `init`, `drop` (dropout in percent), `d_out` (the width of a
-    single head), `engine`, `training` (training mode) and `gradient`.
-    """
+    single head), `engine`, `training` (training mode) and `gradient`."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "": tuple(f"cell.{name}" for name in ("chain", *STAGES, "further", *ASIDES))

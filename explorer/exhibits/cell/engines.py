@@ -320,8 +320,7 @@ def _name(view: View, name: Engine) -> str:
 
 def _other_scale(view: View) -> Scaling:
     """The scaling tried with `scale`: the one chosen for the aside on scaling, else the first one
-    that is not the model's own.
-    """
+    that is not the model's own."""
     config, chosen = view.loaded.config, view.choices(CellChoices).scaling
     tried: tuple[Scaling, ...] = (chosen, "model", "none")
     own = config.divisor

@@ -50,8 +50,7 @@ def key_of(view: View) -> int:
 
 def goal_of(view: View) -> tuple[int, int] | None:
     """The position of the query (in an encoder, the chosen one) and the chosen token, by default
-    the predicted one; None for a model without logits.
-    """
+    the predicted one; None for a model without logits."""
     trace, chosen = view.trace, view.choices(CellChoices).goal
     if not trace.config.lm_head:
         return None
@@ -106,8 +105,7 @@ def keys_chart(view: View, name: str, draw: Callable[..., b.Figure]) -> tuple[b.
 
 def small_print(view: View, found: CellEffect, first: int = 0) -> b.Blocks:
     """Formulas, code and numbers of all steps; `first` is the code to begin with: how the layer
-    attends, the layer, or the cell.
-    """
+    attends, the layer, or the cell."""
     score = view.scaled(r"q_i\cdot k_j") + ("" if found.cell.bias is None else r" + b_{ij}")
 
     def bias(name: str) -> str:

@@ -16,8 +16,7 @@ class CircuitsChoices:
     """`behaviour` is the ranking of heads (None: the behaviour that is clearest in this model),
     `made_of` the sequences of the induction circuit (random tokens, the open text repeated) or the
     hand-built model, `head_map` the map over the vocabulary, `composed` the kind of composition.
-    `by_chance` is the model that the user asked to compare with chance.
-    """
+    `by_chance` is the model that the user asked to compare with chance."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "roles": ("circuits.subject", "circuits.roles"),

@@ -100,8 +100,7 @@ def tokens_heatmap(
     view: View, pattern: np.ndarray, mask: np.ndarray, labels: Sequence[str], dark: bool
 ) -> Figure:
     """Attention within one sequence. The colour scale ends below the largest weight: the first
-    queries have all their attention on one or two keys.
-    """
+    queries have all their attention on one or two keys."""
     stream = view.stream("tgt")
     return attention(
         pattern,

@@ -43,8 +43,7 @@ def show(answer: None, view: View) -> b.Blocks:
 
 def _filled_in(test: Callable[..., Result]) -> list[object]:
     """The default arguments of an experiment that tests may replace: how a small model is trained,
-    how time is measured, what entries are sampled from.
-    """
+    how time is measured, what entries are sampled from."""
     defaults = [parameter.default for parameter in inspect.signature(test).parameters.values()]
     return [
         each

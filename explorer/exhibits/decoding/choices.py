@@ -88,8 +88,7 @@ class DecodingChoices:
     `lines` a training batch. `draft` is the draft model, which proposes `ahead` tokens at a time
     ("": the model's first layers). `ruled`: the rules of the model's own generation_config.json are
     applied. `film_turn` is the number of the film's last message, `typed_token` a token that could
-    not be forced, and `measured` the decoding whose times were requested.
-    """
+    not be forced, and `measured` the decoding whose times were requested."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "pass": (*ABOVE, "decoding.one_pass", "decoding.labels"),

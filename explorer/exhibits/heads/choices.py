@@ -76,8 +76,7 @@ class HeadsChoices:
     `pins` are the pinned ones, `measure` is the measure of heads, `by_measure` whether it sorts
     them. `scale` and `own_range` define how weights become colours, `words` whether the tokens of a
     word are merged. `with_` is the compared model, `with_head` its open head. `ablated` is the run
-    for which the ablation of every head was requested.
-    """
+    for which the ablation of every head was requested."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "": (

@@ -12,8 +12,7 @@ ASIDES = ("differences", "tying", "history")
 class MachineChoices:
     """`sizes` are the calculator's sizes, in the format of `machine.sizes` ("": the open model).
     `unfolded` is the layer drawn part by part, `further` the open aside, `spot` the token whose
-    logits it decomposes. `recounted`: published tables are recounted; `timed`: passes are timed.
-    """
+    logits it decomposes. `recounted`: published tables are recounted; `timed`: passes are timed."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "": (

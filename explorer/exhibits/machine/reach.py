@@ -59,8 +59,7 @@ class Reach:
     @property
     def per_token(self) -> Float[np.ndarray, " seed"]:
         """The factor by which the gradient changes per additional token, per seed: the ratio of the
-        best-fitting geometric sequence (least squares of the logarithms) from distance 1.
-        """
+        best-fitting geometric sequence (least squares of the logarithms) from distance 1."""
         tiny = np.finfo(np.float64).tiny  # a gradient that is 0 has no logarithm
         logs = np.log(np.maximum(self.norms[:, 1:], tiny))
         return np.exp(np.polyfit(np.arange(logs.shape[1]), logs.T, 1)[0])
@@ -116,8 +115,7 @@ def gradient_norms(
 
 def recurrent(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
     """torch's `nn.RNN` (tanh) at initialisation, every number uniform in +-1 / sqrt(width); returns
-    the last state.
-    """
+    the last state."""
     net = nn.RNN(d_in, width, batch_first=True).double()
     return lambda x: net(x[None])[0][0, -1]
 
@@ -131,8 +129,7 @@ def orthogonal(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
 
 def attention(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
     """One head without positions, its matrices initialised as by `nn.Linear`; returns the last row,
-    which sees all tokens.
-    """
+    which sees all tokens."""
     w_q, w_k, w_v = (nn.Linear(d_in, width).double() for _ in range(3))
 
     def last(x: Tensor) -> Tensor:

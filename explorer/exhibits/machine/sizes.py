@@ -103,8 +103,7 @@ class Sizes:
 
     def text(self) -> str:
         """`512-8-8-6-2048-37000-1011`, which `parse_sizes` reads, followed by the encoder's
-        vocabulary, the output bias and the final norm unless these are the defaults.
-        """
+        vocabulary, the output bias and the final norm unless these are the defaults."""
         numbers = (self.d_model, self.n_heads, self.kv_heads, self.n_layers, self.d_ff)
         switches = (self.has_encoder, self.swiglu, self.bias, self.tied)
         words = "-".join(map(str, (*numbers, self.vocab_size)))

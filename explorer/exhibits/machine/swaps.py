@@ -41,8 +41,7 @@ SAME = 1e-3
 @dataclass(frozen=True)
 class Option:
     """One way to implement one choice: `swap` puts it into a model, `own` says whether a model of
-    this config has it, `fits` whether the choice applies to it.
-    """
+    this config has it, `fits` whether the choice applies to it."""
 
     choice: str
     name: str

@@ -38,8 +38,7 @@ N_RANDOM = 2000
 @dataclass(frozen=True)
 class Logit:
     """One word's logit, without bias or cap, as a product: norm of the last vector, norm of the
-    output row, cosine.
-    """
+    output row, cosine."""
 
     word: str
     logit: float
@@ -75,8 +74,7 @@ class Tying:
 @torch.inference_mode()
 def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
     """For the logits at position `at`. Raises ValueError for a model without logits, and if the
-    Trace is of another model.
-    """
+    Trace is of another model."""
     require_same_model(loaded, traced)
     if not traced.config.lm_head:
         raise ValueError(f"{loaded.name} has no output matrix")

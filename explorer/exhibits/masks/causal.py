@@ -1,6 +1,5 @@
 """The purpose of the causal mask: how far a run without it looks ahead, and why the newest row is
-unaffected.
-"""
+unaffected."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -71,8 +70,7 @@ def compute(
     before: Trace, trace: Trace, edits: tuple[Edit, ...]
 ) -> tuple[Ahead, np.ndarray, np.ndarray] | None:
     """How far a run without the causal mask looks ahead, and the `blocker_codes` [query, key] of
-    the head that does so most, with the mask and without; None if the mask is on.
-    """
+    the head that does so most, with the mask and without; None if the mask is on."""
     if rules_in_force(edits)["causal"]:
         return None
     role = trace.stack("tgt").role

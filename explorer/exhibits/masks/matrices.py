@@ -47,8 +47,7 @@ class HeadMask:
 
 def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ...]:
     """One mask per kind of attention, in the layer of `site` or the last layer if a stack has
-    fewer: of `head` for the kind of `site`, else of the first head.
-    """
+    fewer: of `head` for the kind of `site`, else of the first head."""
     found = []
     for role in ROLES:
         sites = trace.sites_of(role)

@@ -70,8 +70,7 @@ class PatchingChoices:
     patch, `asked` the position whose answer is compared. A path leads from the head `sender` into
     an input (`into_head`) of the head `receiver`. `written` is the position of the word traced
     back, `edge_share` the least percentage of an edge, `how` the method of removing words.
-    `wanted` is the slow map that the user asked for.
-    """
+    `wanted` is the slow map that the user asked for."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "patch": (*_TWO, "patching.map", "patching.patched", "patching.elsewhere"),

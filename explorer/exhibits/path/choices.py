@@ -71,8 +71,7 @@ def _line(most: int) -> Callable[[str], str]:
 class PathChoices:
     """`lesson` is the open step ("" is the first), `answers` the given answers, `sheet` the steps
     picked by a teacher (empty: all), with a title; `solutions`: print it with answers. `learner` is
-    the name entered for a class, `class_links` the links of a class.
-    """
+    the name entered for a class, `class_links` the links of a class."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "steps": ("path.opened", "path.steps"),

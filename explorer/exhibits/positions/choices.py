@@ -22,8 +22,7 @@ def _dims(text: str) -> tuple[int, ...]:
 class PositionsChoices:
     """`base`, `width`, `length` and `dims` (the drawn waves) belong to the table; `change` is the
     change of a stream's positions, `shuffle` a seed, `layout` the layout of rotated pairs, `story`
-    a long text, `place` the token whose sum is drawn.
-    """
+    a long text, `place` the token whose sum is drawn."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "order": ("positions.own", "positions.order", "positions.texts"),

@@ -121,7 +121,7 @@ def compute(
         loaded = cache.open_model(TWIN)
     reads = loaded.model.reads
     stream = next((each for each in reads if each == chosen_stream), reads[0])
-    return loaded, find_learned(loaded, stream)
+    return loaded, learned(loaded, stream)
 
 
 def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Blocks:
@@ -155,7 +155,7 @@ def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Bl
         r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "
         r"\text{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
     )
-    yield b.Code((find_learned, loaded.model.last_stack.positions, gram, alike_by_distance))
+    yield b.Code((learned, loaded.model.last_stack.positions, gram, alike_by_distance))
     yield b.Numbers(lambda: _numbers(view, found))
 
 

@@ -19,8 +19,7 @@ from explorer.runs.trace import Trace
 @dataclass(frozen=True, eq=False)
 class Limits:
     """Dot products of positions after the projections of `head` [pos, pos]; None if the model adds
-    no positions.
-    """
+    no positions."""
 
     head: int
     projected: np.ndarray | None

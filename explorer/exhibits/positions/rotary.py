@@ -43,8 +43,7 @@ FORMULA = (
 class Arrows:
     """A query and a key of a head: their rotation, the score at other `offsets`, and the largest
     difference of scores if weights of one layout are read with the other (`wrong`, and `left` after
-    reordering).
-    """
+    reordering)."""
 
     site: AttentionSite
     query: int
@@ -68,8 +67,7 @@ def compute(
     layout: str,
 ) -> Arrows | str:
     """The arrows in self-attention (the decoder's for cross-attention, which has no rotation), or
-    the key of the reason why there are none.
-    """
+    the key of the reason why there are none."""
     config = loaded.config
     if config.d_head % 2:
         return "positions.odd_head"

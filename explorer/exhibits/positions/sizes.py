@@ -49,8 +49,7 @@ class VectorSizes:
     @property
     def verdict(self) -> Literal["drown", "dominate", "both"] | None:
         """Whether positions drown in the words, dominate them, or both remain readable; None for a
-        text of one word, or with too few positions for its ends to be far apart.
-        """
+        text of one word, or with too few positions for its ends to be far apart."""
         if self.n_places < FEW or math.isnan(self.same_word + self.same_place):
             return None
         if self.same_place > ALIKE:

@@ -20,8 +20,7 @@ from models.rows import Stream
 @dataclass(frozen=True, eq=False)
 class SumCheck:
     """The sums of a sequence, the room of both parts, and the largest difference between the sum
-    and a product with two halves of a matrix.
-    """
+    and a product with two halves of a matrix."""
 
     sums: Addends
     room: Overlap

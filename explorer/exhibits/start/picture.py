@@ -59,8 +59,7 @@ def _is_whole(found: Written) -> bool:
 @cached(worth=_is_whole)
 def written(plain: Run, *, progress: StepsDone | None = None) -> Written:
     """The output of a run without padding, as far as it was generated when it was stopped, and its
-    flow. Raises InputProblem.
-    """
+    flow. Raises InputProblem."""
     made = before = problem = None
     try:
         made = _greedy(plain, plain.edits, progress)

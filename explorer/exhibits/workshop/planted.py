@@ -54,8 +54,7 @@ def tried(
     plain: Run, wanted: Program | Status, *, progress: Told | None = None
 ) -> Trial | Fault | Status:
     """A program's mask in the model without edits; its fault if it fails there, which may be a
-    timeout of a busy machine. Raises InputProblem.
-    """
+    timeout of a busy machine. Raises InputProblem."""
     if isinstance(wanted, str):
         return wanted
     task, tell = task_named(wanted[0]), whole(progress or _silent)

@@ -35,8 +35,7 @@ def _settled(made: Grade | None) -> bool:
 @cached(worth=_settled)
 def graded(task: str, code: str) -> Grade | None:
     """Grade a program in a separate process, while other sessions compute; None if no program can
-    run here.
-    """
+    run here."""
     if not sandbox.available():
         return None
     with waiting():
