@@ -43,13 +43,13 @@ from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.positions.sizes import DRAWN
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.masks import MaskName
+from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
 from explorer.figures.alignment.links import FOUND
 from explorer.figures.blocks.residual import Placement
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note, Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import MENU, PAGES
-from explorer.pages.training.setting import NAMES as TRAINING_NAMES
 from explorer.problems import PROBLEMS
 from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, word_key, words

@@ -13,7 +13,6 @@ import pytest
 
 import explorer
 from explorer import __version__
-from explorer.pages import PAGES
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_000_000  # bytes: every version of a file stays in the history, and so in a clone
@@ -178,12 +177,7 @@ def test_no_function_is_there_for_tests_alone() -> None:
     public |= {"explorer.testing.assert_masks"}
     described = text("docs/api.md") + text("docs/api/certify.md")
     assert all(name.rpartition(".")[2] in described for name in public)
-    pages = {
-        f"explorer.pages.{page.name}.page.render"
-        for page in PAGES
-        if (ROOT / "explorer" / "pages" / page.name).is_dir()
-    }
-    assert unused(sources) - public == commands | for_notebooks | pages
+    assert unused(sources) - public == commands | for_notebooks
 
 
 def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apart() -> None:

@@ -65,11 +65,12 @@ class Note:
 
 @dataclass(frozen=True)
 class Hint:
-    """A highlighted hint, or a warning; `icon` is the name of a Material icon."""
+    """A highlighted hint, a warning, or an error; `icon` is the name of a Material icon."""
 
     words: str
     icon: str = "lightbulb"
     warns: bool = False
+    fails: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,10 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Progress:
-    """A bar that is full to this `share`, 0 to 1."""
+    """A bar that is full to this `share`, 0 to 1, below its `words`."""
 
     share: float
+    words: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +291,15 @@ class Export:
 
 
 @dataclass(frozen=True)
+class Live:
+    """Draws the page again every so many `seconds`, while it is shown: something changes by itself.
+    Static renderers draw what is there now."""
+
+    key: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class SentenceLine:
     """The text and the model's output, of this `view` if given; `here`: not above the controls.
 
@@ -315,5 +326,5 @@ Group = Row | Columns | Pane | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas | AllHeads
 Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Progress | Document
-Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link | Export
+Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link | Export | Live
 Blocks = Iterator[Block]

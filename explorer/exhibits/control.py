@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from explorer.exhibits.links import State
+from explorer.library import LoadedModel
 
 More = dict[str, Any]
 """Further properties of a control, by name."""
@@ -18,13 +19,15 @@ More = dict[str, Any]
 class Change:
     """The effect of a control: the choices that it sets in the current state, by name.
 
-    `visit` opens a page with them. `elsewhere` drops the choices that pointed into the kind of
-    attention just left (`links.Links.elsewhere`).
+    `choices` may also act, such as send an order to a process. `visit` opens a page with them.
+    `elsewhere` drops the choices that pointed into the kind of attention just left
+    (`links.Links.elsewhere`). `model` opens a model that only this session has, and chooses it.
     """
 
     choices: Callable[[State], Mapping[str, Any]]
     visit: str = ""
     elsewhere: bool = False
+    model: Callable[[], LoadedModel] | None = None
 
 
 def choose(*, visit: str = "", elsewhere: bool = False, **choices: Any) -> Change:
@@ -121,6 +124,7 @@ class Button:
     quiet: bool = False
     disabled: bool = False
     primary: bool = False
+    help: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +143,8 @@ class Several:
 
 @dataclass(frozen=True)
 class TextBox:
-    """A text of at most `most` characters that the user may edit: of one line, with a `hint` while
-    it is empty, or of several in a box `height` pixels high."""
+    """A text of at most `most` characters that the user may edit: of one line, or of several in a
+    box `height` pixels high. While it is empty, the `hint` is in it."""
 
     key: str
     label: str
@@ -168,21 +172,25 @@ class PickModel:
 
 @dataclass(frozen=True)
 class NumberBox:
-    """An integer from `low` to `high` that the user may type."""
+    """A number from `low` to `high` that the user may type, shown in the printf format `form`; an
+    integer if all of them are."""
 
     key: str
     label: str
-    low: int
-    high: int
-    now: int
-    change: Callable[[int], Change]
+    low: float
+    high: float
+    now: float
+    change: Callable[[Any], Change]
     help: str | None = None
     width: int | None = None
+    step: float = 1
+    form: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Download:
-    """A button that saves the result of `make`; `ending` is the file name's extension.
+    """A button that saves the result of `make`; `ending` is the file name's extension, `name` the
+    rest of it, by default the page's.
 
     With an `export`, the end of the file name, it is among the page's exports instead.
     """
@@ -190,8 +198,10 @@ class Download:
     key: str
     label: str
     make: Callable[[], str | bytes]
-    ending: Literal["txt", "json", "csv", "svg", "npz"]
+    ending: Literal["txt", "json", "csv", "svg", "npz", "zip"]
     export: str = ""
+    name: str = ""
+    help: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,13 +67,13 @@ class Exhibit(Generic[Answer]):
     `needs` is the capability that the open model must have.
     `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
     is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
-    follow from the user's choices. `working` is the key of the text shown during a long
-    computation, and by an exhibit that names one also while a short one takes over half a second.
-    `open`: whether the page shows it, if the user opens one of several. `after` is the
-    address of an exhibit further up that computes what this one needs: until it has its answer,
-    if the page shows it, this one is shown with None. `given` is the parameter of `compute` that
-    takes this answer. `stop` is the key of the label of the button that ends a long computation,
-    `pending` are the blocks below its progress, such as controls.
+    follow from the user's choices. `working` is the key of the text shown during a long computation
+    ("": `shell.working`), and by an exhibit that names one also while a short one takes over half a
+    second. `open`: whether the page shows it, if the user opens one of several, or if it may have
+    nothing to show. `after` is the address of an exhibit further up that computes what this one
+    needs: until it has its answer, if the page shows it, this one is shown with None. `given` is
+    the parameter of `compute` that takes this answer. `stop` is the key of the label of the button
+    that ends a long computation, `pending` are the blocks below its progress, such as controls.
     """
 
     compute: Callable[..., Any] | None
@@ -81,7 +81,7 @@ class Exhibit(Generic[Answer]):
     needs: Need | None = None
     answers: tuple[str, ...] = ()
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
-    working: str = "shell.working"
+    working: str = ""
     open: Callable[[View], bool] = lambda view: True
     after: str = ""
     given: str = ""

@@ -44,11 +44,23 @@ MOST_OTHERS = 7
 
 
 @dataclass(frozen=True, eq=False)
+class Viewer:
+    """Who looks at a view in the app: `browser` returns what identifies the browser ("" if nothing
+    does), `session` is one of its tabs, and `is_here` returns whether that is still connected.
+    """
+
+    browser: Callable[[], str]
+    session: str
+    is_here: Callable[[], bool]
+
+
+@dataclass(frozen=True, eq=False)
 class View:
     """The choices (`state`), the model and its run (`trace`), and the selected place.
 
     `site`, `head` and `row` always exist in this run, whatever the link requested; `notes` are the
-    problems with requested values that do not exist. Indices count from 0.
+    problems with requested values that do not exist. Indices count from 0. `viewer` is None outside
+    the app.
     """
 
     state: State
@@ -61,6 +73,7 @@ class View:
     head: int
     row: int
     notes: tuple[InputProblem, ...] = ()
+    viewer: Viewer | None = None
 
     @property
     def lang(self) -> str:

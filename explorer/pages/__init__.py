@@ -1,9 +1,7 @@
 """The views of the app in the order of its menu of ten; each has a name and `render(view)`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
 
 from explorer.exhibits.alignment.choices import AlignmentChoices
 from explorer.exhibits.atlas.choices import AtlasChoices
@@ -25,9 +23,9 @@ from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.start.choices import StartChoices
+from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.view import View
 from explorer.exhibits.workshop.choices import WorkshopChoices
-from explorer.pages.training.choices import TrainingChoices
 from explorer.render.app import draw_page
 
 
@@ -48,19 +46,18 @@ class Page:
     needs: Need | None = None
 
     @property
-    def render(self) -> Callable[[View], None]:
-        """The function that draws the page, imported at first use to keep startup fast."""
-        parts = getattr(self.choices, "parts", None)
-        if isinstance(parts, Mapping):
-            groups = getattr(self.choices, "groups", None)
-            return partial(draw_page, page=self.name, parts=parts, groups=groups)
-        drawn: Callable[[View], None] = import_module(f"explorer.pages.{self.name}.page").render
-        return drawn
+    def parts(self) -> Mapping[str, Sequence[str]]:
+        """The addresses of the exhibits of each part."""
+        found: Mapping[str, Sequence[str]] = self.choices.parts  # type: ignore[attr-defined]
+        return found
+
+    def render(self, view: View) -> None:
+        """Draw the page."""
+        draw_page(view, self.name, self.parts, getattr(self.choices, "groups", None))
 
     def load(self) -> None:
-        """Import the page and its exhibits, so that its first visit does not wait for it."""
-        parts = getattr(self.render, "keywords", {}).get("parts", {})
-        for name in (name for part in parts.values() for name in part):
+        """Import the page's exhibits, so that its first visit does not wait for it."""
+        for name in (name for part in self.parts.values() for name in part):
             exhibit_of(name)
 
 

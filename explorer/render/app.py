@@ -8,8 +8,10 @@ from typing import Any, TypeGuard
 
 import streamlit as st
 
+from explorer.components import pulse
 from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
+from explorer.engine.turns import computing
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
 from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, parts_of, placed
@@ -21,7 +23,6 @@ from explorer.render.drawing import draw, export
 from explorer.render.sheet import Sheet
 from explorer.ui import controls, painting, running, session, share
 from explorer.ui.current import latest
-from explorer.ui.page import fragment
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.source import ask_text, pick_source
@@ -47,7 +48,8 @@ def _asks(page: str) -> bool:
     return getattr(choices_of(page), "asks", False)
 
 
-@fragment
+@st.fragment
+@computing()
 def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
     """The fragment that is redrawn after a change on the page, with the current choices."""
     visit_due()
@@ -61,6 +63,9 @@ def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
     with place, st.popover(sheet.view.t("take.title"), icon=":material/download:"):
         _exports(sheet)
     session.write_due_link()
+    for each in sheet.drawn:  # last, so that it cannot interrupt this run
+        if isinstance(each, b.Live):
+            pulse(each.key, each.seconds)
 
 
 def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
@@ -118,8 +123,7 @@ def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
         elif request.takes_long:
             _awaited(sheet, exhibit, request)
         else:
-            named = exhibit.working != Exhibit.working
-            with st.spinner(view.t(exhibit.working)) if named else nullcontext():
+            with st.spinner(view.t(exhibit.working)) if exhibit.working else nullcontext():
                 found = ask(request)
             _shown(sheet, exhibit, found)
     except InputProblem as problem:
@@ -136,7 +140,7 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
 
     view, name = sheet.view, f"{exhibit.name}.job"
     found = running.awaited(
-        *(name, request.address, work, view.t(exhibit.working), view.lang),
+        *(name, request.address, work, view.t(exhibit.working or "shell.working"), view.lang),
         stop=exhibit.stop,
         most_ahead=running.MANY if sheet.has_picture else math.inf,
     )

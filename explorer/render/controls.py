@@ -14,7 +14,7 @@ import streamlit as st
 from explorer.exhibits import block as b
 from explorer.exhibits.links import State
 from explorer.render.sheet import Sheet
-from explorer.ui import controls, history, session, share
+from explorer.ui import controls, history, session, share, uploads
 from explorer.ui.parts import pick_model
 
 _VISIT = "render.visit"
@@ -30,6 +30,8 @@ def visit_due() -> None:
 def apply(change: b.Change) -> None:
     """Apply a change to the choices; a new page is opened by the next run."""
     chosen = dict(change.choices(session.state()))
+    if change.model is not None:
+        chosen["model"] = uploads.keep(change.model())
     if change.visit:
         st.session_state[_VISIT] = change.visit
     if change.elsewhere:
@@ -106,6 +108,7 @@ def _button(sheet: Sheet, block: b.Button) -> None:
         icon=f":material/{block.icon}:" if block.icon else None,
         type="primary" if block.primary else "tertiary" if block.quiet else "secondary",
         disabled=block.disabled,
+        help=block.help,
         on_click=partial(apply, block.change),
     )
 
@@ -117,9 +120,11 @@ def _download(sheet: Sheet, block: b.Download) -> None:
 
 def save(sheet: Sheet, block: b.Download) -> None:
     """The button that saves a file."""
-    name, end = share.file_name(sheet.view, sheet.page), f"-{block.export}" if block.export else ""
+    name = block.name or share.file_name(sheet.view, sheet.page)
+    end = f"-{block.export}" if block.export else ""
     icon, file = None if end else ":material/download:", f"{name}{end}.{block.ending}"
-    st.download_button(block.label, block.make, file, key=block.key, on_click="ignore", icon=icon)
+    common: dict[str, Any] = {"key": block.key, "on_click": "ignore", "help": block.help}
+    st.download_button(block.label, block.make, file, icon=icon, **common)
 
 
 def _upload(sheet: Sheet, block: b.Upload) -> None:
@@ -151,10 +156,11 @@ def _text_box(sheet: Sheet, block: b.TextBox) -> None:
         "help": block.help,
         "width": block.width or "stretch",
         "disabled": block.disabled,
+        "placeholder": block.hint,
         "on_change": partial(_changed, block.key, block.change),
     }
     if block.height is None:
-        st.text_input(block.label, placeholder=block.hint, **common)
+        st.text_input(block.label, **common)
     else:
         st.text_area(block.label, height=block.height, **common)
 
@@ -174,6 +180,8 @@ def _number_box(sheet: Sheet, block: b.NumberBox) -> None:
         block.low,
         block.high,
         key=block.key,
+        step=block.step,
+        format=block.form,
         help=block.help,
         width=block.width or "stretch",
         on_change=partial(_changed, block.key, block.change),

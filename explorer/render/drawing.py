@@ -55,7 +55,7 @@ def _title(sheet: Sheet, block: b.Title) -> None:
 
 
 def _hint(sheet: Sheet, block: b.Hint) -> None:
-    box = st.warning if block.warns else st.info
+    box = st.error if block.fails else st.warning if block.warns else st.info
     box(block.words, icon=f":material/{block.icon}:")
 
 
@@ -210,7 +210,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Document: _document,
     b.Table: lambda _, block: table(block.head, block.rows, block.align),
     b.Metrics: _metrics,
-    b.Progress: lambda _, block: st.progress(block.share),
+    b.Progress: lambda _, block: st.progress(block.share, block.words or None),
     b.Chart: _chart,
     b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
     b.Canvas: _canvas,
@@ -226,5 +226,6 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.SentenceLine: _sentence,
     b.Changes: lambda sheet, block: controls.edits_bar(sheet.view, block.key, reset=_reset),
     b.Export: lambda sheet, block: None,
+    b.Live: lambda sheet, block: None,
     **CONTROLS,
 }

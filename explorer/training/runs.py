@@ -2,7 +2,8 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,6 +70,10 @@ class TrainingRun:
     diverged: str = ""
     gone_back: int = 0
     ordered: str = ""
+
+    def copy(self) -> "TrainingRun":
+        """The run as it is now, which its process no longer changes."""
+        return replace(self, **{name: copy(value) for name, value in vars(self).items()})
 
     @property
     def step(self) -> int:

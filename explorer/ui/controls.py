@@ -2,9 +2,8 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -43,7 +42,6 @@ from explorer.ui.stage import below_picture, enlarged, hero
 from models.pictures import ADDRESS
 
 Figure = dict[str, Any]
-_ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)
 CHART = {
     "modeBarButtons": [["toImage"]],  # Plotly draws the PNG in the browser, with no network
     "displaylogo": False,
@@ -147,24 +145,6 @@ def clicked_point(key: str, size: int) -> int | None:
     return inside(numbers[0] if numbered else points[0].get("point_index"), size)
 
 
-@contextmanager
-def reading_first() -> Iterator[None]:
-    """Place the output of `reading` above everything else that is drawn inside, in `hero`.
-
-    For pictures that fill a phone's screen, if the reading is computed together with the picture.
-    In classroom mode the picture comes first.
-    """
-    with hero():
-        if session.state().of(ScreenChoices).beamer:
-            yield
-            return
-        token = _ABOVE.set(st.container())
-        try:
-            yield
-        finally:
-            _ABOVE.reset(token)
-
-
 def explained(words: str) -> str:
     """Markdown in which each term that this run has not shown yet links to its meaning."""
     context = get_script_run_ctx()
@@ -186,7 +166,7 @@ def reading(page: str, words: str) -> None:
     kept = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
     below = below_picture()
     first, *rest = [kept] if below is None else FIRST.split(kept, maxsplit=1)
-    with _ABOVE.get() or st.container(), st.container(key=f"reading-{page}"):
+    with st.container(), st.container(key=f"reading-{page}"):
         st.markdown(explained(first))
     if below is not None and rest:
         with below, st.container(key=f"told-{page}"):
@@ -329,31 +309,6 @@ def _translation_change(view: View) -> str:
     return view.t("edits.changed", words=marked_words(comparison.words))
 
 
-def small_print(
-    view: View,
-    name: str,
-    *,
-    formula: Sequence[str],
-    code: Sequence[object],
-    numbers: Callable[[], Mapping[str, Sequence[Any]]],
-    explained: str = "",
-) -> None:
-    """A row of expanders: formula, code and numbers of a page, each shown on request.
-
-    `formula` is LaTeX, with words as `text.formula` takes them, explained by the words at
-    `explained` (default `<name>.formula`). `code` lists what computed this picture, in call order:
-    functions, classes, bound methods, modules of the model (`ui.code.source.lines_of`). `numbers`
-    makes the table.
-    """
-    small_prints(
-        view,
-        name,
-        formulas=[(formula, view.t(explained or f"{name}.formula"))],
-        code=code,
-        numbers=[numbers],
-    )
-
-
 def small_prints(
     view: View,
     name: str,
@@ -362,7 +317,12 @@ def small_prints(
     code: Sequence[object],
     numbers: Sequence[Callable[[], Mapping[str, Sequence[Any]]]],
 ) -> None:
-    """The same row for several pictures: LaTeX lines with their explanations, and tables."""
+    """A row of buttons: the formulas, the code and the numbers of a page, each shown on request.
+
+    `formulas` are LaTeX lines, with words as `text.formula` takes them, and their legend. `code`
+    lists what computed the pictures, in call order: functions, classes, bound methods, modules of
+    the model (`ui.code.source.lines_of`). `numbers` make the tables.
+    """
     shown = st.segmented_control(
         view.t("more.label"),
         ("formula", "code", "numbers"),

@@ -11,7 +11,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.view import OWN, View, build, key_for, without_text
 from explorer.problems import InputProblem
 from explorer.text import has, shorten, t
-from explorer.ui import session
+from explorer.ui import running, session
 from explorer.ui.problem import show_problem, show_refused
 
 _GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"
@@ -84,7 +84,8 @@ def latest(view: View) -> View:
 
 
 def _build(state: State) -> View:
-    return build(state, session.is_dark(), st.session_state[_PADS])
+    view = build(state, session.is_dark(), st.session_state[_PADS])
+    return replace(view, viewer=running.viewer())
 
 
 def _accept(view: View) -> View:

@@ -1,4 +1,4 @@
-"""Waits for a job (`engine.jobs`), showing its progress and a button to stop it.
+"""Waits for a job (`engine.jobs`), showing its progress and a button to stop it; and for whom.
 
 A page that computes in its own run cannot respond to clicks until it is done: Streamlit finishes
 one fragment's run before the next.
@@ -6,6 +6,7 @@ one fragment's run before the next.
 
 import math
 from collections.abc import Callable, Hashable
+from hashlib import sha256
 from typing import TypeVar
 
 import streamlit as st
@@ -14,6 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.engine.jobs import Job, StoppedError
 from explorer.engine.turns import waiting
+from explorer.exhibits.view import Viewer
 from explorer.runs.generation import StepsDone
 from explorer.text import t
 
@@ -101,6 +103,32 @@ def presence() -> Callable[[], bool]:
         return lambda: True
     server, visitor = Runtime.instance(), context.session_id
     return lambda: server.is_active_session(visitor)
+
+
+def viewer() -> Viewer:
+    """The browser and the session of this run."""
+    context = get_script_run_ctx()
+    return Viewer(browser, context.session_id if context else "", presence())
+
+
+def browser() -> str:
+    """The browser's identity: a digest of its CSRF token, if it has one.
+
+    A shared link contains the name of a training room, but not this.
+    """
+    token = unmasked(st.context.cookies.get("_streamlit_xsrf", ""))
+    return sha256(token.encode()).hexdigest() if token else ""
+
+
+def unmasked(cookie: str) -> str:
+    """The token in Streamlit's cookie, `2|mask|token xor mask|time`: the mask changes at every
+    load, the token does not. A cookie of another form is returned as it is."""
+    parts = cookie.split("|")
+    try:
+        mask, token = bytes.fromhex(parts[1]), bytes.fromhex(parts[2])
+        return bytes(a ^ b for a, b in zip(token, mask * len(token), strict=False)).hex()
+    except (IndexError, ValueError):
+        return cookie
 
 
 @st.fragment(run_every=0.4)

@@ -2,15 +2,13 @@
 
 import re
 import socket
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from html import escape
 from urllib.parse import urlencode, urlsplit
 
 import segno
 import streamlit as st
 
-from explorer.components.standalone import Text, Title, page, recorded
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View
 from explorer.guard import embedding
@@ -19,27 +17,6 @@ from explorer.ui import session
 
 MOST_NAME = 40
 """Characters of the sentence used in a file name."""
-
-
-@contextmanager
-def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Iterator[None]:
-    """A popover above what is drawn inside, with exports of it; `more` draws further exports.
-
-    It is placed above the pictures and filled after them. Files are made on request. The address of
-    the page is written last.
-    """
-    place = st.container(key=f"share-{name}", horizontal=True, horizontal_alignment="right")
-    with recorded(file_name(view, name)) as blocks:
-        yield
-    head = [Text(view.trace.text)] + ([Text(view.trace.output)] if view.trace.output else [])
-    said = [block.words for block in blocks if isinstance(block, Text) and block.is_reading]
-    with place, st.popover(view.t("take.title"), icon=":material/download:"):
-        kept(view, name, said, lambda: page(page_title(view, name), [*head, *blocks], view.lang))
-        if any(not isinstance(block, Text | Title) for block in blocks):
-            st.caption(view.t("take.png"))
-        if more is not None:
-            more()
-    session.write_due_link()
 
 
 def page_title(view: View, name: str) -> str:

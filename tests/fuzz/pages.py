@@ -14,7 +14,6 @@ from streamlit.testing.v1.element_tree import Widget
 from streamlit.testing.v1.util import patch_config_options
 
 from explorer.pages import PAGES
-from explorer.pages.training import watching
 from explorer.training.rooms import VARIABLE as TRAININGS
 from explorer.ui import running, session
 from explorer.uploads import VARIABLE as UPLOADS
@@ -71,7 +70,7 @@ def _as_served() -> Iterator[None]:
         patch.dict(os.environ, {UPLOADS: "1", TRAININGS: "0"}),
         patch.object(running, "PATIENCE", WAITED),
         patch.object(session, "visit", lambda *_, **__: None),
-        patch.object(watching, "owner", lambda: ""),  # AppTest has no cookies
+        patch.object(running, "browser", lambda: ""),  # AppTest has no cookies
         patch_config_options({"client.showErrorDetails": "full"}),
     ):
         yield

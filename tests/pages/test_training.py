@@ -2,20 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from shown import Open, everything, link, reading
 from streamlit.testing.v1 import AppTest
 
-from explorer.pages.training import watching
+from explorer.library import CHECKPOINTS
 from explorer.text import t
 from explorer.training import rooms
 from explorer.training.before import before
+from explorer.training.process import CHECKPOINT
 from explorer.training.questions import QUESTIONS
 from explorer.training.rooms import ROOMS, Room, Series
 from explorer.training.runs import TrainingRun, Validation, WatchedHeads
 from explorer.training.setup import Setup, format_setup, parse_setup
+from explorer.ui import running
+from explorer.ui.running import unmasked
 
 SMALL = "n_layers-1~d_model-8~n_heads-2~d_ff-8~steps-100"
 
@@ -24,7 +28,7 @@ SMALL = "n_layers-1~d_model-8~n_heads-2~d_ff-8~steps-100"
 def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     """A room whose processes never begin."""
     monkeypatch.setattr(rooms.Rooms, "_begin", lambda self, room, series: _running(series))
-    monkeypatch.setattr(watching, "owner", lambda: "")  # AppTest has no cookies
+    monkeypatch.setattr(running, "browser", lambda: "")  # AppTest has no cookies
     found = ROOMS.open("")
     yield found
     ROOMS.close(found)
@@ -52,6 +56,12 @@ def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> Tra
     room.series.clear()
     ROOMS._running.clear()
     return run
+
+
+def keys(at: AppTest) -> set[str]:
+    """The keys of all views."""
+    views = [each.proto.id for each in at._tree if each.type == "bidi_component"]
+    return {each.rpartition("-")[2] for each in views}
 
 
 def warnings(at: AppTest) -> str:
@@ -125,6 +135,39 @@ def test_a_press_on_stop_is_answered_before_the_process_has_stopped(
     assert stop not in {each.key for each in at.button}
 
 
+def test_the_page_is_drawn_again_only_while_the_training_may_change(
+    open_page: Open, room: Room
+) -> None:
+    run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="running")
+    at = open_page("training", setup=SMALL, room=room.name)
+    for state, draws_again in (("running", True), ("paused", False), ("done", False)):
+        run.state = state  # type: ignore[assignment]
+        at.run()
+        assert ("training.pulse" in keys(at)) == draws_again
+
+
+def test_a_trained_model_is_opened_on_the_other_pages(
+    open_page: Open, room: Room, tmp_path: Path
+) -> None:
+    run = trained(room, parse_setup(SMALL), 0.0, 0.25)
+    run.folder = tmp_path
+    (tmp_path / CHECKPOINT).symlink_to(CHECKPOINTS / "copy")
+    at = open_page("training", setup=SMALL, room=room.name)
+    at.button(key="training.open").click().run()
+    assert link(at)["text"] == run.about["shown"][0]
+    assert link(at)["model"].startswith("reverse-50-steps-1~")
+
+
+def test_a_refused_start_is_said_once(
+    open_page: Open, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(rooms.VARIABLE, "0")
+    at = open_page("training", setup=SMALL)
+    at.button(key="training.start").click().run()
+    assert "Training is disabled on this server" in warnings(at)
+    assert not at.run().warning
+
+
 def test_a_divergence_is_explained(open_page: Open, room: Room) -> None:
     run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="paused")
     run.diverged, run.kept = "loss", {0, 50}
@@ -164,5 +207,5 @@ def test_a_browser_is_known_by_its_token_whatever_its_mask() -> None:
     first = "2|b7a867dd|11950f9ee419b847dc23f79faacb6fe3|1795457590"
     reloaded = "2|95be50ab|338338e8c60f8f31fe35c0e988dd5895|1795457590"
     other = "2|f7d524fb|d12a458ad5e1b7089d6c461e2f298ab8|1795457626"
-    assert watching.unmasked(first) == watching.unmasked(reloaded) != watching.unmasked(other)
-    assert watching.unmasked("odd") == "odd"
+    assert unmasked(first) == unmasked(reloaded) != unmasked(other)
+    assert unmasked("odd") == "odd"

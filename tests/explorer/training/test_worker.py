@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+from explorer.exhibits.training.kept import zipped
 from explorer.library import open_model
-from explorer.pages.training.keep import zipped
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.seeding import seeded
@@ -61,6 +61,18 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
     again = open_zip("mine.zip", zipped_up)
     assert (again.name, again.config) == ("mine", TINY.config(again.tokenizer.vocab_size))
     assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
+
+
+def test_a_copy_of_a_run_stays_as_it_is(tmp_path: Path) -> None:
+    run = TrainingRun(1, TINY, tmp_path)
+    steps = {"kind": "steps", "first": 1, "loss": [4.0], "norm": [1.0], "rate": [0.1]}
+    run.hear(steps)
+    run.hear({"kind": "kept", "step": 1})
+    seen = run.copy()
+    run.hear({**steps, "first": 2})
+    run.hear({"kind": "dropped", "step": 1})
+    assert (run.step, run.kept) == (2, set())
+    assert (seen.step, seen.kept) == (1, {1})
 
 
 def test_a_source_with_a_vocabulary_of_its_own_is_trained_kept_and_read(tmp_path: Path) -> None:

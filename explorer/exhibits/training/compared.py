@@ -1,0 +1,160 @@
+"""Several trainings in one chart, labelled by their differences; two of them side by side."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import numpy as np
+
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.training.choices import TrainingChoices
+from explorer.exhibits.training.live import curves, heads, pick_role
+from explorer.exhibits.training.room import before, is_shown, small_print, steps_slider
+from explorer.exhibits.training.setting import label_of, value_of
+from explorer.figures.training.curves import Curve
+from explorer.numbers import percent
+from explorer.training.comparing import Arm, Band, Difference, Measure, arms, band, difference
+from explorer.training.runs import TrainingRun
+
+MEASURES: tuple[Measure, ...] = get_args(Measure)[:4]
+MOST_SHOWN = 6
+"""Most arms in one chart: the number of colours."""
+
+
+def show(answer: None, view: View) -> b.Blocks:
+    """The trainings of the newest one's task; a hint while there are fewer than two."""
+    begun = [run for run in view.choices(TrainingChoices).runs if run.scores]
+    if len(begun) < 2:
+        yield b.Hero((b.Hint(view.t("training.compare.few")),))
+    else:
+        newest = begun[-1].setup.task
+        yield b.Hero((*_compared(view, [run for run in begun if run.setup.task == newest]),))
+    yield from small_print(view)
+
+
+def _compared(view: View, begun: Sequence[TrainingRun]) -> b.Blocks:
+    found, measure = arms(begun)[-MOST_SHOWN:], view.one_of("picture", MEASURES)
+    bands = [band(arm, measure) for arm in found]
+    names = [arm_name(view, arm, at) for at, arm in enumerate(found)]
+    more = b.More(said="training.measures.", label="training.compare.measure", quiet=True)
+    yield pick_one(view, "training.measure", MEASURES, measure, "picture", **more)
+    yield b.Sentence("training-compared", _reading(view, names, bands, measure))
+    yield chart(view, names, bands, measure, max(run.setup.steps for run in begun))
+    yield _table(view, found, names)
+    yield from _beside(view, begun)
+
+
+def _reading(view: View, names: Sequence[str], bands: Sequence[Band], measure: Measure) -> str:
+    """The last two arms compared, or the range of the only one."""
+    last = bands[-1]
+    if len(bands) > 1:
+        return verdict(view, difference(bands[-2], last, measure), names[-2:], measure)
+    if last.n_seeds == 1:
+        return view.t("training.compare.alone")
+    return view.t(
+        "training.compare.band",
+        n=last.n_seeds,
+        step=int(last.steps[-1]),
+        low=number(float(last.low[-1]), measure),
+        high=number(float(last.high[-1]), measure),
+    )
+
+
+def chart(
+    view: View, names: Sequence[str], bands: Sequence[Band], measure: Measure, last: int
+) -> b.Chart:
+    """One curve per arm, with the band of its seeds."""
+    found = [
+        Curve(
+            name,
+            each.steps,
+            each.mean,
+            each.low if each.n_seeds > 1 else None,
+            each.high if each.n_seeds > 1 else None,
+        )
+        for name, each in zip(names, bands, strict=True)
+        if len(each.steps)
+    ]
+    y_title = view.t(f"training.measures.{measure}")
+    draw = curves(view, found, y_title, last, percent=measure != "loss", height=340)
+    return b.Chart("training.compared", draw, view.t("training.compare.alt"))
+
+
+def arm_name(view: View, arm: Arm, at: int) -> str:
+    """The name of an arm: its differences from the others."""
+    parts = [
+        f"{label_of(view, name)}: {value_of(view, name, value)}" for name, value in arm.differs
+    ]
+    parts += [
+        view.t("training.compare.from_step", fault=view.t(f"training.faults.{name}.short"), step=n)
+        for n, name in arm.faults
+    ]
+    seeds = view.t("training.compare.seeds", n=len(arm.runs)) if len(arm.runs) > 1 else ""
+    return " · ".join(filter(None, (f"{at + 1}", *parts, seeds)))
+
+
+def number(value: float, measure: Measure) -> str:
+    """Format a value of a measure."""
+    return f"{value:.3f}" if measure == "loss" else percent(value)
+
+
+def verdict(view: View, found: Difference, names: Sequence[str], measure: Measure) -> str:
+    """The comparison of two arms, and whether seeds alone could explain it."""
+    if found.outcome == "nothing":
+        return view.t("training.compare.nothing")
+    ranges = [
+        number(mean, measure)
+        if low == high
+        else f"{number(mean, measure)} ({number(low, measure)} – {number(high, measure)})"
+        for low, mean, high in found.ranges
+    ]
+    return view.t(
+        f"training.compare.outcome_{found.outcome}",
+        measure=view.t(f"training.measures.{measure}"),
+        first=names[0],
+        second=names[1],
+        one=ranges[0],
+        other=ranges[1],
+        step=found.step,
+    )
+
+
+def _table(view: View, found: Sequence[Arm], names: Sequence[str]) -> b.Table:
+    rows = []
+    for arm, name in zip(found, names, strict=True):
+        last = [run.scores[-1] for run in arm.runs]
+        means = {
+            measure: float(np.mean([getattr(score, measure) for score in last]))
+            for measure in MEASURES
+        }
+        step = str(max(score.step for score in last))
+        rows.append((name, step, *(number(value, each) for each, value in means.items())))
+    titles = [view.t(f"training.measures.{measure}") for measure in MEASURES]
+    return b.Table(("", view.t("training.curve.step"), *titles), rows)
+
+
+def _beside(view: View, runs: Sequence[TrainingRun]) -> b.Blocks:
+    """The heads of two trainings at the same step."""
+    with_frames = [run for run in runs if len(run.frames) > 1]
+    if len(with_frames) < 2:
+        return
+    both = with_frames[-2:]
+    one, other = ({frame.step: frame for frame in run.frames} for run in both)
+    steps = sorted(one.keys() & other.keys())
+    if not steps:
+        return
+    chosen = view.choices(TrainingChoices).both
+    step = chosen if chosen in steps else steps[-1]
+    yield b.Title(view.t("training.compare.beside"))
+    if len(steps) > 1:
+        words = view.t("training.moment")
+        yield steps_slider("training.both", words, steps, step, lambda at: b.choose(both=at))
+    begun = [before(run.setup) for run in both]
+    pick, role = pick_role(view, *begun)
+    yield pick
+    sides = zip(begun, (one, other), both, strict=True)
+    columns = [heads(view, fresh, frames[step], role, run) for fresh, frames, run in sides]
+    yield b.Columns(columns, gap="medium")
+
+
+EXHIBIT = Exhibit(None, show, open=is_shown)

@@ -1,0 +1,177 @@
+"""One training step in detail: the batch, the loss of each token, and the update of one weight."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.escape import escape
+from explorer.exhibits.training import room
+from explorer.exhibits.training.choices import TrainingChoices
+from explorer.figures.training.losses import token_losses
+from explorer.numbers import digits
+from explorer.training.before import Before
+
+MOST_ROWS = 4
+"""Most sequences with source and input shown."""
+Index = tuple[int, ...]
+
+
+def show(begun: Before, view: View) -> b.Blocks:
+    """The latest recorded step, else the first step of the setup."""
+    run = room.run_of(view)
+    told = begun.first if run is None or run.opened is None else run.opened
+    yield b.Hero((*_told(view, told), *_below(view)))
+    yield from room.small_print(view)
+
+
+def _below(view: View) -> b.Blocks:
+    """The choice of a weight, and how to open the next step."""
+    run, (name, at) = room.run_of(view), weight_of(view)
+    yield b.Row(tuple(_pick_weight(view, name, at)))
+    if run is not None and run.state == "paused" and not run.diverged:
+        words = view.t("training.opened.next")
+        change = room.order(view, run, "open", name=name, at=list(at))
+        yield b.Button("training.open_next", words, change, "skip_next", primary=True)
+    if run is None or run.opened is None:
+        yield b.Note(view.t(f"training.opened.{'fresh' if run is None else 'pause'}"))
+
+
+def _weights(view: View) -> Mapping[str, list[int]]:
+    """The shapes of the parameters that can be opened."""
+    shapes: Mapping[str, list[int]] = room.before(room.shown_setup(view)).about["weights"]
+    return shapes
+
+
+def weight_of(view: View) -> tuple[str, Index]:
+    """The chosen parameter and an index into it; the link has both, as `NAME~3.4`."""
+    name, at = parse(view.choices(TrainingChoices).weight)
+    shapes = _weights(view)
+    name = name if name in shapes else room.before(room.shown_setup(view)).first["name"]
+    both = zip((*at, 0, 0), shapes[name], strict=False)
+    return name, tuple(min(index, size - 1) for index, size in both)
+
+
+def _asked(view: View) -> tuple[str, Index]:
+    """The weight to open in the first step; the usual one if another step is shown."""
+    run = room.run_of(view)
+    is_usual = not view.choices(TrainingChoices).weight or (run is not None and run.opened)
+    return ("", (0, 0)) if is_usual else weight_of(view)
+
+
+def _pick_weight(view: View, name: str, at: Index) -> Iterator[b.Control]:
+    shapes = _weights(view)
+    yield b.Pick(
+        "training.weight",
+        view.t("training.opened.weight"),
+        list(shapes),
+        name,
+        str,
+        change=lambda picked: _choose(picked, (0,) * len(shapes[picked])),
+        menu=True,
+        width=340,
+    )
+    for axis, size in enumerate(shapes[name]):
+        yield b.NumberBox(
+            f"training.weight.{axis}",
+            view.t("training.opened.column" if axis else "training.opened.row"),
+            0,
+            size - 1,
+            at[axis],
+            partial(_move, name, at, axis),
+            width=110,
+        )
+
+
+def _move(name: str, at: Index, axis: int, index: int) -> b.Change:
+    return _choose(name, (*at[:axis], index, *at[axis + 1 :]))
+
+
+def _choose(name: str, at: Index) -> b.Change:
+    return b.choose(weight=f"{name}~{'.'.join(map(str, at))}")
+
+
+def parse(text: str) -> tuple[str, Index]:
+    """Parse a parameter's name and an index into it from a link."""
+    name, _, place = text.partition("~")
+    numbers = [each for each in place.split(".") if each.isascii() and each.isdecimal()]
+    return name, tuple(int(each[:6]) for each in numbers)
+
+
+def _told(view: View, told: Mapping[str, Any]) -> b.Blocks:
+    formula = told["formula"]
+    words = view.t(
+        "training.opened.reading" if formula is not None else "training.opened.no_formula",
+        step=told["step"],
+        place=f"`{told['name']}[{', '.join(map(str, told['at']))}]`",
+        grad=digits(told["grad"]),
+        formula="" if formula is None else digits(formula),
+        before=digits(told["before"]),
+        after=digits(told["after"]),
+    )
+    yield b.Sentence("training-opened", words)
+    batch = (b.Title(view.t("training.opened.batch")), *_batch(view, told))
+    way = (b.Title(view.t("training.opened.way")), *_way(view, told))
+    yield b.Columns((batch, way), gap="medium")
+
+
+def _batch(view: View, told: Mapping[str, Any]) -> b.Blocks:
+    """The model's input, and the loss of every label."""
+    labels, names = told["labels"], ("source", "read", "labels")
+    counts = {"rows": told["n_in_batch"], "labels": told["n_labels"], "shown": len(labels)}
+    yield b.Note(view.t("training.opened.counts", **counts))
+    title, x_title = view.t("training.curve.nats"), view.t("training.opened.position")
+    draw = partial(token_losses, labels, told["losses"], title=title, x_title=x_title)
+    yield b.Chart("training.token_losses", draw, view.t("training.opened.losses_alt"))
+    rows = [
+        tuple(" ".join(map(escape, told[name][at])) for name in names)
+        for at in range(min(MOST_ROWS, len(labels)))
+    ]
+    yield b.Table([view.t(f"training.opened.{name}") for name in names], rows, "lll")
+
+
+def _way(view: View, told: Mapping[str, Any]) -> b.Blocks:
+    """One weight: its gradient, moments and update, by torch and by the formulas."""
+    clip = told["clip"] / max(told["norm"], told["clip"])
+    formulas, was, now = told["adamw"], told["moments_before"], told["moments_after"]
+    lines: dict[str, tuple[float | None, float | None]] = {
+        "grad": (told["grad"], told["formula"]),
+        "norm": (told["norm"], None),
+        "clipped": (told["clipped"], told["grad"] * clip),
+        "rate": (told["rate"], None),
+    }
+    if formulas is not None:
+        lines |= {
+            "m_before": (was[0], None),
+            "v_before": (was[1], None),
+            "m_after": (now[0], formulas["m"]),
+            "v_after": (now[1], formulas["v"]),
+            "m_hat": (None, formulas["m_hat"]),
+            "v_hat": (None, formulas["v_hat"]),
+        }
+    lines["before"] = (told["before"], None)
+    lines["after"] = (told["after"], None if formulas is None else formulas["after"])
+    rows = [
+        (
+            view.t(f"training.opened.{name}"),
+            *("" if each is None else digits(each) for each in both),
+        )
+        for name, both in lines.items()
+    ]
+    yield b.Table(("", "PyTorch", view.t("training.opened.by_formula")), rows)
+    if formulas is None:
+        yield b.Note(view.t("training.opened.muon"))
+    yield b.Note(view.t("training.opened.note", n=told["arriving"]))
+
+
+EXHIBIT = Exhibit(
+    room.before,
+    show,
+    inputs={
+        "setup": room.shown_setup,
+        "name": lambda view: _asked(view)[0],
+        "at": lambda view: _asked(view)[1],
+    },
+    working="shell.working",
+    open=room.is_shown,
+)

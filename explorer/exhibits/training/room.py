@@ -1,0 +1,140 @@
+"""The user's training room: found by the name in the link, in the browser that created it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from explorer.engine.caching import cached
+from explorer.exhibits import View, block as b
+from explorer.exhibits.links import State
+from explorer.exhibits.training.choices import TrainingChoices
+from explorer.problems import InputProblem
+from explorer.training import before as beginning
+from explorer.training.before import Before
+from explorer.training.learning import SetupTrainer
+from explorer.training.rooms import ROOMS, Room
+from explorer.training.runs import TrainingRun, Validation
+from explorer.training.setup import Setup, check
+from explorer.training.tasks import corpus
+from models.training.loop import Trainer
+
+
+@cached
+def before(setup: Setup, name: str = "", at: tuple[int, ...] = (0, 0)) -> Before:
+    """The state before a training; see `training.before`. Raises InputProblem."""
+    return beginning.before(setup, name, at)
+
+
+def refusal(setup: Setup) -> InputProblem | None:
+    """Why such a training cannot start."""
+    try:
+        check(setup, *corpus(setup).sizes)
+    except InputProblem as problem:
+        return problem
+    return None
+
+
+def run_of(view: View) -> TrainingRun | None:
+    """The selected training, by default the newest."""
+    choices = view.choices(TrainingChoices)
+    runs = [run for run in choices.runs if choices.shown in (None, run.number)]
+    return runs[-1] if runs else None
+
+
+def shown_setup(view: View) -> Setup:
+    """The setup of the selected training, else of the next."""
+    run = run_of(view)
+    return view.choices(TrainingChoices).full_setup if run is None else run.setup
+
+
+def is_shown(view: View) -> bool:
+    """Whether there is anything to show: a training, or a setup that can be trained."""
+    return run_of(view) is not None or refusal(shown_setup(view)) is None
+
+
+def begin(view: View, setups: Sequence[Setup]) -> b.Change:
+    """Start these trainings in the user's room."""
+
+    def act(state: State) -> Mapping[str, Any]:
+        assert view.viewer is not None
+        room = state.of(TrainingChoices).find_room(view.viewer) or ROOMS.open(view.viewer.browser())
+        ROOMS.watch(room, view.viewer.session, view.viewer.is_here)
+        try:
+            runs = ROOMS.start(room, setups)
+        except InputProblem as problem:
+            return {"own_room": room.name, "refused": problem}
+        own = {"own_room": room.name, "room": room.name}
+        return {**own, "shown": runs[0].number, "moment": None}
+
+    return b.Change(act)
+
+
+def resume(view: View, run: TrainingRun, step: int, paused: bool) -> b.Change:
+    """Continue an ended training after a saved step."""
+    return _act(view, run, lambda room, run: ROOMS.again(room, run, step, paused), moment=None)
+
+
+def order(view: View, run: TrainingRun, do: str, **values: Any) -> b.Change:
+    """Send an order to the process of a training: see `Rooms.order`."""
+    chosen = {} if do in ("fault", "open") else {"moment": None}
+    return _act(view, run, lambda room, run: ROOMS.order(room, run, do, **values), **chosen)
+
+
+def _act(
+    view: View, run: TrainingRun, do: Callable[[Room, TrainingRun], None], **chosen: Any
+) -> b.Change:
+    """Do something to a training, of which the view has a copy, and make these choices."""
+
+    def done(state: State) -> Mapping[str, Any]:
+        room = state.of(TrainingChoices).find_room(view.viewer)
+        now = None if room is None else room.run(run.number)
+        if room is None or now is None:
+            return {}
+        try:
+            do(room, now)
+        except InputProblem as problem:
+            return {**chosen, "refused": problem}
+        return chosen
+
+    return b.Change(done)
+
+
+def steps_slider(
+    key: str, label: str, steps: Sequence[int], at: int, change: Callable[[int], b.Change]
+) -> b.Slider:
+    """A choice among these steps of a training."""
+    return b.Slider(key, label, steps[0], steps[-1], at, change, stops=steps)
+
+
+def scores_of(begun: Before, run: TrainingRun | None) -> list[Validation]:
+    """The scores so far; before the first, the score of the untrained model."""
+    if run is not None and run.scores:
+        return run.scores
+    return [Validation(step=0, **vars(begun.measured))]
+
+
+def small_print(view: View) -> b.Blocks:
+    """The loss and the optimizer as formulas, the code, and the curves as numbers."""
+    loss = r"L = -\frac{1}{N}\sum_{t} \log p(y_t \mid y_{<t},\, x)"
+    adamw = (
+        r"m \leftarrow \beta_1 m + (1-\beta_1)\,g, \quad v \leftarrow \beta_2 v + "
+        r"(1-\beta_2)\,g^2, \quad w \leftarrow w - \eta\,"
+        r"\frac{m/(1-\beta_1^t)}{\sqrt{v/(1-\beta_2^t)}+\epsilon}"
+    )
+    yield b.Formula((loss, adamw), view.t("training.formula"))
+    yield b.Code((Trainer.backward, Trainer.descend, SetupTrainer.measure, SetupTrainer.frame))
+    yield b.Numbers(lambda: _numbers(view))
+
+
+def _numbers(view: View) -> dict[str, list[object]]:
+    """The measurements, then the loss of each step."""
+    begun, run = before(shown_setup(view)), run_of(view)
+    scores = scores_of(begun, run)
+    losses = run.loss if run is not None and run.loss else [begun.first["loss"]]
+    none, n = [""] * len(scores), len(losses)
+    return {
+        view.t("training.curve.step"): [*(each.step for each in scores), *range(1, n + 1)],
+        view.t("training.curve.held_out"): [f"{each.loss:.4f}" for each in scores] + [""] * n,
+        view.t("training.curve.forced"): [f"{each.forced:.4f}" for each in scores] + [""] * n,
+        view.t("training.curve.free"): [f"{each.free:.4f}" for each in scores] + [""] * n,
+        view.t("training.curve.loss"): none + [f"{each:.4f}" for each in losses],
+    }

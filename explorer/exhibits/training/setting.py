@@ -1,0 +1,189 @@
+"""The setup of a training: task, architecture, optimisation and fault; the start button."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.saying import message
+from explorer.exhibits.training.choices import MOST_SEEDS, TrainingChoices, decoded
+from explorer.exhibits.training.room import begin, refusal
+from explorer.training import pairs
+from explorer.training.setup import ARCHITECTURE, AT_START, OPTIONS, RANGES, TRAINING, Setup
+
+NAMES = {
+    "d_model": "d_model",
+    "d_ff": "d_ff",
+    "dropout": "Dropout",
+    "layernorm": "LayerNorm",
+    "rmsnorm": "RMSNorm",
+    "alibi": "ALiBi",
+    "relu": "ReLU",
+    "gelu": "GELU",
+    "gelu_tanh": "GELU (tanh)",
+    "gelu_quick": "GELU (σ)",
+    "silu": "SiLU",
+    "swiglu": "SwiGLU",
+    "geglu": "GEGLU",
+    "geglu_tanh": "GEGLU (tanh)",
+    "sqrt": "√d_head",
+    "d_head": "d_head",
+    "adamw": "AdamW",
+    "muon": "Muon",
+}
+"""Values that are not translated."""
+STEPS: dict[str, float] = {"rate": 1e-4, "dropout": 0.05, "smoothing": 0.05, "weight_decay": 0.01}
+
+
+def show(answer: None, view: View) -> b.Blocks:
+    """The controls, and why a training did not start or cannot."""
+    choices = view.choices(TrainingChoices)
+    setup, problem = choices.setup, refusal(choices.full_setup)
+    if choices.room and not choices.runs:
+        yield b.Hint(view.t("training.gone"), "info")
+    yield b.Row((*_controls(view, setup), _start(view, disabled=problem is not None)))
+    if setup.task == "own":
+        yield from _own_pairs(view, choices)
+    if changes := {name: value for name, value in setup.changes().items() if name != "task"}:
+        yield b.Row(_changed(view, setup, changes), "center")
+    for each in filter(None, (choices.refused, problem)):
+        yield b.Hint(message(each, view.lang), "info", warns=True)
+    if choices.refused is not None:  # said once
+        yield b.Remember(b.choose(refused=None))
+
+
+def _controls(view: View, setup: Setup) -> b.Blocks:
+    yield _menu(view, setup, "task", 230)
+    note = b.Note(view.t("training.architecture_note"))
+    architecture = (note, _fields(view, setup, ARCHITECTURE))
+    yield b.Fold(view.t("training.architecture"), architecture, icon="account_tree")
+    yield b.Fold(view.t("training.how"), (_fields(view, setup, TRAINING),), icon="tune")
+    yield b.Fold(view.t("training.fault"), tuple(_fault(view, setup)), icon="bug_report")
+    seeds, numbers = view.choices(TrainingChoices).seeds, range(1, MOST_SEEDS + 1)
+    more = b.More(said=str, menu=True, width=110, help=view.t("training.seeds_help"))
+    yield pick_one(view, "training.seeds", numbers, seeds, **more)
+
+
+def _start(view: View, disabled: bool) -> b.Button:
+    choices = view.choices(TrainingChoices)
+    change = begin(view, seeds_of(choices.full_setup, choices.seeds))
+    words, icon = view.t("training.start"), "play_arrow"
+    return b.Button("training.start", words, change, icon, primary=True, disabled=disabled)
+
+
+def seeds_of(setup: Setup, n: int) -> list[Setup]:
+    """The same training with `n` seeds, starting with its own."""
+    return [replace(setup, seed=(setup.seed + at - 1) % 999 + 1) for at in range(n)]
+
+
+def _changed(view: View, setup: Setup, changes: dict[str, Any]) -> tuple[b.Block, ...]:
+    """The settings that differ from the defaults, and a button to reset them."""
+    named = (f"{label_of(view, name)} {value_of(view, name, v)}" for name, v in changes.items())
+    said = b.Note(view.t("training.changed", settings=" · ".join(named)))
+    usual = b.choose(setup=Setup(task=setup.task))
+    return said, b.Button("training.usual", view.t("training.usual"), usual, quiet=True)
+
+
+def _setting(name: str) -> Callable[[Any], b.Change]:
+    """The change of one setting of the next training."""
+
+    def change(value: Any) -> b.Change:
+        return b.Change(
+            lambda state: {"setup": replace(state.of(TrainingChoices).setup, **{name: value})}
+        )
+
+    return change
+
+
+def _menu(view: View, setup: Setup, name: str, width: int | None = None) -> b.Pick:
+    return b.Pick(
+        f"training.set.{name}",
+        label_of(view, name),
+        OPTIONS[name],
+        getattr(setup, name),
+        lambda value: value_of(view, name, value),
+        change=_setting(name),
+        menu=True,
+        width=width,
+    )
+
+
+def value_of(view: View, name: str, value: Any) -> str:
+    """A setting's value in words."""
+    if name == "task":
+        return view.t(f"training.tasks.{value}")
+    if name == "fault":
+        return view.t(f"training.faults.{value or 'none'}.title")
+    if isinstance(value, bool):
+        return view.t("training.on" if value else "training.off")
+    if not isinstance(value, str):
+        return f"{value:g}"
+    return NAMES.get(value) or view.t(f"training.values.{value}")
+
+
+def label_of(view: View, name: str) -> str:
+    """The label of a setting."""
+    return NAMES.get(name) or view.t(f"training.fields.{name}")
+
+
+def _fields(view: View, setup: Setup, names: Sequence[str]) -> b.Columns:
+    """Two columns of settings: menus, numbers with their range, switches."""
+    fields = [_field(view, setup, name) for name in names]
+    return b.Columns((fields[::2], fields[1::2]), gap="small")
+
+
+def _field(view: View, setup: Setup, name: str) -> b.Control:
+    key, label, value = f"training.set.{name}", label_of(view, name), getattr(setup, name)
+    if name in OPTIONS:
+        return _menu(view, setup, name)
+    if isinstance(value, bool):
+        return b.Toggle(key, label, value, _setting(name))
+    low, high = RANGES[name]
+    if isinstance(value, int):
+        return b.NumberBox(key, label, int(low), int(high), value, _setting(name))
+    step = STEPS.get(name, 0.1)
+    return b.NumberBox(key, label, low, high, value, _setting(name), step=step, form="%.5g")
+
+
+def _fault(view: View, setup: Setup) -> b.Blocks:
+    """Controls for a fault from the start, or from a step on."""
+    yield _menu(view, setup, "fault")
+    if not setup.fault:
+        yield b.Note(view.t("training.fault_note"))
+        return
+    if setup.fault not in AT_START:
+        yield _field(view, setup, "from_step")
+    yield b.Prose(view.t(f"training.faults.{setup.fault}.what"))
+
+
+def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
+    """Fields to paste or upload pairs, with the number of pairs used."""
+    pasted = b.TextBox(
+        "training.pairs",
+        view.t("training.pairs"),
+        choices.pairs,
+        lambda text: b.choose(pairs=text),
+        120,
+        most=pairs.MOST_CHARS,
+        hint=view.t("training.pairs_hint"),
+    )
+    file = b.Upload(
+        "training.pairs_file",
+        view.t("training.pairs_file"),
+        lambda file: b.choose(pairs_file=file and file[1]),
+    )
+    yield b.Columns(((pasted,), (file,)), (2, 1), gap="small")
+    if choices.pairs_file is not None and decoded(choices.pairs_file) is None:
+        yield b.Hint(view.t("training.pairs_encoding"), "info", warns=True)
+    read = pairs.read(choices.full_setup.text)
+    said = [view.t("training.pairs_read", count=len(read.rows))]
+    said += [view.t(f"training.pairs_left.{k}", count=n) for k, n in read.left_out.items()]
+    yield b.Note(" ".join(said))
+    if read.rows and read.same_sides == len(read.rows):
+        yield b.Hint(view.t("training.pairs_same"))
+    elif 0 < len(read.rows) <= pairs.FEW:
+        yield b.Hint(view.t("training.pairs_few", count=len(read.rows)))
+
+
+EXHIBIT = Exhibit(None, show)

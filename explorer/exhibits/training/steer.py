@@ -1,0 +1,91 @@
+"""The state of the selected training, and the buttons that control it."""
+
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.training.choices import TrainingChoices
+from explorer.exhibits.training.room import order, resume, run_of, steps_slider
+from explorer.training.runs import ENDED, TrainingRun
+from explorer.training.setup import AT_START, FAULTS
+
+INTERVAL = 1.0
+"""Seconds between two draws of a running training."""
+
+
+def show(answer: None, view: View) -> b.Blocks:
+    """Nothing without a training. While it runs, the page is drawn again every INTERVAL."""
+    choices, run = view.choices(TrainingChoices), run_of(view)
+    if run is None:
+        return
+    values = {"step": run.step, "total": run.setup.steps, "ahead": choices.queued}
+    key = "training.stopping" if run.is_stopping else f"training.state.{run.state}"
+    picked = (_pick_run(view, run),) if len(choices.runs) > 1 else ()
+    yield b.Row((*picked, b.Prose(view.t(key, **values)), *_buttons(view, run)), "center")
+    if run.diverged:
+        words = view.t(f"training.diverged.{run.diverged}", step=run.step)
+        yield b.Hint(words, "trending_up", fails=True)
+    if run.is_live:
+        yield b.Live("training.pulse", INTERVAL)
+
+
+def _pick_run(view: View, run: TrainingRun) -> b.Pick:
+    """The control for the user's training to show."""
+    numbers = [each.number for each in view.choices(TrainingChoices).runs]
+    more = b.More(
+        said=lambda number: view.t("training.compare.run", number=number),
+        change=lambda number: b.choose(shown=number, moment=None),
+    )
+    more |= {"menu": True, "width": 150, "quiet": True}
+    return pick_one(view, "training.which", numbers, run.number, **more)
+
+
+def _buttons(view: View, run: TrainingRun) -> b.Blocks:
+    """What can be ordered in this state."""
+    if run.is_stopping:
+        return
+    if run.state == "running":
+        yield _button(view, "pause", "pause", order(view, run, "pause"))
+    if run.state == "paused" and not run.diverged:
+        yield _button(view, "go", "play_arrow", order(view, run, "go"))
+        yield _button(view, "step", "skip_next", order(view, run, "step"))
+    if run.state in ("running", "paused", "starting", "waiting"):
+        yield _button(view, "stop", "stop", order(view, run, "stop"))
+    if run.state in ENDED and run.state != "done" and run.step in run.kept:
+        yield _button(view, "go", "play_arrow", resume(view, run, run.step, paused=False))
+    steps = sorted(step for step in run.kept if step < run.step or run.diverged)
+    if steps and run.state in (*ENDED, "paused"):
+        yield _rewind(view, run, steps)
+    if run.state in ("running", "paused") and not run.diverged:
+        faults = tuple(_fault(view, run, name) for name in FAULTS if name not in AT_START)
+        yield b.Fold(view.t("training.fault_now"), faults, icon="bug_report")
+
+
+def _button(view: View, name: str, icon: str, change: b.Change) -> b.Button:
+    return b.Button(f"training.{name}", view.t(f"training.{name}"), change, icon)
+
+
+def _rewind(view: View, run: TrainingRun, steps: list[int]) -> b.Fold:
+    """The control to rewind to a saved step; a new process continues if the old one has ended."""
+    chosen = view.choices(TrainingChoices).back_to
+    at = chosen if chosen in steps else steps[-1]
+    back = order(view, run, "back", step=at, faults=list(run.planted(at)))
+    if run.state in ENDED:
+        back = resume(view, run, at, paused=True)
+    words = view.t("training.back_to")
+    slider = steps_slider("training.back_at", words, steps, at, lambda step: b.choose(back_to=step))
+    do = b.Button("training.back_do", view.t("training.back_do"), back)
+    return b.Fold(view.t("training.back"), (slider, do), icon="fast_rewind")
+
+
+def _fault(view: View, run: TrainingRun, name: str) -> b.Button:
+    """A button that injects a fault, or removes it."""
+    on = name in run.planted()
+    return b.Button(
+        f"training.fault.{name}",
+        view.t(f"training.faults.{name}.title"),
+        order(view, run, "fault", name=name, on=not on),
+        "check" if on else "add",
+        primary=on,
+    )
+
+
+EXHIBIT = Exhibit(None, show)
