@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from explorer.components.modules import link
-from explorer.components.standalone import FOLDER, Block, View, record
+from explorer.components.standalone import FOLDER, Block, Component, record
 from explorer.figures.theme import css
 
 
@@ -30,7 +30,7 @@ def view(name: str) -> Callable[..., Any]:
         kept: Sequence[Block] | None = None,
         **options: Any,
     ) -> Any:
-        for block in (View(name, data),) if kept is None else kept:
+        for block in (Component(name, data),) if kept is None else kept:
             record(block)
         return _registered(name)(data=data if sent is None else sent, **options)
 

@@ -30,7 +30,7 @@ MOST_PACKED = 1 << 20
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """Plain text between the pictures; `is_reading` marks the sentence with the result."""
 
     words: str
@@ -38,14 +38,14 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Title:
+class Heading:
     """A heading."""
 
     words: str
 
 
 @dataclass(frozen=True)
-class View:
+class Component:
     """One of this folder's views, and its payload."""
 
     name: str
@@ -53,7 +53,7 @@ class View:
 
 
 @dataclass(frozen=True, eq=False)
-class Chart:
+class Plot:
     """A Plotly figure, its description, and the name of its picture file.
 
     `dark` is the figure for a dark page; without it, the figure keeps its own background. A figure
@@ -73,7 +73,7 @@ class Markup:
     html: str
 
 
-Block = Text | Title | View | Chart | Markup
+Block = Paragraph | Heading | Component | Plot | Markup
 
 
 @dataclass(frozen=True)
@@ -154,17 +154,17 @@ def page(
     if no_script:
         body.append(f"<noscript><p>{escape(no_script)}</p></noscript>")
     for number, block in enumerate(blocks):
-        if beside and isinstance(block, View):
+        if beside and isinstance(block, Component):
             body.append(_view(block, f"b{number}", beside))
         else:
             body.append(_DRAWN[type(block)](block, f"b{number}"))
-    used = sorted({block.name for block in blocks if isinstance(block, View)})
+    used = sorted({block.name for block in blocks if isinstance(block, Component)})
     scripts = [f"<script>{_safe(views_script(used))}</script>"] if used else []
     if beside and used:
         scripts = [f'<script src="{quote(to)}"></script>' for to in (beside.views, beside.data)]
-    if scripts or any(isinstance(block, Chart) for block in blocks):
+    if scripts or any(isinstance(block, Plot) for block in blocks):
         scripts.append(f"<script>{_PRINTING}</script>")
-    if any(isinstance(block, Chart) for block in blocks):
+    if any(isinstance(block, Plot) for block in blocks):
         shared = f'<script src="{quote(plotly)}"></script>'
         scripts.append(shared if plotly else f"<script>{_safe(plotly_script())}</script>")
         scripts.append(f"<script>{_CHARTS}</script>")
@@ -184,16 +184,16 @@ def page(
 """
 
 
-def _text(block: Text, _: str) -> str:
+def _text(block: Paragraph, _: str) -> str:
     kind = ' class="reading"' if block.is_reading else ""
     return f"<p{kind}>{escape(block.words)}</p>"
 
 
-def _title(block: Title, _: str) -> str:
+def _title(block: Heading, _: str) -> str:
     return f"<h2>{escape(block.words)}</h2>"
 
 
-def _view(block: View, name: str, beside: Beside | None = None) -> str:
+def _view(block: Component, name: str, beside: Beside | None = None) -> str:
     is_packed = beside is not None or len(block.payload) <= MOST_PACKED
     data, further = block.payload, ""
     if beside is not None:
@@ -213,7 +213,7 @@ def _view(block: View, name: str, beside: Beside | None = None) -> str:
     )
 
 
-def _chart(block: Chart, name: str) -> str:
+def _chart(block: Plot, name: str) -> str:
     figure = block.figure() if callable(block.figure) else block.figure
     figures = _safe(json.dumps([figure, block.dark], default=_numbers))
     kept = _safe(json.dumps({"format": "png", "scale": 3, "filename": block.file}))
@@ -277,10 +277,10 @@ function headlightChart(place, [light, dark], toImageButtonOptions) {
 """
 
 _DRAWN: dict[type, Callable[..., str]] = {
-    Text: _text,
-    Title: _title,
-    View: _view,
-    Chart: _chart,
+    Paragraph: _text,
+    Heading: _title,
+    Component: _view,
+    Plot: _chart,
     Markup: lambda block, _: block.html,
 }
 

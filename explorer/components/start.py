@@ -80,7 +80,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Opened:
+class HeadDetails:
     """A head with its numbers; `at` is its block and sublayer in the last lane that has them."""
 
     at: tuple[int, int, int]
@@ -143,7 +143,7 @@ def pack_start(
     mask: str,
     diff: Sequence[tuple[str, str]],
     door: str,
-    opened: Opened | None,
+    opened: HeadDetails | None,
     links: Mapping[str, str],
     said: str,
     prompt: str,
@@ -226,7 +226,7 @@ def _lane(
     }
 
 
-def _opened(opened: Opened, matrices: dict[str, payload.Bytes]) -> dict[str, Any]:
+def _opened(opened: HeadDetails, matrices: dict[str, payload.Bytes]) -> dict[str, Any]:
     n_query, n_key = len(opened.queries), len(opened.keys)
     if not opened.scores.shape == opened.pattern.shape == (n_query, n_key):
         raise ValueError(

@@ -174,7 +174,7 @@ class Metrics:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ProgressBar:
     """A bar that is full to this `share`, 0 to 1, below its `words`."""
 
     share: float
@@ -325,6 +325,6 @@ class Changes:
 Group = Row | Columns | Pane | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas | AllHeads
-Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | Progress | Document
+Words = Title | Prose | Note | Hint | Sentence | Verbatim | Table | Metrics | ProgressBar | Document
 Block = Words | Picture | Small | Group | Control | SentenceLine | Changes | Link | Export | Live
 Blocks = Iterator[Block]

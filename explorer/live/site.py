@@ -42,7 +42,7 @@ TESTED = (
 
 
 @dataclass(frozen=True)
-class Written:
+class ExportFiles:
     """The files of an export, and their size in bytes."""
 
     files: tuple[Path, ...]
@@ -54,7 +54,7 @@ def write_live(
     folder: Path,
     precision: weights.Precision = "int8",
     origins: Sequence[str] = (),
-) -> Written:
+) -> ExportFiles:
     """Write the page of a model into `folder`, created if missing.
 
     In a frame, it exchanges messages with pages of `origins` only; with any page if there are none.
@@ -104,7 +104,7 @@ def write_live(
     for name, content in files.items():
         (folder / name).write_bytes(content.encode())
     paths = tuple(folder / name for name in files)
-    return Written(paths, sum(path.stat().st_size for path in paths))
+    return ExportFiles(paths, sum(path.stat().st_size for path in paths))
 
 
 def _page(loaded: LoadedModel) -> str:

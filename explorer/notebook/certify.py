@@ -14,7 +14,7 @@ from torch import Tensor
 
 from explorer.analysis.certificate.certify import Finding, Verdict
 from explorer.analysis.certificate.examiner import Location, Worst
-from explorer.components.standalone import Text, page
+from explorer.components.standalone import Paragraph, page
 from explorer.exports.report import finding_lines, finding_record, untested_line, verdict_line
 from explorer.notebook.behaviour import (
     TOLERANCES,
@@ -122,7 +122,7 @@ class Certified(Verdict):
         path = Path(path)
         ending = path.suffix.lower()
         if ending in (".html", ".htm"):
-            made = page(t("certificate.title", lang=lang), [Text(self.report(lang))], lang)
+            made = page(t("certificate.title", lang=lang), [Paragraph(self.report(lang))], lang)
         elif ending == ".txt":
             made = self.report(lang) + "\n"
         elif ending == ".json":

@@ -10,7 +10,7 @@ import numpy as np
 from explorer.analysis.positions.encoding import gram, model_table
 from explorer.components.film import pack_film
 from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
-from explorer.components.standalone import Block, Chart, Text, View
+from explorer.components.standalone import Block, Component, Paragraph, Plot
 from explorer.exhibits.reasons import RULES, rule_numbers
 from explorer.exports.film import How, film_of
 from explorer.figures.positions import encoding as figures
@@ -84,10 +84,10 @@ def mask(
     parts = [part for part, _ in masked]
 
     def blocks(_: int) -> Iterator[Block]:
-        yield from map(Text, notes)
+        yield from map(Paragraph, notes)
         for part, number in masked:
             if len(masked) > 1:
-                yield Text(part.title, is_reading=True)
+                yield Paragraph(part.title, is_reading=True)
             packed = pack_mask_matrix(
                 part.allowed[0, 0],
                 number,
@@ -98,7 +98,7 @@ def mask(
                 words=words,
                 **axis_titles(part, lang),
             )
-            yield View("mask_matrix", packed)
+            yield Component("mask_matrix", packed)
 
     def table() -> Table:
         columns = dict(cells_table(parts))
@@ -198,8 +198,8 @@ def film(
     words |= {} if "cross" in arrays else {"tgt": t("streams.text", lang=lang)}
 
     def blocks(grain: int) -> Iterator[Block]:
-        yield from map(Text, (text, made.text))
-        yield View("film", pack_film(**shown, grain=grain, words=words))
+        yield from map(Paragraph, (text, made.text))
+        yield Component("film", pack_film(**shown, grain=grain, words=words))
 
     def svg() -> str:
         name, kind = ("cross", "cross") if "cross" in arrays else ("self", "decoder")
@@ -264,7 +264,7 @@ def positions(
 
     def blocks(_: int) -> Iterator[Block]:
         if not tables:
-            yield Text(nothing)
+            yield Paragraph(nothing)
         for stream in tables:
             name = t(f"streams.{stream}" if "src" in added else "streams.text", lang=lang)
             for values, draw, axis in (
@@ -273,8 +273,8 @@ def positions(
             ):
                 said = f"{name}: {words['position']} × {axis}"
                 light, dark = (draw(values, dark=dark, words=words) for dark in (False, True))
-                yield Text(said, is_reading=True)
-                yield Chart(light, said, dark=dark)
+                yield Paragraph(said, is_reading=True)
+                yield Plot(light, said, dark=dark)
 
     def table() -> Table:
         axes = ("position", "dimension")

@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.components.heads_payload import HeadsSelection
 from explorer.components.heads_view import pack_heads_view
-from explorer.components.standalone import Block, Text, View
+from explorer.components.standalone import Block, Component, Paragraph
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.exports.picture import Axes, site_svg
@@ -176,15 +176,15 @@ def _mask_of(call: Attention, batch: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _picture(title: str, parts: Sequence[Patterns], said: Iterable[str], lang: str) -> Picture:
-    opening = [Text(words) for words in said]
+    opening = [Paragraph(words) for words in said]
 
     def blocks(grain: int) -> Iterator[Block]:
         yield from opening
         for part in parts:
             if len(parts) > 1:
-                yield Text(part.title, is_reading=True)
-            yield from map(Text, part.notes)
-            yield View("heads_view", _packed(part, grain, lang))
+                yield Paragraph(part.title, is_reading=True)
+            yield from map(Paragraph, part.notes)
+            yield Component("heads_view", _packed(part, grain, lang))
 
     def still() -> str:
         """The first head of each part, which is open at the start."""

@@ -8,8 +8,8 @@ from explorer.analysis.certificate.certify import Certificate, examine_text
 from explorer.components.standalone import (
     Beside,
     Block,
-    Text,
-    Title,
+    Heading,
+    Paragraph,
     data_script,
     page,
     plotly_script,
@@ -117,27 +117,27 @@ def _blocks(
     loaded: LoadedModel, traced: Trace, tested: Certificate, lang: str
 ) -> Iterator[Block | Picture]:
     """Everything about one sentence in one language."""
-    yield Title(t("heads.title", lang=lang))
-    yield Text(_plain(t("heads.lead", lang=lang)))
+    yield Heading(t("heads.title", lang=lang))
+    yield Paragraph(_plain(t("heads.lead", lang=lang)))
     yield attention(traced, lang=lang)
-    yield Title(t("masks.title", lang=lang))
-    yield Text(_plain(t("masks.lead", lang=lang)))
+    yield Heading(t("masks.title", lang=lang))
+    yield Paragraph(_plain(t("masks.lead", lang=lang)))
     yield mask(loaded, traced.text, pads=PADS, lang=lang)
     part = "causal" if loaded.config.is_causal else "pad_keys"
     off: tuple[Edit, ...] = (MaskSwitch(part, False),)  # type: ignore[arg-type]
     changed = trace(loaded, traced.text, None, off, PADS)
-    yield Text(t("site.switched_off", lang=lang, rule=t(f"edits.{part}", lang=lang)), True)
+    yield Paragraph(t("site.switched_off", lang=lang, rule=t(f"edits.{part}", lang=lang)), True)
     if changed.output:
-        yield Text(changed.output)
+        yield Paragraph(changed.output)
     yield mask(changed, lang=lang)
     if traced.predicts == "next":
-        yield Title(t("decoding.title", lang=lang))
+        yield Heading(t("decoding.title", lang=lang))
         try:
             yield film(loaded, traced.text, lang=lang)
         except ValueError as full:  # the text fills the context
-            yield Text(str(full))
-    yield Title(t("certificate.title", lang=lang))
-    yield Text("\n".join(report_lines(tested, loaded.name, traced.text, lang)))
+            yield Paragraph(str(full))
+    yield Heading(t("certificate.title", lang=lang))
+    yield Paragraph("\n".join(report_lines(tested, loaded.name, traced.text, lang)))
 
 
 def _plain(words: str) -> str:

@@ -210,7 +210,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Document: _document,
     b.Table: lambda _, block: table(block.head, block.rows, block.align),
     b.Metrics: _metrics,
-    b.Progress: lambda _, block: st.progress(block.share, block.words or None),
+    b.ProgressBar: lambda _, block: st.progress(block.share, block.words or None),
     b.Chart: _chart,
     b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
     b.Canvas: _canvas,

@@ -60,7 +60,7 @@ def _told(block: b.Title | b.Prose | b.Hint, to: Reader) -> Iterator[standalone.
 
 def _chart(block: b.Chart, to: Reader) -> Iterator[standalone.Block]:
     light, dark = block.draw(dark=False), block.draw(dark=True)
-    yield standalone.Chart(light, plain(block.alt), f"{to.file}-{picture_name(block.name)}", dark)
+    yield standalone.Plot(light, plain(block.alt), f"{to.file}-{picture_name(block.name)}", dark)
 
 
 def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[standalone.Block]:
@@ -68,16 +68,18 @@ def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[standalone.Block]:
     for number, (title, matrix) in enumerate(block.panels, 1):
         yield _paragraph("note", title)
         light, dark = (plotted(matrix, dark=each, words=words) for each in (False, True))
-        yield standalone.Chart(light, title, f"{to.file}-{picture_name(block.name)}-{number}", dark)
+        yield standalone.Plot(light, title, f"{to.file}-{picture_name(block.name)}-{number}", dark)
 
 
 def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
-    yield standalone.View(block.view, block.payload(f"{to.file}-{picture_name(block.name)}"))
+    yield standalone.Component(block.view, block.payload(f"{to.file}-{picture_name(block.name)}"))
 
 
 def _all_heads(block: b.AllHeads, to: Reader) -> Iterator[standalone.Block]:
     file = f"{to.file}-{picture_name(block.name)}"
-    yield standalone.View("heads_view", pack_heads_view(block.grid, file=file, **block.options))
+    yield standalone.Component(
+        "heads_view", pack_heads_view(block.grid, file=file, **block.options)
+    )
 
 
 def _table(block: b.Table, to: Reader) -> Iterator[standalone.Block]:
@@ -131,7 +133,9 @@ def _fold(block: b.Fold, to: Reader) -> Iterator[standalone.Block]:
 
 def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
     drawn = [list(kept(column, to)) for column in block.columns]
-    side_by_side = all(isinstance(each, standalone.View) for column in drawn for each in column[1:])
+    side_by_side = all(
+        isinstance(each, standalone.Component) for column in drawn for each in column[1:]
+    )
     if not side_by_side:
         yield from (each for column in drawn for each in column)
         return
@@ -143,11 +147,11 @@ def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
     yield standalone.Markup("</div>")
 
 
-def said_of(view: View, output: str | None = None) -> Iterator[standalone.Text]:
+def said_of(view: View, output: str | None = None) -> Iterator[standalone.Paragraph]:
     """The text and, if there is one, the `output`, by default the model's own."""
-    yield standalone.Text(view.text)
+    yield standalone.Paragraph(view.text)
     if said := view.trace.output if output is None else output:
-        yield standalone.Text(said)
+        yield standalone.Paragraph(said)
 
 
 def _sentence(block: b.SentenceLine, to: Reader) -> Iterator[standalone.Block]:
@@ -172,7 +176,7 @@ DRAWN: Drawn = {
     b.Prose: _told,
     b.Hint: _told,
     b.Note: lambda block, _: (_paragraph("note", block.words),),
-    b.Sentence: lambda block, _: (standalone.Text(plain(block.words), is_reading=True),),
+    b.Sentence: lambda block, _: (standalone.Paragraph(plain(block.words), is_reading=True),),
     b.Verbatim: _verbatim,
     b.Chart: _chart,
     b.Heatmaps: _heatmaps,

@@ -13,7 +13,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from explorer.analysis.heads.compare import compare
 from explorer.components import Panel, inside, matrices
 from explorer.components.pulse import is_due, pulse
-from explorer.components.standalone import Chart, Text, file_of, record
+from explorer.components.standalone import Paragraph, Plot, file_of, record
 from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
@@ -66,7 +66,7 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
     first run, and the fragment runs again once the browser has drawn the picture.
     """
     file = picture_file(key)
-    record(Chart(figure, alt, file))
+    record(Plot(figure, alt, file))
     if is_due(WAITING) or not below_picture:
         st.session_state[CHARTS] = True
     if CHARTS not in st.session_state:
@@ -115,7 +115,7 @@ def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
     for number, (title, matrix) in enumerate(shown, 1):
         file = file_of(f"{name}-{number}" if len(shown) > 1 else name)
         panels.append(Panel(title, matrix, file))
-        kept.append(Chart(partial(plotted, matrix, dark=view.dark, words=words), title, file))
+        kept.append(Plot(partial(plotted, matrix, dark=view.dark, words=words), title, file))
     matrices(panels, key=key, kept=kept, words=view.words("components.matrices"))
 
 
@@ -161,7 +161,7 @@ FIRST = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
 
 def reading(page: str, words: str) -> None:
     """What a picture shows. Above the page's main one, the first sentence; the rest below it."""
-    record(Text(plain(words), is_reading=True))
+    record(Paragraph(plain(words), is_reading=True))
     # Keep percent signs and powers of ten on the line of their number.
     kept = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
     below = below_picture()

@@ -7,7 +7,7 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import as_is, first_row_added, in_turn, less_first_row, without_first
-from models.foreign.outputs import Output
+from models.foreign.outputs import LMHead
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
 
 IGNORED = (
@@ -131,14 +131,14 @@ def distilbert(keys: Keys) -> Plan:
 _SHARED: dict[str, Any] = {"embed_norm": True, "scale_embeddings": False, "dropout": 0.0}
 
 
-def _head(keys: Keys, net: str, norm: str, decoder: str, bias: str) -> Output:
+def _head(keys: Keys, net: str, norm: str, decoder: str, bias: str) -> LMHead:
     """The masked-word head, if stored: a linear map, a norm, the output matrix and its bias.
 
     The matrix is tied to the embedding unless a different one is stored; files store the bias under
     one or two names.
     """
     if not keys.stores(f"{net}.weight"):
-        return Output({"lm_head": False}, (), (re.escape(decoder) + r"\..*",))
+        return LMHead({"lm_head": False}, (), (re.escape(decoder) + r"\..*",))
     matrix, own_bias = f"{decoder}.weight", f"{decoder}.bias"
     tied = keys.flag("tie_word_embeddings", True)
     tied = tied and not keys.differs(matrix, "embeddings.word_embeddings.weight")
@@ -147,11 +147,11 @@ def _head(keys: Keys, net: str, norm: str, decoder: str, bias: str) -> Output:
     if not tied:
         rows.append(PlanRow("unembed.weight", (matrix,)))
     settings = {"head_net": True, "unembed_bias": True, "tie_embeddings": tied}
-    return Output(settings, tuple(rows), tuple(map(re.escape, (matrix, own_bias, bias))))
+    return LMHead(settings, tuple(rows), tuple(map(re.escape, (matrix, own_bias, bias))))
 
 
 def _config(
-    keys: Keys, head: Output, activation: str = "gelu", first: int = 0, **more: Any
+    keys: Keys, head: LMHead, activation: str = "gelu", first: int = 0, **more: Any
 ) -> ModelConfig:
     return ModelConfig(
         family="encoder-only",

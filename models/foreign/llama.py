@@ -9,7 +9,7 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, in_turn, ones, output_rows, side_by_side, zeros
-from models.foreign.outputs import Output, output
+from models.foreign.outputs import LMHead, output
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, weight
 from models.foreign.rotation import TABLES, Turning, turning
 from models.refusals import Refusal
@@ -169,7 +169,7 @@ def like_llama(
     style: Style = LLAMA,
     *,
     turn: Turning | None = None,
-    head: Output | None = None,
+    head: LMHead | None = None,
     window: int | None = None,
     near: tuple[int, ...] | None = None,
     d_head: int | None = None,

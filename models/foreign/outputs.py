@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from models.foreign.plan import Keys, PlanRow, weight
 
 
-class Output(NamedTuple):
+class LMHead(NamedTuple):
     """The LM head of a model: fields of its config, rows, and the names that may be ignored."""
 
     settings: dict[str, Any]
@@ -25,20 +25,20 @@ def output(
     theirs: str = "lm_head",
     embed: str = "embed_tokens",
     biased: bool = False,
-) -> Output:
+) -> LMHead:
     """The LM head of a single-sequence model; `tied`: the config ties it to the embedding."""
     name = f"{theirs}.weight"
     bias = (PlanRow("unembed.bias", (f"{theirs}.bias",)),) if biased else ()
     settings = {"unembed_bias": biased}
     if tied and not keys.differs(name, f"{embed}.weight"):
-        return Output(settings | {"tie_embeddings": True}, bias, (re.escape(name),))
+        return LMHead(settings | {"tie_embeddings": True}, bias, (re.escape(name),))
     settings["tie_embeddings"] = False
     if keys.stores(name) or keys.says_head():
-        return Output(settings, (PlanRow("unembed.weight", (name,)), *bias))
-    return Output({"tie_embeddings": False, "lm_head": False}, ())
+        return LMHead(settings, (PlanRow("unembed.weight", (name,)), *bias))
+    return LMHead({"tie_embeddings": False, "lm_head": False}, ())
 
 
-def own_output(keys: Keys, tied: bool = True) -> Output:
+def own_output(keys: Keys, tied: bool = True) -> LMHead:
     """The embeddings of a translator's two vocabularies, and the LM head of the target's."""
     source, target = "encoder.embed_tokens", "decoder.embed_tokens"
     found = output(keys, tied, embed=target)
@@ -46,7 +46,7 @@ def own_output(keys: Keys, tied: bool = True) -> Output:
     return found._replace(rows=rows)
 
 
-def shared_output(keys: Keys, tied: bool = True) -> Output:
+def shared_output(keys: Keys, tied: bool = True) -> LMHead:
     """The embeddings and the LM head of a translator, which usually share one matrix."""
     stacks = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
     head = "lm_head.weight"
@@ -58,8 +58,8 @@ def shared_output(keys: Keys, tied: bool = True) -> Output:
     without = not tied and not keys.stores(head) and not keys.says_head()
     if source == target == out and (tied or without):
         settings = {"tie_embeddings": True, "lm_head": not without}
-        return Output(settings, (PlanRow("encoder.embed.weight", (shared,)),), ignored)
+        return LMHead(settings, (PlanRow("encoder.embed.weight", (shared,)),), ignored)
     rows = [PlanRow("encoder.embed.weight", (source,)), PlanRow("decoder.embed.weight", (target,))]
     if not without:
         rows.append(PlanRow("unembed.weight", (out if tied else head,)))
-    return Output({"tie_embeddings": False, "lm_head": not without}, tuple(rows), ignored)
+    return LMHead({"tie_embeddings": False, "lm_head": not without}, tuple(rows), ignored)

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect
 import explorer as hl
 from explorer.components import HeadsSelection
 from explorer.components.heads_view import pack_heads_view
-from explorer.components.standalone import View, page
+from explorer.components.standalone import Component, page
 from explorer.text import family
 
 pytestmark = pytest.mark.browser
@@ -71,7 +71,7 @@ def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(
             words=family("components.heads_view", lang="en"),
         )
         file = tmp_path / "kept.html"
-        file.write_text(page("Kept", [View("heads_view", payload)], "en"), encoding="utf-8")
+        file.write_text(page("Kept", [Component("heads_view", payload)], "en"), encoding="utf-8")
         shown = browser.new_page()
         shown.goto(file.as_uri())
         panel = shown.locator(".panel")

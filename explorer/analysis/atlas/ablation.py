@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.atlas.measures import Batch
+from explorer.analysis.atlas.measures import CorpusBatch
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite, Edits, visiting
 from models.rows import Rows, Stream
@@ -26,7 +26,7 @@ EVERY = 6
 """An encoder fills in every sixth word; in shorter texts, the middle one."""
 
 
-def cost_sums(loaded: LoadedModel, batch: Batch) -> Float[np.ndarray, "head 3"]:
+def cost_sums(loaded: LoadedModel, batch: CorpusBatch) -> Float[np.ndarray, "head 3"]:
     """The number of sentences, the sum of their costs and of the squared costs, for each head.
 
     A token of a translation or a text is scored given the tokens before it, not counting the end

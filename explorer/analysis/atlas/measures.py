@@ -57,7 +57,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class CorpusBatch:
     """A padded batch; `lines` are the lines' offsets, `sources` the hashes of their sources."""
 
     rows: Rows
@@ -76,13 +76,13 @@ class Adding:
         self._lines: list[np.ndarray] = []
         self._sources: list[np.ndarray] = []
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: CorpusBatch) -> None:
         """Add one forward pass over the batch, without computing logits."""
         rows, reads = batch.rows, self.loaded.model.reads
         seen = read_patterns(self.loaded, rows)
         with torch.inference_mode():
             values, first = [], 0
-            about = {s: about_stream(rows, s, self.vocabulary) for s in reads}
+            about = {s: keys_of(rows, s, self.vocabulary) for s in reads}
             held: dict[str, list[tuple[int, Tensor]]] = {}
             for at, site in enumerate(self.sites):
                 pattern, mask = seen.patterns[site.name], seen.masks[site.name]
@@ -130,7 +130,7 @@ class Adding:
         pattern: Float[Tensor, "batch head query key"],
         mask: Bool[Tensor, "batch one query key"],
         rows: Rows,
-        about: dict[Stream, "About"],
+        about: dict[Stream, "SequenceKeys"],
     ) -> tuple[Float[Tensor, "batch head query key"], Float[Tensor, "batch head measure"]]:
         """Add one site; return its pattern in the rows that count, and each sentence's values."""
         sums, heads = self.sums, slice(first, first + site.n_heads)
@@ -222,7 +222,7 @@ class Adding:
         site: AttentionSite,
         pattern: Float[Tensor, "batch head query key"],
         open_to: Bool[Tensor, "batch query key"],
-        keys: "About",
+        keys: "SequenceKeys",
         top_key: Int[Tensor, "batch head query"],
     ) -> dict[Measure, tuple[Tensor, Tensor, Tensor, Tensor]]:
         """The weight on other occurrences of the query's token, and on the tokens that followed
@@ -262,7 +262,7 @@ class _AllSeenError(Exception):
     """Ends a forward pass early, once everything needed has been recorded."""
 
 
-class Patterns:
+class PatternRecorder:
     """A visitor that records the pattern of every site, and its mask for the first head. It ends
     the pass after the last pattern."""
 
@@ -284,9 +284,9 @@ class Patterns:
             raise _AllSeenError
 
 
-def read_patterns(loaded: LoadedModel, rows: Rows) -> Patterns:
+def read_patterns(loaded: LoadedModel, rows: Rows) -> PatternRecorder:
     """One pass over the rows, up to the last pattern; records all patterns and masks."""
-    seen, model = Patterns(loaded.sites), loaded.model
+    seen, model = PatternRecorder(loaded.sites), loaded.model
     with torch.inference_mode(), visiting(seen), suppress(_AllSeenError):
         there = rows.to(next(model.parameters()).device)
         memory = model.memory_of(there)
@@ -301,7 +301,7 @@ KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
 
 
 @dataclass(frozen=True, eq=False)
-class About:
+class SequenceKeys:
     """The keys of one sequence: their ids, the number of real ones, which are words (no special
     tokens, no padding), and their KINDS."""
 
@@ -311,7 +311,7 @@ class About:
     kinds: Float[Tensor, "batch pos kind"]
 
 
-def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
+def keys_of(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> SequenceKeys:
     """Classify the keys of a sequence."""
     tokens, valid = rows.tokens(stream), rows.valid(stream)
     n = valid.sum(1)
@@ -319,7 +319,7 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
     if tokens.dim() > 2:  # patches: none is punctuation or rare
         ids = torch.tensor([as_tokens(row) for row in tokens.tolist()])
         kinds = torch.stack([last & valid, *[torch.zeros_like(valid)] * 2], dim=-1)
-        return About(ids, n, valid, kinds.float())
+        return SequenceKeys(ids, n, valid, kinds.float())
     at = tokens + vocabulary.of_source if stream == "src" else tokens
     words = valid & ~vocabulary.special[at]
     joined = vocabulary.ends[at[:, :-1]] & vocabulary.begins[at[:, 1:]]
@@ -328,7 +328,7 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
     rare[:, :-1] |= joined
     punctuation = vocabulary.punctuation[at]
     kinds = torch.stack([last & valid, punctuation & words, rare & words & ~punctuation], dim=-1)
-    return About(tokens, n, words, kinds.float())
+    return SequenceKeys(tokens, n, words, kinds.float())
 
 
 @lru_cache(maxsize=32)

@@ -12,7 +12,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from explorer.analysis.atlas.corpus import Line
-from explorer.analysis.atlas.measures import Batch, Vocabulary
+from explorer.analysis.atlas.measures import CorpusBatch, Vocabulary
 from explorer.library import LoadedModel
 from explorer.runs.inputs import limit, room_for_output
 from models.decoding import best, decode
@@ -95,7 +95,7 @@ def _written(
     return written
 
 
-def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[Batch]:
+def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[CorpusBatch]:
     """Batches of lines of similar length; the same lines give the same batches."""
     order = sorted(encoded, key=lambda e: (len(e.tgt), len(e.src), e.offset))
     current: list[Encoded] = []
@@ -111,11 +111,11 @@ def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[Batch]:
         yield batch_of(loaded, current)
 
 
-def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Batch:
+def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> CorpusBatch:
     """These sentences as one batch."""
     sources = [e.src for e in encoded] if "src" in loaded.model.reads else None
     rows = Rows.of([e.tgt for e in encoded], sources, loaded.marks)
-    return Batch(
+    return CorpusBatch(
         rows,
         np.array([e.offset for e in encoded], np.int64),
         np.array([e.source for e in encoded], np.int64),

@@ -37,7 +37,7 @@ MAX_ROWS = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class DeletionCurve:
     """The probability of the written word, from all words down to none. `order` are indices of the
     words, first removed first."""
 
@@ -56,8 +56,8 @@ class Deletion:
     """The curves of some rankings and of random orders; `steps` are numbers of removed words."""
 
     steps: tuple[int, ...]
-    curves: dict[str, Curve]
-    random: tuple[Curve, ...]
+    curves: dict[str, DeletionCurve]
+    random: tuple[DeletionCurve, ...]
 
     @property
     def chance(self) -> tuple[float, float]:
@@ -117,8 +117,8 @@ def delete(
     )
     probs = dict(zip(sets, _without(loaded, traced, asked, sets, how, progress), strict=True))
 
-    def curve(order: tuple[int, ...]) -> Curve:
-        return Curve(order, np.array([probs[frozenset(order[:step])] for step in steps]))
+    def curve(order: tuple[int, ...]) -> DeletionCurve:
+        return DeletionCurve(order, np.array([probs[frozenset(order[:step])] for step in steps]))
 
     curves = {name: curve(order) for name, order in orders.items()}
     return Deletion(steps, curves, tuple(map(curve, drawn)))

@@ -41,7 +41,7 @@ head)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class MapPart:
     """One rectangle of a map: the stream of one stack, or the heads of one role.
 
     `effects` [row, column] are the recovered shares of the first run's answer, NaN if nothing
@@ -59,7 +59,7 @@ class Map:
     them at once, NaN if there is none."""
 
     what: What
-    parts: tuple[Part, ...]
+    parts: tuple[MapPart, ...]
     together: float
 
     def best(self) -> Cell:
@@ -249,7 +249,7 @@ def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | 
             for (part, row, column), patch in each.items():
                 if part == name:
                     values[draw, row, column] = share[patch]
-        parts.append(Part(name, values[0], values[1:]))
+        parts.append(MapPart(name, values[0], values[1:]))
     return Map(what, tuple(parts), together if everything else float("nan"))
 
 

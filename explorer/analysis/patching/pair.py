@@ -29,7 +29,7 @@ ALIKE = 1e-3
 
 
 @dataclass(frozen=True)
-class Question:
+class PairQuestion:
     """A position that can be asked about, in the first text and in the second, and the most
     probable token of each run there."""
 
@@ -55,8 +55,8 @@ class Pair:
     rows: tuple[Rows, Rows]
     str_tokens: dict[Stream, tuple[tuple[str, ...], tuple[str, ...]]]
     places: dict[Stream, Places]
-    question: Question
-    questions: tuple[Question, ...]
+    question: PairQuestion
+    questions: tuple[PairQuestion, ...]
     answers: tuple[int, int]
     str_answers: tuple[str, str]
     logits: tuple[Float[np.ndarray, " vocab"], Float[np.ndarray, " vocab"]] = field(repr=False)
@@ -122,8 +122,8 @@ def probability(logits: Float[np.ndarray, " vocab"], token: int) -> float:
     return float(np.exp(wide[token] - np.logaddexp.reduce(wide)))
 
 
-def _turned(question: Question) -> Question:
-    return Question(question.places[::-1], question.answers[::-1])
+def _turned(question: PairQuestion) -> PairQuestion:
+    return PairQuestion(question.places[::-1], question.answers[::-1])
 
 
 def align(first: Sequence[object], second: Sequence[object]) -> Places:
@@ -238,18 +238,18 @@ def _rows(tokens: dict[Stream, tuple[int, ...]]) -> Rows:
 
 def _questions(
     traced: Trace, places: Places, logits: tuple[np.ndarray, np.ndarray]
-) -> tuple[Question, ...]:
+) -> tuple[PairQuestion, ...]:
     """Every position that can be asked about: only mask tokens, if a text has any."""
     masks = [at for at, token in enumerate(traced.tgt_tokens) if token == traced.marks.mask]
     masked = not traced.config.is_causal and any(a in masks for a, _ in places)
     return tuple(
-        Question((a, b), (int(logits[0][a].argmax()), int(logits[1][b].argmax())))
+        PairQuestion((a, b), (int(logits[0][a].argmax()), int(logits[1][b].argmax())))
         for a, b in places
         if not masked or a in masks
     )
 
 
-def _asked(traced: Trace, questions: tuple[Question, ...], place: int | None) -> Question:
+def _asked(traced: Trace, questions: tuple[PairQuestion, ...], place: int | None) -> PairQuestion:
     """The question at `place`; otherwise the most informative one."""
     chosen = [each for each in questions if each.places[0] == place]
     in_order = questions if traced.src_tokens or not traced.config.is_causal else questions[::-1]

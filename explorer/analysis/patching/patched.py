@@ -29,7 +29,7 @@ MOST_WRITTEN = 12
 
 
 @dataclass(frozen=True)
-class Answer:
+class TokenProbabilities:
     """A token and its probability in the first run, in the second, and in the patched one."""
 
     token: int
@@ -46,7 +46,7 @@ class PatchedRun:
     """
 
     effect: float
-    answers: tuple[Answer, ...]
+    answers: tuple[TokenProbabilities, ...]
     texts: tuple[str, str, str]
 
 
@@ -74,7 +74,7 @@ def _described(
     return PatchedRun(
         effect=float(pair.recovered(np.array([pair.gap(logits)]))[0]),
         answers=tuple(
-            Answer(
+            TokenProbabilities(
                 token,
                 loaded.str_tokens((before, token))[-1],
                 (float(of_runs[0][token]), float(of_runs[1][token]), float(of_runs[2][token])),

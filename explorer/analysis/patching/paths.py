@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.patching.maps import DRAWS, Cell, Map, Part, patches_of
+from explorer.analysis.patching.maps import DRAWS, Cell, Map, MapPart, patches_of
 from explorer.analysis.patching.pair import Pair, edits_on
 from explorer.analysis.patching.patched import PatchedRun, patched_run
 from explorer.analysis.patching.patches import Patch, Progress, batch_size, gaps, patching
@@ -102,7 +102,7 @@ def path_map(
         for (role, layer, head), patch in each.items():
             values[role][draw, layer, head] = share[patch]
     together = float("nan")  # all senders at once are not asked for
-    parts = tuple(Part(role, each[0], each[1:]) for role, each in values.items())
+    parts = tuple(MapPart(role, each[0], each[1:]) for role, each in values.items())
     return Paths(receiver, into, Map("z", parts, together), words, everything)
 
 

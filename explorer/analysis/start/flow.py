@@ -31,7 +31,7 @@ MOST_CANDIDATES = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Attention:
+class AttentionFlow:
     """One attention sublayer. `pattern` [head, query, key] comes from one pass over the whole
     sequence.
 
@@ -61,11 +61,11 @@ class Lane:
     embedded: Float[np.ndarray, "thread value"] | None
     waves: Float[np.ndarray, "thread wave"] | None
     turns: bool
-    blocks: tuple[tuple[Attention, ...], ...]
+    blocks: tuple[tuple[AttentionFlow, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class FlowStep:
     """One step: the thread whose logits are read, and the candidates, most probable first.
 
     `chosen` is an index into `tokens`, None if nothing is written, and `text` the output so far
@@ -89,7 +89,7 @@ class Flow:
 
     lanes: tuple[Lane, ...]
     given: int
-    steps: tuple[Step, ...]
+    steps: tuple[FlowStep, ...]
 
 
 def flow(
@@ -108,10 +108,10 @@ def flow(
         stream: bins(n, sum(site.n_heads for site in traced.sites)) for stream, n in sizes.items()
     }
 
-    def attention(site: AttentionSite) -> Attention:
+    def attention(site: AttentionSite) -> AttentionFlow:
         across = starts[site.query_stream], starts[site.key_stream]
         steps, then = _steps_of(site, made, sizes[site.key_stream], across[1])
-        return Attention(
+        return AttentionFlow(
             site,
             in_bins(activations[site.hook("pattern")], *across),
             _any_in_bins(activations[site.hook("mask")], *across),
@@ -259,7 +259,7 @@ def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
     return f" {GAP} ".join(loaded.tokenizer.decode(part) for part in parts).strip()
 
 
-def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[Step, ...]:
+def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[FlowStep, ...]:
     """The steps of a decoding, with the most probable candidates and the chosen one."""
     steps = []
     for at, step in enumerate(made.steps):
@@ -268,7 +268,7 @@ def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tu
         if step.chosen not in [each.token for each in shown]:
             shown[-1:] = [each for each in step.candidates if each.token == step.chosen]
         steps.append(
-            Step(
+            FlowStep(
                 token=place,
                 thread=_thread(place, starts),
                 tokens=tuple(each.str_token for each in shown),
@@ -280,7 +280,7 @@ def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tu
     return tuple(steps)
 
 
-def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[Step, ...]:
+def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[FlowStep, ...]:
     """The labels of a classification head: at the first token, or at each thread's first token.
 
     Empty for a mean over all tokens, and for values that are not probabilities.
@@ -292,10 +292,10 @@ def _labels(found: Labelled | None, starts: Sequence[int]) -> tuple[Step, ...]:
         chances = found.chances[start]
         best = np.argsort(-chances, kind="stable")[:MOST_CANDIDATES]
         shown = tuple(names[at] for at in best), tuple(float(chances[at]) for at in best)
-        steps.append(Step(start, thread, *shown))
+        steps.append(FlowStep(start, thread, *shown))
     return tuple(steps)
 
 
-def _read_out(starts: Sequence[int]) -> tuple[Step, ...]:
+def _read_out(starts: Sequence[int]) -> tuple[FlowStep, ...]:
     """A text that is only read: one step per thread."""
-    return tuple(Step(token=start, thread=at) for at, start in enumerate(starts))
+    return tuple(FlowStep(token=start, thread=at) for at, start in enumerate(starts))

@@ -33,7 +33,7 @@ MOST_ROWS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Pair:
+class AtlasPair:
     """The atlases of two models over the same sentences, and the heads that both have."""
 
     one: Atlas
@@ -43,7 +43,7 @@ class Pair:
 
 def compute(
     which: Which, other: Which | None, progress: Callable[[int, int], object]
-) -> Pair | None:
+) -> AtlasPair | None:
     """Both atlases: the files if these use the same corpus, else measured over the open model's
     sentences. None without another model, or if it reads another kind of input.
 
@@ -63,9 +63,9 @@ def compute(
     return _paired(*(atlas(each, progress=progress) for each in both))
 
 
-def _paired(one: Atlas, two: Atlas) -> Pair:
+def _paired(one: Atlas, two: Atlas) -> AtlasPair:
     each = ((head, two.of(head.role, head.layer, head.head)) for head in one.heads)
-    return Pair(one, two, tuple((head, mate) for head, mate in each if mate is not None))
+    return AtlasPair(one, two, tuple((head, mate) for head, mate in each if mate is not None))
 
 
 def _texts_of(found: Atlas) -> tuple[Text, ...]:
@@ -98,7 +98,7 @@ def other_of(view: View) -> Which | None:
     return None if name in ("", view.loaded.name) else which_for(name)
 
 
-def show(pair: Pair | None, view: View) -> b.Blocks:
+def show(pair: AtlasPair | None, view: View) -> b.Blocks:
     """Heads of both models with the same number by one measure; those that differ most."""
     other = view.choices(AtlasChoices).against
     names = [model_title(view, name) for name in (view.loaded.name, other)]
@@ -110,7 +110,7 @@ def show(pair: Pair | None, view: View) -> b.Blocks:
     if not pair.heads:
         yield b.Hint(view.t("atlas.no_shared_heads", **said), "info")
         return
-    one, two = shown.Shown(view, pair.one), shown.Shown(view, pair.two)
+    one, two = shown.AtlasView(view, pair.one), shown.AtlasView(view, pair.two)
     across = shown.axes_of(one)[0]
     across = across if across in one.axes and across in two.axes else "entropy"
     both = [
@@ -134,7 +134,7 @@ def show(pair: Pair | None, view: View) -> b.Blocks:
     )
 
 
-def _reading(view: View, pair: Pair, said: dict[str, str]) -> str:
+def _reading(view: View, pair: AtlasPair, said: dict[str, str]) -> str:
     kinds = [
         (head.role, pair.one.names[head.number].kind, pair.two.names[mate.number].kind)
         for head, mate in pair.heads
@@ -152,7 +152,7 @@ def _reading(view: View, pair: Pair, said: dict[str, str]) -> str:
 
 
 def _chart(
-    one: shown.Shown, pair: Pair, both: list[np.ndarray], across: str, names: list[str]
+    one: shown.AtlasView, pair: AtlasPair, both: list[np.ndarray], across: str, names: list[str]
 ) -> b.Chart:
     view, heads = one.view, [head for head, _ in pair.heads]
     kinds = [pair.one.names[head.number].kind for head in heads]
@@ -171,7 +171,7 @@ def _chart(
     return b.Chart("atlas.compared", draw, view.t("atlas.compare_alt"))
 
 
-def _table(view: View, pair: Pair, gap: np.ndarray, said: dict[str, str]) -> b.Table:
+def _table(view: View, pair: AtlasPair, gap: np.ndarray, said: dict[str, str]) -> b.Table:
     """The heads that differ most; other names are bold."""
     order = sorted(range(len(gap)), key=lambda at: (-np.nan_to_num(gap[at]), at))[:MOST_ROWS]
     rows = []

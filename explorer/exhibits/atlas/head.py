@@ -9,7 +9,7 @@ from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Measure
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
 from explorer.exhibits.atlas.shown import (
-    Shown,
+    AtlasView,
     does_it,
     kind_words,
     open_head,
@@ -46,7 +46,7 @@ def show(found: OneByOne | None, view: View) -> b.Blocks:
     yield from _nearest(shown)
 
 
-def _profile(shown: Shown) -> tuple[b.Block, ...]:
+def _profile(shown: AtlasView) -> tuple[b.Block, ...]:
     view, head = shown.view, shown.head
     weights, words = shown.atlas.by_offset[head.number], view.words("figures.profile")
     draw = partial(profile.by_distance, weights, REACH, words=words)
@@ -54,7 +54,7 @@ def _profile(shown: Shown) -> tuple[b.Block, ...]:
     return b.Chart("atlas.profile", draw, view.t("atlas.profile")), b.Note(note)
 
 
-def _numbers(shown: Shown) -> list[b.Block]:
+def _numbers(shown: AtlasView) -> list[b.Block]:
     """Its measures as a table, and its ablation cost."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     names = [view.t(f"atlas.column_{name}") for name in ("what", "top", "weight", "chance")]
@@ -67,7 +67,7 @@ def _numbers(shown: Shown) -> list[b.Block]:
     return [b.Table(names, rows), *map(b.Prose, (*said, cost_words(shown)))]
 
 
-def _measure(shown: Shown, name: Measure) -> list[str]:
+def _measure(shown: AtlasView, name: Measure) -> list[str]:
     """One row of the table."""
     atlas, place = shown.atlas, (shown.head.number, MEASURES.index(name))
     said, plain = kind_words(shown.view, name), name in ("spread", "alignment")
@@ -79,7 +79,7 @@ def _measure(shown: Shown, name: Measure) -> list[str]:
     ]
 
 
-def cost_words(shown: Shown) -> str:
+def cost_words(shown: AtlasView) -> str:
     """The cost of ablating the head, with its interval, and whether it may be chance."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     if not np.isfinite(atlas.cost[at]):
@@ -104,7 +104,7 @@ def nats(cost: float) -> str:
     return minus(f"{cost:.3f}")
 
 
-def _here(shown: Shown, found: OneByOne) -> str:
+def _here(shown: AtlasView, found: OneByOne) -> str:
     """Whether the head shows its main behaviour in the open sentence."""
     view, name = shown.view, shown.name
     share = float(found.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
@@ -118,7 +118,7 @@ def _here(shown: Shown, found: OneByOne) -> str:
     )
 
 
-def _nearest(shown: Shown) -> b.Blocks:
+def _nearest(shown: AtlasView) -> b.Blocks:
     """The heads of the same kind of attention with the most similar patterns."""
     view, atlas, at = shown.view, shown.atlas, shown.head.number
     buttons = []

@@ -13,7 +13,7 @@ from explorer.analysis.atlas.sums import MEASURES
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one
 from explorer.exhibits.atlas.shown import (
-    Shown,
+    AtlasView,
     about,
     axes_of,
     axis_title,
@@ -43,7 +43,7 @@ def show(atlas: Atlas | None, view: View) -> b.Blocks:
     """The map, its axes, and the tables of all heads."""
     if atlas is None:
         return
-    shown = Shown(view, atlas)
+    shown = AtlasView(view, atlas)
     axes = axes_of(shown)
     yield b.Hero((b.Sentence("atlas", _reading(shown)), _picture(shown, *axes)))
     picks = [pick_axis(shown, *each, 260) for each in zip(("across", "up"), axes, strict=True)]
@@ -57,7 +57,7 @@ def show(atlas: Atlas | None, view: View) -> b.Blocks:
     yield b.Numbers(lambda: _columns(shown))
 
 
-def _reading(shown: Shown) -> str:
+def _reading(shown: AtlasView) -> str:
     view, kinds = shown.view, Counter(name.kind for name in shown.atlas.names)
     return view.t(
         "atlas.reading",
@@ -69,7 +69,7 @@ def _reading(shown: Shown) -> str:
     )
 
 
-def _picture(shown: Shown, across: str, up: str) -> b.Chart:
+def _picture(shown: AtlasView, across: str, up: str) -> b.Chart:
     view, atlas = shown.view, shown.atlas
     low, high = atlas.ends if up == "cost" else (None, None)
     kinds = [name.kind for name in atlas.names]
@@ -93,14 +93,14 @@ def _picture(shown: Shown, across: str, up: str) -> b.Chart:
     return b.Chart("atlas.map", draw, view.t("atlas.map_alt"), clicks=clicks)
 
 
-def _code(shown: Shown) -> list[object]:
+def _code(shown: AtlasView) -> list[object]:
     """The code that computed the atlas; also the measuring code if the page measured it."""
     if not shown.atlas.about.digest and np.isfinite(shown.atlas.cost).any():
         return [Adding.add, numbers_of, name_of, cost_sums, one_by_one]
     return [Adding.add, numbers_of, name_of, one_by_one]
 
 
-def _columns(shown: Shown) -> dict[str, list[object]]:
+def _columns(shown: AtlasView) -> dict[str, list[object]]:
     """Every number of every head, by the name of its column."""
     view, atlas = shown.view, shown.atlas
     able = [name for name in MEASURES if np.isfinite(values(atlas, name)).any()]
@@ -123,13 +123,13 @@ def _plain(number: float) -> str:
     return "" if np.isnan(number) else f"{number:.4f}".rstrip("0").rstrip(".")
 
 
-def heads_csv(shown: Shown) -> str:
+def heads_csv(shown: AtlasView) -> str:
     """All heads as a CSV that spreadsheets open."""
     columns = _columns(shown)
     return BOM + to_rows(list(columns), zip(*columns.values(), strict=True))
 
 
-def sentences_csv(shown: Shown) -> str:
+def sentences_csv(shown: AtlasView) -> str:
     """The sentences of every head as a CSV, with credits."""
     view, atlas = shown.view, shown.atlas
     columns = [view.t(f"place.{name}") for name in ("kind", "layer", "head")]

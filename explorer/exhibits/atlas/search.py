@@ -15,7 +15,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, which_of
 from explorer.exhibits.atlas.searched import (
-    Searched,
+    HeadFeatures,
     features_of,
     in_sentence,
     numbers_to_search,
@@ -261,8 +261,8 @@ def _results(view: View, found: Similar, best: list[Close]) -> b.Blocks:
     yield b.Hero((b.Sentence("atlas-search", _reading(view, found, heads)),))
     yield b.Columns([_similar_heads(view, found, heads), _sentences(view, best)])
     yield b.Formula(FORMULA, view.t("atlas.search_formula"))
-    code = (painted_features, features_of, Searched.of_heads, Searched.of_texts, in_sentence)
-    yield b.Code(code)
+    likeness = (HeadFeatures.of_heads, HeadFeatures.of_texts)
+    yield b.Code((painted_features, features_of, *likeness, in_sentence))
     yield b.Numbers(
         lambda: {
             view.t("atlas.search_head"): [place(view, head) for head in heads],

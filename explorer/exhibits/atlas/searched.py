@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.atlas.measures import KINDS, About, about_stream, by_offset, read_patterns
+from explorer.analysis.atlas.measures import KINDS, SequenceKeys, by_offset, keys_of, read_patterns
 from explorer.analysis.atlas.reading import batches, encode
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import OFFSETS
@@ -36,7 +36,7 @@ MOST_TEXTS = 240
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class HeadFeatures:
     """Features of every head of a `role`, [text, head, feature]; `texts` are the indices of the
     texts that the model could read."""
 
@@ -64,7 +64,7 @@ def features_of(
     pattern: Float[Tensor, "batch head query key"],
     chosen: Tensor,  # Bool [batch, query]: the rows that count
     rows: Rows,
-    keys: About,
+    keys: SequenceKeys,
 ) -> Float[Tensor, "batch head feature"]:
     """The features of each sentence and head: where the weight of its mean row lies."""
     pattern = pattern * chosen[:, None, :, None]
@@ -97,14 +97,14 @@ def painted_features(
     total = weights.sum(1)
     chosen = total > 0
     weights = weights / total.clamp_min(1e-12)[:, None]
-    keys = about_stream(rows, site.key_stream, known_of(loaded, rare))
+    keys = keys_of(rows, site.key_stream, known_of(loaded, rare))
     found = features_of(site, weights[None, None], chosen[None], rows, keys)
     return found[0, 0].double().numpy()
 
 
 def search(
     loaded: LoadedModel, texts: Sequence[Text], role: Role, rare: np.ndarray
-) -> Generator[tuple[int, int], object, Searched]:
+) -> Generator[tuple[int, int], object, HeadFeatures]:
     """Compute the features of every head of a role, text by text; yields (done, total) in texts."""
     known = known_of(loaded, rare)
     sites = [site for site in loaded.sites if site.role == role]
@@ -114,7 +114,7 @@ def search(
         patterns = read_patterns(loaded, batch.rows)
         of_sites = []
         for site in sites:
-            keys = about_stream(batch.rows, site.key_stream, known)
+            keys = keys_of(batch.rows, site.key_stream, known)
             pattern, mask = patterns.patterns[site.name], patterns.masks[site.name]
             valid = batch.rows.valid(site.query_stream)
             chosen = (mask[:, 0].sum(-1) > 1) & valid
@@ -124,7 +124,7 @@ def search(
         yield len(numbers), len(encoded)
     n_heads = sum(site.n_heads for site in sites)
     features = np.concatenate(found) if found else np.zeros((0, n_heads, FEATURES))
-    return Searched(role, tuple(numbers), features)
+    return HeadFeatures(role, tuple(numbers), features)
 
 
 def alike(
@@ -164,14 +164,14 @@ def numbers_to_search(which: Which) -> tuple[int, ...]:
 @cached
 def searched(
     which: Which, kind: Role, *, progress: Callable[[int, int], object] | None = None
-) -> Searched:
+) -> HeadFeatures:
     """The features of every head of a role on the sentences of an atlas. Raises InputProblem."""
     whole = atlas(which)
     texts = [whole.texts[number] for number in numbers_to_search(which)]
     return walked(search(cache.open_model(which.model), texts, kind, whole.rare), progress)
 
 
-def show(found: Searched | None, view: View) -> b.Blocks:
+def show(found: HeadFeatures | None, view: View) -> b.Blocks:
     """Whether there is anything to search."""
     if found is not None and not found.texts:
         yield b.Hint(view.t("atlas.search_nothing"), "search_off")

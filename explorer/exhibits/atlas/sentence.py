@@ -12,7 +12,7 @@ from explorer.components import HeadGrid, HeadsSelection
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES, kept_of, open_of
-from explorer.exhibits.atlas.shown import Shown, shown_atlas
+from explorer.exhibits.atlas.shown import AtlasView, shown_atlas
 from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.grids import grid_of
 from explorer.exhibits.heads.linked import measure_of, options, values_of
@@ -99,7 +99,7 @@ def _picked(choice: Opened, head: Head, selection: HeadsSelection) -> b.Change |
     return b.choose(layer=opened[0], head=opened[1], sentence=1)
 
 
-def source_of(shown: Shown, text: Text, head: Head) -> b.Row:
+def source_of(shown: AtlasView, text: Text, head: Head) -> b.Row:
     """A button that opens a corpus sentence on Heads, and its authors."""
     label, said = shown.view.t("atlas.open_sentence"), credits(shown, [text])
     button = b.Button("atlas.open_sentence", label, _take_over(text, head), "open_in_full")
@@ -122,7 +122,7 @@ def _take_over(text: Text, head: Head) -> b.Change:
     )
 
 
-def credits(shown: Shown, texts: Sequence[Text]) -> str:
+def credits(shown: AtlasView, texts: Sequence[Text]) -> str:
     """The authors and licences of the sentences."""
     parts = [*dict.fromkeys(text.credit for text in texts if text.credit), shown.atlas.about.credit]
     return escape(" · ".join(part for part in parts if part))

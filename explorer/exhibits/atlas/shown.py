@@ -23,7 +23,7 @@ DIFFERENCE = (r"\Delta_h = s_m^{(2)}(h) - s_m^{(1)}(h)",)
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class AtlasView:
     """An atlas; `view` has the open head and sentence."""
 
     view: View
@@ -45,9 +45,9 @@ class Shown:
         return tuple(axis for axis in AXES if np.isfinite(values(self.atlas, axis)).any())
 
 
-def shown_atlas(view: View) -> Shown:
+def shown_atlas(view: View) -> AtlasView:
     """The atlas of the open model. Raises InputProblem as `atlas`."""
-    return Shown(view, measured.atlas(measured.which_of(view)))
+    return AtlasView(view, measured.atlas(measured.which_of(view)))
 
 
 def opened(atlas: Atlas, kind: Role, layer: int, head: int) -> Head:
@@ -72,7 +72,7 @@ def values(atlas: Atlas, axis: str) -> NDArray[np.float64]:
     return {**named, "distance": atlas.distance, "cost": atlas.cost}[axis]
 
 
-def axes_of(shown: Shown) -> tuple[str, str]:
+def axes_of(shown: AtlasView) -> tuple[str, str]:
     """The two axes of the map: the chosen ones, else sharpness and ablation cost."""
     chosen, offered = shown.view.choices(AtlasChoices), shown.axes
     across = chosen.across if chosen.across in offered else "entropy"
@@ -80,7 +80,7 @@ def axes_of(shown: Shown) -> tuple[str, str]:
     return across, chosen.up if chosen.up in offered else usual
 
 
-def axis_title(shown: Shown, axis: str) -> str:
+def axis_title(shown: AtlasView, axis: str) -> str:
     """A measure, with its unit."""
     view = shown.view
     if axis in MEASURES:
@@ -88,14 +88,14 @@ def axis_title(shown: Shown, axis: str) -> str:
     return view.t(f"atlas.axes.{axis}")
 
 
-def pick_axis(shown: Shown, field: str, now: str, width: int, key: str = "") -> b.Pick:
+def pick_axis(shown: AtlasView, field: str, now: str, width: int, key: str = "") -> b.Pick:
     """The choice of an axis."""
     view, said = shown.view, partial(axis_title, shown)
     more = b.More(label=f"atlas.{field}", menu=True, width=width)
     return pick_one(view, key or f"atlas.{field}", shown.axes, now, field, said, **more)
 
 
-def about(shown: Shown) -> str:
+def about(shown: AtlasView) -> str:
     """The data of the atlas, in one line."""
     view, atlas = shown.view, shown.atlas
     count = atlas.counts["sentences"]

@@ -15,7 +15,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.linked import predictions
-from explorer.exhibits.heads.opened import Opened, Shown
+from explorer.exhibits.heads.opened import EnlargedPattern, Opened
 from explorer.exhibits.heads.picture import pictures
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
@@ -87,7 +87,9 @@ def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
     )
 
 
-def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object], last: int) -> str:
+def _sentence(
+    view: View, shown: EnlargedPattern, sees: bool, values: dict[str, object], last: int
+) -> str:
     if shown.site is None:
         return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
     if not sees:

@@ -20,7 +20,7 @@ from models.hooks import AttentionSite, Role
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class EnlargedPattern:
     """One head or aggregate shown large: its pattern and mask [query, key], and its name.
 
     `site` and `head` are None for an aggregate.
@@ -82,7 +82,7 @@ class Opened:
         trace, name = self.view.trace, self.view.site.name
         return words_of(trace.query_tokens(name)), words_of(trace.key_tokens(name))
 
-    def cells(self, shown: Shown) -> Cells:
+    def cells(self, shown: EnlargedPattern) -> Cells:
         """The weights and the mask of a shown head, by word if the picture is by word."""
         if self.words is None:
             return shown.pattern, shown.mask
@@ -115,31 +115,31 @@ class Opened:
         return state.key if row_chosen and state.key is not None and state.key < n_key else None
 
     @property
-    def shown(self) -> tuple[Shown, ...]:
+    def shown(self) -> tuple[EnlargedPattern, ...]:
         """The pinned heads and aggregates, then the open one."""
         return tuple(self.at(address) for address in self.selection.shown)
 
     @property
-    def current(self) -> Shown | None:
+    def current(self) -> EnlargedPattern | None:
         """The one described in the reading: the open one, else the last pinned one."""
         selection = self.selection
         if selection.opened is not None:
             return self.at(selection.opened)
         return self.at(selection.pinned[-1]) if selection.pinned else None
 
-    def at(self, address: tuple[int, int]) -> Shown:
+    def at(self, address: tuple[int, int]) -> EnlargedPattern:
         """The head or aggregate at an address that exists."""
         layer, head = address
         if layer == len(self.sites):
             aggregate = self.aggregates[head]
-            return Shown(
+            return EnlargedPattern(
                 self.aggregate_name(aggregate),
                 aggregate.pattern,
                 aggregate.mask,
                 aggregate=aggregate,
             )
         site, trace = self.sites[layer], self.view.trace
-        return Shown(
+        return EnlargedPattern(
             f"L{layer + 1}·H{head + 1}",
             trace.pattern(site.name)[head],
             trace.mask(site.name)[head],
@@ -162,7 +162,7 @@ class Opened:
         layer, head = place
         return place if layer < len(self.sites) and head < self.sites[layer].n_heads else None
 
-    def stacked(self, shown: Sequence[Shown], what: str) -> NDArray[Any]:
+    def stacked(self, shown: Sequence[EnlargedPattern], what: str) -> NDArray[Any]:
         """The `pattern` or `mask` of several, [head, query, key]."""
         return np.stack([getattr(each, what) for each in shown])
 

@@ -49,7 +49,7 @@ TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
 
 
 @dataclass(frozen=True)
-class Counted:
+class ModelCost:
     """The parameters of a model, the shape of its logits (None without an LM head), and its cost at
     each of LENGTHS."""
 
@@ -59,19 +59,19 @@ class Counted:
 
 
 @cached
-def counted(config: ModelConfig, whole: bool) -> Counted:
+def counted(config: ModelConfig, whole: bool) -> ModelCost:
     """A model of these sizes; only its layers unless `whole`. Raises ValueError."""
     found = count_config(config) if whole else count_layers(config)
     shape = logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
     costs = (cost(config, n, 4 * found.total, unembeds=whole) for n in LENGTHS)
-    return Counted(found, shape, tuple(costs))
+    return ModelCost(found, shape, tuple(costs))
 
 
 @dataclass(frozen=True)
 class Calculated:
     """What was counted, and the experiment of each claim of TABLES, if asked for."""
 
-    counted: Counted
+    counted: ModelCost
     tables: Mapping[str, Result]
 
 
@@ -146,7 +146,7 @@ def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:
     return b.Toggle(key, view.t(key), getattr(chosen, name), change)
 
 
-def _parts(view: View, found: Counted) -> tuple[b.Block, ...]:
+def _parts(view: View, found: ModelCost) -> tuple[b.Block, ...]:
     by_kind = found.parameters.by_kind
     shown = [kind for kind in KINDS if by_kind[kind]]
     names = [view.t(f"machine.kinds.{kind}") for kind in shown]
@@ -155,7 +155,7 @@ def _parts(view: View, found: Counted) -> tuple[b.Block, ...]:
     return (b.Chart("machine.parts", draw, view.t("machine.calculator")),)
 
 
-def _totals(view: View, found: Counted) -> b.Blocks:
+def _totals(view: View, found: ModelCost) -> b.Blocks:
     total = found.parameters.total
     yield b.Metrics([(view.t("machine.parameters"), f"{total:,}")])
     yield b.Metrics([(view.t("machine.bytes"), byte_size(4 * total))])

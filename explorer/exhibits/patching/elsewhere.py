@@ -14,7 +14,7 @@ from explorer.exhibits.patching.map import map_of
 from explorer.exhibits.patching.names import column_labels, said, stream_of
 from explorer.exhibits.patching.patched import PATCH
 from explorer.exhibits.patching.second import Asked, two
-from explorer.figures.patching.effect_map import Block, effect_map
+from explorer.figures.patching.effect_map import EffectBlock, effect_map
 from explorer.library import LoadedModel
 from models.rows import Stream
 
@@ -59,7 +59,7 @@ def show(found: Elsewhere | None, view: View) -> b.Blocks:
     key = "patching.elsewhere" if found.placed else "patching.by_position"
     mean, least, most = (said(float(each)) for each in (shares.mean(), shares.min(), shares.max()))
     yield b.Note(view.t(key, mean=mean, least=least, most=most))
-    strip = Block(view.stream(found.stream), values, [""], found.columns, found.stream)
+    strip = EffectBlock(view.stream(found.stream), values, [""], found.columns, found.stream)
     draw = partial(effect_map, [strip], words=view.words("figures.effect_map"))
     yield b.Chart("patching.strip", draw, view.t(f"{key}_alt"))
 

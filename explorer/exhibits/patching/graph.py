@@ -14,7 +14,7 @@ from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.flow import position_of, word_of
 from explorer.exhibits.patching.names import said
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.figures.patching.flow_graph import Column, Dot, Line, flow_graph
+from explorer.figures.patching.flow_graph import Dot, FlowEdge, WordColumn, flow_graph
 from explorer.figures.theme import show as shown_token
 from explorer.numbers import fixed, percent
 from models.hooks import AttentionSite
@@ -118,7 +118,7 @@ def _graph(view: View, found: Network) -> b.Chart:
     shown = np.flatnonzero(found.reached(node).max(0) > 0).tolist()
     lines = _lines(view, found, places, tokens)
     columns = [
-        Column(tokens[each], places.stream(each), places.column(each), places.level(each, 0))
+        WordColumn(tokens[each], places.stream(each), places.column(each), places.level(each, 0))
         for each in shown
     ]
     draw = partial(
@@ -133,7 +133,7 @@ def _graph(view: View, found: Network) -> b.Chart:
     return b.Chart("patching.graph", draw, view.t("patching.graph"))
 
 
-def _lines(view: View, found: Network, places: Places, tokens: tuple[str, ...]) -> list[Line]:
+def _lines(view: View, found: Network, places: Places, tokens: tuple[str, ...]) -> list[FlowEdge]:
     node = found.node("tgt", position_of(view))
     least = max(0.001, view.choices(PatchingChoices).edge_share / 100)
     lines = []
@@ -144,12 +144,12 @@ def _lines(view: View, found: Network, places: Places, tokens: tuple[str, ...]) 
         pair = f"{shown_token(tokens[edge.lower])} → {shown_token(tokens[edge.upper])}"
         what = f"{pair} · {where} · {percent(edge.share)}"
         crosses = places.stream(edge.lower) != places.stream(edge.upper)
-        lines.append(Line(lower, upper, edge.share, what, crosses))
+        lines.append(FlowEdge(lower, upper, edge.share, what, crosses))
     return lines
 
 
 def _dots(
-    found: Network, places: Places, tokens: tuple[str, ...], lines: list[Line], node: int
+    found: Network, places: Places, tokens: tuple[str, ...], lines: list[FlowEdge], node: int
 ) -> list[Dot]:
     """The vectors at the ends of lines, each with its share at the lowest of equal levels."""
     met = {end for line in lines for end in (line.lower, line.upper)}

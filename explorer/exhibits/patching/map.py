@@ -122,7 +122,7 @@ def telling(mapped: maps.Map) -> maps.Cell:
     return name, row, column
 
 
-def _last(part: maps.Part, row: int) -> bool:
+def _last(part: maps.MapPart, row: int) -> bool:
     """Whether a row of the stream is the vector from which the answer is read."""
     return part.name == "tgt" and row + 1 == len(part.effects)
 

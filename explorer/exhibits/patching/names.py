@@ -10,7 +10,7 @@ from explorer.analysis.patching.patched import PatchedRun
 from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted_at
-from explorer.figures.patching.effect_map import Block, effect_map
+from explorer.figures.patching.effect_map import EffectBlock, effect_map
 from explorer.numbers import percent, whole_percent
 from models.rows import Stream
 
@@ -84,7 +84,7 @@ def run_tables(view: View, found: PatchedRun) -> b.Columns:
     return b.Columns(([answers], [texts]), (2, 3))
 
 
-def _blocks(view: View, both: Pair, mapped: Map) -> list[Block]:
+def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:
     """A map as the blocks of `figures.patching.effect_map`."""
     found = []
     for part in mapped.parts:
@@ -92,7 +92,7 @@ def _blocks(view: View, both: Pair, mapped: Map) -> list[Block]:
         begins = 0 if mapped.what == "resid" else 1
         rows = [str(begins + row) for row in range(len(part.effects))]
         columns = None if stream is None else column_labels(both, stream)
-        found.append(Block(part_name(view, part.name), part.effects, rows, columns, stream))
+        found.append(EffectBlock(part_name(view, part.name), part.effects, rows, columns, stream))
     return found
 
 

@@ -18,7 +18,7 @@ from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.flow import position_of
 from explorer.exhibits.patching.graph import network
 from explorer.exhibits.picking import pick_one
-from explorer.figures.patching.effect_map import Block, effect_map
+from explorer.figures.patching.effect_map import EffectBlock, effect_map
 from explorer.numbers import fixed, signed
 
 
@@ -51,7 +51,7 @@ def _strips(view: View, ranked: Rankings) -> b.Blocks:
     """The rankings, each scaled to its own largest score."""
     tokens, stream = labels(view, ranked), ranked.asked.stream
     blocks = [
-        Block(
+        EffectBlock(
             view.t(f"patching.rankings.{name}"),
             (scores / max(float(np.abs(scores).max(initial=0.0)), 1e-12))[None],
             [""],

@@ -147,7 +147,7 @@ def _values(view: View, found: finding.Carried) -> PosedStep:
     return PosedStep(asks, values, picture, place, told)
 
 
-def _heads(view: View, found: finding.Counted) -> PosedStep:
+def _heads(view: View, found: finding.AttentionParameters) -> PosedStep:
     n = found.n_heads
     asks = question(
         "heads",

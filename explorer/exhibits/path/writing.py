@@ -189,7 +189,7 @@ def _nucleus(view: View, found: finding.Nucleus) -> PosedStep:
     return PosedStep(asks, values, picture, {"step": found.index})
 
 
-def _beam(view: View, found: finding.Searched) -> PosedStep:
+def _beam(view: View, found: finding.SearchComparison) -> PosedStep:
     greedy, beam = found.greedy.logprob, found.beam.logprob
     wrong = [fixed(each, 2) for each in (greedy, 2 * greedy - beam, 2 * greedy)]
     asks = question("beam", fixed(beam, 2), wrong)

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from explorer.analysis.heads.compare import token_diff
 from explorer.analysis.start import opened as opening
 from explorer.analysis.start.flow import Flow, Lane, flow
-from explorer.components.start import Heads, Moment, Opened, Thread, pack_start, pick_of
+from explorer.components.start import HeadDetails, Heads, Moment, Thread, pack_start, pick_of
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
@@ -40,7 +40,7 @@ MOST_NEW = {"next": 24, "same": 64, "src": 64}
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class GreedyOutput:
     """The model's greedy output `made` and its flow; `before` is the output without the edits.
 
     Without an output, `problem` says why, and the flow shows the text alone.
@@ -52,12 +52,12 @@ class Written:
     problem: InputProblem | None = None
 
 
-def _is_whole(found: Written) -> bool:
+def _is_whole(found: GreedyOutput) -> bool:
     return not any(each.stopped for each in (found.made, found.before) if each is not None)
 
 
 @cached(worth=_is_whole)
-def written(plain: Run, *, progress: StepsDone | None = None) -> Written:
+def written(plain: Run, *, progress: StepsDone | None = None) -> GreedyOutput:
     """The output of a run without padding, as far as it was generated when it was stopped, and its
     flow. Raises InputProblem."""
     made = before = problem = None
@@ -68,7 +68,7 @@ def written(plain: Run, *, progress: StepsDone | None = None) -> Written:
     except InputProblem as refused:
         problem = refused
     found = flow(cache.open_model(plain.model), cache.trace(plain), made, plain.edits)
-    return Written(found, made, before, problem)
+    return GreedyOutput(found, made, before, problem)
 
 
 def _greedy(plain: Run, edits: tuple[Edit, ...], progress: StepsDone | None) -> Generation:
@@ -89,7 +89,7 @@ def plain_run(view: View) -> Run:
     return Run(view.loaded.name, view.text, None, view.edits, 0)
 
 
-def show(found: Written, view: View) -> b.Blocks:
+def show(found: GreedyOutput, view: View) -> b.Blocks:
     """The picture, what to try in it, and a way to the guided tour."""
     refused = [] if found.problem is None else [found.problem]
     why = [saying.message(each, view.lang) for each in refused if each.key not in UNSAID]
@@ -121,7 +121,7 @@ def _numbers(view: View, found: Flow) -> dict[str, list[object]]:
     }
 
 
-def _picture(view: View, found: Written) -> b.Canvas:
+def _picture(view: View, found: GreedyOutput) -> b.Canvas:
     door = view.choices(StartChoices).door
     pack = partial(
         pack_start,
@@ -254,12 +254,12 @@ def moments(found: Flow) -> list[Moment]:
     ]
 
 
-def _opened(view: View, found: Written) -> Opened:
+def _opened(view: View, found: GreedyOutput) -> HeadDetails:
     site, lanes = view.site, found.flow.lanes
     head = open_head(plain_run(view), found.made, site.name, view.head)
     lane = next(at for at, each in enumerate(lanes) if each.stack.role == site.stack)
     names = [each.site.name for each in lanes[lane].blocks[site.layer]]
-    return Opened(
+    return HeadDetails(
         at=(lane, site.layer, names.index(site.name)),
         head=view.head,
         queries=head.queries,

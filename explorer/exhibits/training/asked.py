@@ -50,7 +50,7 @@ def _decided(view: View, question: RunComparison) -> b.Blocks:
         yield b.Button("training.decide", words, change, "play_arrow", primary=True)
     done = sum(run.state == "done" for run in trained)
     if sides[0] and done < n:
-        yield b.Progress(done / n, view.t("training.decided", done=done, n=n))
+        yield b.ProgressBar(done / n, view.t("training.decided", done=done, n=n))
     if not all(side and side[0].scores for side in sides):
         return
     if answer is not None:

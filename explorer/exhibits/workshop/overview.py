@@ -17,7 +17,7 @@ def show(answer: None, view: View) -> b.Blocks:
     known = {task.id for task in tasks()}
     done = len(known & set(view.choices(WorkshopChoices).solved))
     yield b.Prose(view.t("workshop.progress", done=done, count=len(known)))
-    yield b.Progress(done / max(1, len(known)))
+    yield b.ProgressBar(done / max(1, len(known)))
     yield b.Pane([each for kind in KINDS for each in _of_kind(view, kind)])
     yield b.Pane((b.Title(view.t("workshop.send")), *_results(view)))
 

@@ -20,7 +20,7 @@ MOST_TEXT = 16
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class EffectBlock:
     """One block: `values` [row, column] (NaN: no cell), its name, its row labels and its column
     labels (None: numbered, as heads are)."""
 
@@ -32,7 +32,7 @@ class Block:
 
 
 def effect_map(
-    blocks: Sequence[Block],
+    blocks: Sequence[EffectBlock],
     *,
     selected: tuple[int, int, int] | None = None,
     title: str = "",
@@ -118,7 +118,7 @@ def effect_map(
     return {"data": [*data, _points(blocks, starts, width, colours.ink, words)], "layout": frame}
 
 
-def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> list[f.Figure]:
+def _below(block: EffectBlock, labels: Sequence[str], n_rows: float, dark: bool) -> list[f.Figure]:
     """The tokens of the last block below its columns; all blocks share one axis."""
     colours = palette(dark)
     ticks = f.upright(labels, dark, ROOM, below=True)
@@ -131,7 +131,7 @@ def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> li
 
 
 def _points(
-    blocks: Sequence[Block], starts: NDArray[np.float64], width: int, ink: str, words: f.Words
+    blocks: Sequence[EffectBlock], starts: NDArray[np.float64], width: int, ink: str, words: f.Words
 ) -> f.Figure:
     cells = [
         (at, block, row, column, float(value))
@@ -165,7 +165,7 @@ def _points(
     )
 
 
-def _column(block: Block, column: int, words: f.Words) -> str:
+def _column(block: EffectBlock, column: int, words: f.Words) -> str:
     if block.columns is None:
         return f"{words['head']} {column + 1}"
     return f"{column} {show(block.columns[column])}"

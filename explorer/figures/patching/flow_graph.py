@@ -20,7 +20,7 @@ WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)
 
 
 @dataclass(frozen=True)
-class Line:
+class FlowEdge:
     """An edge from (column, level) below to (column, level) above; `share` is 0 to 1, `said` the
     hover text; `crosses`: it leads from one stream to the other."""
 
@@ -32,7 +32,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Column:
+class WordColumn:
     """One word: its label, stream and column, and the level of its row of words."""
 
     label: str
@@ -53,9 +53,9 @@ class Dot:
 
 
 def flow_graph(
-    columns: Sequence[Column],
+    columns: Sequence[WordColumn],
     dots: Sequence[Dot],
-    lines: Sequence[Line],
+    lines: Sequence[FlowEdge],
     *,
     written: tuple[float, float, str],
     levels: Sequence[tuple[float, str]],
@@ -100,7 +100,7 @@ def flow_graph(
     }
 
 
-def _labels(columns: Sequence[Column], width: float, dark: bool) -> list[f.Figure]:
+def _labels(columns: Sequence[WordColumn], width: float, dark: bool) -> list[f.Figure]:
     """The words below their columns, for each stream below its own lowest vectors."""
     colours, found = palette(dark), []
     for stream in ("src", "tgt"):
@@ -125,7 +125,7 @@ def _labels(columns: Sequence[Column], width: float, dark: bool) -> list[f.Figur
     return found
 
 
-def _edges(lines: Sequence[Line], colours: Palette) -> list[f.Figure]:
+def _edges(lines: Sequence[FlowEdge], colours: Palette) -> list[f.Figure]:
     """One trace per width and kind, since a Plotly line has a single width."""
     found = []
     for crosses in (False, True):
@@ -156,7 +156,7 @@ def _edges(lines: Sequence[Line], colours: Palette) -> list[f.Figure]:
     return found
 
 
-def _middles(lines: Sequence[Line]) -> f.Figure:
+def _middles(lines: Sequence[FlowEdge]) -> f.Figure:
     """One invisible point on every edge, with its hover text."""
     return f.scatter(
         np.array([(line.lower[0] + line.upper[0]) / 2 for line in lines], np.float32),

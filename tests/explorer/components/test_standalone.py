@@ -13,9 +13,9 @@ from explorer.components.payload import pack
 from explorer.components.standalone import (
     MOST_PACKED,
     Beside,
-    Chart,
-    Text,
-    View,
+    Component,
+    Paragraph,
+    Plot,
     data_script,
     page,
     record,
@@ -30,7 +30,9 @@ NASTY = '</script><script>alert(1)</script><!-- "><img src=x onerror=alert(2)>'
 def test_words_and_figures_stay_data() -> None:
     figure = {"data": [{"type": "bar", "x": [NASTY], "y": [1]}], "layout": {"title": NASTY}}
     drawn = {**figure, "data": [{**figure["data"][0], "y": np.array([1])}]}  # type: ignore[dict-item]
-    made = page(NASTY, [Text(NASTY), Chart(drawn, NASTY), View("token_strip", pack({}))], "en")
+    made = page(
+        NASTY, [Paragraph(NASTY), Plot(drawn, NASTY), Component("token_strip", pack({}))], "en"
+    )
     body = made[made.index("<body>") :]
     assert NASTY not in made
     assert "</script><script>alert" not in made
@@ -44,15 +46,15 @@ def test_words_and_figures_stay_data() -> None:
 def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours: Palette) -> None:
     figure = {"data": [], "layout": layout(colours, 100)}
     assert f'<div id="b0" role="img" aria-label="a" style="background: {colours.paper}">' in page(
-        "", [Chart(figure, "a")], "en"
+        "", [Plot(figure, "a")], "en"
     )
-    assert 'aria-label="a"></div>' in page("", [Chart(figure, "a", dark=figure)], "en")
-    assert page("", [Chart(lambda: figure, "a")], "en") == page("", [Chart(figure, "a")], "en")
+    assert 'aria-label="a"></div>' in page("", [Plot(figure, "a", dark=figure)], "en")
+    assert page("", [Plot(lambda: figure, "a")], "en") == page("", [Plot(figure, "a")], "en")
 
 
 def test_a_views_payload_arrives_as_it_was() -> None:
     payload = pack({"tokens": [NASTY]})
-    made = page("", [View("token_strip", payload)], "zh")
+    made = page("", [Component("token_strip", payload)], "zh")
     sent = re.search(r'headlight\("token_strip", "b0", "([^"]*)", true\)', made)
     assert sent is not None
     assert zlib.decompress(base64.b64decode(sent[1])) == payload
@@ -64,7 +66,7 @@ def test_matrices_may_lie_beside_the_pages_that_share_them() -> None:
     matrix = np.arange(8, dtype=np.uint8)
     payloads = [pack({"title": lang}, cells=matrix) for lang in ("en", "zh")]
     for payload in payloads:
-        made = page("", [View("token_strip", payload)], "en", beside=beside)
+        made = page("", [Component("token_strip", payload)], "en", beside=beside)
         assert '<script src="views.js"></script><script src="data%20file.js"></script>' in made
         assert "const views" not in made
         sent = re.search(r'"b0", "([^"]*)", true, matrices\["(.*?)"\]\)', made)
@@ -77,12 +79,12 @@ def test_matrices_may_lie_beside_the_pages_that_share_them() -> None:
 
 def test_a_large_payload_travels_as_it_is() -> None:
     payload = bytes(MOST_PACKED + 1)
-    made = page("", [View("token_strip", payload)], "en")
+    made = page("", [Component("token_strip", payload)], "en")
     assert f'"{base64.b64encode(payload).decode()}", false)' in made
 
 
 def test_the_rules_of_a_view_stay_inside_it() -> None:
-    made = page("", [View("film", pack({})), View("heads_view", pack({}))], "en")
+    made = page("", [Component("film", pack({})), Component("heads_view", pack({}))], "en")
     for name in ("film", "heads_view"):
         sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
         assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
@@ -91,24 +93,27 @@ def test_the_rules_of_a_view_stay_inside_it() -> None:
 
 
 def test_only_what_is_shown_is_carried() -> None:
-    assert len(page("", [Text("a")], "en")) < 20_000
-    assert len(page("", [View("film", pack({}))], "en")) < 120_000
-    assert "headlightChart" not in page("", [View("film", pack({}))], "en").split("<body>")[1][:500]
+    assert len(page("", [Paragraph("a")], "en")) < 20_000
+    assert len(page("", [Component("film", pack({}))], "en")) < 120_000
+    assert (
+        "headlightChart"
+        not in page("", [Component("film", pack({}))], "en").split("<body>")[1][:500]
+    )
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*_view.js")))
 def test_every_view_can_stand_alone(script: str) -> None:
-    made = page("", [View(script, pack({}))], "en")
+    made = page("", [Component(script, pack({}))], "en")
     assert f'views["{script}"] = (() =>' in made
     assert "export default" not in made
 
 
 def test_what_is_drawn_inside_is_recorded_and_nothing_else() -> None:
-    record(Text("before"))
+    record(Paragraph("before"))
     with recorded() as outer:
-        record(Text("a"))
+        record(Paragraph("a"))
         with recorded() as inner:
-            record(Text("b"))
-        record(Text("c"))
-    record(Text("after"))
-    assert (outer, inner) == ([Text("a"), Text("c")], [Text("b")])
+            record(Paragraph("b"))
+        record(Paragraph("c"))
+    record(Paragraph("after"))
+    assert (outer, inner) == ([Paragraph("a"), Paragraph("c")], [Paragraph("b")])

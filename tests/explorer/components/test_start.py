@@ -7,9 +7,9 @@ import pytest
 from payloads import unpack
 
 from explorer.components.start import (
+    HeadDetails,
     Heads,
     Moment,
-    Opened,
     Picked,
     Thread,
     pack_start,
@@ -89,7 +89,7 @@ def test_sizes_that_disagree_are_refused(changes: dict[str, Any], message: str) 
 
 def test_an_opened_head_of_another_size_is_refused() -> None:
     square = np.zeros((2, 2))
-    opened = Opened((0, 0, 0), 0, ("a", "b"), ("a",), {}, square, square > 0, square, (2, 2))
+    opened = HeadDetails((0, 0, 0), 0, ("a", "b"), ("a",), {}, square, square > 0, square, (2, 2))
     with pytest.raises(ValueError, match="scores have shape"):
         packed(opened=opened)
 

@@ -3,20 +3,20 @@
 import numpy as np
 import pytest
 
-from explorer.figures.patching.effect_map import Block, effect_map
+from explorer.figures.patching.effect_map import EffectBlock, effect_map
 from explorer.figures.patching.falls import falls
-from explorer.figures.patching.flow_graph import Column, Dot, Line, flow_graph
+from explorer.figures.patching.flow_graph import Dot, FlowEdge, WordColumn, flow_graph
 from explorer.figures.theme import palette
 
 WORDS = {"recovered": "back", "head": "head", "nothing": "none"}
 
 
-def blocks() -> list[Block]:
+def blocks() -> list[EffectBlock]:
     upper = np.array([[0.5, np.nan, 1.5], [-2.0, 0.0, 0.004]])
     lower = np.array([[0.25]])
     return [
-        Block("up", upper, ["0", "1"], ["<a>", "b", "b"], "src"),
-        Block("down", lower, ["0"], ["c"], "tgt"),
+        EffectBlock("up", upper, ["0", "1"], ["<a>", "b", "b"], "src"),
+        EffectBlock("down", lower, ["0"], ["c"], "tgt"),
     ]
 
 
@@ -38,17 +38,19 @@ def test_every_cell_has_a_point_in_reading_order_and_says_its_share() -> None:
 
 
 def test_heads_are_counted_and_sizes_must_agree() -> None:
-    figure = effect_map([Block("heads", np.zeros((2, 3)), ["1", "2"])], title="head", words=WORDS)
+    figure = effect_map(
+        [EffectBlock("heads", np.zeros((2, 3)), ["1", "2"])], title="head", words=WORDS
+    )
     assert figure["layout"]["xaxis"]["ticktext"] == ["1", "2", "3"]
     with pytest.raises(ValueError, match=r"the values of heads.*\(2, 3\)"):
-        effect_map([Block("heads", np.zeros((2, 3)), ["1"])], words=WORDS)
+        effect_map([EffectBlock("heads", np.zeros((2, 3)), ["1"])], words=WORDS)
 
 
 def test_an_edge_is_as_wide_as_its_share_and_says_it() -> None:
-    columns = [Column("a", "src", 0, 0), Column("<b>", "tgt", 1.6, 2)]
+    columns = [WordColumn("a", "src", 0, 0), WordColumn("<b>", "tgt", 1.6, 2)]
     lines = [
-        Line((0, 0), (0, 1), 0.03, "thin"),
-        Line((0, 1), (1.6, 3), 0.5, "a → <b>", crosses=True),
+        FlowEdge((0, 0), (0, 1), 0.03, "thin"),
+        FlowEdge((0, 1), (1.6, 3), 0.5, "a → <b>", crosses=True),
     ]
     dots = [Dot(0, 0, 0.25, "a", "src"), Dot(1.6, 3, 1.0, "b", "tgt")]
     figure = flow_graph(

@@ -8,7 +8,7 @@ import pytest
 
 from explorer.__main__ import main
 from explorer.analysis.certificate.certify import Certificate, examine_text
-from explorer.components.standalone import Text
+from explorer.components.standalone import Paragraph
 from explorer.library import open_model
 from explorer.notebook import site as module
 from explorer.notebook.site import write_site
@@ -82,7 +82,7 @@ def test_a_text_that_leaves_no_room_to_write_says_so_in_place_of_the_film(
     n = limit(loaded)
     traced = trace(loaded, " ".join(["the"] * (n - 1)))  # and the start token
     blocks = list(module._blocks(loaded, traced, tested, "en"))
-    said = [block.words for block in blocks if isinstance(block, Text)]
+    said = [block.words for block in blocks if isinstance(block, Paragraph)]
     assert any(f"The text has {n} tokens" in words for words in said)
 
 

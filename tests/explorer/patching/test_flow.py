@@ -11,7 +11,7 @@ from foreign import Golden
 
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
-from explorer.analysis.patching.deletion import N_RANDOM, Curve, Deletion, delete
+from explorer.analysis.patching.deletion import N_RANDOM, Deletion, DeletionCurve, delete
 from explorer.analysis.patching.gradients import gradients
 from explorer.analysis.patching.network import (
     Network,
@@ -241,8 +241,8 @@ def test_all_rankings_stand_side_by_side(translator: LoadedModel) -> None:
 def test_a_ranking_is_better_than_chance_only_if_it_beats_every_random_order() -> None:
     """Areas by hand: one, two and all of the random orders are beaten."""
 
-    def curve(area: float, n_words: int = 6) -> Curve:
-        return Curve(tuple(range(n_words)), np.array([1.0, 1.0 - area]))
+    def curve(area: float, n_words: int = 6) -> DeletionCurve:
+        return DeletionCurve(tuple(range(n_words)), np.array([1.0, 1.0 - area]))
 
     random = tuple(curve(area) for area in np.linspace(0, 0.5, N_RANDOM))
     curves = {"all": curve(0.6), "nearly": curve(0.53), "ties": curve(0.5), "most": curve(0.49)}

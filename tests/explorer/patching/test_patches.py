@@ -14,7 +14,7 @@ from explorer.analysis.patching.maps import (
     BY_PLACE,
     DRAWS,
     Map,
-    Part,
+    MapPart,
     What,
     n_patches,
     patch_map,
@@ -260,7 +260,7 @@ def test_the_best_cell_must_beat_the_best_of_every_misplaced_map() -> None:
     """By hand: the best of each draw is 0.1 to 0.3, their standard deviation 0.061."""
     most = np.linspace(0.1, 0.3, DRAWS)
     control = np.stack([most, most - 0.05, np.full(DRAWS, np.nan)], 1)[:, None]
-    mapped = Map("z", (Part("decoder", np.array([[0.2, 0.4, np.nan]]), control),), 1.0)
+    mapped = Map("z", (MapPart("decoder", np.array([[0.2, 0.4, np.nan]]), control),), 1.0)
     assert mapped.chance == pytest.approx((0.175, np.std([most, most - 0.05]), 0.3))
     assert most.std() == pytest.approx(0.061, abs=1e-3)
     assert not mapped.beats_chance(0.39)

@@ -77,20 +77,20 @@ def parted() -> None:
     """A page of three parts, of which the last is wanted first."""
     import streamlit as st
 
-    from explorer.components.standalone import Text, record, recorded
+    from explorer.components.standalone import Paragraph, record, recorded
     from explorer.ui import painting
 
     drawn = st.session_state["drawn"] = []
 
     def part(name: str) -> None:
         drawn.append(name)
-        record(Text(name))
+        record(Paragraph(name))
         st.markdown(name)
 
     parts = [lambda name=name: part(name) for name in "abc"]
     with recorded() as blocks:
         painting.in_order(parts, first=parts[2])
-    st.session_state["kept"] = [block.words for block in blocks if isinstance(block, Text)]
+    st.session_state["kept"] = [block.words for block in blocks if isinstance(block, Paragraph)]
 
 
 def test_what_is_painted_first_stands_and_is_kept_where_it_belongs(

@@ -220,7 +220,7 @@ def values(loaded: LoadedModel, trace: Trace) -> Carried | Missing:
 
 
 @dataclass(frozen=True)
-class Counted:
+class AttentionParameters:
     """The parameters of the four attention matrices of a layer: as they are, and with one head.
 
     The one head is as wide as all heads together.
@@ -233,7 +233,7 @@ class Counted:
     shared: bool
 
 
-def heads(loaded: LoadedModel, trace: Trace) -> Counted | Missing:
+def heads(loaded: LoadedModel, trace: Trace) -> AttentionParameters | Missing:
     """Count W_Q, W_K, W_V and W_O of the first layer, without biases."""
     site, config = trace.sites_of(main_role(trace))[0], loaded.config
     sublayer = loaded.model.get_submodule(site.name)
@@ -249,7 +249,7 @@ def heads(loaded: LoadedModel, trace: Trace) -> Counted | Missing:
     shared = config.kv_heads != config.n_heads
     if not shared and own != one_head:
         return Missing("other_shape")
-    return Counted(site.n_heads, config.d_head, own, one_head, shared)
+    return AttentionParameters(site.n_heads, config.d_head, own, one_head, shared)
 
 
 @dataclass(frozen=True)

@@ -187,7 +187,7 @@ def nucleus(loaded: LoadedModel, trace: Trace) -> Nucleus | Missing:
 
 
 @dataclass(frozen=True, eq=False)
-class Searched:
+class SearchComparison:
     """The outputs of greedy decoding and of beam search."""
 
     greedy: Generation
@@ -198,7 +198,7 @@ class Searched:
 WIDTH = 4
 
 
-def beam(loaded: LoadedModel, trace: Trace) -> Searched | Missing:
+def beam(loaded: LoadedModel, trace: Trace) -> SearchComparison | Missing:
     """A beam search that finds a more probable text than greedy decoding."""
     greedy = _greedy(loaded, trace, TO_THE_END)
     if isinstance(greedy, Missing):
@@ -208,7 +208,7 @@ def beam(loaded: LoadedModel, trace: Trace) -> Searched | Missing:
         return found
     if not greedy.finished or not found.finished or found.logprob < greedy.logprob + 0.05:
         return Missing("beam_same")
-    return Searched(greedy, found, WIDTH)
+    return SearchComparison(greedy, found, WIDTH)
 
 
 def passes(loaded: LoadedModel, trace: Trace) -> OnePass | Missing:
