@@ -144,7 +144,7 @@ class LoadedModel:
     @property
     def fills_in(self) -> bool:
         """Whether it predicts the masked tokens of its text."""
-        return self.config.predicts == "same" and self.marks.mask is not None
+        return self.config.fills and self.marks.mask is not None
 
     @property
     def reads_pairs(self) -> bool:

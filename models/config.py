@@ -235,8 +235,13 @@ class ModelConfig:
 
     @property
     def encoder_layers(self) -> int:
-        """Encoder blocks, with the default filled in."""
-        return self.n_encoder_layers or self.n_layers
+        """Encoder blocks, with the default filled in; 0 without an encoder."""
+        return (self.n_encoder_layers or self.n_layers) if self.reads_source else 0
+
+    @property
+    def cross_layers(self) -> int:
+        """Decoder blocks with cross-attention: all of them, or none."""
+        return self.n_layers if self.reads_source else 0
 
     @property
     def reads_source(self) -> bool:
@@ -257,6 +262,11 @@ class ModelConfig:
     def generates(self) -> bool:
         """Whether the model generates text token by token, each from all tokens before it."""
         return self.predicts == "next"
+
+    @property
+    def fills(self) -> bool:
+        """Whether a position's logits predict its own token, as of a masked language model."""
+        return self.predicts == "same"
 
     def to_json(self) -> str:
         """All fields as indented JSON."""

@@ -40,10 +40,10 @@ class Rows:
         left: int = 0,
         right: int = 0,
     ) -> "Rows":
-        """Pad lists of token ids as `padded` does, with the padding token of `marks`; `src` is None
-        for a single-sequence model."""
+        """Pad lists of token ids as `padded` does, with the padding token of `marks`; for a
+        single-sequence model `src` is None, or its rows are empty."""
         marks = marks or Marks()
-        source = () if src is None else padded(src, marks.of("src").pad, left, right)
+        source = padded(src, marks.of("src").pad, left, right) if src and any(map(len, src)) else ()
         return cls(*padded(tgt, marks.pad, left, right), *source)
 
     def __len__(self) -> int:

@@ -80,11 +80,11 @@ def open_model(name: str) -> LoadedModel:
 @cached
 def trace(run: Run) -> tracing.Trace:
     """One run with all its activations. Raises InputProblem."""
-    loaded, read, made = open_model(run.model), partial(_read, run), None
-    if loaded.config.reads_source and not (run.target or "").strip():
-        # Padding changes a translation only under edits.
-        made = translation(run.model, run.text, run.edits, run.pads if run.edits else 0)
-    return tracing.trace(loaded, run.text, run.target, run.edits, run.pads, read, made)
+    # Padding changes a translation only under edits.
+    pads = run.pads if run.edits else 0
+    translated = partial(translation, run.model, run.text, run.edits, pads)
+    how = run.text, run.target, run.edits, run.pads, partial(_read, run), translated
+    return tracing.trace(open_model(run.model), *how)
 
 
 @cached

@@ -216,8 +216,8 @@ def key_for(loaded: LoadedModel, key: str, lang: str) -> str:
 
 
 def _own(loaded: LoadedModel) -> Sequence[str]:
-    predicts, pictured = loaded.config.predicts, loaded.config.picture is not None
-    holds = (predicts == "same", predicts is None, pictured)
+    config = loaded.config
+    holds = (config.fills, not config.lm_head, config.picture is not None)
     return [table for table, is_own in zip(OWN, holds, strict=True) if is_own]
 
 

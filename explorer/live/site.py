@@ -151,7 +151,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
     def family(table: str) -> dict[str, str]:
         found = text.family(table, lang=lang)
         filling = f"filling.{table}"
-        is_other = loaded.config.predicts == "same" and text.has_family(filling, lang=lang)
+        is_other = loaded.config.fills and text.has_family(filling, lang=lang)
         return found | text.family(filling, lang=lang) if is_other else found
 
     count = text.in_units(loaded.n_parameters, lang=lang)

@@ -130,7 +130,7 @@ def _blocks(
     if changed.output:
         yield Paragraph(changed.output)
     yield mask(changed, lang=lang)
-    if traced.predicts == "next":
+    if traced.config.generates:
         yield Heading(t("decoding.title", lang=lang))
         try:
             yield film(loaded, traced.text, lang=lang)

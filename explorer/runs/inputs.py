@@ -39,7 +39,7 @@ def bytes_of(config: ModelConfig, n: int) -> int:
     the pattern and a copy, all in float32.
     """
     stream, cells = n * config.d_model, config.n_heads * n * n
-    layers = config.n_layers + (config.encoder_layers if config.reads_source else 0)
+    layers = config.n_layers + config.encoder_layers
     return 4 * (stream * (layers + 2) + n * config.vocab_size + 3 * cells)
 
 

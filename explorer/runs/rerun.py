@@ -83,7 +83,7 @@ def written_tokens(traced: Trace) -> tuple[int, ...]:
     row = traced.tgt_tokens[: int(traced.tgt_valid.sum())]
     if not traced.config.lm_head:
         return ()
-    if traced.config.predicts == "same":
+    if traced.config.fills:
         pairs = zip(row, traced.predicted_tokens, strict=False)
         return tuple(guess if token == traced.marks.mask else token for token, guess in pairs)
     end = traced.marks.end

@@ -50,7 +50,7 @@ def greedy_steps(loaded: LoadedModel, trace: Trace, most: int) -> list[Recorded]
 
 def _tokens(loaded: LoadedModel, trace: Trace, begun: int, most: int) -> list[int]:
     """The generated tokens with the end token, at most `most`; empty if they cannot be read."""
-    whole = trace.predicts == "next" and not trace.edits and bool(trace.tgt_valid.all())
+    whole = trace.config.generates and not trace.edits and bool(trace.tgt_valid.all())
     sites = [site for site in trace.sites if site.query_stream == site.key_stream == "tgt"]
     if not whole or not trace.src_tokens or not trace.patterns_kept:
         return []

@@ -1,7 +1,8 @@
 """A trace: one sentence, one run of the shared model, all data that pages show. NumPy only."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -80,6 +81,12 @@ class Trace:
         return self.config.predicts
 
     @property
+    def masked(self) -> tuple[int, ...]:
+        """The positions of the mask tokens that the model fills in."""
+        real = range(int(self.tgt_valid.sum()) if self.config.fills else 0)
+        return tuple(at for at in real if self.tgt_tokens[at] == self.marks.mask)
+
+    @property
     def logits(self) -> np.ndarray:
         """The logits of every position of `tgt_tokens`, float32 [tgt, vocab]."""
         return self.activations[LOGITS]
@@ -134,7 +141,7 @@ def trace(
     edits: Sequence[Edit] = (),
     pads: int = 0,
     read: Read | None = None,
-    made: tuple[Sequence[int], bool] | None = None,
+    translated: Callable[[], tuple[Sequence[int], bool]] | None = None,
 ) -> Trace:
     """Run `text` through the model once.
 
@@ -146,7 +153,7 @@ def trace(
     `pads` padding tokens follow the source and the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
     name something that this run lacks are returned in `ignored_edits`. `read` as in
-    `activations.survey`. `made`: the result of `generation.translate`, if known.
+    `activations.survey`. `translated` is called instead of `generation.translate`.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
     """
@@ -157,8 +164,8 @@ def trace(
         checked_number("pads", pads, 0, MAX_PADS)
         tokens = target_tokens(loaded, target or "")
         if not tokens:
-            made = made or translate(loaded, given, edits, pads)
-            tokens, finished = list(made[0]), made[1]
+            made, finished = (translated or partial(translate, loaded, given, edits, pads))()
+            tokens = list(made)
         rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
         output = loaded.tokenizer.decode(tokens) if loaded.config.lm_head else ""
     else:

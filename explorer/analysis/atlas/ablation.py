@@ -99,7 +99,7 @@ def _task(loaded: LoadedModel, rows: Rows) -> tuple[Rows, Tensor, Tensor]:
     """The input rows, the label at each position, and the mask of scored positions."""
     tokens, valid = rows.tgt, rows.valid("tgt")
     words = valid & ~_marks(loaded, tokens)
-    if loaded.model.predicts == "next":
+    if loaded.config.generates:
         labels = torch.zeros_like(tokens)
         labels[:, :-1] = tokens[:, 1:]
         scored = torch.zeros_like(valid)

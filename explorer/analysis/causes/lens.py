@@ -129,7 +129,7 @@ def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int],
     given, output = generation.given, generation.tokens
     begun = loaded.model.begin(as_tensor([given]))
     first, steps = begun.tgt[0].tolist(), range(len(output))
-    if loaded.config.predicts == "same":
+    if loaded.config.fills:
         texts = [loaded.model.whole(given, output[:step]) for step in steps]
         places = [generation.steps[step].position for step in steps]
     elif generation.edits:

@@ -155,7 +155,7 @@ class Examination:
         elif not cached:
             left_out["cache"] = "uncached"
         if not config.reads_source:
-            left_out["cross_mask"] = "no_cross"
+            src, left_out["cross_mask"] = (), "no_cross"
         if config.positions == "none" or not hasattr(model, "stacks"):
             left_out["positions"] = "no_formula"
         self.left_out = {name: left_out[name] for name in FINDINGS if name in left_out}

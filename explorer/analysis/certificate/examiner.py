@@ -126,7 +126,7 @@ class Examiner:
                             name, query, pads[0], left
                         ),
                     )
-        if self.sentence[0] and self.config.reads_source:
+        if self.sentence[0]:
             row = self.alone(right=N_PADS)
             last = [name for name, site in self.probe.blocks.items() if site.stack == "encoder"][-1]
             self.reach["encoder"] = self._reach(row, "src", last)

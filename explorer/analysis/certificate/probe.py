@@ -95,8 +95,7 @@ class Probe:
         right: int = 0,
     ) -> Rows:
         """Sentences (source, target) as one batch, padded as in `Rows.of`."""
-        sources = [source for source, _ in sentences] if self.config.reads_source else None
-        targets = [target for _, target in sentences]
+        sources, targets = zip(*sentences, strict=True)
         return Rows.of(targets, sources, self.model.marks, left, right)
 
     def with_changed(self, rows: Rows, stream: Stream, cells: Sequence[Sequence[int]]) -> Rows:

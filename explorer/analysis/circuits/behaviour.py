@@ -214,9 +214,7 @@ def _values(
     """The values of each member as the only word of its row, by layer."""
     rows = [loaded.model.with_marks("tgt", [token]) for token in members]
     at = list(rows[0]).index(members[0])
-    source = None
-    if loaded.config.reads_source:
-        source = [source_of(loaded, [token]) for token in members]
+    source = [source_of(loaded, [token]) for token in members]
     given = Rows.of(rows, source, loaded.marks)
     kept = run(loaded.model, given, {site.hook("v") for site in sites})
     return [kept[site.hook("v")][:, :, at].double().numpy() for site in sites]

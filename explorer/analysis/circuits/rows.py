@@ -102,9 +102,7 @@ def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
     if not n or any(len(half) != n for half in halves):
         raise ValueError("the rows must have equal, non-zero length")
     rows = [loaded.model.with_marks("tgt", [*half, *half]) for half in halves]
-    source = None
-    if loaded.config.reads_source:
-        source = [source_of(loaded, half) for half in halves]
+    source = [source_of(loaded, half) for half in halves]
     start = list(rows[0]).index(halves[0][0])
     return Twice(Rows.of(rows, source, loaded.marks), n, start)
 
@@ -126,7 +124,9 @@ def repeatable(loaded: LoadedModel, text: str) -> list[int]:
 
 def source_of(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
     """The source that goes with tokens of the target: the same tokens, their text in another
-    vocabulary, or, for a model that reads pictures, a blank page."""
+    vocabulary, or, for a model that reads pictures, a blank page; () without a source."""
+    if not loaded.config.reads_source:
+        return ()
     if loaded.config.picture:
         return tuple(loaded.tokenizer.encode(""))
     if loaded.config.src_vocab_size:

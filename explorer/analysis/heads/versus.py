@@ -207,7 +207,7 @@ def expectations(
     pieces = align(*rows)
     found = []
     for label, ours, theirs in zip(pieces.labels, pieces.one, pieces.other, strict=True):
-        if one.config.predicts == "same" and not len(ours) == len(theirs) == 1:
+        if one.config.fills and not len(ours) == len(theirs) == 1:
             continue  # a piece of several tokens is no single prediction
         at = ours[-1], theirs[-1]
         found.append(
@@ -219,7 +219,7 @@ def expectations(
 def _top(trace: Trace, at: int, shown: Shown, n: int) -> tuple[tuple[str, float], ...]:
     chances = softmax(trace.logits[at])
     # With context, so that a piece inside a word is labelled as one.
-    before = [] if trace.config.predicts == "same" else [trace.tgt_tokens[at]]
+    before = [] if trace.config.fills else [trace.tgt_tokens[at]]
     return tuple(
         (shown([*before, int(token)])[-1], float(chances[token]))
         for token in np.argsort(-chances, kind="stable")[:n]

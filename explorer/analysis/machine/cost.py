@@ -87,8 +87,7 @@ def cost(
     attention = 2 * d * d + 2 * d * kv  # W_Q and W_O, W_K and W_V
     nets = (3 if config.ffn in GATED else 2) * d * config.ffn_width
     nets += d * config.n_experts if config.n_experts > 1 else 0  # the router
-    encoder = config.encoder_layers if config.reads_source else 0
-    cross = config.n_layers if config.reads_source else 0
+    encoder, cross = config.encoder_layers, config.cross_layers
     matrices = encoder * (attention + nets) + config.n_layers * (attention + nets)
     matrices += cross * attention
     if unembeds and config.lm_head:

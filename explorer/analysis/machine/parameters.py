@@ -85,7 +85,7 @@ def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[i
     model = on_paper(lambda: build_model(replace(config, positions="none"))).eval()
     with torch.device("meta"):
         tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long)
-        source = tokens[:, :src] if config.reads_source else None
+        source = tokens[:, :src]
         if config.picture:
             source = torch.zeros(batch, src, math.prod(config.picture[2:]), dtype=torch.long)
         return tuple(model.read(Rows(tokens[:, :tgt], None, source)).shape)

@@ -232,20 +232,17 @@ def edits_on(loaded: LoadedModel, edits: Sequence[Edit]) -> Edits:
 
 
 def _rows(tokens: dict[Stream, tuple[int, ...]]) -> Rows:
-    source = tokens.get("src")
-    return Rows.of([tokens["tgt"]], None if source is None else [source])
+    return Rows.of([tokens["tgt"]], [tokens.get("src", ())])
 
 
 def _questions(
     traced: Trace, places: Places, logits: tuple[np.ndarray, np.ndarray]
 ) -> tuple[PairQuestion, ...]:
     """Every position that can be asked about: only mask tokens, if a text has any."""
-    masks = [at for at, token in enumerate(traced.tgt_tokens) if token == traced.marks.mask]
-    masked = not traced.config.is_causal and any(a in masks for a, _ in places)
+    masked = [each for each in places if each[0] in traced.masked]
     return tuple(
         PairQuestion((a, b), (int(logits[0][a].argmax()), int(logits[1][b].argmax())))
-        for a, b in places
-        if not masked or a in masks
+        for a, b in masked or places
     )
 
 

@@ -143,7 +143,7 @@ def flow(
     else:
         steps = _written(loaded, made, starts["tgt"])
     n_given = sizes["tgt"]
-    if made is not None and loaded.model.predicts == "next":
+    if made is not None and loaded.config.generates:
         n_given -= len(made.steps) - 1
     return Flow(lanes, n_given, steps)
 
@@ -180,7 +180,7 @@ def rows_of_flow(loaded: LoadedModel, traced: Trace, made: Generation | None) ->
     """The whole text but the last generated token: one pass over it repeats every decoding step."""
     if made is None:
         tgt, src = list(traced.tgt_tokens), list(traced.src_tokens)
-    elif loaded.model.predicts == "same":
+    elif loaded.config.fills:
         tgt, src = list(made.given), []
         for step in made.steps[:-1]:
             tgt[step.position] = step.chosen
@@ -246,7 +246,7 @@ GAP = "___"
 
 def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
     """The output after a step: the translation, the continued text, or the filled text."""
-    if loaded.model.predicts == "next":
+    if loaded.config.generates:
         before = () if "src" in loaded.model.reads else made.given
         return loaded.tokenizer.decode([*before, *made.tokens[: step + 1]])
     parts: list[list[int]] = [[]]

@@ -88,8 +88,7 @@ def turned(texts: tuple[Text, ...], model: str) -> tuple[Text, ...]:
 
 def is_other_family(model: str, other: str) -> bool:
     """Whether only one of two models reads pairs. Raises InputProblem."""
-    reads = [cache.open_model(each).config.reads_source for each in (model, other)]
-    return reads[0] != reads[1]
+    return cache.open_model(model).model.reads != cache.open_model(other).model.reads
 
 
 def other_of(view: View) -> Which | None:

@@ -30,8 +30,7 @@ def compute(which: Which, said: Text) -> OneByOne:
 
 def said_in(view: View) -> Text:
     """The open sentence, with its translation if it has one."""
-    trace = view.trace
-    return Text(trace.text, trace.output if view.loaded.config.reads_source else "")
+    return Text(view.trace.text, view.trace.output)
 
 
 def show(found: OneByOne | None, view: View) -> b.Blocks:

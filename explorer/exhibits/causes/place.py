@@ -24,9 +24,8 @@ def telling(view: View) -> View:
         site, head = _later(view)
         view = replace(view, site=site, head=head)
     if state.row is None and not trace.src_tokens:
-        view = replace(view, row=int(trace.tgt_valid.sum()) - 1)
-        if view.loaded.fills_in and trace.marks.mask in trace.tgt_tokens:
-            view = replace(view, row=trace.tgt_tokens.index(trace.marks.mask))
+        last = int(trace.tgt_valid.sum()) - 1
+        view = replace(view, row=next(iter(trace.masked), last))
     return view
 
 

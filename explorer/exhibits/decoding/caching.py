@@ -76,13 +76,12 @@ def cached_and_not(
         n_bytes.append(held_bytes(cache))
         gaps.append(float((with_cache - without).abs().max()))
         progress(len(gaps), len(made.tokens))
-    own, cross = cache.self_attn, cache.cross_attn
-    has_source = loaded.config.reads_source
+    own, cross = cache.self_attn, [layer for layer in cache.cross_attn if layer.length]
     return CacheComparison(
         keys=_lengths([layer.columns[0] for layer in own]),
         values=_lengths([layer.columns[1] for layer in own]),
-        cross_keys=_lengths([layer.columns[0] for layer in cross]) if has_source else None,
-        cross_values=_lengths([layer.columns[1] for layer in cross]) if has_source else None,
+        cross_keys=_lengths([layer.columns[0] for layer in cross]) if cross else None,
+        cross_values=_lengths([layer.columns[1] for layer in cross]) if cross else None,
         n_bytes=tuple(n_bytes),
         gaps=np.array(gaps),
         first=len(given) - 1,
@@ -114,11 +113,11 @@ def held_bytes(cache: KVCache) -> int:
 def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> int:
     """Bytes of a float32 cache with `kv_heads` key/value heads after `length` tokens.
 
-    2 (keys, values) x layers x kv_heads x d_head x positions, of the target and of the source.
+    2 (keys, values) x layers x positions, of the target and of the source, x kv_heads x d_head.
     Equals the size of a real cache (tested).
     """
-    positions = length + (n_src if config.reads_source else 0)
-    return 2 * config.n_layers * kv_heads * config.d_head * positions * FLOAT
+    positions = config.n_layers * length + config.cross_layers * n_src
+    return 2 * positions * kv_heads * config.d_head * FLOAT
 
 
 def compute(
@@ -133,7 +132,7 @@ def show(answer: tuple[Generation, CacheComparison] | None, view: View) -> b.Blo
     if answer is None:
         return
     made, found = answer
-    source = [view.t("caching.source")] if view.loaded.config.reads_source else []
+    source = [view.t("caching.source")] if found.cross_keys is not None else []
     yield b.Prose(" ".join([view.t("caching.lead"), *source]))
     if view.trace.edits:
         yield b.Note(view.t("caching.without_edits"))

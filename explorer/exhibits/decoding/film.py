@@ -89,7 +89,7 @@ def arguments(view: View, made: Generation) -> dict[str, Any]:
 def _code(view: View) -> tuple[object, ...]:
     """The code of the decoding loop, the strategy, and the forward pass."""
     model, made = view.loaded.model, view.choices(DecodingChoices)
-    fills, rules = model.predicts == "same", view.loaded.asked.rules
+    fills, rules = model.config.fills, view.loaded.asked.rules
     writer = decoding._Filler if fills else decoding._Writer
     reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
     ruled = (rules.applied,) if rules and made.ruled and not fills else ()

@@ -245,7 +245,7 @@ def _pattern(
 
 def is_open(view: View) -> bool:
     """Whether the sequence grows: masks that are filled in are all there from the beginning."""
-    return view.trace.predicts == "next"
+    return view.trace.config.generates
 
 
 EXHIBIT = Exhibit(

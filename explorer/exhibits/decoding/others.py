@@ -103,7 +103,7 @@ def compute(
 
 
 def _is_quick(loaded: LoadedModel) -> bool:
-    return loaded.n_parameters <= AT_ONCE and loaded.model.predicts == "next"
+    return loaded.n_parameters <= AT_ONCE and loaded.config.generates
 
 
 def _is_open(view: View) -> bool:

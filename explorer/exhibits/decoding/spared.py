@@ -41,12 +41,11 @@ def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
     """
     d, d_q, d_kv = config.d_model, *(n * config.d_head for n in (config.n_heads, config.kv_heads))
     own = new * (2 * d * d_q + 2 * d * d_kv) + 2 * new * (past + new) * d_q
-    cross = 0
-    if config.reads_source:
-        cross = new * 2 * d * d_q + 2 * new * n_src * d_q + (0 if past else 2 * n_src * d * d_kv)
+    cross = new * 2 * d * d_q + 2 * new * n_src * d_q + (0 if past else 2 * n_src * d * d_kv)
     feed_forward = new * (3 if config.ffn in GATED else 2) * d * config.ffn_width
     feed_forward += new * d * config.n_experts if config.n_experts > 1 else 0  # the router
-    return config.n_layers * (own + cross + feed_forward) + new * d * config.vocab_size
+    blocks = config.n_layers * (own + feed_forward) + config.cross_layers * cross
+    return blocks + new * d * config.vocab_size
 
 
 def decoding_multiply_adds(

@@ -96,8 +96,7 @@ def speculation(
         drafted.append(_shown(loaded, output[:n], each.drafted))
         written.append(_shown(loaded, output[:n], each.written))
         n += len(each.written)
-    start = model.begin(src)
-    n_start, n_src = start.tgt.shape[1], len(given) if model.config.reads_source else 0
+    n_start, n_src = model.begin(src).tgt.shape[1], len(given)
     return Speculation(
         rounds=rounds,
         drafted=tuple(drafted),

@@ -72,7 +72,7 @@ def _limit(view: View) -> b.NumberBox:
 def _elsewhere(view: View) -> b.Blocks:
     """The settings in the model's folder: rules, which can be disabled, and all others."""
     asked = view.loaded.asked
-    if asked.rules and view.trace.predicts == "next":
+    if asked.rules and view.trace.config.generates:
         yield b.Toggle(
             "decoding.ruled",
             view.t("decoding.ruled", settings=escape(", ".join(asked.applied))),

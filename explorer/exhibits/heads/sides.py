@@ -147,8 +147,7 @@ def _shared_target(view: View, name: str) -> str | None:
 
     Both models then predict the same positions. None if only one of them reads a source sequence.
     """
-    theirs = cache.open_model(name)
-    if theirs.config.reads_source != view.loaded.config.reads_source:
+    if cache.open_model(name).model.reads != view.loaded.model.reads:
         return None
     return view.target or view.trace.output or None
 

@@ -185,7 +185,7 @@ def _predictions(pair: ViewPair) -> b.Blocks:
     shown = found if len(found) <= MOST_ROWS else (differing or list(found))[:MOST_ROWS]
     if len(shown) < len(found):
         yield b.Note(view.t("versus.only_differing", count=len(shown), total=len(found)))
-    after = "versus.at" if view.trace.config.predicts == "same" else "versus.after"
+    after = "versus.at" if view.trace.config.fills else "versus.after"
     head = ["", view.t(after), str(names["one"]), str(names["other"])]
     yield b.Table(head, [_row(each) for each in shown], "llll")
 

@@ -57,7 +57,7 @@ def batch(
     alone = [_alone(loaded, text, edits) for text in texts]
     together = Rows.of(
         [row for row, _, _ in alone],
-        [given for _, given, _ in alone] if loaded.config.reads_source else None,
+        [given for _, given, _ in alone],
         loaded.marks,
     )
     whole = _run(loaded, together, edits)
@@ -68,7 +68,7 @@ def batch(
             stream: int((~together.valid(stream)[index]).sum()) for stream in loaded.model.reads
         }
         rewritten = tokens
-        if loaded.config.reads_source:
+        if given:
             # Generate each sentence by itself, with the source padding that it has in the batch:
             # finished sentences leave a decoding batch.
             rewritten, _ = translate(loaded, given, edits, n_pads["src"])

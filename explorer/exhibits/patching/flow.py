@@ -31,16 +31,14 @@ def show(words: tuple[str, ...], view: View) -> b.Blocks:
 def _places(view: View) -> list[int]:
     """Positions of generated words; of mask tokens, if the model fills in some."""
     trace = view.trace
-    real = range(int(trace.tgt_valid.sum()))
-    masks = [at for at in real if trace.tgt_tokens[at] == trace.marks.mask]
-    return masks if masks and trace.config.predicts == "same" else list(real)
+    return list(trace.masked or range(int(trace.tgt_valid.sum())))
 
 
 def position_of(view: View) -> int:
     """The position of the word: the chosen one, else the last in a text that is continued, and the
     first otherwise."""
     trace, places = view.trace, _places(view)
-    usual = places[0] if trace.src_tokens or trace.config.predicts == "same" else places[-1]
+    usual = places[0] if trace.src_tokens or trace.config.fills else places[-1]
     chosen = view.choices(PatchingChoices).written
     return chosen if chosen in places else usual
 

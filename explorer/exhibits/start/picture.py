@@ -194,7 +194,7 @@ def _diff(
 
 def _prompt(view: View, made: Generation | None) -> str:
     """The prompt of a text that is continued."""
-    if made is None or view.trace.predicts != "next" or view.trace.src_tokens:
+    if made is None or not view.loaded.continues:
         return ""
     return view.loaded.tokenizer.decode(made.given)
 

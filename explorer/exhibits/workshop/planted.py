@@ -133,7 +133,7 @@ def _certificate(view: View, found: Trial) -> b.Blocks:
 
 def _written(view: View, found: Symptom) -> b.Blocks:
     """The model's output with and without the mask."""
-    if view.trace.predicts == "next":
+    if view.trace.config.generates:
         silent = np.isnan(found.logprobs_after).any()
         key = "clinic.writes_nothing" if silent else "clinic.writes_end"
         words = saying.marked_words(found.words) or view.t(key)
