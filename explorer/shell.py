@@ -19,6 +19,7 @@ from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.needs import WORDS
+from explorer.exhibits.path.chapters import CHAPTER_OF
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.start.choices import SHUT, StartChoices
 from explorer.exhibits.start.masks import CHANGES, MaskName, with_mask
@@ -32,7 +33,6 @@ from explorer.ui.current import app_text, first_view
 from explorer.ui.hints import hints
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
-from explorer.ui.tour import back_to_path
 from models.training.home import asset
 
 _WORDS = {shelf.NAME: "shelf"}
@@ -238,6 +238,21 @@ def show_alone(name: str, render: Callable[[], None]) -> None:
     session.write_link()
 
 
+def _back_to_path(page: str) -> None:
+    """A small button to the page's chapter; none in presentation mode, or for pages without one."""
+    chapter, state = CHAPTER_OF.get(page), session.state()
+    if chapter is None or state.of(ScreenChoices).beamer:
+        return
+    named = t(f"path.groups.{chapter}", lang=state.lang)
+    label = t("path.chapter_of", lang=state.lang, chapter=named)
+    if st.button(label, key="path.way", type="tertiary", icon=":material/route:"):
+        # Imported on click: the course imports the analyses of all its steps.
+        from explorer.exhibits.path.course import CHAPTERS
+
+        session.change(lesson=CHAPTERS[chapter][0].id, part="")
+        session.visit("path")
+
+
 def show(page: Page) -> None:
     """One page in its frame, after `session.start`. The frame is drawn whatever the input."""
     if page.name == HOME and is_of_heads(session.state()):
@@ -249,7 +264,7 @@ def show(page: Page) -> None:
             st.title(_title(page.name), anchor=False, width="content")
         _view_links(page.name)
         if page.name != HOME:
-            back_to_path(page.name)
+            _back_to_path(page.name)
     # Messages are in one container, so that the page below keeps its place when they disappear:
     # the browser would create it anew, and a text box that is typed in would lose the focus.
     with st.container():

@@ -85,7 +85,7 @@ class Edits:
         """The composition of both edits; at shared hook points, `other` is applied second."""
         both = dict(self.functions)
         for name, change in other.functions.items():
-            both[name] = _in_turn(both[name], change) if name in both else change
+            both[name] = _composed(both[name], change) if name in both else change
         return Edits(both)
 
     def wants(self, name: str) -> bool:
@@ -95,7 +95,7 @@ class Edits:
         return self.functions[name](tensor)
 
 
-def _in_turn(first: Change, second: Change) -> Change:
+def _composed(first: Change, second: Change) -> Change:
     return lambda tensor: second(first(tensor))
 
 

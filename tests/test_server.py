@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -174,12 +175,21 @@ def test_who_has_left_is_let_go_soon() -> None:
     assert 5 <= settings["server"]["disconnectedSessionTTL"] <= 20
 
 
+IN_HASTE = """
+import sys
+from explorer import admission, serving
+from streamlit.web import cli
+admission.SILENT, serving.EVERY = 2.0, 0.1
+cli.main(sys.argv[1:], prog_name="streamlit")
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor() -> None:
     """Streamlit looks for such sessions only when the next one ends: the last ones stayed."""
     port = free_port()
     options = ["--server.port", str(port), "--server.headless", "true"]
-    command = ["-m", "streamlit", "run", "app.py", *options]
+    command = ["-c", IN_HASTE, "run", "app.py", *options]
     with serving([*command, "--server.disconnectedSessionTTL", "1"], port) as pid:
         opened = Path(f"/proc/{pid}/fd")
         before = len(list(opened.iterdir()))
@@ -190,19 +200,11 @@ def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor
                 client.send(rerun(""))
                 assert session_id(client)
             assert len(list(opened.iterdir())) >= before + 15  # three of each event loop
-        until = time.monotonic() + 60
+        until, ended = time.monotonic() + 60, os.pidfd_open(pid)
         while len(list(opened.iterdir())) > before and time.monotonic() < until:
-            time.sleep(0.2)
+            assert not select.select([ended], [], [], 0.05)[0]  # waits; the server runs on
+        os.close(ended)
         assert len(list(opened.iterdir())) <= before
-
-
-IN_HASTE = """
-import sys
-from explorer import admission
-from streamlit.web import cli
-admission.SILENT = 2.0
-cli.main(sys.argv[1:], prog_name="streamlit")
-"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import as_is, first_row_added, in_turn, less_first_row, without_first
+from models.foreign.folds import as_is, composed, first_row_added, less_first_row, without_first
 from models.foreign.outputs import LMHead
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
 
@@ -171,7 +171,7 @@ def _config(
 
 
 def _embedded(config: ModelConfig, first: int) -> list[PlanRow]:
-    fold = in_turn(first_row_added, without_first(first)) if first else first_row_added
+    fold = composed(first_row_added, without_first(first)) if first else first_row_added
     tables = ("embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight")
     typed = [PlanRow("positions.types", tables[1:], less_first_row)] if config.n_types > 1 else []
     return [

@@ -24,7 +24,7 @@ def transposed(tensor: Tensor) -> Tensor:
     return tensor.t()
 
 
-def in_turn(*folds: Fold) -> Fold:
+def composed(*folds: Fold) -> Fold:
     """The composition of folds, the first one applied first."""
 
     def fold(*tensors: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import as_is, in_turn, plus_one
+from models.foreign.folds import as_is, composed, plus_one
 from models.foreign.llama import near_layers, window
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, blocks, weight
@@ -125,7 +125,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
             path = f"{theirs}.self_attn.{name}_proj"
             rows.append(weight(f"{ours}.attn.w_{name}", path, folds.get(name, as_is)))
         for name in "qk" if normed else "":
-            fold = in_turn(plus_one, turn.fold(1))
+            fold = composed(plus_one, turn.fold(1))
             path = f"{theirs}.self_attn.{name}_norm"
             rows.append(weight(f"{ours}.attn.{name}_norm", path, fold))
         for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):

@@ -6,7 +6,7 @@ Radford et al. 2018 and 2019; Black et al. 2021; Wang & Komatsuzaki 2021.
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import in_turn, part, transposed, zeros
+from models.foreign.folds import composed, part, transposed, zeros
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
 from models.foreign.rotation import Turning
@@ -50,7 +50,7 @@ def _fused(ours: str, theirs: str) -> list[PlanRow]:
     """A block of GPT and GPT-2, whose matrices are [in, out]."""
     rows = both(f"{ours}.attn_norm", f"{theirs}.ln_1")
     for index, name in enumerate("qkv"):
-        fold = in_turn(transposed, part(index, 3))
+        fold = composed(transposed, part(index, 3))
         rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attn.c_attn", fold)
     rows += both(f"{ours}.attn.w_o", f"{theirs}.attn.c_proj", transposed)
     rows += both(f"{ours}.ffn_norm", f"{theirs}.ln_2")

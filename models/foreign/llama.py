@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, in_turn, ones, output_rows, side_by_side, zeros
+from models.foreign.folds import Fold, as_is, composed, ones, output_rows, side_by_side, zeros
 from models.foreign.outputs import LMHead, output
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, weight
 from models.foreign.rotation import TABLES, Turning, turning
@@ -256,7 +256,7 @@ def _attention(
         n_out = n_heads * config.d_head
         its = f"{theirs}.{style.projections[name]}"
         if style.fused:
-            its, fold = f"{theirs}.qkv_proj", in_turn(output_rows(first, first + n_out), fold)
+            its, fold = f"{theirs}.qkv_proj", composed(output_rows(first, first + n_out), fold)
         first += n_out
         yield from _linear(config, f"{ours}.w_{name}", its, n_out, name in biased, fold)
     if config.qk_norm:

@@ -6,7 +6,7 @@ Warner et al. 2024.
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import in_turn, neighbours, part, zeros
+from models.foreign.folds import composed, neighbours, part, zeros
 from models.foreign.llama import near_layers
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, weight
 from models.foreign.rotation import TABLES, two_turnings
@@ -68,7 +68,7 @@ def modernbert(keys: Keys) -> Plan:
         rows += norm(f"{ours}.attn_norm", f"{theirs}.attn_norm") if layer else []
         rows += norm(f"{ours}.ffn_norm", f"{theirs}.mlp_norm")
         for i, name in enumerate("qkv"):
-            its: Any = part(i, 3) if name == "v" else in_turn(part(i, 3), neighbours(n_heads))
+            its: Any = part(i, 3) if name == "v" else composed(part(i, 3), neighbours(n_heads))
             rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.Wqkv", its))
         rows.append(weight(f"{ours}.attn.w_o", f"{theirs}.attn.Wo"))
         for i, name in enumerate(("gate", "up")):

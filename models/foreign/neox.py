@@ -1,7 +1,7 @@
 """GPT-NeoX: the Pythia models. Black et al. 2022; Biderman et al. 2023."""
 
 from models.config import ModelConfig
-from models.foreign.folds import in_turn, part_of_heads
+from models.foreign.folds import composed, part_of_heads
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, blocks, both, weight
 from models.foreign.rotation import TABLES, turning
@@ -38,7 +38,7 @@ def neox(keys: Keys) -> Plan:
         for index, name in enumerate("qkv"):
             fold = part_of_heads(index, 3, n_heads)
             if name != "v":
-                fold = in_turn(fold, turn.fold(n_heads))
+                fold = composed(fold, turn.fold(n_heads))
             rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attention.query_key_value", fold)
         rows += both(f"{ours}.attn.w_o", f"{theirs}.attention.dense")
         rows += both(f"{ours}.attn_norm", f"{theirs}.input_layernorm")

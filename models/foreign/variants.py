@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from models.foreign.folds import in_turn, times
+from models.foreign.folds import composed, times
 from models.foreign.llama import NORMS, PROJECTIONS, Style, like_llama, width, window
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan
@@ -139,5 +139,5 @@ def _multiplied(plan: Plan, factors: Mapping[str, float]) -> Plan:
     for i, row in enumerate(rows):
         for name, factor in factors.items():
             if re.fullmatch(name, row.ours) and factor != 1:
-                rows[i] = replace(row, fold=in_turn(row.fold, times(factor)))
+                rows[i] = replace(row, fold=composed(row.fold, times(factor)))
     return replace(plan, rows=tuple(rows))

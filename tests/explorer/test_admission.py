@@ -32,13 +32,14 @@ class Door:
     """An admission with two places, in front of an app that stays until it is told to go."""
 
     def __init__(self) -> None:
-        self.go = asyncio.Event()
+        self.go, self.entered = asyncio.Event(), asyncio.Semaphore(0)
         self.told: list[Message] = []
         self.admission = Admission(self.app, places=2)
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
             self.told.append(await receive())
+            self.entered.release()
             await self.go.wait()
         else:
             self.told.append(await receive())
@@ -65,7 +66,8 @@ def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_lang
         visits = [
             asyncio.create_task(door.ask(SESSION, {"type": "websocket.receive"})) for _ in "ab"
         ]
-        await asyncio.sleep(0)
+        for _ in visits:
+            await door.entered.acquire()
         assert door.admission.n_open == 2
         start, body = await door.ask(PAGE, {"type": "http.request"})
         headers = dict(start["headers"])

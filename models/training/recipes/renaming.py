@@ -52,11 +52,11 @@ def renamed_texts(texts: Sequence[str], n: int, seed: int) -> list[str]:
     kinds = names_of(texts)
     if not any(kinds):
         raise ValueError(f"no name occurs in at least {FEWEST} of these {len(texts)} texts")
-    rows = _in_turn(texts, draw)
+    rows = _shuffled_cycle(texts, draw)
     return [_renamed(next(rows), kinds, draw) for _ in range(n)]
 
 
-def _in_turn(texts: Sequence[str], draw: random.Random) -> Iterator[str]:
+def _shuffled_cycle(texts: Sequence[str], draw: random.Random) -> Iterator[str]:
     while True:
         yield from draw.sample(texts, len(texts))
 
