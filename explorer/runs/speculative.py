@@ -116,9 +116,8 @@ def first_layers(model: Model, n_layers: int) -> Model:
     for name, part in model.named_children():
         if part is stack:  # a model of one text is its stack
             setattr(shallow, name, _shared(stack))
-    shallow.config = replace(
-        model.config, n_layers=n_layers, n_encoder_layers=model.config.encoder_layers
-    )
+    n_encoder_layers = model.config.encoder_layers or None
+    shallow.config = replace(model.config, n_layers=n_layers, n_encoder_layers=n_encoder_layers)
     shallow.last_stack.blocks = stack.blocks[:n_layers]
     return shallow
 
