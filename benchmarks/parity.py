@@ -200,14 +200,15 @@ def padded_and_cached(
     source = by_stream["src"] if "src" in model.reads else None
     rows = Rows.of(by_stream["tgt"], source, left=3, right=2)
     stack = next(stack for stack in model.stacks() if stack.stream == "tgt")
-    name = "hook_logits" if model.predicts else stack.block_hook(stack.n_layers - 1, "resid_post")
+    last = stack.block_hook(stack.n_layers - 1, "resid_post")
+    name = "hook_logits" if model.config.lm_head else last
     found = run(model, rows, {name})[name].numpy()
     worst = {"padded": 0.0, "cached": 0.0}
     for row, text in enumerate(TEXTS):
         expected = theirs[f"{text}/{name}"]
         worst["padded"] = max(worst["padded"], off(found[row, 3 : 3 + len(expected)], expected))
     longest = ids["first.tgt"].shape[1]
-    if model.predicts != "next" or longest > model.config.cacheable:
+    if not model.config.generates or longest > model.config.cacheable:
         return worst | {"cached": math.nan}
     tgt, src = ids["first.tgt"], ids["first.src"] if source else None
     cache, steps = KVCache(model.config.n_layers), []
@@ -251,7 +252,7 @@ def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np
     """The largest difference of each kind, relative to its largest value."""
     opened = open_folder(folder)
     model, labels = opened.model, opened.classifier
-    reads = model.predicts or labels
+    reads = model.config.lm_head or labels
     worst = {"logits": 0.0 if reads else math.nan, "stream": 0.0, "pattern": 0.0}
     for text in TEXTS:
         src = ids[f"{text}.src"] if "src" in model.reads else None

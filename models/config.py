@@ -254,19 +254,14 @@ class ModelConfig:
         return self.family != "encoder-only"
 
     @property
-    def predicts(self) -> Literal["next", "same"] | None:
-        """Whether logits predict the next token or the token at a position; None without logits."""
-        return None if not self.lm_head else "next" if self.is_causal else "same"
-
-    @property
     def generates(self) -> bool:
         """Whether the model generates text token by token, each from all tokens before it."""
-        return self.predicts == "next"
+        return self.lm_head and self.is_causal
 
     @property
     def fills(self) -> bool:
         """Whether a position's logits predict its own token, as of a masked language model."""
-        return self.predicts == "same"
+        return self.lm_head and not self.is_causal
 
     def to_json(self) -> str:
         """All fields as indented JSON."""

@@ -95,9 +95,9 @@ def decode(
     require_decodable(model, src, src_valid, max_new_tokens, forced)
     device = next(model.parameters()).device
     src, src_valid = src.long().to(device), None if src_valid is None else src_valid.to(device)
-    reader = _Filler if model.predicts == "same" else _Writer
+    reader = _Filler if model.config.fills else _Writer
     begin = partial(reader, model, model.begin(src, src_valid), use_cache, strategy.may_pad)
-    rules = rules if rules and model.predicts == "next" else None
+    rules = rules if rules and model.config.generates else None
     return _steps(begin, strategy, max_new_tokens, forced, rules)
 
 
@@ -109,7 +109,7 @@ def require_decodable(
     if model.training:
         why = "where dropout changes every step: call model.eval()"
         raise ValueError(f"the model is in training mode, {why}")
-    if model.predicts is None:
+    if not model.config.lm_head:
         raise ValueError("the model has no LM head, so there is nothing to decode")
     require_whole("max_new_tokens", max_new_tokens, 0)
     src = src[..., 0] * 0 if config.picture else src  # patches have no ids
@@ -130,13 +130,13 @@ def require_decodable(
                 span = f"from 0 to {config.vocab_size - 1}"
                 raise ValueError(f"{name} contains {token!r}: token ids are whole numbers {span}")
     ended = [place for place, token in enumerate(prefix) if model.marks.ends(token)]
-    if model.predicts == "next" and ended and ended[0] < len(prefix) - 1:
+    if model.config.generates and ended and ended[0] < len(prefix) - 1:
         why = "eos ends an output, so it may stand at the end only"
         raise ValueError(f"prefix contains eos_id = {prefix[ended[0]]} at {ended[0]}: {why}")
     if len(prefix) > max_new_tokens:
         room = f"max_new_tokens = {max_new_tokens} leaves no room"
         raise ValueError(f"prefix has {len(prefix)} tokens: {room}")
-    if model.predicts == "same":
+    if model.config.fills:
         if model.marks.mask is None or not bool((src == model.marks.mask).any(1).all()):
             raise ValueError("every row of src must contain a mask token to fill in")
         return

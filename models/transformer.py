@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, get_args
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -165,11 +165,6 @@ class Model(nn.Module, ABC):
     # Tokens before and after a sequence, if they differ from the special tokens below.
     framed: Mapping[Stream, tuple[tuple[int, ...], tuple[int, ...]]] = MappingProxyType({})
     surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]  # start token before, end token after?
-
-    @property
-    def predicts(self) -> Literal["next", "same"] | None:
-        """Whether logits predict the next token or the token at a position; None without logits."""
-        return self.config.predicts
 
     def tie(self) -> None:
         """Share the weights that the config shares; needed again after they were replaced."""

@@ -52,7 +52,7 @@ def to_npz(traced: Trace) -> bytes:
     meta["sites"] = [vars(site) for site in traced.sites]
     meta["stacks"] = [vars(stack) for stack in traced.stacks]
     meta["marks"] = asdict(traced.marks)
-    meta["predicts"] = traced.config.predicts
+    meta["predicts"] = traced.predicts
     arrays = {name: getattr(traced, name) for name in _ARRAYS}
     # The logits have the name `logits` instead of their hook name, as in all earlier archives.
     arrays |= {name: array for name, array in traced.activations.items() if name != LOGITS}

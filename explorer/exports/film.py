@@ -29,15 +29,13 @@ def stacked(generation: Generation, sites: Sequence[AttentionSite]) -> np.ndarra
     return rows
 
 
-def whole_row(
-    generation: Generation, predicts: str | None
-) -> tuple[tuple[str, ...], list[int] | None]:
+def whole_row(generation: Generation, fills: bool) -> tuple[tuple[str, ...], list[int] | None]:
     """The tokens after the last step, and the position that each step predicts (None: the next).
 
-    For a masked language model (`predicts` "same"): the completed text, and then the mask token.
+    For a masked language model (`fills`): the completed text, and then the mask token.
     """
     last = generation.steps[-1]
-    if predicts != "same":
+    if not fills:
         return (*last.input_tokens, last.chosen_str), None
     whole = list(last.input_tokens)
     mask = whole[last.position]
@@ -46,12 +44,12 @@ def whole_row(
 
 
 def film_of(
-    generation: Generation, sites: Iterable[AttentionSite], predicts: str | None, how: How, say: Say
+    generation: Generation, sites: Iterable[AttentionSite], fills: bool, how: How, say: Say
 ) -> dict[str, Any]:
     """A Generation as arguments of `pack_film`, with those of the `sites` that every step ran."""
     ran = [site for site in sites if site.name in generation.steps[0].rows]
     own, across = ([site for site in ran if site.kind == kind] for kind in ("self", "cross"))
-    row, places = whole_row(generation, predicts)
+    row, places = whole_row(generation, fills)
     return {
         "frames": frames_of(generation, how, say),
         "row": row,

@@ -45,7 +45,7 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
     _require_supported(config, model)
     scaling = config.rope_scaling
     return {
-        "predicts": config.predicts,
+        "predicts": "next" if config.generates else "same" if config.fills else None,
         "picture": config.picture,
         "n_ctx": config.n_ctx,
         "d_model": config.d_model,

@@ -191,7 +191,7 @@ def film(
     made = generate(loaded, text, chosen, max_new_tokens, forced=begin)
     if not made.steps:
         raise ValueError("nothing was generated: max_new_tokens leaves no room for a token")
-    shown = film_of(made, loaded.sites, loaded.model.predicts, how, partial(t, lang=lang))
+    shown = film_of(made, loaded.sites, loaded.config.fills, how, partial(t, lang=lang))
     found = {"self": shown["own"], "cross": shown["cross"]}
     arrays = {name: array for name, array in found.items() if array is not None}
     words = family("components.film", lang=lang)

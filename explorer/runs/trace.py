@@ -78,7 +78,7 @@ class Trace:
     @property
     def predicts(self) -> Literal["next", "same"] | None:
         """The token that a position's logits predict."""
-        return self.config.predicts
+        return "next" if self.config.generates else "same" if self.config.fills else None
 
     @property
     def masked(self) -> tuple[int, ...]:

@@ -73,7 +73,7 @@ def train(args: argparse.Namespace) -> None:
     if not (out / TOKENIZER).is_file() and int(os.environ.get("RANK", 0)) == 0:
         texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
         texts = [text for text in texts if isinstance(text, str)]  # not pictures
-        special = (*SPECIAL_TOKENS, "<mask>") if model.predicts == "same" else SPECIAL_TOKENS
+        special = (*SPECIAL_TOKENS, "<mask>") if model.config.fills else SPECIAL_TOKENS
         size, of_source = recipe.model.vocab_size, recipe.model.src_vocab_size
         train = characters if recipe.model.picture else train_tokenizer
         if of_source and start is None:
@@ -185,7 +185,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
             figures = numbers_kept(model, tokenizer, others, strategy, args.masks)
         else:
             figures = asdict(evaluate_translation(model, tokenizer, pairs, strategy, args.masks))
-    elif model.predicts == "same":
+    elif model.config.fills:
         figures = evaluate_masked_words(model, tokenizer, [x for x in rows if isinstance(x, str)])
     else:
         texts = [row for row in rows if isinstance(row, str)]

@@ -141,7 +141,7 @@ def encode_rows(
 
 def labelled(example: Example, model: Model) -> tuple[list[int], list[int], list[bool]]:
     """The model's input for the text, the label of each position, and whether it counts."""
-    if model.predicts == "same":
+    if model.config.fills:
         row = list(model.with_marks("tgt", example.tgt))
         return row, row, [token not in model.marks for token in row]
     end = [] if model.marks.end is None else [model.marks.end]

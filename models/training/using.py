@@ -26,9 +26,10 @@ def translate_text(args: argparse.Namespace) -> None:
     """Translate the given sentences, or standard input, one sentence per line."""
     checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     if "src" not in checkpoint.model.reads:
-        says = {"next": "continues a text", "same": "fills in the [MASK]s of a text"}
-        does = says.get(checkpoint.model.predicts or "", "reads a text and writes none")
-        then = "" if checkpoint.model.predicts is None else "; use `generate`"
+        config, then = checkpoint.config, "; use `generate`"
+        does = "fills in the [MASK]s of a text" if config.fills else "continues a text"
+        if not config.lm_head:
+            does, then = "reads a text and writes none", ""
         raise ValueError(f"{args.model} does not translate: it {does}{then}")
     sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
     strategy = options.strategy_of(args)
@@ -59,7 +60,7 @@ def _rules_of(checkpoint: Checkpoint) -> Rules | None:
     asked = checkpoint.asked
     if asked is None:
         return None
-    fills = checkpoint.model.predicts == "same"
+    fills = checkpoint.config.fills
     left = (*(asked.applied if fills else ()), *asked.chosen, *asked.ignored)
     if asked.rules and not fills:
         _note(
@@ -80,12 +81,12 @@ def generate(args: argparse.Namespace) -> None:
     checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     strategy = options.strategy_of(args)
-    if model.predicts is None:
+    if not model.config.lm_head:
         raise ValueError(
             f"{args.model} writes nothing: it has no LM head. `info`, `export` and "
             "`certify` work on it"
         )
-    if model.predicts == "same" and not tokenizer.has_mask(args.text):
+    if model.config.fills and not tokenizer.has_mask(args.text):
         raise ValueError(
             f"{args.model} fills in what is masked: write {MASK} for each missing word"
         )
@@ -101,7 +102,7 @@ def generate(args: argparse.Namespace) -> None:
 def _most_new(model: Model, given: Tensor) -> int:
     """USUALLY, or as many tokens as fit after `given`, ids [1, pos], with a note if fewer fit."""
     longest = model.config.longest
-    if longest is None or model.predicts == "same":
+    if longest is None or model.config.fills:
         return USUALLY
     left = longest - model.begin(given).tgt.shape[1] + 1  # the last new token is never read
     if not 0 < left < USUALLY:  # `decode` reports a prompt that is too long

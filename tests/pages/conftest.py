@@ -57,10 +57,10 @@ def _save(folder: Path, **changes: object) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(5)
         model = build_model(config)
-        if model.predicts is not None:
+        if model.config.lm_head:
             read = tokenizer.of(model.reads[0])
             pairs = [(tuple(read.encode(src)), tuple(tokenizer.encode(tgt))) for src, tgt in PAIRS]
-            text = 0 if model.predicts == "same" else 1
+            text = 0 if model.config.fills else 1
             _learn(model, collate([Example(pair[0], pair[text]) for pair in pairs], model))
     save_checkpoint(folder, model, tokenizer, card="Three sentences, half learned.")
 

@@ -34,7 +34,7 @@ def cost_sums(loaded: LoadedModel, batch: CorpusBatch) -> Float[np.ndarray, "hea
     """
     total = np.zeros((sum(site.n_heads for site in loaded.sites), 3))
     rows, labels, scored = _task(loaded, batch.rows)
-    if loaded.model.predicts is None or not bool(scored.any()):
+    if not loaded.config.lm_head or not bool(scored.any()):
         return total
     some = scored.any(1)
     head = 0

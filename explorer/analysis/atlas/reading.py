@@ -77,9 +77,9 @@ def _written(
     For a decoder without an LM head, the source's own tokens, or none of another vocabulary.
     """
     model = loaded.model
-    if model.predicts is None and loaded.config.src_vocab_size:
+    if not model.config.lm_head and loaded.config.src_vocab_size:
         return {at: () for at, _ in sources}
-    if model.predicts is None:
+    if not model.config.lm_head:
         return {at: tuple(t for t in read if t not in model.marks) for at, read in sources}
     device = next(model.parameters()).device
     written: dict[int, tuple[int, ...]] = {}

@@ -57,8 +57,7 @@ def facts(loaded: LoadedModel) -> ModelFacts:
 def _kind(loaded: LoadedModel) -> Kind:
     if loaded.config.reads_source:
         return "translator"
-    kinds: dict[str | None, Kind] = {"next": "writer", "same": "filler", None: "reader"}
-    return kinds[loaded.config.predicts]
+    return "writer" if loaded.config.generates else "filler" if loaded.config.fills else "reader"
 
 
 def _written_in(loaded: LoadedModel) -> dict[str, int]:

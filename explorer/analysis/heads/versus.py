@@ -186,9 +186,9 @@ and the other the token at the same position; one translates and the other does 
 
 def incomparable(one: Trace, other: Trace) -> Incomparable | None:
     """Why the predictions of two models cannot be compared; None if they can."""
-    if None in (one.config.predicts, other.config.predicts):
+    if not (one.config.lm_head and other.config.lm_head):
         return "no_predictions"
-    if one.config.predicts != other.config.predicts:
+    if one.config.fills != other.config.fills:
         return "other_predictions"
     return None if bool(one.src_tokens) == bool(other.src_tokens) else "other_task"
 

@@ -74,7 +74,7 @@ def arguments(view: View, made: Generation) -> dict[str, Any]:
     """The film of a Generation at the view's step, as arguments of `components.film`."""
     sites = *view.sites_of(view.own_role), *view.sites_of("cross")
     how = cast(How, strategy_name(view.choices(DecodingChoices).strategy))
-    shown = film_of(made, sites, view.trace.predicts, how, view.t)
+    shown = film_of(made, sites, view.trace.config.fills, how, view.t)
     n_layers, n_heads = shown["own"].shape[:2]
     layer, head = view.state.layer, view.state.head
     scene = Scene(

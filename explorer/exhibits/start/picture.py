@@ -35,8 +35,8 @@ PAGES = {
 """The page that each station of the picture links to."""
 UNSAID = ("no_logits", "nothing_to_fill")
 """Reasons for no output that the picture shows by itself."""
-MOST_NEW = {"next": 24, "same": 64, "src": 64}
-"""Most generated tokens: of a continuation, of masks, of a translation."""
+MOST_NEW, MOST_CONTINUED = 64, 24
+"""Most generated tokens: of a translation or of masks, and of a continuation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +72,7 @@ def written(plain: Run, *, progress: StepsDone | None = None) -> GreedyOutput:
 
 
 def _greedy(plain: Run, edits: tuple[Edit, ...], progress: StepsDone | None) -> Generation:
-    model = cache.open_model(plain.model).model
-    limit = MOST_NEW["src" if "src" in model.reads else model.predicts or "same"]
+    limit = MOST_CONTINUED if cache.open_model(plain.model).continues else MOST_NEW
     return cache.generate(plain.model, plain.text, Greedy(), edits, limit, progress=progress)
 
 

@@ -24,7 +24,7 @@ class Likelihood(Objective):
 
     def prepare(self, training: Training) -> None:
         """Raises ValueError if the model does not predict the next token."""
-        if training.model.predicts != "next":
+        if not training.model.config.generates:
             raise ValueError(
                 f"{self.name} is for models that predict the next token, not for "
                 f"{training.model.config.family} ones: masked_words is"

@@ -35,7 +35,7 @@ class MaskedWords(Objective):
 
     def prepare(self, training: Training) -> None:
         """Raises ValueError if the model is not an encoder with an LM head and a mask token."""
-        if training.model.predicts != "same":
+        if not training.model.config.fills:
             raise ValueError(
                 "masked_words is for encoder-only models, whose logits are about the token at the "
                 "same position"

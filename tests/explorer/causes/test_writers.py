@@ -78,7 +78,7 @@ def test_pieces_add_up_to_the_stream_at_every_point(each: Made) -> None:
 
 def test_pieces_add_up_to_every_logit(each: Made) -> None:
     loaded, traced = each
-    if traced.predicts is None:
+    if not traced.config.lm_head:
         return
     places = [1, 3]
     found = output(loaded, traced, places, detail=(traced.sites[-1].name, 2))
@@ -127,7 +127,7 @@ def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(
     each: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded, traced = each
-    if traced.predicts is None or loaded.config.logit_cap or loaded.config.head_net:
+    if not traced.config.lm_head or loaded.config.logit_cap or loaded.config.head_net:
         return
     monkeypatch.setattr(LayerNorm, "forward", frozen)
     monkeypatch.setattr(RMSNorm, "forward", frozen)

@@ -29,7 +29,7 @@ Design = Callable[[str], Made]
 
 def test_all_terms_add_up_to_both_logits(each: Made) -> None:
     loaded, traced = each
-    if traced.predicts is None:
+    if not traced.config.lm_head:
         return
     for detail in ("sublayers", "heads", (traced.sites[-1].name, 1)):
         found = writes(loaded, traced, 2, 11, 30, detail)
@@ -42,7 +42,7 @@ def test_all_terms_add_up_to_both_logits(each: Made) -> None:
 
 def test_what_is_lost_without_a_writer_is_measured_by_the_model(each: Made) -> None:
     loaded, traced = each
-    if traced.predicts is None or loaded.config.logit_cap:
+    if not traced.config.lm_head or loaded.config.logit_cap:
         return
     found = writes(loaded, traced, 3, 11, 30)
     last = {}

@@ -117,7 +117,8 @@ def test_a_base_model_opens_without_an_output(
         config = golden.config | untied | {"architectures": named}
         (folder / "config.json").write_text(json.dumps(config))
         model = open_folder(folder).model
-        assert (model.predicts, model.config.lm_head) == (None, False)
+        ours = model.config
+        assert (ours.lm_head, ours.generates, ours.fills) == (False, False, False)
         assert logits(golden, model).shape == (14, 0)
     (folder / "config.json").write_text(json.dumps(golden.config | untied))
     with pytest.raises(CheckpointError, match=f"does not contain .*{lacking[0]}"):

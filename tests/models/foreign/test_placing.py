@@ -144,7 +144,7 @@ def test_on_a_gpu_the_numbers_are_those_of_the_cpu(tmp_path: Path, name: str) ->
     for hook, tensor in all_of(usual, rows).items():
         assert found[hook].device.type == "cpu"
         torch.testing.assert_close(found[hook], tensor, rtol=1e-3, atol=1e-3, msg=hook)
-    if usual.predicts == "next":
+    if usual.config.generates:
         given = rows.tgt if rows.src is None else rows.src
         outputs = [
             [h.tokens for h in best(decode(each, given, Beam(width=3), 8))]
