@@ -6,8 +6,28 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.claims import training
 from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
+from explorer.analysis.claims.training import (
+    PRE,
+    SEEDS,
+    Learn,
+    SymbolTask,
+    TaskTraining,
+    TrainingResult,
+    above,
+    curves_of,
+    larger_neighbour,
+    mean_and_range,
+    next_symbol,
+    of_seeds,
+    same,
+    several,
+    shuffled,
+    symbol_config,
+    times_here,
+    train,
+    two_back,
+)
 from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
@@ -19,18 +39,15 @@ CLOSE = 0.05
 
 
 def swiglu_equal(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: training.Learn = training.train,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Result:
     """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds.
 
     "Beats" is a smaller loss with every seed than with any seed of the other.
     """
     configs = {
-        "gelu_net": training.symbol_config(ffn="gelu", d_ff=96, bias=False),
-        "swiglu_net": training.symbol_config(ffn="swiglu", d_ff=64, bias=False),
+        "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
+        "swiglu_net": symbol_config(ffn="swiglu", d_ff=64, bias=False),
     }
     rows, (gelu, swiglu), numbers = _losses_left(configs, learn, progress)
     verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
@@ -38,10 +55,7 @@ def swiglu_equal(
 
 
 def rms_quality(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: training.Learn = training.train,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Result:
     """The same pre-norm model with either norm in its blocks, three seeds.
 
@@ -50,8 +64,8 @@ def rms_quality(
     Otherwise the variation among seeds is too large to decide.
     """
     configs = {
-        "layernorm_net": training.symbol_config(**training.PRE),
-        "rmsnorm_net": training.symbol_config(norm="rmsnorm", **training.PRE),
+        "layernorm_net": symbol_config(**PRE),
+        "rmsnorm_net": symbol_config(norm="rmsnorm", **PRE),
     }
     rows, (layer, rms), numbers = _losses_left(configs, learn, progress)
     means_apart = abs(float(np.mean(layer)) - float(np.mean(rms)))
@@ -66,18 +80,17 @@ SIZED = ("parameters", "loss_after", "range")
 
 
 def _losses_left(
-    configs: Mapping[str, ModelConfig], learn: training.Learn, progress: FractionDone
+    configs: Mapping[str, ModelConfig], learn: Learn, progress: FractionDone
 ) -> tuple[tuple[ResultRow, ...], list[list[float]], dict[str, float]]:
     """(a row of SIZED for each config; the final loss per seed; the numbers for the text)."""
     arms = {
-        name: training.TaskTraining(config, training.larger_neighbour, 200, 5e-3)
-        for name, config in configs.items()
+        name: TaskTraining(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()
     }
     rows, lefts = [], []
     numbers: dict[str, float] = {}
-    for name, tries in training.several(arms, learn, progress).items():
+    for name, tries in several(arms, learn, progress).items():
         lefts.append([each.left for each in tries])
-        mean, spread = training.mean_and_range(lefts[-1])
+        mean, spread = mean_and_range(lefts[-1])
         size = numbers_of(on_paper(partial(build_model, configs[name])))
         rows.append(ResultRow(name, (size, mean, spread)))
         numbers |= {name: mean, f"{name}_range": spread}
@@ -85,10 +98,7 @@ def _losses_left(
 
 
 def tying_quality(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: training.Learn = training.train,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Result:
     """One matrix for embedding and output, or two: on a task whose answer is the symbol itself, and
     on one whose answer is another symbol.
@@ -96,12 +106,10 @@ def tying_quality(
     Tying costs something if the mean loss over the whole training is larger by more than CLOSE; if
     not with every seed, the verdict is "depends".
     """
-    found = training.several(
+    found = several(
         {
-            f"{name}_{kind}": training.TaskTraining(
-                training.symbol_config(tie_embeddings=tie, **training.PRE), task, 60, 5e-3
-            )
-            for name, task in (("same", training.same), ("other", training.next_symbol))
+            f"{name}_{kind}": TaskTraining(symbol_config(tie_embeddings=tie, **PRE), task, 60, 5e-3)
+            for name, task in (("same", same), ("other", next_symbol))
             for kind, tie in (("tied", True), ("untied", False))
         },
         learn,
@@ -115,108 +123,84 @@ def tying_quality(
         numbers[f"{name}_right"] = float(np.mean([each.right for each in found[f"{name}_tied"]]))
         numbers[f"{name}_tied_first"] = float(np.mean(first[f"{name}_tied"]))
     copies = max(first["same_tied"]) < min(*first["same_untied"], *first["other_tied"])
-    why = (training.of_seeds(verdict, costs), "losses", *(["start"] if copies else []))
-    return Result(
-        verdict, LEARNT, _rows(found), training.curves_of(found), why=why, numbers=numbers
-    )
+    why = (of_seeds(verdict, costs), "losses", *(["start"] if copies else []))
+    return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
 def no_positions(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: training.Learn = training.train,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Result:
     """Sinusoidal positions or none: on a task that depends on order, and on one that does not.
 
     "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; if not
     with every seed, the verdict is "depends".
     """
-    found = _placed(
-        {"order": training.two_back, "count": training.times_here},
-        "sinusoidal",
-        "none",
-        learn,
-        progress,
-    )
+    found = _placed({"order": two_back, "count": times_here}, "sinusoidal", "none", learn, progress)
     slower = [
         _loses(found[f"{name}_none"], found[f"{name}_sinusoidal"]) for name in ("order", "count")
     ]
     verdict = judged(all(slower), false=all(each is False for each in slower))
-    numbers, why = _numbers(found), (training.of_seeds(verdict, slower), "losses")
-    return Result(
-        verdict, LEARNT, _rows(found), training.curves_of(found), why=why, numbers=numbers
-    )
+    numbers, why = _numbers(found), (of_seeds(verdict, slower), "losses")
+    return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
 def learned_positions(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: training.Learn = training.train,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Result:
     """Learned against sinusoidal positions: a task of distances, and one of absolute positions.
 
     "More" is a mean accuracy that is higher by more than CLOSE; if not with every seed, the verdict
     is "depends".
     """
-    tasks = {"distance": training.two_back, "place": training.shuffled}
+    tasks = {"distance": two_back, "place": shuffled}
     found = _placed(tasks, "sinusoidal", "learned", learn, progress)
     better = []
     for name in tasks:
         sines, learned = (
             [each.right for each in found[f"{name}_{kind}"]] for kind in ("sinusoidal", "learned")
         )
-        better.append(training.above(learned, sines, CLOSE))
+        better.append(above(learned, sines, CLOSE))
     verdict = judged(all(better), false=all(each is False for each in better))
     rights = {name: float(np.mean([each.right for each in tries])) for name, tries in found.items()}
-    why = (training.of_seeds(verdict, better), "shares")
-    return Result(verdict, LEARNT, _rows(found), training.curves_of(found), why=why, numbers=rights)
+    why = (of_seeds(verdict, better), "shares")
+    return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=rights)
 
 
 LEARNT = ("loss_mean", "loss_range", "right", "right_range")
 
 
 def _placed(
-    tasks: Mapping[str, training.SymbolTask],
-    one: str,
-    other: str,
-    learn: training.Learn,
-    progress: FractionDone,
-) -> dict[str, list[training.TrainingResult]]:
+    tasks: Mapping[str, SymbolTask], one: str, other: str, learn: Learn, progress: FractionDone
+) -> dict[str, list[TrainingResult]]:
     """The results of two kinds of positions on each task, at "<task>_<kind>"."""
     arms = {
-        f"{name}_{kind}": training.TaskTraining(
-            training.symbol_config(positions=kind, **training.PRE), task, 200, 5e-3
-        )
+        f"{name}_{kind}": TaskTraining(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
         for name, task in tasks.items()
         for kind in (one, other)
     }
-    return training.several(arms, learn, progress)
+    return several(arms, learn, progress)
 
 
-def _loses(
-    these: list[training.TrainingResult], those: list[training.TrainingResult]
-) -> bool | None:
+def _loses(these: list[TrainingResult], those: list[TrainingResult]) -> bool | None:
     """Whether `these` have the larger mean loss, by more than CLOSE; None if seeds overlap."""
-    return training.above([each.mean for each in these], [each.mean for each in those], CLOSE)
+    return above([each.mean for each in these], [each.mean for each in those], CLOSE)
 
 
-def _rows(found: Mapping[str, list[training.TrainingResult]]) -> tuple[ResultRow, ...]:
+def _rows(found: Mapping[str, list[TrainingResult]]) -> tuple[ResultRow, ...]:
     """A row of LEARNT for each training run."""
     return tuple(
         ResultRow(
             name,
             (
-                *training.mean_and_range([each.mean for each in tries]),
-                *training.mean_and_range([each.right for each in tries]),
+                *mean_and_range([each.mean for each in tries]),
+                *mean_and_range([each.right for each in tries]),
             ),
         )
         for name, tries in found.items()
     )
 
 
-def _numbers(found: Mapping[str, list[training.TrainingResult]]) -> dict[str, float]:
+def _numbers(found: Mapping[str, list[TrainingResult]]) -> dict[str, float]:
     """The mean loss over all steps and seeds, for the text."""
     return {name: float(np.mean([each.mean for each in tries])) for name, tries in found.items()}
 
@@ -225,10 +209,7 @@ RATES = {"low": 3e-3, "high": 2e-2}
 
 
 def norm_stabilises(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: training.Learn = training.train,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Result:
     """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
 
@@ -238,28 +219,26 @@ def norm_stabilises(
     without norms at any rate.
     """
     designs = {
-        "pre": (training.symbol_config(n_layers=4, **training.PRE), True),
-        "post": (training.symbol_config(n_layers=4), True),
-        "bare": (training.symbol_config(n_layers=4, norm_placement="pre"), False),
+        "pre": (symbol_config(n_layers=4, **PRE), True),
+        "post": (symbol_config(n_layers=4), True),
+        "bare": (symbol_config(n_layers=4, norm_placement="pre"), False),
     }
     arms = {
-        f"{design}_{rate}": training.TaskTraining(
-            config, training.same, 60, RATES[rate], normed=normed
-        )
+        f"{design}_{rate}": TaskTraining(config, same, 60, RATES[rate], normed=normed)
         for design, (config, normed) in designs.items()
         for rate in RATES
     }
-    found = training.several(arms, learn, progress)
+    found = several(arms, learn, progress)
     rows, learned = [], {}
     for name, tries in found.items():
         highest = max(max(each.losses) for each in tries)
         learned[name] = sum(each.learned for each in tries)
-        left = training.mean_and_range([each.left for each in tries])
+        left = mean_and_range([each.left for each in tries])
         rows.append(ResultRow(name, (*left, highest, learned[name])))
     helps, gains = [], []
     for design in ("pre", "post"):
         pairs = [(learned[f"{design}_{rate}"], learned[f"bare_{rate}"]) for rate in RATES]
-        clear = any(normed == len(training.SEEDS) and not bare for normed, bare in pairs)
+        clear = any(normed == len(SEEDS) and not bare for normed, bare in pairs)
         helps.append(clear and all(normed >= bare for normed, bare in pairs))
         gains += [normed > bare for normed, bare in pairs]
     verdict = judged(all(helps), false=not any(gains))
@@ -267,7 +246,7 @@ def norm_stabilises(
     columns = ("loss_after", "range", "loss_highest", "seeds_learned")
     depends = "depends_pre" if helps[0] else "depends_post" if helps[1] else "seeds"
     why = (depends if verdict == "depends" else verdict, "losses")
-    curve = replace(training.curves_of(found), log_y=True)
+    curve = replace(curves_of(found), log_y=True)
     return Result(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
 
 
