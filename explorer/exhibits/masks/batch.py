@@ -55,11 +55,7 @@ def batch(
         return ()
     texts = (text, *others)
     alone = [_alone(loaded, text, edits) for text in texts]
-    together = Rows.of(
-        [row for row, _, _ in alone],
-        [given for _, given, _ in alone],
-        loaded.marks,
-    )
+    together = Rows.of([row for row, _, _ in alone], [given for _, given, _ in alone], loaded.marks)
     whole = _run(loaded, together, edits)
     members = []
     for index, (text, (row, given, tokens)) in enumerate(zip(texts, alone, strict=True)):
