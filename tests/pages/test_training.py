@@ -146,6 +146,14 @@ def test_the_page_is_drawn_again_only_while_the_training_may_change(
         assert ("training.pulse" in keys(at)) == draws_again
 
 
+def test_a_comparison_is_drawn_again_while_any_training_runs(open_page: Open, room: Room) -> None:
+    done = trained(room, parse_setup(SMALL), 0.0, 0.25)
+    trained(room, parse_setup(SMALL), 0.0, state="running")
+    asked = {"setup": SMALL, "room": room.name, "shown": str(done.number)}
+    assert "training.pulse" in keys(open_page("training", part="compared", **asked))
+    assert "training.pulse" not in keys(open_page("training", part="live", **asked))
+
+
 def test_a_trained_model_is_opened_on_the_other_pages(
     open_page: Open, room: Room, tmp_path: Path
 ) -> None:

@@ -12,7 +12,8 @@ INTERVAL = 1.0
 
 
 def show(answer: None, view: View) -> b.Blocks:
-    """Nothing without a training. While it runs, the page is drawn again every INTERVAL."""
+    """Nothing without a training. The page is drawn again every INTERVAL while what it shows runs:
+    this training, or in a comparison any."""
     choices, run = view.choices(TrainingChoices), run_of(view)
     if run is None:
         return
@@ -23,7 +24,8 @@ def show(answer: None, view: View) -> b.Blocks:
     if run.diverged:
         words = view.t(f"training.diverged.{run.diverged}", step=run.step)
         yield b.Hint(words, "trending_up", fails=True)
-    if run.is_live:
+    shows_all = view.chosen("part") in ("compared", "asked")
+    if any(each.is_live for each in (choices.runs if shows_all else (run,))):
         yield b.Live("training.pulse", INTERVAL)
 
 
