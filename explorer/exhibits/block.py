@@ -159,7 +159,9 @@ class Document:
 
 @dataclass(frozen=True)
 class Table:
-    """A small table of Markdown; `align` as in `ui.tables`."""
+    """A small table of Markdown. `align` has "l" or "r" for each column; by default the first
+    column is left-aligned and all others, usually numbers, right-aligned.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]

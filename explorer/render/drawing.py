@@ -17,7 +17,8 @@ from explorer.render.sheet import Sheet
 from explorer.ui import controls, history, session
 from explorer.ui.markdown import has_more, sections
 from explorer.ui.stage import hero, staged
-from explorer.ui.tables import table
+
+_RULES = {"l": ":--", "r": "--:"}
 
 
 def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
@@ -176,6 +177,13 @@ def _output(view: View, output: str, note: str) -> None:
         st.caption(note, width="content")
 
 
+def _table(_: Sheet, block: b.Table) -> None:
+    """A table in Markdown. On a narrow screen it scrolls (page.css)."""
+    rules = [_RULES[side] for side in block.align or "l" + "r" * (len(block.head) - 1)]
+    lines = (block.head, rules, *block.rows)
+    st.markdown("\n".join("| " + " | ".join(line) + " |" for line in lines))
+
+
 def _hero(sheet: Sheet, block: b.Hero) -> None:
     with hero():
         draw(sheet, block.blocks)
@@ -208,7 +216,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Sentence: lambda _, block: controls.reading(block.name, block.words),
     b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),
     b.Document: _document,
-    b.Table: lambda _, block: table(block.head, block.rows, block.align),
+    b.Table: _table,
     b.Metrics: _metrics,
     b.ProgressBar: lambda _, block: st.progress(block.share, block.words or None),
     b.Chart: _chart,
