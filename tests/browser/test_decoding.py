@@ -36,6 +36,13 @@ def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(
     assert visitor.page.locator(".why").inner_text() != first
     visitor.page.wait_for_url(re.compile(f"step={end}"), timeout=PATIENCE)
     assert visitor.page.locator(".stage .chip.new").inner_text() == "</s>"
+    button = visitor.page.locator(".player .play")
+    button.hover()
+    sign, ground = button.evaluate(
+        "(node) => [getComputedStyle(node, '::before').backgroundColor,"
+        " getComputedStyle(node).backgroundColor]"
+    )
+    assert sign != ground  # it stays visible under the pointer
 
 
 def test_keys_step_and_a_menu_chooses_the_head_without_losing_the_step(visitor: Visitor) -> None:

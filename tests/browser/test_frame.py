@@ -190,17 +190,6 @@ def test_most_of_a_picture_for_a_class_is_in_the_first_screen(
         assert height - box["y"] >= 0.8 * box["height"]
 
 
-def test_the_play_button_stays_visible_under_the_pointer(visitor: Visitor) -> None:
-    visitor.open("decoding", lang="en", text="I love you.")
-    button = visitor.page.locator(".player .play")
-    button.hover()
-    sign, ground = button.evaluate(
-        "(node) => [getComputedStyle(node, '::before').backgroundColor,"
-        " getComputedStyle(node).backgroundColor]"
-    )
-    assert sign != ground
-
-
 ON_PAPER = """() => {
     const main = document.querySelector('[data-testid=stMainBlockContainer]');
     const pictures = [...main.querySelectorAll(

@@ -16,7 +16,7 @@ SENTENCE = "I like dogs."
 @pytest.fixture
 def heads(visitor: Visitor) -> Visitor:
     """Cross-attention of a short sentence, layer 1, head 1 open, no row locked."""
-    visitor.open(text=SENTENCE, layer="1", head="1", row="free")
+    visitor.open("heads", text=SENTENCE, layer="1", head="1", row="free")
     at(visitor, "head0").wait_for()
     panel(visitor, "L1·H1").wait_for()
     return visitor
@@ -47,7 +47,7 @@ def link_has(visitor: Visitor, *parts: str) -> None:
         visitor.page.wait_for_url(re.compile(re.escape(part)), timeout=PATIENCE)
 
 
-def test_pointing_at_a_token_reads_its_row_and_lights_every_head(heads: Visitor) -> None:
+def test_pointing_at_a_token_reads_its_row_and_a_click_locks_it(heads: Visitor) -> None:
     shown = panel(heads, "L1·H1").locator(".readout")
     quiet = shown.inner_text()
     at(heads, "query0-1").hover()
@@ -57,10 +57,6 @@ def test_pointing_at_a_token_reads_its_row_and_lights_every_head(heads: Visitor)
     heads.page.mouse.move(0, 0)
     expect(shown).to_have_text(quiet)
     assert not painted(heads.page.locator(".hl .veil"))
-
-
-def test_a_locked_row_stays_goes_into_the_link_and_escape_frees_it(heads: Visitor) -> None:
-    shown = panel(heads, "L1·H1").locator(".readout")
     at(heads, "query0-2").click()
     link_has(heads, "row=2")
     heads.page.mouse.move(0, 0)
@@ -119,10 +115,15 @@ def follow(visitor: Visitor, down: Locator, key: str) -> None:
     link_has(visitor, "layer=1", "head=1", "row=2")
 
 
-def test_a_second_click_closes_a_head_and_the_page_says_what_to_do(heads: Visitor) -> None:
+def test_a_second_click_closes_a_head_and_an_extra_opens_like_one(heads: Visitor) -> None:
     at(heads, "head0").click()
     link_has(heads, "instead=none")
     expect(heads.page.locator(".hl .panel")).to_have_count(0)
+    label = "Rollout"
+    heads.page.locator(".hl .head", has_text=label).click()
+    panel(heads, label).wait_for()
+    link_has(heads, "instead=rollout")
+    heads.shows(f"{label}: ")
 
 
 def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads: Visitor) -> None:
@@ -152,14 +153,6 @@ def test_scale_and_range_go_into_the_link_and_come_back(heads: Visitor) -> None:
     assert at(heads, "sharedfalse").is_checked()
 
 
-def test_an_extra_opens_like_a_head(heads: Visitor) -> None:
-    label = "Rollout"
-    heads.page.locator(".hl .head", has_text=label).click()
-    panel(heads, label).wait_for()
-    link_has(heads, "instead=rollout")
-    heads.shows(f"{label}: ")
-
-
 def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(heads: Visitor) -> None:
     plot = heads.page.locator(".js-plotly-plot").first
     plot.wait_for()
@@ -176,7 +169,7 @@ def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(head
         expect(heads.text(t("edits.reset", lang="en"))).to_have_count(int(there))
 
 
-def test_a_head_is_saved_as_a_png_made_in_the_browser(heads: Visitor) -> None:
+def test_a_head_is_saved_as_a_png_and_files_come_from_the_popover(heads: Visitor) -> None:
     with heads.page.expect_download() as started:
         at(heads, "keep0").click()
     name = started.value.suggested_filename
@@ -188,9 +181,6 @@ def test_a_head_is_saved_as_a_png_made_in_the_browser(heads: Visitor) -> None:
     width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
     assert width > 600  # three pixels for each of the screen
     assert height > 300
-
-
-def test_files_come_from_the_popover(heads: Visitor) -> None:
     heads.page.get_by_role("button", name=t("take.title", lang="en")).click()
     for kind, first in (("svg", b"<svg"), ("html", b"<!doctype html>"), ("npz", b"PK")):
         with heads.page.expect_download() as started:
@@ -199,9 +189,8 @@ def test_files_come_from_the_popover(heads: Visitor) -> None:
 
 
 def test_markup_in_a_sentence_is_text_in_the_exported_page(visitor: Visitor) -> None:
-    visitor.open(
-        text='<script>alert(1)</script> "><img src=x onerror=alert(2)>', layer="1", head="1"
-    )
+    nasty = '<script>alert(1)</script> "><img src=x onerror=alert(2)>'
+    visitor.open("heads", text=nasty, layer="1", head="1")
     at(visitor, "head0").wait_for()
     visitor.page.get_by_role("button", name=t("take.title", lang="en")).click()
     with visitor.page.expect_download() as started:
@@ -217,7 +206,7 @@ def test_markup_in_a_sentence_is_text_in_the_exported_page(visitor: Visitor) -> 
 def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor: Visitor) -> None:
     long = "I think that she said that he knew that they wanted to go to the park with the big dog."
     visitor.page.set_viewport_size({"width": 390, "height": 844})
-    visitor.open(text=long, site="encoder", layer="1", head="1", row="12", key="13")
+    visitor.open("heads", text=long, site="encoder", layer="1", head="1", row="12", key="13")
     panel(visitor, "L1·H1").wait_for()
     box = at(visitor, "query0-12").bounding_box()
     assert box is not None
@@ -231,7 +220,7 @@ def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor: 
 def test_a_second_sentence_opens_the_same_head_and_scrolls_along(visitor: Visitor) -> None:
     long = "I think that she said that he knew that they wanted to go to the park with the big dog."
     visitor.page.set_viewport_size({"width": 1000, "height": 900})
-    visitor.open(text=long, beside=long.replace("dog", "cat"), layer="1", head="1")
+    visitor.open("heads", text=long, beside=long.replace("dog", "cat"), layer="1", head="1")
     expect(visitor.page.locator(".hl .panel[aria-busy=false]")).to_have_count(2, timeout=PATIENCE)
     lines = visitor.page.locator(".hl .lines .scroller")
     lines.first.evaluate("node => { node.scrollLeft = node.scrollWidth; }")

@@ -125,16 +125,22 @@ def test_a_station_opens_in_place_by_keyboard_and_leads_to_its_page(visitor: Vis
     expect(page.locator(".hl .open")).to_have_count(0)
 
 
-def test_waves_steps_and_all_heads_are_one_click_away(visitor: Visitor) -> None:
+def test_stations_waves_steps_and_all_heads_are_one_click_away(visitor: Visitor) -> None:
     visitor.open(lang="en", text=TEXT)
     page = visitor.page
+    picture = page.locator("canvas.main")
+    box = picture.bounding_box()
+    assert box is not None
+    picture.click(position={"x": box["width"] - 60, "y": box["height"] - 60})  # the candidates
+    expect(page.locator(".hl .open h2")).to_have_text(word("steps"))
+    page.get_by_role("button", name=word("close"), exact=True).click()
     for door in ("waves", "steps"):
         page.get_by_role("button", name=word(door), exact=True).click()
         expect(page.locator(".hl .open h2")).to_have_text(word(door))
         page.get_by_role("button", name=word("close"), exact=True).click()
         expect(page.locator(".hl .open")).to_have_count(0)
     visitor.settle()
-    before = page.locator("canvas.main").evaluate("(node) => node.clientHeight")
+    before = picture.evaluate("(node) => node.clientHeight")
     page.get_by_role("button", name=word("all_heads"), exact=True).click()
     page.wait_for_function(
         "before => document.querySelector('[class*=st-key-start]') !== null"
@@ -142,15 +148,6 @@ def test_waves_steps_and_all_heads_are_one_click_away(visitor: Visitor) -> None:
         "'canvas.main')?.clientHeight > before)",
         arg=before,
     )
-
-
-def test_stations_of_the_picture_open_by_a_click_on_them(visitor: Visitor) -> None:
-    visitor.open(lang="en", text=TEXT)
-    picture = visitor.page.locator("canvas.main")
-    box = picture.bounding_box()
-    assert box is not None
-    picture.click(position={"x": box["width"] - 60, "y": box["height"] - 60})  # the candidates
-    expect(visitor.page.locator(".hl .open h2")).to_have_text(word("steps"))
 
 
 def test_it_is_read_while_typed(visitor: Visitor) -> None:
