@@ -69,6 +69,9 @@ class Front:
         path = scope.get("path", "")
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             path = path.removeprefix(self._base) if path.startswith(self._base) else ""
+            if path == f"/{_WORDS['']}":  # Streamlit serves the first page only at the root
+                await _move(scope, send)
+                return
             if _PAGE.fullmatch(path):
                 made = page(path[1:], self._base, scope).encode()
                 await _answer(scope, send, 200, "text/html; charset=utf-8", made, "no-cache")
@@ -99,6 +102,14 @@ async def _answer(
     await send({"type": "http.response.start", "status": status, "headers": headers})
     body = b"" if scope["method"] == "HEAD" else content
     await send({"type": "http.response.body", "body": body})
+
+
+async def _move(scope: Scope, send: Send) -> None:
+    """Send the browser from the name of the first page to the root, with the same choices."""
+    place = b"./" + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    headers = [(b"location", place), (b"content-length", b"0"), (b"cache-control", b"no-cache")]
+    await send({"type": "http.response.start", "status": 307, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
 
 
 def page(name: str, base: str, scope: Scope) -> str:

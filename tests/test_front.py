@@ -49,6 +49,13 @@ def tags(html: str) -> dict[str, str]:
     return {name: unescape(value) for name, value in found}
 
 
+def test_the_first_page_by_its_name_leads_to_the_root_with_its_choices() -> None:
+    said, body = asked("/start?lang=zh&text=%E6%88%91")
+    assert (said["status"], said["location"], body) == ("307", "./?lang=zh&text=%E6%88%91", b"")
+    assert asked("/start")[0]["location"] == "./"
+    assert asked("/starts")[0]["status"] == "200"
+
+
 def test_a_links_page_has_the_styles_and_names_its_own_picture() -> None:
     link = urlencode({"lang": "en", "text": TEXT, "theme": "dark", "head": "2"})
     said, body = asked(f"/masks?{link}")
