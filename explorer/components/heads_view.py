@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,23 +89,29 @@ def heads_view(
     result and pass it again. `on_picked` is called before that run, `on_down` before
     the run of a click on the link of a cell. `options` are those of
     `pack_heads_view`. Hovering and locking are handled in the browser, without a run. Thumbnails
-    that the browser already has are not sent again.
+    that the browser already has are not sent again. A click on other thumbnails, such as another
+    sentence's, locks no row here.
     """
     aggregates = options.get("aggregates") or {}
     n_layers, n_heads, *_ = patterns.shape
     heads = HeadAddresses(n_layers, n_heads, len(aggregates))
     picked = sent(key, "picked")
     clicked = read_selection(picked, heads, len(query_tokens), len(key_tokens))
-    now = clicked or selection or HeadsSelection()
-    data = pack_heads_view(
+    usual = selection or HeadsSelection()
+    now = clicked or usual
+    pack_with = partial(
+        pack_heads_view,
         patterns,
         query_tokens=query_tokens,
         key_tokens=key_tokens,
-        selection=now,
         turn=newest_turn(key, None if clicked is None else whole(picked.get("turn"))),
         **options,
     )
+    data = pack_with(selection=now)
     holds = clicked is not None and picked.get("held") == payload.head_of(data)["small"]
+    if not holds and now.query != usual.query:
+        now = replace(now, query=usual.query, key=usual.key)
+        data = pack_with(selection=now)
     view("heads_view")(
         key=key,
         data=data,

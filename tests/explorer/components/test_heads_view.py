@@ -346,7 +346,8 @@ def clicked_page() -> None:
     held = st.query_params.get("held", "")
     for turn, known in ((None, None), (3, 3), (None, 3), (4, 4)):
         assert newest_turn(f"other {held}", turn) == known
-    picked = {"opened": [0, 0], "pinned": [], "query": None, "turn": 5, "held": held}
+    locked = int(st.query_params["locked"]) if "locked" in st.query_params else None
+    picked = {"opened": [0, 0], "pinned": [], "query": locked, "turn": 5, "held": held}
     st.session_state["heads"] = {"picked": picked}
     heads_view.__globals__["view"] = lambda name: lambda **sent: st.session_state.update(out=sent)
     heads_view(
@@ -378,6 +379,19 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(
     np.testing.assert_array_equal(left["exact"], arrays["exact"])
     assert {**light, "arrays": None} == {**head, "arrays": None}
     assert again["data"] == first["data"]  # what an exported page shows
+
+
+def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "view", module.view)
+    app = AppTest.from_function(clicked_page)
+    app.query_params["locked"] = "1"
+    head, _ = unpack(app.run().session_state["out"]["data"])
+    assert (head["chosen"]["opened"], head["chosen"]["query"]) == (0, None)
+    app.query_params["held"] = head["small"]
+    head, _ = unpack(app.run().session_state["out"]["data"])
+    assert head["chosen"]["query"] == 1
 
 
 def test_a_row_can_say_what_it_is_about_to_write() -> None:
