@@ -60,7 +60,7 @@ class View:
 
     `site`, `head` and `row` always exist in this run, whatever the link requested; `notes` are the
     problems with requested values that do not exist. Indices count from 0. `viewer` is None outside
-    the app.
+    the app. `asks`: what takes long is computed only if the user asks for it.
     """
 
     state: State
@@ -74,6 +74,7 @@ class View:
     row: int
     notes: tuple[InputProblem, ...] = ()
     viewer: Viewer | None = None
+    asks: bool = True
 
     @property
     def lang(self) -> str:

@@ -105,7 +105,8 @@ def exhibit(
     an unknown choice, a value that it does not allow, or an exhibit with nothing to show here.
     """
     subject, _, one = address.partition(".")
-    view = placed(build(_state(address, loaded, text, lang, chosen), dark=False), subject)
+    built = replace(build(_state(address, loaded, text, lang, chosen), dark=False), asks=False)
+    view = placed(built, subject)
     names = [address]
     if not one:
         names = choices_of(subject).parts[view.one_of("part", parts_of(view, subject))]

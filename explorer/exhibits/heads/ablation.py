@@ -23,7 +23,8 @@ def is_wanted(view: View) -> bool:
     heads, count = sizes(view)
     made = view.choices(HeadsChoices)
     return (
-        heads * count * view.loaded.n_parameters <= AT_ONCE
+        not view.asks
+        or heads * count * view.loaded.n_parameters <= AT_ONCE
         or made.ablated == view.run
         or made.measure == "needed"
         or grids.ablation.is_kept(view.run)

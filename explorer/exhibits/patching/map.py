@@ -57,7 +57,7 @@ def is_wanted(view: View, what: maps.What) -> bool:
     if both is None:
         return False
     key = asked, what
-    if map_of.is_kept(*key) or view.choices(PatchingChoices).wanted == key:
+    if not view.asks or map_of.is_kept(*key) or view.choices(PatchingChoices).wanted == key:
         return True
     n_tokens = sum(len(each[1]) for each in both.str_tokens.values())
     n_runs = maps.n_patches(view.loaded, both, what)[1]
