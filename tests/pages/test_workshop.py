@@ -2,6 +2,7 @@
 
 import base64
 import zlib
+from threading import Event
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -9,7 +10,9 @@ from shown import Open, everything, has_picture, lines, link, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import sandbox
+from explorer.analysis.certificate.certify import Examination, Finding
 from explorer.analysis.workshop.tasks import KINDS, task_of, tasks
+from explorer.engine.turns import TURNS
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.workshop.choices import (
     MOST_CARRIED,
@@ -19,6 +22,7 @@ from explorer.exhibits.workshop.choices import (
     write_programs,
 )
 from explorer.text import LANGUAGES, t
+from explorer.ui import running
 
 
 def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:
@@ -57,6 +61,34 @@ def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page: Open) -> N
     typed(at, "def may_attend(q, k): return k >= q")
     assert at.button(key="workshop.plant")
     assert tasks()[0].suspects[0].words["en"] in everything(at)
+
+
+def test_a_stopped_check_says_so_and_runs_again_when_asked(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, examine = Event(), Examination.finding
+
+    def finding(self: Examination, name: str) -> Finding:
+        with TURNS.away():
+            held.wait(60)
+        return examine(self, name)
+
+    monkeypatch.setattr(Examination, "finding", finding)
+    monkeypatch.setattr(running, "PATIENCE", 0.1)
+    at = open_page("workshop")
+    at.button(key="workshop.plant").click().run()
+    stopped, job = t("running.stopped", lang="en"), "workshop.planted.job"
+    at.button(key=f"{job}.stop").click().run()
+    assert t("running.stopping", lang="en") in everything(at)
+    assert stopped not in everything(at)
+    monkeypatch.setattr(running, "PATIENCE", 60)
+    held.set()
+    assert stopped in everything(at.run())
+    assert t("certify.future_leak.title", lang="en") not in everything(at)
+    at.button(key=f"{job}.again").click().run()
+    assert not at.exception
+    assert stopped not in everything(at)
+    assert t("certify.future_leak.title", lang="en") in everything(at)
 
 
 def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page: Open) -> None:
