@@ -15,6 +15,7 @@ from explorer.exhibits import block as b
 from explorer.exhibits.links import State
 from explorer.render.sheet import Sheet
 from explorer.ui import controls, history, session, share, uploads
+from explorer.ui.current import redraw_around
 from explorer.ui.parts import pick_model
 
 _VISIT = "render.visit"
@@ -32,6 +33,8 @@ def apply(change: b.Change) -> None:
     chosen = dict(change.choices(session.state()))
     if change.model is not None:
         chosen["model"] = uploads.keep(change.model())
+    if "text" in chosen:
+        redraw_around()
     if change.visit:
         st.session_state[_VISIT] = change.visit
     if change.elsewhere:

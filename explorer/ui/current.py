@@ -16,7 +16,7 @@ from explorer.ui.problem import show_problem, show_refused
 
 _GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"
 _AROUND = "view.around"
-"""The language and the model that the menu and the sidebar show."""
+"""The language and the model that the menu and the sidebar show; None if they must be redrawn."""
 
 
 def first_view(usual_pads: int = 0) -> View:
@@ -59,7 +59,7 @@ def app_text(key: str, **values: object) -> str:
 def latest(view: View) -> View:
     """The view inside a fragment, which reruns without the page: `view` with the latest choices.
 
-    The whole page reruns if the language or the model has changed.
+    The whole page reruns if the language or the model has changed, or `redraw_around` asks for it.
     """
     state = session.state()
     if (state.lang, state.model) != st.session_state.get(_AROUND, (state.lang, state.model)):
@@ -81,6 +81,11 @@ def latest(view: View) -> View:
     except InputProblem as problem:
         show_problem(problem, state.lang)
         return view
+
+
+def redraw_around() -> None:
+    """Let the next run of a fragment redraw the whole page, whose sidebar shows the sentence."""
+    st.session_state[_AROUND] = None
 
 
 def _build(state: State) -> View:

@@ -6,7 +6,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from explorer.text import t
+from explorer.exhibits.path.course import STEPS
+from explorer.exhibits.path.lesson import where_it_shows
+from explorer.text import model_name, t
 from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
@@ -26,3 +28,22 @@ def test_a_newcomer_finds_what_the_causal_mask_is_for(visitor: Visitor, lang: st
     visitor.settle()
     asked = parse_qs(urlsplit(page.url).query)
     assert asked["answers"][0].startswith("purpose.1.")
+
+
+@pytest.mark.parametrize(
+    ("lesson", "model", "text"), [("cross", "stories", "Tom"), ("beam", "en-zh", "I love you.")]
+)
+def test_the_sidebar_follows_a_lesson_to_a_model_and_sentence_that_show_it(
+    visitor: Visitor, lesson: str, model: str, text: str
+) -> None:
+    """The lesson is a fragment: its button alone would leave the sidebar as it was."""
+    page = visitor.open("path", lang="en", lesson=lesson, model=model, text=text).page
+    sentence = page.get_by_role("textbox", name=t("sidebar.sentence", lang="en"))
+    chosen = page.locator(".st-key-sidebar-model input")
+    expect(sentence).to_have_value(text)
+    expect(chosen).to_have_value(model_name(model, lang="en"))
+    there = where_it_shows(STEPS[lesson], "en")
+    page.locator(f".st-key-path-there-{lesson} button").click()
+    expect(sentence).to_have_value(there[1])
+    expect(chosen).to_have_value(model_name(there[0], lang="en"))
+    assert there != (model, text)
