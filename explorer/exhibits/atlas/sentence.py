@@ -84,7 +84,7 @@ def show(linked: Linked | None, view: View) -> b.Blocks:
     if linked is None or choice is None or text is None:
         return
     shown = shown_atlas(view)
-    yield b.SentenceLine("sentence-atlas", choice.view)
+    yield b.SentenceLine("sentence-atlas", choice.view, here=True)
     name, change = choice.measure, partial(_picked, choice, shown.head)
     measure = None if name is None else measure_of(view, name, linked.measured)
     yield b.AllHeads("atlas.view", linked.grid, options(choice, measure), change)
