@@ -51,10 +51,12 @@ export function drawAxes(context, box, queries, keys, theme, lit = [null, null])
   context.fillText(`${keys.title} →`, box.left, 9 * theme.scale);
   context.fillStyle = theme.stream(queries.stream);
   context.save();
-  context.translate(9 * theme.scale, box.above);
+  const title = `← ${queries.title}`;
+  // Of few rows, the title begins above them.
+  context.translate(9 * theme.scale, Math.max(0, Math.min(box.above, box.height - context.measureText(title).width)));
   context.rotate(-Math.PI / 2);
   context.textAlign = "right";
-  context.fillText(`← ${queries.title}`, 0, 0);
+  context.fillText(title, 0, 0);
   context.restore();
 }
 

@@ -95,7 +95,7 @@ def _why(step: GenerationStep, own: Sequence[float], chosen: int, how: How, say:
         f"decoding.why_{name}",
         step=step.index + 1,
         token=say("place.quoted", token=step.chosen_str),
-        probability=percent(own[chosen]),
+        probability=percent(own[chosen]).replace(" ", "\u00a0"),
         rank=rank,
         drawn=percent(step.candidates[chosen].prob),
         best=say("place.quoted", token=best.str_token),

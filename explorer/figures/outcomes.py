@@ -13,7 +13,7 @@ Level = Literal["good", "loud", "silent"]
 LEVELS: tuple[Level, ...] = ("good", "loud", "silent")
 """Right; wrong with an error or NaN; silently wrong."""
 
-COLUMN, NAMES = 92, 116
+COLUMN, NAMES = 102, 150
 """Width in pixels of a column, and of the row names."""
 SPELT = 18
 """Characters that fit into one row of a small mask."""

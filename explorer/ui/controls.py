@@ -146,7 +146,10 @@ def clicked_point(key: str, size: int) -> int | None:
 
 
 def explained(words: str) -> str:
-    """Markdown in which each term that this run has not shown yet links to its meaning."""
+    """Markdown in which each term that this run has not shown yet links to its meaning, and percent
+    signs and powers of ten stay on the line of their number.
+    """
+    words = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
     context = get_script_run_ctx()
     if context is None:
         return words
@@ -162,10 +165,8 @@ FIRST = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
 def reading(page: str, words: str) -> None:
     """What a picture shows. Above the page's main one, the first sentence; the rest below it."""
     record(Paragraph(plain(words), is_reading=True))
-    # Keep percent signs and powers of ten on the line of their number.
-    kept = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
     below = below_picture()
-    first, *rest = [kept] if below is None else FIRST.split(kept, maxsplit=1)
+    first, *rest = [words] if below is None else FIRST.split(words, maxsplit=1)
     with st.container(), st.container(key=f"reading-{page}"):
         st.markdown(explained(first))
     if below is not None and rest:
@@ -224,7 +225,7 @@ def offer(view: View, lesson: str) -> None:
     if sentence is None or sentence == view.text:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(view.t(f"lessons.{lesson}"))
+        st.caption(view.t(f"lessons.{lesson}"), width="content")
         if st.button(
             view.t("lessons.try", text=escape(sentence)), key=f"lessons.{lesson}", type="tertiary"
         ):

@@ -176,7 +176,9 @@ def _one_place(view: View, here: LensTable) -> b.Blocks:
     for at, depth in enumerate(found.depths):
         said = zip(found.tokens[at, place].tolist(), found.probs[at, place].tolist(), strict=True)
         words = " ".join(
-            f"{quoted(view, token_name(view.loaded, token))}\u00a0{percent(chance)}"
+            f"{quoted(view, token_name(view.loaded, token))} {percent(chance)}".replace(
+                " ", "\u00a0"
+            )
             for token, chance in said
         ).replace("|", "\\|")
         rank = f"{int(found.ranks[at, place]):,}"

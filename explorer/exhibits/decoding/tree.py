@@ -18,6 +18,7 @@ from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_of, sample_of
 from explorer.exhibits.escape import escape
 from explorer.library import LoadedModel
+from explorer.numbers import fixed
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
 from explorer.runs.inputs import checked_number
@@ -259,7 +260,7 @@ def show(tree: Tree | None, view: View) -> b.Blocks:
     yield b.Canvas("branches.tree", "tree_view", lambda file: _packed(view, tree), {"taken": taken})
     names = ("branches.strategy", "branches.answer", "decoding.logprob", "branches.score")
     rows = [
-        (view.t(f"decoding.{line}"), escape(text), f"{logprob:.2f}", f"{score:.3f}")
+        (view.t(f"decoding.{line}"), escape(text), fixed(logprob), fixed(score, 3))
         for line, (text, logprob, score) in tree.answers.items()
     ]
     yield b.Table([view.t(name) for name in names], rows, "llrr")

@@ -51,6 +51,8 @@ def composed(
             title=words["score"],
             tickvals=[baseline, top],
             ticktext=[fixed(baseline, 3), fixed(top, 3)],
+            tickangle=0,
+            len=330,  # the title takes half of it
         ),
     )
     ticks = [at for at, (layer, _) in enumerate(heads) if at == 0 or heads[at - 1][0] < layer]

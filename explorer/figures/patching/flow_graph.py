@@ -70,9 +70,9 @@ def flow_graph(
     frame = f.layout(
         colours, int(min(STEP, max(16.0, MOST / top)) * (top + 1.4) + 24), hovermode="closest"
     )
-    frame["xaxis"] = f.axis(
-        colours, range=[-0.6, width - 0.4], fixedrange=True, showticklabels=False
-    )
+    pad = max(0.6, 0.045 * width)  # the largest dot
+    span = [-pad, width - 1 + pad]
+    frame["xaxis"] = f.axis(colours, range=span, fixedrange=True, showticklabels=False)
     frame["yaxis"] = f.axis(
         colours,
         range=[-1.1, top],

@@ -57,7 +57,7 @@ def plane(
     pad = 0.12 * float(np.ptp(points, axis=0).max())
     for name, column in (("xaxis", 0), ("yaxis", 1)):
         span = [float(points[:, column].min()) - pad, float(points[:, column].max()) + pad]
-        frame[name] = f.axis(colours, "", showgrid=True, range=span)
+        frame[name] = f.number_axis(colours, range=span)
     frame["yaxis"] |= {"scaleanchor": "x"}
     frame["annotations"] = [
         _arrow(start, tip, colours.curves[index]) for index, (start, tip) in enumerate(ways)
