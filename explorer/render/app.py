@@ -23,6 +23,7 @@ from explorer.render.drawing import draw, export
 from explorer.render.sheet import Sheet
 from explorer.ui import controls, painting, running, session, share
 from explorer.ui.current import latest
+from explorer.ui.hints import hint_for
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.source import ask_text, pick_source
@@ -39,6 +40,9 @@ def draw_page(view: View, page: str, parts: Parts, groups: Parts | None = None) 
     """
     if not _asks(page):
         controls.opening(view, page)
+    elif hint := hint_for(view):
+        with st.container(horizontal=True, vertical_alignment="center", key="hint"):
+            hint.show()
     if getattr(choices_of(page), "reads_pictures", False):
         pick_source(view, page)
     _below(view, page, parts, groups)

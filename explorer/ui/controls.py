@@ -37,6 +37,7 @@ from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.code.panel import code_panel
+from explorer.ui.hints import hint_for
 from explorer.ui.painting import charts_last, words_first
 from explorer.ui.stage import below_picture, enlarged, hero
 from models.pictures import ADDRESS
@@ -120,13 +121,22 @@ def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
 
 
 def opening(view: View, page: str) -> None:
-    """The introduction of a page, with what to try there folded; left out in classroom mode."""
-    if view.choices(ScreenChoices).beamer:
+    """The introduction of a page, with what to try there folded; left out in classroom mode.
+
+    A hint about the sentence takes its place, so that the picture below stays where it is.
+    """
+    hint = hint_for(view)
+    if view.choices(ScreenChoices).beamer and hint is None:
         return
     lead = explained(view.t(f"{page}.lead"))
     with st.container(key="opening", horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(lead, width="content")
+        if hint is None:
+            st.markdown(lead, width="content")
+        else:
+            hint.show()
         with st.popover(view.t("shell.opening"), type="tertiary", width="content"):
+            if hint is not None:
+                st.markdown(lead)
             st.markdown(view.t(f"{page}.try"))
 
 

@@ -3,6 +3,7 @@ model does not read, or in capitals, and choices lost when the model was changed
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -20,24 +21,44 @@ from explorer.ui import session
 _DROPPED = "hints.dropped"
 
 
+@dataclass(frozen=True, eq=False)
+class SentenceHint:
+    """What is wrong with the sentence, and a button that fixes it; `label` "" for none."""
+
+    said: str
+    label: str = ""
+    take: Callable[[], None] = lambda: None
+
+    def show(self) -> None:
+        """Draw it in the open row."""
+        st.markdown(f":material/lightbulb: {self.said}", width="content")
+        if self.label:
+            st.button(self.label, key="hints.take", on_click=self.take, width="content")
+
+
 def hints(view: View) -> None:
-    """Show all hints that apply to the view."""
+    """Show what was dropped, and how the model was trained."""
     _dropped(view)
     if words := trained(view):
         st.caption(words)
+
+
+def hint_for(view: View) -> SentenceHint | None:
+    """The hint about the sentence, if it needs one."""
     reads = reading_language(view.loaded.name)
     written = text.script(view.text)
     if reads is None or written is None:
-        return
+        return None
     if written != reads:
-        _other_language(view, reads, written)
-    elif is_shouted(view.text):
-        quiet = lowered(view.text)
-        _offer(
-            view.t("hints.capitals"),
-            view.t("hints.lowered", text=escape(shorten(quiet, 60))),
-            lambda: session.change(text=quiet, target=None, row=None, step=None),
-        )
+        return _other_language(view, reads, written)
+    if not is_shouted(view.text):
+        return None
+    quiet = lowered(view.text)
+    return SentenceHint(
+        view.t("hints.capitals"),
+        view.t("hints.lowered", text=escape(shorten(quiet, 60))),
+        lambda: session.change(text=quiet, target=None, row=None, step=None),
+    )
 
 
 def reading_language(model: str) -> str | None:
@@ -110,22 +131,15 @@ def _dropped(view: View) -> None:
         st.info(view.t("hints.dropped", model=model, text=words), icon=":material/info:")
 
 
-def _other_language(view: View, reads: str, written: str) -> None:
+def _other_language(view: View, reads: str, written: str) -> SentenceHint:
     names = text.in_order(cache.models(), lang=written)
     better = next((name for name in names if reading_language(name) == written), None)
     known = view.words("languages")
     said = view.t("hints.language", reads=known[reads], written=known[written])
     if better is None:
-        st.info(said, icon=":material/translate:")
-        return
-    _offer(
+        return SentenceHint(said)
+    return SentenceHint(
         said,
         view.t("hints.read_with", model=text.model_name(better, lang=view.lang)),
         lambda: session.change_site(model=better, text=view.text, target=None, step=None),
     )
-
-
-def _offer(said: str, label: str, take: Callable[[], None]) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="hint"):
-        st.markdown(f":material/lightbulb: {said}")
-        st.button(label, key="hints.take", on_click=take)
