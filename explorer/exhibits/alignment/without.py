@@ -157,11 +157,12 @@ def compute(
 def show(answer: tuple[HeadRemoval | None, Outputs], view: View) -> b.Blocks:
     """The cost over all examples, and the translations of the sentence."""
     found, outputs = answer
-    yield b.Prose(view.t("alignment.without_lead"))
+    lead = b.Prose(view.t("alignment.without_lead"))
     if found is None:
-        yield b.Hint(view.t("alignment.one_head"), "info")
+        yield from (lead, b.Hint(view.t("alignment.one_head"), "info"))
         return
     yield b.Hero((b.Sentence("without", _reading(view, found)), _curves(view, found)))
+    yield lead  # after the picture, which would push it down
     yield b.Title(view.t("alignment.without_here"))
     before = escape(view.before().output)
     rows = [["0", before, before]]
