@@ -19,8 +19,6 @@ from explorer.components.heads_payload import (
     pool,
     read_selection,
     reasons,
-    row_sums,
-    step_of,
     summary,
 )
 from explorer.components.heads_view import pack_heads_view
@@ -413,12 +411,6 @@ def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte() -> None:
     assert (cells[:, 21, 0] == 200).all()  # the largest weight of a square is not lost
 
 
-def test_few_heads_keep_every_cell_of_a_short_text() -> None:
-    assert step_of(64, 64) == 1
-    assert step_of(128, 128) == 2  # by the screen, not by the budget
-    assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
-
-
 def test_causal_heads_of_a_real_model_travel_whole() -> None:
     causal = np.tri(64, dtype=bool)
     mask, layer = (
@@ -454,8 +446,3 @@ def test_sixteen_bits_are_written_as_the_weights_themselves() -> None:
     plain = [written(float(each)) for each in weights.astype(np.float16)]
     assert plain != found  # rounding alone would change some
     np.testing.assert_allclose(sent, weights, rtol=2**-10, atol=2**-24)
-
-
-def test_the_sums_of_long_rows_are_those_of_the_weights() -> None:
-    weights = np.full((2, 1000), 0.001, np.float32)
-    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)

@@ -8,7 +8,7 @@ import pytest
 from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer.components.heads_payload import pool
+from explorer.components.heads_payload import further_step, pool, row_sums, step_of
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.mask_matrix import Stroke, pack_mask_matrix, stroke_of
 from explorer.components.mount import FOLDER, index_of
@@ -255,3 +255,14 @@ def test_a_stroke_keeps_to_the_matrix() -> None:
     assert stroke_of(painted, (3, 3)) == Stroke(((0, 1), (2, 2)), True)
     assert stroke_of({"cells": [9, 9], "open": False}, (3, 3)) is None
     assert stroke_of(None, (3, 3)) is None
+
+
+def test_few_heads_keep_every_cell_of_a_short_text() -> None:
+    assert step_of(64, 64) == 1
+    assert step_of(128, 128) == 2  # by the screen, not by the budget
+    assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
+
+
+def test_the_sums_of_long_rows_are_those_of_the_weights() -> None:
+    weights = np.full((2, 1000), 0.001, np.float32)
+    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
