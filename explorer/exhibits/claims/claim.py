@@ -35,8 +35,9 @@ def show(answer: None, view: View) -> b.Blocks:
     guess = pick_one(view, "claims.guess", GUESSES, guessed, said="claims.verdicts.")
     waiting = () if guess.now else (b.Note(view.t("claims.waiting")),)
     yield b.Hero((b.Title(view.t(f"claims.{claim.id}.claim"), large=True), guess, *waiting))
-    following = CLAIMS[(CLAIMS.index(claim) + 1) % len(CLAIMS)]
-    yield b.Button("claims.next", view.t("claims.next"), _open(following.id), "arrow_forward")
+    ids = [*BY_ID]
+    following = ids[(ids.index(claim.id) + 1) % len(ids)]
+    yield b.Button("claims.next", view.t("claims.next"), _open(following), "arrow_forward")
     yield b.Formula((FORMULAS[claim.id],), view.t("claims.formula"))
     yield b.Code((claim.test, *_filled_in(claim.test)))
 
