@@ -17,7 +17,6 @@ from explorer.exhibits.control import (
     Control as Control,
     Download as Download,
     More as More,
-    NumberBox as NumberBox,
     Offer as Offer,
     Pick as Pick,
     PickModel as PickModel,

@@ -86,7 +86,8 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class Slider:
-    """A number from `low` to `high`, shown in the printf format `form`, or one of the `stops`."""
+    """A number from `low` to `high`, shown in the printf format `form`, or one of the `stops`. If
+    `typed`, it is in a box instead; it is an integer if all of them are."""
 
     key: str
     label: str
@@ -100,6 +101,7 @@ class Slider:
     width: int | None = None
     disabled: bool = False
     form: str | None = None
+    typed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,23 +172,6 @@ class PickModel:
     width: int
 
 
-@dataclass(frozen=True)
-class NumberBox:
-    """A number from `low` to `high` that the user may type, shown in the printf format `form`; an
-    integer if all of them are."""
-
-    key: str
-    label: str
-    low: float
-    high: float
-    now: float
-    change: Callable[[Any], Change]
-    help: str | None = None
-    width: int | None = None
-    step: float = 1
-    form: str | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class Download:
     """A button that saves the result of `make`; `ending` is the file name's extension, `name` the
@@ -223,7 +208,6 @@ Control = (
     | Remember
     | Several
     | TextBox
-    | NumberBox
     | PickModel
     | Download
     | Upload

@@ -84,7 +84,8 @@ def _slider(sheet: Sheet, block: b.Slider) -> None:
             on_change=change,
         )
         return
-    st.slider(
+    draw = st.number_input if block.typed else st.slider
+    draw(
         block.label,
         block.low,
         block.high,
@@ -176,21 +177,6 @@ def _pick_model(sheet: Sheet, block: b.PickModel) -> None:
         pick_model(sheet.view, block.now, block.label, block.help, choose, block.key)
 
 
-def _number_box(sheet: Sheet, block: b.NumberBox) -> None:
-    st.session_state[block.key] = block.now
-    st.number_input(
-        block.label,
-        block.low,
-        block.high,
-        key=block.key,
-        step=block.step,
-        format=block.form,
-        help=block.help,
-        width=block.width or "stretch",
-        on_change=partial(_changed, block.key, block.change),
-    )
-
-
 def _link(sheet: Sheet, block: b.Link) -> None:
     if not block.key:
         chosen = session.links().change(State(lang=sheet.view.lang), **block.choices)
@@ -221,7 +207,6 @@ CONTROLS: dict[type, Callable[[Sheet, Any], object]] = {
     b.Undo: _undo,
     b.Several: _several,
     b.TextBox: _text_box,
-    b.NumberBox: _number_box,
     b.PickModel: _pick_model,
     b.Link: _link,
     b.Download: _download,

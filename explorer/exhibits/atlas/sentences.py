@@ -13,6 +13,7 @@ from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import WHICH, Which, alone, atlas
 from explorer.exhibits.atlas.shown import kind_words, opened
 from explorer.exhibits.escape import escape
+from explorer.exhibits.picking import slider
 from explorer.numbers import percent
 from models.hooks import Role
 
@@ -121,10 +122,10 @@ def passes(choices: AtlasChoices, text: Text, tokens: int, share: float) -> bool
 def _filters(view: View) -> b.Row:
     chosen = view.choices(AtlasChoices)
     boxes = [
-        b.NumberBox(
-            *(f"atlas.{field}", view.t(f"atlas.{field}"), 0, limit, getattr(chosen, field)),
-            lambda number, field=field: b.choose(**{field: number}),  # type: ignore[misc]
+        slider(
+            *(view, f"atlas.{field}", 0, limit, getattr(chosen, field)),
             help=view.t(f"atlas.{field}_help"),
+            typed=True,
             width=150,
         )
         for field, limit in (("shortest", 9999), ("longest", 9999), ("least", 100))

@@ -8,7 +8,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import MOST_NEW, STOPS, DecodingChoices, Strategy, rule_of
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
-from explorer.exhibits.picking import pick_one
+from explorer.exhibits.picking import pick_one, slider
 from explorer.exhibits.shared import ScreenChoices
 from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
@@ -59,14 +59,10 @@ def _pick(view: View) -> b.Pick:
     return pick_one(view, "decoding.strategy", tuple(NAMES), strategy_name(made.strategy), **more)
 
 
-def _limit(view: View) -> b.NumberBox:
-    return b.NumberBox(
-        *("decoding.limit", view.t("decoding.limit"), 0, MOST_NEW),
-        view.choices(DecodingChoices).limit,
-        lambda limit: b.choose(limit=limit),
-        help=view.t("decoding.limit_help"),
-        width=130,
-    )
+def _limit(view: View) -> b.Slider:
+    more = b.More(typed=True, help=view.t("decoding.limit_help"), width=130)
+    now = view.choices(DecodingChoices).limit
+    return slider(view, "decoding.limit", 0, MOST_NEW, now, **more)
 
 
 def _elsewhere(view: View) -> b.Blocks:
@@ -117,9 +113,10 @@ def sample_settings(view: View, place: str) -> tuple[b.Control, ...]:
         _setting(view, place, sample, "temperature", 0.0, 3.0, 0.1),
         _setting(view, place, sample, "top_k", 0, 100, 1),
         _setting(view, place, sample, "top_p", 0.0, 1.0, 0.05),
-        b.NumberBox(
+        b.Slider(
             *(f"{place}.seed", view.t("decoding.seed"), 0, MOST_SEED, sample.seed),
             partial(_changed, sample, "seed"),
+            typed=True,
             help=view.t("decoding.seed_help"),
             width=120,
         ),

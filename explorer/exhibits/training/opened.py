@@ -72,13 +72,14 @@ def _pick_weight(view: View, name: str, at: Index) -> Iterator[b.Control]:
         width=340,
     )
     for axis, size in enumerate(shapes[name]):
-        yield b.NumberBox(
+        yield b.Slider(
             f"training.weight.{axis}",
             view.t("training.opened.column" if axis else "training.opened.row"),
             0,
             size - 1,
             at[axis],
             partial(_move, name, at, axis),
+            typed=True,
             width=110,
         )
 

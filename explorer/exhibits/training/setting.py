@@ -141,9 +141,9 @@ def _field(view: View, setup: Setup, name: str) -> b.Control:
         return b.Toggle(key, label, value, _setting(name))
     low, high = RANGES[name]
     if isinstance(value, int):
-        return b.NumberBox(key, label, int(low), int(high), value, _setting(name))
-    step = STEPS.get(name, 0.1)
-    return b.NumberBox(key, label, low, high, value, _setting(name), step=step, form="%.5g")
+        return b.Slider(key, label, int(low), int(high), value, _setting(name), typed=True)
+    more = b.More(step=STEPS.get(name, 0.1), form="%.5g", typed=True)
+    return b.Slider(key, label, low, high, value, _setting(name), **more)
 
 
 def _fault(view: View, setup: Setup) -> b.Blocks:
