@@ -6,6 +6,7 @@ from typing import Any
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
+from explorer.exhibits.picking import pick_one
 from explorer.exhibits.training import room
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.figures.training.losses import token_losses
@@ -61,16 +62,9 @@ def _asked(view: View) -> tuple[str, Index]:
 
 def _pick_weight(view: View, name: str, at: Index) -> Iterator[b.Control]:
     shapes = _weights(view)
-    yield b.Pick(
-        "training.weight",
-        view.t("training.opened.weight"),
-        list(shapes),
-        name,
-        str,
-        change=lambda picked: _choose(picked, (0,) * len(shapes[picked])),
-        menu=True,
-        width=340,
-    )
+    more = b.More(label="training.opened.weight", said=str, menu=True, width=340)
+    more["change"] = lambda picked: _choose(picked, (0,) * len(shapes[picked]))
+    yield pick_one(view, "training.weight", list(shapes), name, **more)
     for axis, size in enumerate(shapes[name]):
         yield b.Slider(
             f"training.weight.{axis}",
