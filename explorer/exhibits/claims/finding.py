@@ -62,7 +62,7 @@ def show(finding: Result | None, view: View) -> b.Blocks:
 
 def _verdict(view: View, finding: Result) -> b.Blocks:
     claim, made = chosen(view), view.choices(ClaimsChoices)
-    guessed = made.after(CLAIMS.index(claim), made.guess == finding.verdict)
+    guessed = made.after([*BY_ID].index(claim.id), made.guess == finding.verdict)
     if guessed != made.guessed:
         yield b.Remember(b.choose(guessed=guessed))
     verdict, guess = (view.t(f"claims.verdicts.{each}") for each in (finding.verdict, made.guess))
