@@ -57,7 +57,8 @@ def show(
       view, with the calls as layers. A token list is used for the axes of its length;
     - the name of an exhibit, with a model and a text: `show("masks.fills", "en-zh", text)`. A page
       of exhibits ("masks") shows all exhibits of its `part`. Choices have the same names as in the
-      app's links, for example `way="twice"`; `layer` and `head` count from 0.
+      app's links, for example `way="twice"`; `layer` and `head` count from 0. Maps that the app
+      computes only on request are computed.
 
     If the keys are patches of an `image` (array, tensor, PIL image or path), each row lies over it.
     The patches are the last keys, row by row; keys before them are extra tokens, such as a class
