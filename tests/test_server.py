@@ -175,21 +175,12 @@ def test_who_has_left_is_let_go_soon() -> None:
     assert 5 <= settings["server"]["disconnectedSessionTTL"] <= 20
 
 
-IN_HASTE = """
-import sys
-from explorer import admission, serving
-from streamlit.web import cli
-admission.SILENT, serving.EVERY = 2.0, 0.1
-cli.main(sys.argv[1:], prog_name="streamlit")
-"""
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor() -> None:
     """Streamlit looks for such sessions only when the next one ends: the last ones stayed."""
     port = free_port()
     options = ["--server.port", str(port), "--server.headless", "true"]
-    command = ["-c", IN_HASTE, "run", "app.py", *options]
+    command = ["-m", "streamlit", "run", "app.py", *options]
     with serving([*command, "--server.disconnectedSessionTTL", "1"], port) as pid:
         opened = Path(f"/proc/{pid}/fd")
         before = len(list(opened.iterdir()))
@@ -205,6 +196,15 @@ def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor
             assert not select.select([ended], [], [], 0.05)[0]  # waits; the server runs on
         os.close(ended)
         assert len(list(opened.iterdir())) <= before
+
+
+IN_HASTE = """
+import sys
+from explorer import admission
+from streamlit.web import cli
+admission.SILENT = 2.0
+cli.main(sys.argv[1:], prog_name="streamlit")
+"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
