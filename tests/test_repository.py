@@ -52,12 +52,6 @@ def test_no_large_file_outside_checkpoints_and_docs() -> None:
     assert too_large(files()) == []
 
 
-def test_the_library_is_read_in_one_sitting() -> None:
-    """The model itself: without training, other people's formats, and what only makes it faster."""
-    files = [file.read_text("utf8") for file in (ROOT / "models").glob("*.py")]
-    assert 1000 < sum(file.count("\n") for file in files) <= 2900
-
-
 def test_a_large_file_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{__name__}.LARGEST", 500)
     found = too_large(files())
