@@ -70,6 +70,7 @@ def run() -> None:
     state = session.state()
     screen = state.of(ScreenChoices)
     picked = frame(
+        lang,
         screen.theme,
         screen.beamer,
         _views(lang),

@@ -8,13 +8,14 @@ import { unpack } from "./payload.js";
 
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
-  const { theme, beamer, menu, current, sentence, typed, chosen, origins, words } = unpack(data).head;
+  const { lang, theme, beamer, menu, current, sentence, typed, chosen, origins, words } = unpack(data).head;
   oneEntryAPage();
   if (origins && window.parent !== window) {
     talking.take = (message) => setTriggerValue("message", message);
     if (!talking.begun) talk(origins, (message) => talking.take(message), wear);
     talking.begun = true;
   }
+  document.documentElement.lang = lang;
   if (theme) wear(theme);
   document.documentElement.toggleAttribute("data-hl-beamer", beamer); // for page.css
   document.documentElement.toggleAttribute("data-hl-embed", Boolean(origins));

@@ -13,6 +13,7 @@ Menu = Sequence[tuple[str, Sequence[tuple[str, str, str]]]]
 
 
 def frame(
+    lang: str,
     theme: str,
     beamer: bool,
     menu: Menu,
@@ -27,18 +28,20 @@ def frame(
 ) -> str | None:
     """Return the page just picked in the bar, else None. Mount once per run, on every page.
 
-    `theme` is "light", "dark", or "" for the browser's; `beamer` is the classroom mode, in which
-    the sidebar starts closed. On a narrow screen Streamlit puts the menu into the sidebar, so a bar
-    names the `current` page, links to all of the `menu` and opens the sidebar. Below it is the
-    `sentence` with a button to run another one, which calls `on_sentence` before the next run
-    (not in classroom mode). The sidebar covers the page there. It closes when a value in `chosen`
-    changes, or one in `typed` unless the focus is already in the next field. In an
-    embedded app, pages of `origins` may exchange messages with it, and `on_message` gets theirs,
-    unchecked. Raises ValueError if the words differ from `WORDS`.
+    `lang` is the language of the page; `theme` is "light", "dark", or "" for the browser's;
+    `beamer` is the classroom mode, in which the sidebar starts closed. On a narrow screen
+    Streamlit puts the menu into the sidebar, so a bar names the `current` page, links to all of
+    the `menu` and opens the sidebar. Below it is the `sentence` with a button to run another
+    one, which calls `on_sentence` before the next run (not in classroom mode). The sidebar
+    covers the page there. It closes when a value in `chosen` changes, or one in `typed` unless
+    the focus is already in the next field. In an embedded app, pages of `origins` may exchange
+    messages with it, and `on_message` gets theirs, unchecked. Raises ValueError if the words
+    differ from `WORDS`.
     """
     import streamlit as st
 
     head = {
+        "lang": lang,
         "theme": theme,
         "beamer": beamer,
         "menu": [[heading, [list(view) for view in views]] for heading, views in menu],

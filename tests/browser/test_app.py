@@ -97,6 +97,7 @@ def test_the_language_switch_translates_the_page_and_keeps_the_sentence(visitor:
     visitor.settle()
     assert translation(visitor) == said
     assert state(visitor)["lang"] == ["zh"]
+    assert visitor.page.locator("html").get_attribute("lang") == "zh"
 
 
 @pytest.mark.parametrize(
