@@ -55,7 +55,7 @@ class Node:
     fate: Fate
     fell_at: int | None = None
     fell_score: float | None = None
-    lines: frozenset[Line] = frozenset()
+    lines: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ def _built(
             shown=loaded.str_tokens(tokens[-2:])[-1],
             text=loaded.tokenizer.decode(tokens),
             parent=order.get(tokens[:-1]),
-            lines=frozenset(line for line, own in through.items() if tokens in own),
+            lines=tuple(line for line, own in through.items() if tokens in own),
         )
         for tokens in order
     )
@@ -295,7 +295,7 @@ def _packed(view: View, tree: Tree) -> bytes:
             fell=None
             if node.fell_at is None or node.fell_score is None
             else (node.fell_at + 1, node.fell_score),
-            lines=tuple(node.lines),
+            lines=node.lines,
         )
         for node in tree.nodes
     ]
