@@ -76,6 +76,7 @@ def over_steps(
                 np.asarray(curve.y, np.float32),
                 "lines+markers" if few and not curve.faint else "lines",
                 marker={"size": 5},
+                cliponaxis=False,  # the first step is on the edge
                 name=name,
                 opacity=0.3 if curve.faint else 1,
                 showlegend=not curve.faint,
