@@ -80,6 +80,7 @@ def _slider(sheet: Sheet, block: b.Slider) -> None:
             sorted({*block.stops, int(block.now)}),
             key=block.key,
             format_func="{:,}".format,
+            help=block.help,
             width=block.width or "stretch",
             on_change=change,
         )

@@ -33,16 +33,11 @@ class Comparison:
 
     `sites` are the sites that both have, with the same number of heads. `words` are the target
     tokens of both in reading order, removed tokens before those that replace them.
-    `changed_predictions` are the positions of the shared prefix of the target after which the most
-    probable token differs; `logits_max_abs` is the largest change of any logit there, NaN if the
-    vocabularies differ in size.
     """
 
     sites: dict[str, SiteDifference]
     words: tuple[tuple[str, Status], ...]
     same_output: bool
-    changed_predictions: tuple[int, ...]
-    logits_max_abs: float
 
     @property
     def max_abs(self) -> float:
@@ -70,22 +65,11 @@ def compare(before: Trace, after: Trace) -> Comparison:
             max_abs=float(np.abs(change).max(initial=0.0)),
             whole=change.shape == old.shape == new.shape,
         )
-    n_tgt = shared["tgt"]
     words = token_diff(_written(before), _written(after))
     return Comparison(
         sites=sites,
         words=words,
         same_output=all(status == "same" for _, status in words),
-        changed_predictions=tuple(
-            position
-            for position in range(n_tgt if before.predicted_str_tokens else 0)
-            if before.predicted_str_tokens[position] != after.predicted_str_tokens[position]
-        ),
-        logits_max_abs=(
-            float(np.abs(after.logits[:n_tgt] - before.logits[:n_tgt]).max(initial=0.0))
-            if before.logits.shape[1] == after.logits.shape[1]
-            else float("nan")
-        ),
     )
 
 

@@ -169,7 +169,7 @@ class HeadBackward:
     """The gradients of one head's v, pattern, scores, q, k, by hand in float64.
 
     `upstream` [query, d_head] is the gradient of z: of a token's logit, or of half the squared norm
-    of z in a model without logits (`of_logit` False). `errors` are the largest differences from
+    of z in a model without logits. `errors` are the largest differences from
     autograd, `recomputed` those of the fused pass, which only has v, q and k. With shared key/value
     heads, the gradients of v and k are this head's share. `kept`: for this text and a long one.
     """
@@ -178,7 +178,6 @@ class HeadBackward:
     gradients: dict[Gradient, np.ndarray] = field(repr=False)
     errors: dict[Gradient, float]
     recomputed: dict[Gradient, float]
-    of_logit: bool
     row_sums: float
     kept: tuple[SavedBytes, SavedBytes]
 
@@ -216,7 +215,6 @@ def head_backward(
         gradients={name: by_hand[name].numpy() for name in GRADIENTS},
         errors={name: _apart(by_hand[name], by_torch[name]) for name in GRADIENTS},
         recomputed={name: _apart(each, by_torch[name]) for name, each in again.items()},
-        of_logit=goal is not None,
         row_sums=float(by_hand["scores"].sum(-1).abs().max()),
         kept=memory_kept(trace, site),
     )

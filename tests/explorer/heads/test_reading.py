@@ -117,9 +117,8 @@ def test_token_diff() -> None:
 
 def test_comparing_a_run_with_itself(traced: Trace) -> None:
     same = compare(traced, traced)
-    assert same.max_abs == same.logits_max_abs == 0
+    assert same.max_abs == 0
     assert same.same_output
-    assert same.changed_predictions == ()
     assert same.words == (("我爱你", "same"), ("猫", "same"))
     assert all(site.whole for site in same.sites.values())
     assert set(same.sites) == {site.name for site in traced.sites}
@@ -141,9 +140,6 @@ def test_comparing_two_runs(translator: LoadedModel, traced: Trace) -> None:
     expected = edited.pattern(CROSS)[:, :n] - traced.pattern(CROSS)[:, :n]
     np.testing.assert_array_equal(cross.difference, expected)
     assert both.max_abs >= cross.max_abs == np.abs(expected).max() > 0
-    assert both.logits_max_abs == np.abs(edited.logits[:n] - traced.logits[:n]).max()
-    changed = [p for p in range(n) if edited.predicted_tokens[p] != traced.predicted_tokens[p]]
-    assert list(both.changed_predictions) == changed
 
 
 def test_padding_is_no_word_of_the_output(translator: LoadedModel, traced: Trace) -> None:
