@@ -4,8 +4,9 @@
                                   [--warm 1] [--together 1] [--url http://…]
 
 Each simulated user is a session of Streamlit's protocol, without a browser: every ten seconds on
-average it changes its sentence or the causal mask, and waits until the page is drawn. Every
-response is searched for other users' sentences.
+average it changes its sentence or the causal mask, and waits until the page is drawn; p50 and p95
+are also given for the first picture of the page. Every response is searched for other users'
+sentences.
 
 `--warm 1`: each page is first opened once on every worker, which imports it and opens the default
 model; the timed sentences are still new. `--heavy`: each name adds one user who repeatedly requests
@@ -30,6 +31,7 @@ from urllib.parse import urlencode
 
 import websockets
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from explorer.analysis.claims import CLAIMS
@@ -43,6 +45,8 @@ NOUNS = ("book", "dog", "house", "teacher", "river", "city", "song", "letter", "
 VERBS = ("reads", "sees", "likes", "paints", "finds", "sells", "buys", "loves", "draws", "wants")
 PATIENCE = 120
 """Seconds after which a user gives up waiting for a page."""
+AROUND = ("frame", "pulse")
+"""Components that are not pictures, by the ends of their names."""
 
 
 EVERY_HEAD_OFF = format_edits(
@@ -92,11 +96,13 @@ class Asked:
 
 @dataclass(frozen=True)
 class Change:
-    """One change of one user: its latency, and whether the response was for this user."""
+    """One change of one user: its latency in `seconds`, that of the first `picture` (the same if
+    the page has none), and whether the response was for this user."""
 
     visitor: int
     page: str
     seconds: float
+    picture: float
     kilobytes: float
     is_seen: bool  # the response contains this user's sentence
     is_foreign: bool  # it contains another user's sentence
@@ -132,6 +138,7 @@ async def change(
     message.rerun_script.query_string = urlencode(query)
     message.rerun_script.page_name = page
     began, n_bytes, seen, foreign, exception = time.perf_counter(), 0, False, False, ""
+    picture: float | None = None
     await socket.send(message.SerializeToString())
     while True:
         raw = await asyncio.wait_for(socket.recv(), PATIENCE)
@@ -149,8 +156,18 @@ async def change(
         element = answer.delta.new_element
         if element.WhichOneof("type") == "exception":
             exception = element.exception.message
+        if picture is None and is_picture(element):
+            picture = time.perf_counter() - began
     seconds = time.perf_counter() - began
-    return Change(visitor, page, seconds, n_bytes / 1024, seen, foreign, exception)
+    shown = seconds if picture is None else picture
+    return Change(visitor, page, seconds, shown, n_bytes / 1024, seen, foreign, exception)
+
+
+def is_picture(element: Element) -> bool:
+    """Whether an element is a chart or a canvas."""
+    kind = element.WhichOneof("type")
+    named = element.bidi_component.component_name
+    return kind == "plotly_chart" or (kind == "bidi_component" and not named.endswith(AROUND))
 
 
 def connected(url: str, worker: int | None = None) -> websockets.connect:
@@ -227,13 +244,15 @@ def quantile(seconds: Sequence[float], share: float) -> float:
 
 def rows(changes: Sequence[Change], seconds: float) -> Iterator[str]:
     """The results, in total and by page."""
-    by_page: defaultdict[str, list[float]] = defaultdict(list)
+    by_page: defaultdict[str, list[Change]] = defaultdict(list)
     for each in changes:
-        by_page["all"].append(each.seconds)
-        by_page[each.page].append(each.seconds)
-    yield f"{'page':<14}{'changes':>8}{'p50':>9}{'p95':>9}{'slowest':>9}"
+        by_page["all"].append(each)
+        by_page[each.page].append(each)
+    heads = ("p50", "p95", "slowest", "picture", "p95")
+    yield f"{'page':<14}{'changes':>8}" + "".join(f"{head:>9}" for head in heads)
     for page, of_page in by_page.items():
-        values = [quantile(of_page, share) for share in (0.5, 0.95, 1)]
+        values = [quantile([each.seconds for each in of_page], share) for share in (0.5, 0.95, 1)]
+        values += [quantile([each.picture for each in of_page], share) for share in (0.5, 0.95)]
         yield f"{page:<14}{len(of_page):>8}" + "".join(f"{each:>7.2f} s" for each in values)
     yield (
         f"{len(changes) / seconds:.1f} changes a second, "
