@@ -90,8 +90,9 @@ def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
     drawn |= early
     painting.in_order([*drawn.values()], first=next(iter(early.values()), None))
     needs = (each.needs for each in exhibits if each.needs is not None)
+    say = st.caption if sheet.has_picture else st.info
     for name in dict.fromkeys(need.name for need in needs if not need.met(view.loaded)):
-        st.caption(view.t(f"needs.{name}"))
+        say(view.t(f"needs.{name}"))
     _small_print(sheet)
 
 
