@@ -31,7 +31,16 @@ MOST_PADS = 8
 FREE = -1
 """The value of `row` if no query is highlighted."""
 
+GONE: dict[str, tuple[str, ...]] = {}
+"""Choices that links of earlier versions may name, and that no page has any longer: the values of
+each, or () for all. A link with one opens the nearest view, and the app says so."""
+
 Choices = TypeVar("Choices")
+
+
+def is_gone(name: str, value: str) -> bool:
+    """Whether a link's value belongs to a view that has been removed."""
+    return name in GONE and value in (GONE[name] or (value,))
 
 
 def _row(text: str) -> int:
@@ -147,7 +156,8 @@ class Links:
     def read(self, params: Mapping[str, str]) -> tuple[State, tuple[tuple[str, str], ...]]:
         """The state of a link, and its invalid parts as (name, value) pairs.
 
-        Unknown names are ignored, since sites that share links add their own.
+        Unknown names are ignored, since sites that share links add their own, except those that
+        are `GONE`.
         """
         chosen: dict[str, Any] = {}
         refused: list[tuple[str, str]] = []
@@ -158,6 +168,8 @@ class Links:
                     chosen[name] = read(params[word])
                 except ValueError:
                     refused.append((word, params[word]))
+        removed = ((name, params[name]) for name in GONE if name in params.keys() - self._read)
+        refused.extend(pair for pair in removed if is_gone(*pair))
         return self.change(State(), **chosen), tuple(refused)
 
     def write(self, state: State) -> dict[str, str]:

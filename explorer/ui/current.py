@@ -27,8 +27,7 @@ def first_view(usual_pads: int = 0) -> View:
     """
     state = session.state()
     session.write_link_later(False)
-    for name, value in session.refused():
-        show_refused(name, value, state.lang)
+    show_refused(session.refused(), state.lang)
     st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
     st.session_state[_AROUND] = state.lang, state.model
     with st.spinner(app_text("shell.working")):

@@ -35,3 +35,18 @@ def test_a_bad_language_falls_back(open_page: Open) -> None:
 def test_edits_that_fit_nothing_are_counted_and_left_out(open_page: Open, page: str) -> None:
     at = open_page(page, edits="head-decoder.blocks.99.attn-0~cell-nowhere-all-0-0-open")
     assert not at.exception
+
+
+REMOVED: list[tuple[str, dict[str, str]]] = []
+"""Links of earlier versions, and the page on which each opens the nearest view."""
+
+
+@pytest.mark.parametrize(("page", "link"), REMOVED)
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_link_to_a_removed_view_opens_the_nearest_and_says_so(
+    open_page: Open, page: str, link: dict[str, str], lang: str
+) -> None:
+    at = open_page(page, **link, lang=lang)
+    assert not at.exception
+    assert [each.value for each in at.info].count(t("shell.gone", lang=lang)) == 1
+    assert not at.warning
