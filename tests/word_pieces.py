@@ -181,7 +181,6 @@ PIECES = {
     *(f"blocks.{name}" for name in ("pre", "post", "gate", "up", "product", "part")),
     *(f"positions.{setting}" for setting in get_args(Setting)),
     *(f"masks.nothing_changed_{why}" for why in ("same", "pads", "edits")),
-    *(f"contexts.{kind.acts}" for kind in POSITIONS.values()),
     *(f"positions.read_flat_{kind.acts}" for kind in POSITIONS.values()),
     *(f"positions.read_{setting}" for setting in get_args(Setting)),
     *(f"positions.change_{kind}" for kind in CHANGE_KINDS),

@@ -14,7 +14,6 @@ from shown import everything, everything_and_titles, figure, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.heads.contexts import shared_words
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
 from explorer.exhibits.escape import escape, plain
@@ -295,33 +294,7 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open
     unnamed = open_page("heads", beside=second)
     left, right = (unpack(each.proto.bytes)[0] for each in unnamed.main.get("bidi_component")[:2])
     assert left["chosen"]["opened"] == right["chosen"]["opened"]
-    assert t("contexts.title", lang="en") in everything_and_titles(at)
     assert second in everything(at).replace("&#46;", ".")
-
-
-@pytest.mark.parametrize("stream", ["", "src", "tgt"])
-def test_the_words_compared_are_those_of_the_source_unless_asked_for(
-    open_page: Open, shelf: Path, stream: str
-) -> None:
-    text, second = "She reads a book every morning.", "I like a book."
-    at = open_page("heads", text=text, beside=second, stream=stream, site="cross")
-    loaded = open_model("en-zh", shelf)
-    found = shared_words(trace(loaded, text), trace(loaded, second), stream or "src")
-    farthest = min(found, key=lambda word: word.cosines[-1])
-    assert farthest.token in reading(at, "diverges most")
-    names = [f"{word.token} ({word.places[0]}, {word.places[1]})" for word in found]
-    drawn = [figure(at, index)["data"] for index in range(len(at.get("plotly_chart")))]
-    assert names in [[line.get("name") for line in lines] for lines in drawn]
-
-
-@pytest.mark.parametrize(("model", "acts"), [("en-zh", "adds"), ("reader", "biases")])
-def test_what_positions_do_to_a_word_is_said_of_this_model(
-    open_page: Open, model: str, acts: str
-) -> None:
-    at = open_page("heads", model=model, text="I like a book.", beside="She reads a book.")
-    said = everything(at)
-    assert t(f"contexts.{acts}", lang="en") in said
-    assert "diverges least" not in said
 
 
 def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page: Open) -> None:

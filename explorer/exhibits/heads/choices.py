@@ -86,7 +86,6 @@ class HeadsChoices:
             "heads.heads",
             "heads.difference",
             "heads.versus",
-            "heads.contexts",
             "heads.request",
             "heads.ablation",
             "heads.measured",
