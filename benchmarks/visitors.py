@@ -66,7 +66,6 @@ HEAVY: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("heads", {"measure": "needed"}),
         ("heads", {"model": "stories", "measure": "needed"}),
     ),
-    "speculation": (("decoding", LONG | {"part": "speculation"}),),
     "proof": (
         ("certificate", {"tested": "1"}),
         ("certificate", {"model": "stories", "tested": "1"}),

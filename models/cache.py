@@ -40,11 +40,6 @@ class LayerCache:
         if self._columns is not None:
             self._columns = self._columns[:, rows]
 
-    def keep(self, length: int) -> None:
-        """Drop all but the first `length` positions."""
-        if self._columns is not None:
-            self._columns = self._columns[:, :, :, :length]
-
 
 class KVCache:
     """The caches of a decoder: one `LayerCache` per block for self-, one for cross-attention."""

@@ -92,7 +92,7 @@ def decode(
     without a mask token.
     """
     forced = () if prefix is None else tuple(prefix)
-    require_decodable(model, src, src_valid, max_new_tokens, forced)
+    _require_decodable(model, src, src_valid, max_new_tokens, forced)
     device = next(model.parameters()).device
     src, src_valid = src.long().to(device), None if src_valid is None else src_valid.to(device)
     reader = _Filler if model.config.fills else _Writer
@@ -101,7 +101,7 @@ def decode(
     return _steps(begin, strategy, max_new_tokens, forced, rules)
 
 
-def require_decodable(
+def _require_decodable(
     model: Model, src: Tensor, src_valid: Tensor | None, max_new_tokens: int, prefix: Sequence[int]
 ) -> None:
     """Raise ValueError if `decode` cannot run with these arguments."""

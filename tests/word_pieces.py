@@ -159,7 +159,6 @@ PIECES = {
     *(f"card.{name}" for name in ("heads_own", "heads_shared", "with_last", "without_last")),
     *(f"card.{name}" for name in ("output_tied", "output_own", "output_none")),
     *(f"machine.ways_{kind}" for kind in ("attention", "recurrent", "convolution")),
-    *(f"speculation.{pace}" for pace in ("faster", "slower", "alike")),
     *(f"masks.twins_{name}" for name in ("model", "loss", "writes", "right", "cheat")),
     *(
         f"masks.batch_{name}"

@@ -38,7 +38,7 @@ VARIABLE = "HEADLIGHT_CACHE_MB"
 """The environment variable that sets the budget in megabytes; 0 caches only the
 models in use."""
 IN_USE = 2
-"""Models in use at once: two are compared, or one drafts for another."""
+"""Models in use at once: two are compared."""
 
 
 def budget() -> int:

@@ -31,7 +31,11 @@ MOST_PADS = 8
 FREE = -1
 """The value of `row` if no query is highlighted."""
 
-GONE: dict[str, tuple[str, ...]] = {}
+GONE: dict[str, tuple[str, ...]] = {
+    "part": ("speculation",),
+    "draft": (),
+    "ahead": (),
+}
 """Choices that links of earlier versions may name, and that no page has any longer: the values of
 each, or () for all. A link with one opens the nearest view, and the app says so."""
 

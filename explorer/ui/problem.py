@@ -18,7 +18,8 @@ def show_problem(problem: InputProblem, lang: str) -> None:
 
 def show_refused(pairs: Iterable[tuple[str, str]], lang: str) -> None:
     """Show which values of the link were ignored, in one line for all views that are gone."""
-    gone, invalid = [], []
+    gone: list[tuple[str, str]] = []
+    invalid: list[tuple[str, str]] = []
     for name, value in pairs:
         (gone if is_gone(name, value) else invalid).append((name, value))
     if gone:

@@ -177,3 +177,18 @@ def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert translators(["org/one"]) == ("org/one",)
     assert same_vocabulary("org/one") == ("org/two",)
+
+
+def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path: Path) -> None:
+    """Twins share one vocabulary, and so do the two translators."""
+    assert same_vocabulary("en-zh") == ("zh-en",)
+    assert same_vocabulary("stories") == ()
+    twins = same_vocabulary("twin-right")
+    assert {"twin-learned", "twin-right@200"} <= set(twins)
+    assert "twin-right" not in twins
+    assert not [name for name in twins if not name.startswith("twin-")]
+    assert "twin-right" in same_vocabulary("twin-right@200")
+    for name in ("one", "two"):  # without a tokenizer file
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text('{"vocab_size": 9}')
+    assert same_vocabulary("one", tmp_path) == ()

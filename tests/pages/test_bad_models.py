@@ -76,7 +76,6 @@ def test_an_empty_shelf_says_what_to_do(
     [
         ("heads", "model"),
         ("heads", "with"),
-        ("decoding", "draft"),
         ("alignment", "back"),
         ("atlas", "against"),
         ("machine", "sizes"),

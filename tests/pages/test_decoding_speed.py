@@ -1,9 +1,9 @@
-"""The Decoding page: the cache, times and speculative decoding."""
+"""The Decoding page: the cache and times."""
 
 import pytest
-from shown import Open, everything, payloads, words_of
+from shown import Open, everything, payloads
 
-from explorer.exhibits.decoding import spared, speculation
+from explorer.exhibits.decoding import spared
 
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
@@ -25,28 +25,3 @@ def test_times_are_measured_when_asked_for(
     at.button(key="caching.run").click().run()
     assert not at.exception
     assert len(at.get("plotly_chart")) == 2
-
-
-@pytest.mark.parametrize("model", ["en-zh", "writer"])
-def test_speculative_decoding_says_its_passes_and_follows_the_link(
-    open_page: Open, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(speculation, "_pace", lambda greedy, rounds: "faster")
-    at = open_page("decoding", model=model, part="speculation", limit="12", ahead="2")
-    assert not at.exception
-    assert "at equal speed this happens in 5.0 % of cases" in everything(at)  # 3! 3! / 6!
-    said = next(words_of(each) for each in at.markdown if "Greedy decoding takes" in each.value)
-    rounds = next(words_of(each) for each in at.markdown if words_of(each).startswith("| Round"))
-    passes = len(rounds.splitlines()) - 2
-    assert f"in {passes} pass" in said
-    assert at.selectbox(key="speculation.draft").value == "layers-1"
-    at.slider(key="speculation.ahead").set_value(5).run()
-    assert at.query_params["ahead"] == "5"
-
-
-def test_a_draft_that_does_not_fit_is_refused_in_words(open_page: Open) -> None:
-    at = open_page("decoding", part="speculation", limit="4", draft="writer")
-    assert not at.exception
-    assert "draft" in at.warning[0].value
-    assert "writer" in at.warning[0].value
-    assert at.selectbox(key="speculation.draft").value == "layers-1"

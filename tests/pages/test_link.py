@@ -294,7 +294,6 @@ OLD = (
     "blocks?part=residual&norm=batchnorm&depth=24&gamma=110-100-100-100-100-90",
     "machine?sizes=2-4-8&unfolded=2&further=differences&spot=2",
     "decoding?part=branches&strategy=beam-4-0.6&fork=7.9&limit=12&sample=sample-0.8-40-0.95-1",
-    "decoding?part=speculation&draft=writer&ahead=2",
     "causes?part=lens&beside_key=2&side=key&taken=2&word=2&rival=2&alone=1&filmed=1",
     "patching?part=paths&second=I+like+you.&align=1-2&into=first&what=attn_out&cell=decoder-1-2",
     "patching?part=flow&written=2&edge_share=2&how=replace",

@@ -20,7 +20,6 @@ from models.strategies import Beam, Greedy, Sample
 Strategy = Greedy | Beam | Sample
 GREEDY: Strategy = Greedy()
 MOST_NEW = 128
-MOST_DRAFTED = 10
 ABOVE = ("decoding.strategy", "decoding.film", "decoding.others")
 """The exhibits at the top of every part."""
 
@@ -85,8 +84,7 @@ def _only(kind: type[Beam] | type[Sample]) -> Callable[[str], Any]:
 class DecodingChoices:
     """`strategy` decodes the film, `fork` is the forced prefix of a second output (token ids),
     `limit` the most new tokens, `beam` and `sample` the settings of the tree's other strategies,
-    `lines` a training batch. `draft` is the draft model, which proposes `ahead` tokens at a time
-    ("": the model's first layers). `ruled`: the rules of the model's own generation_config.json are
+    `lines` a training batch. `ruled`: the rules of the model's own generation_config.json are
     applied. `film_turn` is the number of the film's last message, `typed_token` a token that could
     not be forced, and `measured` the decoding whose times were requested."""
 
@@ -94,7 +92,6 @@ class DecodingChoices:
         "pass": (*ABOVE, "decoding.one_pass", "decoding.labels"),
         "branches": (*ABOVE, "decoding.branches", "decoding.tree"),
         "cache": (*ABOVE, "decoding.caching", "decoding.spared"),
-        "speculation": (*ABOVE, "decoding.draft", "decoding.speculation"),
     }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "difference")
     ruled: bool = choice(True, switch, as_digit)
@@ -104,8 +101,6 @@ class DecodingChoices:
     beam: Beam = choice(Beam(), _only(Beam), format_strategy)
     sample: Sample = choice(Sample(seed=1), _only(Sample), format_strategy)
     lines: str | None = choice(None, str)
-    draft: str = choice("", str)
-    ahead: int = choice(4, whole(1, MOST_DRAFTED))
     film_turn: int | None = unlinked(None)
     typed_token: str = unlinked("")
     measured: tuple[object, ...] = unlinked(())
