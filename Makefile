@@ -31,11 +31,11 @@ pytest: chromium
 	-$(BIN)/python -m pytest --collect-only -qq > /dev/null
 	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
-# What `pip install .` takes today, where constraints.txt does not hold it back.
+# What `pip install .` takes today, where requirements.txt does not hold it back.
 test-newest: chromium
 	test -d .newest || $(PYTHON) -m venv .newest
 	.newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
-	    --upgrade --upgrade-strategy eager -r requirements-dev.txt
+	    --upgrade --upgrade-strategy eager -e ".[dev,gguf]"
 	.newest/bin/python -m pip list --disable-pip-version-check
 	.newest/bin/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
@@ -47,7 +47,7 @@ bench: .venv/development
 	$(BIN)/python -m benchmarks
 
 site: chromium
-	$(BIN)/python -m website $(or $(FOLDER),out/site)
+	$(BIN)/python -m docs.website $(or $(FOLDER),out/site)
 
 walk: chromium
 	$(BIN)/python -m tests.walk $(or $(FOLDER),walked)
@@ -66,10 +66,10 @@ fuzz: .venv/development
 parity: .parity/made
 	.parity/bin/python -m benchmarks.parity
 
-.parity/made: requirements.txt constraints.txt
+.parity/made: requirements.txt
 	$(PYTHON) -m venv .parity
 	.parity/bin/python -m pip install --quiet --disable-pip-version-check \
-	    -r requirements.txt -c constraints.txt "transformers>=5.20,<6" sentencepiece gguf
+	    -r requirements.txt "transformers>=5.20,<6" sentencepiece gguf
 	touch $@
 
 lint: .venv/development
@@ -77,18 +77,18 @@ lint: .venv/development
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/oxlint --deny-warnings explorer/components explorer/live
+	$(BIN)/oxlint --config tests/oxlint.json --deny-warnings explorer/components explorer/live
 	$(BIN)/codespell
 	$(BIN)/python -m tests.wording
 
 # With the sandbox that the workshop runs visitors' code in, an extra of the package.
-.venv/runtime: requirements.txt constraints.txt
+.venv/runtime: requirements.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) -r requirements.txt -c constraints.txt
+	$(PIP) -r requirements.txt
 	touch $@
 
-.venv/development: .venv/runtime requirements-dev.txt
-	$(PIP) -r requirements-dev.txt -c constraints.txt
+.venv/development: .venv/runtime tests/requirements.txt
+	$(PIP) -r tests/requirements.txt
 	touch $@
 
 # The browser tests drive a real Chromium: one that is there, Debian's, or Playwright's own.

@@ -20,7 +20,7 @@ from models.training.options import add_placing, placing_of
 UPLOAD_SIZE = ("--server.maxUploadSize", "64")
 ADDRESS, ADDRESS_VARIABLE = "--server.address", "STREAMLIT_SERVER_ADDRESS"
 EVERYWHERE = "0.0.0.0"
-DESCRIPTION = "Watch a really trained Transformer read your sentence."
+DESCRIPTION = "Watch a trained Transformer read your sentence."
 EXAMPLES = """\
 examples:
   headlight app
@@ -152,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--public",
         action="store_true",
-        help="let others on the network in (otherwise only this machine); read SECURITY.md first",
+        help="serve the network too (default: this machine only); read docs/SECURITY.md first",
     )
     command.add_argument(
         "--allow-uploads",

@@ -68,7 +68,7 @@ from models.training.home import asset
 ROOT = Path(__file__).resolve().parents[1]
 CODE = "\n".join(
     path.read_text(encoding="utf-8")
-    for folder in ("explorer", "website")
+    for folder in ("explorer", "docs/website")
     for path in sorted((ROOT / folder).rglob("*.py"))
 )
 PAGES_CODE = "\n".join(

@@ -8,12 +8,14 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from browser.app import free_port, until_answering
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -307,19 +309,27 @@ def test_help_lists_every_command_and_the_version(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == f"headlight {__version__}\n"
 
 
-def requirements(name: str) -> list[Requirement]:
-    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-    return [Requirement(line) for line in lines if line and line[0] not in "#-"]
-
-
-def test_requirements_are_those_of_the_package() -> None:
-    declared = [Requirement(line) for line in METADATA["project"]["dependencies"]]
-    assert requirements("requirements.txt") == declared
+def pins(file: str) -> dict[str, Version]:
+    """The versions in a file of requirements, by package."""
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    pinned = [Requirement(line) for line in lines if line and line[0] not in "#-"]
+    assert {specifier.operator for pin in pinned for specifier in pin.specifier} == {"=="}
+    return {
+        canonicalize_name(pin.name): Version(specifier.version)
+        for pin in pinned
+        for specifier in pin.specifier
+    }
 
 
 def test_every_requirement_is_pinned_within_its_range() -> None:
-    pins = {pin.name.lower(): pin.specifier for pin in requirements("constraints.txt")}
-    for wanted in requirements("requirements.txt") + requirements("requirements-dev.txt"):
-        (pin,) = pins[wanted.name.lower()]
-        assert pin.operator == "=="
-        assert Version(pin.version) in wanted.specifier, wanted.name
+    extras = METADATA["project"]["optional-dependencies"]
+    files = {
+        "requirements.txt": METADATA["project"]["dependencies"],
+        "tests/requirements.txt": list(chain(*extras.values())),
+    }
+    pinned: dict[str, Version] = {}
+    for file, ranges in files.items():
+        assert not pinned.keys() & pins(file)
+        pinned |= pins(file)
+        for wanted in map(Requirement, ranges):
+            assert pinned[canonicalize_name(wanted.name)] in wanted.specifier, wanted.name

@@ -1,5 +1,5 @@
-"""What holds for the files of the repository: none is large, all speak of one version, and no
-function is there for the tests alone.
+"""What holds for the files of the repository: none is large, all speak of one version, every link
+leads to a file, and no function is there for the tests alone.
 """
 
 import ast
@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from collections import Counter
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_a_large_file_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_file_of_code_is_longer_than_contributing_says() -> None:
-    (most,) = map(int, re.findall(r"No file over (\d+)\s+lines", text("CONTRIBUTING.md")))
+    (most,) = map(int, re.findall(r"No file over (\d+)\s+lines", text("docs/CONTRIBUTING.md")))
     code = [file for file in files() if file.endswith((".py", ".js", ".css"))]
     assert len(code) > 500
     assert [file for file in code if len(text(file).splitlines()) > most] == []
@@ -68,7 +69,7 @@ def test_no_file_of_code_is_longer_than_contributing_says() -> None:
 
 def test_the_version_is_the_same_everywhere() -> None:
     assert f"\nversion: {__version__}\n" in text("CITATION.cff")
-    assert f"\n## {__version__} – " in text("CHANGELOG.md")
+    assert f"\n## {__version__} – " in text("docs/CHANGELOG.md")
 
 
 def reads(tree: ast.AST, without: ast.AST | None = None) -> set[str]:
@@ -210,3 +211,23 @@ def test_what_a_benchmark_takes_from_another_is_there() -> None:
     ]
     assert len(taken) > 5
     assert [entry for entry in taken if entry[2] not in defined[str(entry[1])]] == []
+
+
+def test_every_link_of_a_document_leads_to_a_file() -> None:
+    broken, count = [], 0
+    for name in files():
+        if not name.endswith(".md") or not (ROOT / name).is_file():
+            continue
+        for address in re.findall(r"\]\(([^)\s]+)\)", text(name)):
+            to = urlsplit(address)
+            if to.scheme or not to.path:
+                continue
+            count += 1
+            if not (ROOT / name).parent.joinpath(unquote(to.path)).exists():
+                broken.append(f"{name}: {address}")
+    assert count > 100
+    assert broken == []
+
+
+def test_the_repository_has_few_entries_at_its_top() -> None:
+    assert len({name.partition("/")[0] for name in files()}) <= 20

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from website import __main__ as website
+from docs.website import __main__ as website
 
 
 def test_every_address_of_the_website_is_in_it(
@@ -37,9 +37,9 @@ def test_every_address_of_the_website_is_in_it(
 
 
 def test_a_space_opens_the_port_that_the_image_serves() -> None:
-    _, header, _ = (website.ROOT / "deploy" / "space.md").read_text("utf-8").split("---\n", 2)
+    _, header, _ = (website.ROOT / "docs/serving/space.md").read_text("utf-8").split("---\n", 2)
     said = dict(line.split(": ", 1) for line in header.splitlines())
-    image = (website.ROOT / "deploy" / "Containerfile").read_text("utf-8")
+    image = (website.ROOT / "docs/serving/Containerfile").read_text("utf-8")
     assert said["sdk"] == "docker"
     assert f"EXPOSE {said['app_port']}\n" in image
     assert f'"--port", "{said["app_port"]}"]' in image

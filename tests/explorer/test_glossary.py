@@ -34,7 +34,9 @@ def test_the_wording_of_app_and_documents_passes() -> None:
 
 def test_the_check_finds_what_it_looks_for() -> None:
     assert list(wording.too_long("a.md", "x\n" * 3, 2)) == ["a.md: 3 lines, at most 2"]
-    assert list(wording.releases("## 1.0\n" + "- x\n" * 21)) == ["CHANGELOG.md: 1.0: 21 bullets"]
+    assert list(wording.releases("## 1.0\n" + "- x\n" * 21)) == [
+        "docs/CHANGELOG.md: 1.0: 21 bullets"
+    ]
     assert len(list(wording.long_lead("a.lead", "word " * 26))) == 1
     assert not list(wording.long_lead("a.lead", "{some value} " + "word " * 24))
     assert list(wording.banned("a", "Whoever asks")) == ["a: “whoever”; write “name the subject”"]

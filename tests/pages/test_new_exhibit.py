@@ -1,4 +1,4 @@
-"""A new exhibit is one file and its words: that of CONTRIBUTING.md, added to Masks for a test."""
+"""A new exhibit is one file and its words: the example of docs/CONTRIBUTING.md, added to Masks."""
 
 import base64
 import html as markup
@@ -34,7 +34,7 @@ CHOSEN = {"site": "decoder", "layer": 1, "head": 2}
 @pytest.fixture(autouse=True)
 def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file beside those of Masks, its address among the parts, and its words."""
-    described = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    described = (ROOT / "docs/CONTRIBUTING.md").read_text(encoding="utf-8")
     code = re.findall(r'```python\n("""How evenly.*?)```', described, re.DOTALL)
     assert len(code) == 1
     (tmp_path / "entropy.py").write_text(code[0], encoding="utf-8")

@@ -1,6 +1,6 @@
 """The tasks of the workshop, read from `assets/workshop/*.toml`: a teacher adds a table there.
 
-CONTRIBUTING.md describes the format. Entries are checked when they are read: a missing or unknown
+docs/CONTRIBUTING.md describes the format. Entries are checked when read: a missing or unknown
 entry raises ValueError with the file, the task and the entry.
 """
 

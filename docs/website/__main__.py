@@ -1,4 +1,4 @@
-"""Build the project's website: `python -m website FOLDER`, or `make site`.
+"""Build the project's website: `python -m docs.website FOLDER`, or `make site`.
 
 Static files for any web space: a start page per language with the translator running in it, three
 models that run in the browser, pictures of the ten pages, and the documents. Nothing in it is
@@ -27,11 +27,15 @@ from models.training.home import asset
 from tests.browser.app import chromium, running_app
 from tests.walk import LOOKS, PATIENCE, SETTLED
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LIVE = ("en-zh", "stories", "reader")
 """The models that run on the website; the first on its start page."""
 DOCS = {"en": ROOT / "docs", "zh": ROOT / "docs" / "zh"}
-SOURCES = [each for each in sorted(DOCS["en"].rglob("*.*")) if "decisions" not in each.parts]
+SOURCES = [
+    path
+    for path in sorted(DOCS["en"].rglob("*.*"))
+    if path.name != "README.md" and not {"decisions", "serving", "website"} & set(path.parts)
+]
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; frame-src 'self'; script-src 'self'; "
     "base-uri 'none'; form-action 'none'"
