@@ -114,8 +114,7 @@ def heads_view(
         data = pack_with(selection=now)
     view("heads_view")(
         key=key,
-        data=data,
-        sent=payload.without(data, "cells") if holds else data,
+        data=payload.without(data, "cells") if holds else data,
         on_picked_change=on_picked,
         on_down_change=on_down,
         on_lost_change=lambda: None,  # the browser lacks thumbnails: this run sends them

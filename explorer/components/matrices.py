@@ -11,7 +11,6 @@ import numpy as np
 
 from explorer.components.mount import view
 from explorer.components.payload import BLOCKED, Bytes, Words, check_words, pack, tokens_head
-from explorer.components.standalone import Block
 from explorer.figures.matrix import Matrix
 
 WORDS = ("query", "key", "blocked", "hint", "keep")
@@ -27,14 +26,9 @@ class Panel:
     file: str = "headlight"
 
 
-def matrices(
-    panels: Sequence[Panel], *, key: str, kept: Sequence[Block] | None = None, words: Words
-) -> None:
-    """Show heatmaps side by side, or one above the other if there is no room.
-
-    `kept`: the replacement in an exported page.
-    """
-    view("matrices")(key=key, data=pack_matrices(panels, words=words), kept=kept)
+def matrices(panels: Sequence[Panel], *, key: str, words: Words) -> None:
+    """Show heatmaps side by side, or one above the other if there is no room."""
+    view("matrices")(key=key, data=pack_matrices(panels, words=words))
 
 
 def pack_matrices(panels: Sequence[Panel], *, words: Words) -> bytes:

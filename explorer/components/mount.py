@@ -7,43 +7,21 @@ Both contain only files of this folder: user input is sent as data and drawn wit
 fillText. Streamlit is imported inside functions: a notebook packs and draws views without it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from explorer.components.modules import link
-from explorer.components.standalone import FOLDER, Block, Component, record
+from explorer.components.standalone import FOLDER
 from explorer.figures.theme import css
 
 
+@cache
 def view(name: str) -> Callable[..., Any]:
     """The function that mounts a view; it takes `key`, `data` and Streamlit's own arguments.
 
-    `sent`: the payload for the browser if smaller than `data`, the complete payload. `kept`: the
-    replacement of the view in an exported page.
+    The view is registered at its first use; Streamlit itself registers it again on a new runtime.
     """
-
-    def mount(
-        *,
-        data: bytes,
-        sent: bytes | None = None,
-        kept: Sequence[Block] | None = None,
-        **options: Any,
-    ) -> Any:
-        for block in (Component(name, data),) if kept is None else kept:
-            record(block)
-        return _registered(name)(data=data if sent is None else sent, **options)
-
-    return mount
-
-
-@cache
-def _registered(name: str) -> Callable[..., Any]:
-    """A view's mounting function, registered at its first use and cached.
-
-    Streamlit itself registers it again on a new runtime.
-    """
-
     import streamlit as st
 
     def read(file: str) -> str:

@@ -8,9 +8,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -56,11 +54,10 @@ class Component:
 class Plot:
     """A Plotly figure, its description, and the name of its picture file.
 
-    `dark` is the figure for a dark page; without it, the figure keeps its own background. A figure
-    that is only part of the export is passed as the function that makes it.
+    `dark` is the figure for a dark page; without it, the figure keeps its own background.
     """
 
-    figure: dict[str, Any] | Callable[[], dict[str, Any]]
+    figure: dict[str, Any]
     alt: str
     file: str = "headlight"
     dark: dict[str, Any] | None = None
@@ -87,48 +84,6 @@ class Beside:
     views: str
     data: str
     matrices: dict[str, str] = field(default_factory=dict)
-
-
-_RECORDED: ContextVar[list[Block] | None] = ContextVar("recorded", default=None)
-_FILE: ContextVar[str] = ContextVar("file", default="headlight")
-
-
-def record(block: Block) -> None:
-    """Record the block just drawn, if inside `recorded`."""
-    blocks = _RECORDED.get()
-    if blocks is not None:
-        blocks.append(block)
-
-
-@contextmanager
-def recorded(file: str = "headlight") -> Iterator[list[Block]]:
-    """Collect every block drawn inside: `with recorded() as blocks: …`.
-
-    `file` is the prefix of the names of pictures saved from inside (`file_of`).
-    """
-    blocks: list[Block] = []
-    recording, naming = _RECORDED.set(blocks), _FILE.set(file)
-    try:
-        yield blocks
-    finally:
-        _RECORDED.reset(recording)
-        _FILE.reset(naming)
-
-
-@contextmanager
-def recorded_apart() -> Iterator[list[Block]]:
-    """Collect the blocks drawn inside separately, to `record` them later."""
-    blocks: list[Block] = []
-    recording = _RECORDED.set(blocks)
-    try:
-        yield blocks
-    finally:
-        _RECORDED.reset(recording)
-
-
-def file_of(picture: str) -> str:
-    """The file name, without extension, of a picture drawn now."""
-    return f"{_FILE.get()}-{picture}"
 
 
 def page(
@@ -214,7 +169,7 @@ def _view(block: Component, name: str, beside: Beside | None = None) -> str:
 
 
 def _chart(block: Plot, name: str) -> str:
-    figure = block.figure() if callable(block.figure) else block.figure
+    figure = block.figure
     figures = _safe(json.dumps([figure, block.dark], default=_numbers))
     kept = _safe(json.dumps({"format": "png", "scale": 3, "filename": block.file}))
     colours = DARK if figure["layout"].get("font", {}).get("color") == DARK.ink else LIGHT

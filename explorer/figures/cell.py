@@ -10,6 +10,8 @@ from explorer.figures.theme import Stream, escape, palette
 ROOM, MATRIX_ROOM = 900, 300
 """Approximate widths of a row of bars and of a matrix in pixels; only the browser knows them
 exactly."""
+BINS = 41
+"""Bars of a histogram."""
 
 
 def vectors(
@@ -133,12 +135,10 @@ def signed(
     return {"data": [trace], "layout": frame}
 
 
-def histogram(
-    scores: f.Floats, limit: float, *, bins: int = 41, dark: bool = False, words: f.Words
-) -> f.Figure:
+def histogram(scores: f.Floats, limit: float, *, dark: bool = False, words: f.Words) -> f.Figure:
     """A histogram of scores from -`limit` to `limit`."""
     colours = palette(dark)
-    edges = np.linspace(-limit, limit, bins + 1)
+    edges = np.linspace(-limit, limit, BINS + 1)
     counts, _ = np.histogram(np.clip(scores, -limit, limit), edges)
     trace = f.bar(
         (edges[:-1] + edges[1:]) / 2,

@@ -9,7 +9,6 @@ from typing import Any, TypeGuard
 import streamlit as st
 
 from explorer.components import pulse
-from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.turns import computing
 from explorer.exhibits import block as b
@@ -18,9 +17,8 @@ from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, parts_of
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
-from explorer.render.controls import save, visit_due
+from explorer.render.controls import Sheet, save, visit_due
 from explorer.render.drawing import draw, export
-from explorer.render.sheet import Sheet
 from explorer.ui import controls, painting, running, session, share
 from explorer.ui.current import latest
 from explorer.ui.hints import hint_for
@@ -58,11 +56,12 @@ def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
     """The fragment that is redrawn after a change on the page, with the current choices."""
     visit_due()
     with st.container():  # of messages, as in `shell.show`
-        sheet = Sheet(placed(latest(view), page), page)
+        view = placed(latest(view), page)
+        sheet = Sheet(view, page, share.file_name(view, page))
     if _asks(page):
         ask_text(sheet.view, page)
     place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
-    with recorded(share.file_name(sheet.view, page)), stage():
+    with stage():
         _part(sheet, parts, groups)
     with place, st.popover(sheet.view.t("take.title"), icon=":material/download:"):
         _exports(sheet)
@@ -199,7 +198,7 @@ def _small_print(sheet: Sheet) -> None:
 def _exports(sheet: Sheet) -> None:
     """The downloads: the page, a report, and every picture that has a static form."""
     view, page = sheet.view, sheet.page
-    title, file = share.page_title(view, page), share.file_name(view, page)
+    title, file = share.page_title(view, page), sheet.file
     every = [*_inside(sheet.drawn)]
     sentences = any(isinstance(each, b.Sentence) for each in every)
     words = (each for each in every if _is_reading(each)) if sentences else ()

@@ -6,6 +6,7 @@ beginning of the run that the widget causes.
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,12 +14,37 @@ import streamlit as st
 
 from explorer.exhibits import block as b
 from explorer.exhibits.links import State
-from explorer.render.sheet import Sheet
+from explorer.exhibits.view import View
+from explorer.render.html import picture_name
 from explorer.ui import controls, history, session, share, uploads
 from explorer.ui.current import redraw_around
 from explorer.ui.parts import pick_model
 
 _VISIT = "render.visit"
+
+
+@dataclass
+class Sheet:
+    """One part of a page while it is drawn: its blocks, for the formulas, code, numbers and exports
+    below them. `file` is the prefix of the names of saved files."""
+
+    view: View
+    page: str
+    file: str
+    small: list[b.Small] = field(default_factory=list)
+    has_picture: bool = False
+    blocks: dict[str, list[b.Block]] = field(default_factory=dict)
+    problems: set[tuple[str, str]] = field(default_factory=set)
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def drawn(self) -> list[b.Block]:
+        """All blocks in page order, including those inside groups."""
+        return [block for blocks in self.blocks.values() for block in blocks]
+
+    def picture(self, name: str) -> str:
+        """The file name, without extension, of the picture with this name."""
+        return f"{self.file}-{picture_name(name)}"
 
 
 def visit_due() -> None:
@@ -125,7 +151,7 @@ def _download(sheet: Sheet, block: b.Download) -> None:
 
 def save(sheet: Sheet, block: b.Download) -> None:
     """The button that saves a file."""
-    name = block.name or share.file_name(sheet.view, sheet.page)
+    name = block.name or sheet.file
     end = f"-{block.export}" if block.export else ""
     icon, file = None if end else ":material/download:", f"{name}{end}.{block.ending}"
     common: dict[str, Any] = {"key": block.key, "on_click": "ignore", "help": block.help}

@@ -12,8 +12,7 @@ from explorer.components.mount import view as canvas
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
-from explorer.render.controls import CONTROLS, apply, save
-from explorer.render.sheet import Sheet
+from explorer.render.controls import CONTROLS, Sheet, apply, save
 from explorer.ui import controls, history, session
 from explorer.ui.markdown import has_more, sections
 from explorer.ui.stage import hero, staged
@@ -77,7 +76,8 @@ def _chart(sheet: Sheet, block: b.Chart) -> None:
         key = f"{block.name}.{st.session_state.setdefault(f'{block.name}.turn', 0)}"
         more = {"on_select": partial(_clicked, key, block), "selection_mode": "points"}
     figure = block.draw(dark=sheet.view.dark)
-    controls.chart(figure, key, block.alt, below_picture=block.waits, **more)
+    file = sheet.picture(block.name)
+    controls.chart(figure, key, block.alt, file, below_picture=block.waits, **more)
 
 
 def _clicked(key: str, block: b.Chart) -> None:
@@ -87,12 +87,16 @@ def _clicked(key: str, block: b.Chart) -> None:
         apply(block.clicks[point])
 
 
+def _heatmaps(sheet: Sheet, block: b.Heatmaps) -> None:
+    controls.heatmaps(sheet.view, block.panels, block.name, sheet.picture(block.name))
+
+
 def _canvas(sheet: Sheet, block: b.Canvas) -> None:
     told = {
         f"on_{event}_change": partial(_sent, block.name, event, change)
         for event, change in block.on.items()
     }
-    data = block.payload(controls.picture_file(block.name), _address)
+    data = block.payload(sheet.picture(block.name), _address)
     canvas(block.view)(key=block.name, data=data, **told)
 
 
@@ -100,7 +104,7 @@ def _all_heads(sheet: Sheet, block: b.AllHeads) -> None:
     heads_view(
         block.grid,
         key=block.name,
-        file=controls.picture_file(block.name),
+        file=sheet.picture(block.name),
         on_picked=partial(_selected, block),
         on_down=partial(_down, block),
         **block.options,
@@ -220,7 +224,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Metrics: _metrics,
     b.ProgressBar: lambda _, block: st.progress(block.share, block.words or None),
     b.Chart: _chart,
-    b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
+    b.Heatmaps: _heatmaps,
     b.Canvas: _canvas,
     b.AllHeads: _all_heads,
     b.Formula: _kept,

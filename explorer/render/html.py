@@ -1,5 +1,6 @@
 """Render blocks as one interactive HTML page that needs no server and no network."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
@@ -168,7 +169,7 @@ def _changes(block: b.Changes, to: Reader) -> Iterator[standalone.Block]:
 
 def picture_name(address: str) -> str:
     """The part of a file name that identifies a picture of a page."""
-    return address.split(".", 1)[-1].replace(".", "-")
+    return re.sub(r"\W+", "-", address.split(".", 1)[-1])
 
 
 DRAWN: Drawn = {

@@ -75,9 +75,8 @@ class Generation:
     """A finished decoding. `steps` belong to the final text (for a beam: the best
     hypothesis); `logprob` is the sum over them; `finished`: the end token was generated.
 
-    `hypotheses` are (text, logprob, score), best first: the finished ones, or, if none has
-    finished, those still alive; one for greedy and sampling. `given` are the tokens of the source
-    with its end token, or of the prompt with its start token. `stopped`: the user ended it early.
+    `given` are the tokens of the source with its end token, or of the prompt with its start token.
+    `stopped`: the user ended it early.
     """
 
     model: str
@@ -88,7 +87,6 @@ class Generation:
     text: str
     finished: bool
     logprob: float
-    hypotheses: tuple[tuple[str, float, float], ...]
     edits: tuple[Edit, ...] = ()
     ignored_edits: tuple[Edit, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -245,10 +243,6 @@ def generate(
         text=loaded.tokenizer.decode(output.tokens),
         finished=output.finished,
         logprob=output.logprob,
-        hypotheses=tuple(
-            (loaded.tokenizer.decode(h.tokens), h.logprob, h.score)
-            for h in last.ended[0] or last.live[0]
-        ),
         edits=fitting,
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
         unknown=tuple(loaded.tokenizer.of("src").unknown(clean_text(text))),

@@ -4,7 +4,6 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -13,8 +12,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from explorer.analysis.heads.compare import compare
 from explorer.components import Panel, inside, matrices
 from explorer.components.pulse import is_due, pulse
-from explorer.components.standalone import Paragraph, Plot, file_of, record
-from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.escape import escape
 from explorer.exhibits.pictured import patch_map
 from explorer.exhibits.saying import (
     axis_title as axis_title,
@@ -27,7 +25,6 @@ from explorer.exhibits.saying import (
 )
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
-from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
 from explorer.glossary import linked
 from explorer.numbers import percent
@@ -56,8 +53,11 @@ CHARTS, WAITING = "controls.charts", "controls.waiting"
 """Session keys: whether the browser has been sent a chart, and the pulse for the first one."""
 
 
-def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **more: Any) -> None:
-    """A Plotly figure at full width; `alt` describes it for screen readers.
+def chart(
+    figure: Figure, key: str, alt: str, file: str, *, below_picture: bool = False, **more: Any
+) -> None:
+    """A Plotly figure at full width; `alt` describes it for screen readers, `file` names the
+    picture saved from it.
 
     If there are fewer pixels than the figure needs (`least` in its layout's `meta`, see
     `figures.frame.least_width`), it scrolls sideways.
@@ -66,8 +66,6 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
     `below_picture`, in a fragment whose main picture is not a chart, is left out in the session's
     first run, and the fragment runs again once the browser has drawn the picture.
     """
-    file = picture_file(key)
-    record(Plot(figure, alt, file))
     if is_due(WAITING) or not below_picture:
         st.session_state[CHARTS] = True
     if CHARTS not in st.session_state:
@@ -104,20 +102,13 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
         )
 
 
-def picture_file(key: str) -> str:
-    """The file name, without extension, of the picture with this key."""
-    return file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
-
-
-def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
-    """Heatmaps side by side, each under its title: on a canvas, in an exported page by Plotly."""
-    words, name = view.words("figures.heatmap"), re.sub(r"\W+", "-", key.split(".", 1)[-1])
-    panels, kept = [], []
-    for number, (title, matrix) in enumerate(shown, 1):
-        file = file_of(f"{name}-{number}" if len(shown) > 1 else name)
-        panels.append(Panel(title, matrix, file))
-        kept.append(Plot(partial(plotted, matrix, dark=view.dark, words=words), title, file))
-    matrices(panels, key=key, kept=kept, words=view.words("components.matrices"))
+def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str, file: str) -> None:
+    """Heatmaps side by side, each under its title."""
+    panels = [
+        Panel(title, matrix, f"{file}-{number}" if len(shown) > 1 else file)
+        for number, (title, matrix) in enumerate(shown, 1)
+    ]
+    matrices(panels, key=key, words=view.words("components.matrices"))
 
 
 def opening(view: View, page: str) -> None:
@@ -174,7 +165,6 @@ FIRST = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
 
 def reading(page: str, words: str) -> None:
     """What a picture shows. Above the page's main one, the first sentence; the rest below it."""
-    record(Paragraph(plain(words), is_reading=True))
     below = below_picture()
     first, *rest = [words] if below is None else FIRST.split(words, maxsplit=1)
     with st.container(), st.container(key=f"reading-{page}"):

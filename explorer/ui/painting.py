@@ -11,7 +11,6 @@ from collections.abc import Callable, Hashable, Sequence
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from explorer.components.standalone import Block, record, recorded_apart
 from explorer.engine.turns import waiting
 
 MOMENT = 0.05
@@ -29,20 +28,13 @@ def is_new(what: str, value: Hashable) -> bool:
 
 
 def in_order(parts: Sequence[Callable[[], None]], first: Callable[[], None] | None = None) -> None:
-    """Draw each of these below the one before; `first`, one of them, is painted before the rest.
-
-    The exported page (`components.standalone`) keeps the order of `parts`.
-    """
+    """Draw each of these below the one before; `first`, one of them, is painted before the rest."""
     places = {part: st.container() for part in parts}
-    kept: dict[Callable[[], None], list[Block]] = {}
-    for part in sorted(parts, key=lambda each: each is not first):
-        with places[part], recorded_apart() as kept[part]:
+    for part in sorted(parts, key=lambda part: part is not first):
+        with places[part]:
             part()
         if part is first:
             pause()
-    for part in parts:
-        for block in kept[part]:
-            record(block)
 
 
 def words_first(run: Hashable) -> None:

@@ -15,7 +15,6 @@ from explorer.runs.inputs import given_tokens, rows_of, str_tokens, target_row
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
 from explorer.text import shorten
-from models.hooks import LOGITS
 from models.rows import Rows
 
 NOTICED = 5e-5
@@ -29,8 +28,7 @@ class Member:
     `src_str_tokens` and `tgt_str_tokens` are its sequences in the batch, including padding. The
     target is the start token and the translation of the sentence alone. A model without an encoder
     has no source; its target is the text itself, and `alone` and `together` are "" instead of the
-    translations. `weight_moved` is the largest change of any attention weight between real tokens,
-    `logprob_moved` the largest change of ln p of any vocabulary entry after a real token.
+    translations. `weight_moved` is the largest change of any attention weight between real tokens.
     """
 
     text: str
@@ -41,7 +39,6 @@ class Member:
     alone: str
     together: str
     weight_moved: float
-    logprob_moved: float
 
 
 def batch(
@@ -78,9 +75,6 @@ def batch(
                 alone=loaded.tokenizer.decode(tokens),
                 together=loaded.tokenizer.decode(rewritten),
                 weight_moved=_weights_moved(loaded, single, whole, index),
-                logprob_moved=_moved(
-                    single[LOGITS].log_softmax(-1)[0], whole[LOGITS].log_softmax(-1)[index]
-                ),
             )
         )
     return tuple(members)
@@ -98,8 +92,8 @@ def _alone(
 
 
 def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, Tensor]:
-    """One forward pass of the batch: all patterns [batch, head, query, key], and the logits."""
-    wanted = {LOGITS, *(site.hook("pattern") for site in loaded.sites)}
+    """One forward pass of the batch: all patterns [batch, head, query, key]."""
+    wanted = {site.hook("pattern") for site in loaded.sites}
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     return run(loaded.model, rows, wanted, changes)
 
@@ -115,7 +109,7 @@ def _moved(alone: Tensor, in_batch: Tensor) -> float:
     """The largest difference; padding at the end of the axes of `in_batch` is ignored."""
     for axis, size in enumerate(alone.shape):
         in_batch = in_batch.narrow(axis, 0, size)
-    return float((alone - in_batch).abs().max()) if alone.numel() else 0.0  # no logits
+    return float((alone - in_batch).abs().max())
 
 
 def show(found: tuple[Member, ...], view: View) -> b.Blocks:

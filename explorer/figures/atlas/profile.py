@@ -11,21 +11,17 @@ def by_distance(
     weights: f.Floats,
     reach: int,
     *,
-    beside: f.Floats | None = None,
     dark: bool = False,
     words: f.Words,
 ) -> f.Figure:
     """Mean weight [2 reach + 1] on keys at each distance from the query, in percent.
 
     The outermost bars include all larger distances. Distances that do not occur are left out.
-    `beside` is drawn as a line: the same means for another head or model. Raises ValueError with
-    the sizes if they disagree.
+    Raises ValueError with the sizes if they disagree.
     """
     f.check_shape("weights", weights, (2 * reach + 1,))
     far = np.arange(-reach, reach + 1)
     shown = np.isfinite(weights)
-    if beside is not None:
-        shown |= np.isfinite(beside)
     colours = palette(dark)
     at = far[shown]
     labels = [
@@ -34,23 +30,12 @@ def by_distance(
     ]
     bars: f.Figure = f.bar(
         at,
-        np.nan_to_num(weights[shown] * 100).astype(np.float32),
+        (weights[shown] * 100).astype(np.float32),
         customdata=labels,
         marker={"color": colours.attention[2]},
         hovertemplate=f"{escape(words['distance'])} %{{customdata}}: <b>%{{y:.3~g}} %</b>"
         "<extra></extra>",
     )
-    traces = [bars]
-    if beside is not None:
-        traces.append(
-            f.scatter(
-                at,
-                (beside[shown] * 100).astype(np.float32),
-                "lines+markers",
-                line={"color": colours.target, "width": 2},
-                hovertemplate="%{y:.3~g} %<extra></extra>",
-            )
-        )
     frame = f.layout(colours, 260, bargap=0.15)
     step = 8 if len(at) > 20 else 2 if len(at) > 10 else 1
     ticks = [i for i, d in enumerate(at) if d % step == 0]
@@ -65,4 +50,4 @@ def by_distance(
     frame["yaxis"] = f.number_axis(
         colours, words["weight"], ticksuffix=" %", rangemode="tozero", fixedrange=True, nticks=5
     )
-    return {"data": traces, "layout": frame}
+    return {"data": [bars], "layout": frame}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.figures import frame as f
-from explorer.figures.theme import Stream, bare, clipped, escape, palette, show
+from explorer.figures.theme import bare, clipped, escape, palette, show
 from explorer.numbers import digits, percents
 
 ROW, COLUMN = 30, 62
@@ -23,7 +23,6 @@ def depths(
     kind: str,
     title: str,
     column_title: str,
-    stream: Stream = "tgt",
     selected: int | None = None,
     doubtful: Sequence[int] = (),
     n_shown: int | None = None,
@@ -81,7 +80,7 @@ def depths(
     frame["meta"] = {"least": 110 + (COLUMN if roomy else 12) * len(columns)}
     ticks_across = {"tickvals": list(range(shape[1]))[:n_shown], "ticktext": labels[:n_shown]}
     frame["xaxis"] = f.token_axis(
-        labels, column_title, stream, dark, side="top", tickangle=0, **ticks_across
+        labels, column_title, "tgt", dark, side="top", tickangle=0, **ticks_across
     )
     frame["yaxis"] = f.axis(colours, words["depth"], autorange="reversed", type="category")
     if selected is not None and 0 <= selected < len(columns):

@@ -23,7 +23,6 @@ def arrows(
     *,
     wavelengths: f.Floats,
     contributions: f.Floats,
-    columns: int = COLUMNS,
     dark: bool = False,
     words: f.Words,
 ) -> f.Figure:
@@ -41,8 +40,8 @@ def arrows(
     f.check_shape("wavelengths", wavelengths, (n,))
     f.check_shape("contributions", contributions, (n,))
     colours = palette(dark)
-    x = (np.arange(n) % columns) * STEP
-    y = -(np.arange(n) // columns) * (STEP + 0.4)
+    x = (np.arange(n) % COLUMNS) * STEP
+    y = -(np.arange(n) // COLUMNS) * (STEP + 0.4)
     longest = max(1e-9, float(np.sqrt((np.concatenate([q, k]) ** 2).sum(1)).max()))
     rings = _trace(
         np.add.outer(x, np.cos(_CIRCLE)).ravel(),
@@ -75,11 +74,11 @@ def arrows(
             showlegend=False,
         )
     )
-    rows = ceil(n / columns)
+    rows = ceil(n / COLUMNS)
     frame = f.layout(colours, 48 + 112 * rows, legend=True)
     frame["legend"] = {**f.LEGEND, "y": 1.0}
     hidden: dict[str, Any] = {"visible": False, "fixedrange": True}
-    wide = min(n, columns) * STEP
+    wide = min(n, COLUMNS) * STEP
     frame["xaxis"] = {**hidden, "range": [-STEP / 2, wide - STEP / 2]}
     frame["yaxis"] = {
         **hidden,

@@ -20,7 +20,6 @@ def small_heads(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
-    height: int = 420,
     dark: bool = False,
     words: f.Words,
 ) -> f.Figure:
@@ -73,7 +72,7 @@ def small_heads(
     short = max(map(len, words_only), default=0) <= SHORT
     labelled = n_heads <= MOST_LABELLED and short
     margin = {"l": 8, "r": 8, "t": 26, "b": 8}
-    frame = f.layout(colours, height, annotations=notes, margin=margin)
+    frame = f.layout(colours, 420, annotations=notes, margin=margin)
     for name, ticks, title in (("xaxis", ticks_x, "key"), ("yaxis", ticks_y, "query")):
         frame[name] = f.axis(
             colours,

@@ -100,10 +100,10 @@ def shown_text() -> str:
     return first_sentence(state.model or default_model(cache.models()))
 
 
-def new_text(sentence: str, target: str | None = None) -> None:
+def new_text(sentence: str) -> None:
     """A widget's callback: switch to another sentence."""
     # Queries and steps belong to a sentence; the selected heads stay.
-    session.change(text=sentence, target=target, row=None, step=None)
+    session.change(text=sentence, target=None, row=None, step=None)
 
 
 def _sentence(model: str) -> None:

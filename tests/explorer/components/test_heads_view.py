@@ -366,17 +366,16 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(
     app = AppTest.from_function(clicked_page).run()
     assert not app.exception
     first = app.session_state["out"]
-    head, arrays = unpack(first["sent"])
+    head, arrays = unpack(first["data"])
     assert arrays["cells"].shape == (1, 4)
     assert head["chosen"]["turn"] == 5
     app.query_params["held"] = head["small"]
     again = app.run().session_state["out"]
     assert not app.exception
-    light, left = unpack(again["sent"])
+    light, left = unpack(again["data"])
     assert left["cells"].size == 0
     np.testing.assert_array_equal(left["exact"], arrays["exact"])
     assert {**light, "arrays": None} == {**head, "arrays": None}
-    assert again["data"] == first["data"]  # what an exported page shows
 
 
 def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(

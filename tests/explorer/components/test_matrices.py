@@ -1,4 +1,4 @@
-"""Heatmaps on canvas: what the browser is sent of each cell, and what a kept page shows instead."""
+"""Heatmaps on canvas: what the browser is sent of each cell."""
 
 import numpy as np
 import pytest
@@ -70,9 +70,7 @@ def drawn() -> None:
     from types import SimpleNamespace
 
     import numpy as np
-    import streamlit as st
 
-    from explorer.components.standalone import page, recorded
     from explorer.figures.heatmap import weights
     from explorer.text import family
     from explorer.ui import controls
@@ -81,19 +79,12 @@ def drawn() -> None:
     words = {"words": family("figures.heatmap", lang="en")}
     matrix = weights(np.eye(2), None, "ab", "ab", **words, **titles)  # type: ignore[arg-type]
     view = SimpleNamespace(dark=False, words=lambda prefix: family(prefix, lang="en"))
-    with recorded("file") as blocks:
-        controls.heatmaps(view, [("one", matrix), ("two", matrix)], "page.sides")  # type: ignore[arg-type]
-    st.code(page("", blocks, "en", plotly="elsewhere.js"))
+    controls.heatmaps(view, [("one", matrix), ("two", matrix)], "page.sides", "file-sides")  # type: ignore[arg-type]
 
 
-def test_a_kept_page_shows_charts_in_their_place() -> None:
+def test_each_of_several_heatmaps_has_a_file_name_of_its_own() -> None:
     app = AppTest.from_function(drawn).run()
     assert not app.exception
-    kept = app.code[0].value
-    assert kept.count('<script>headlightChart("b') == 2
-    assert 'aria-label="two"' in kept
-    assert '"filename": "file-sides-2"' in kept
-    assert 'headlight("matrices"' not in kept
     (shown,) = app.get("bidi_component")
     head, _ = unpack(shown.proto.bytes)
     assert [panel["file"] for panel in head["panels"]] == ["file-sides-1", "file-sides-2"]

@@ -18,8 +18,6 @@ from explorer.components.standalone import (
     Plot,
     data_script,
     page,
-    record,
-    recorded,
 )
 from explorer.figures.frame import layout
 from explorer.figures.theme import DARK, LIGHT, Palette
@@ -49,7 +47,6 @@ def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours:
         "", [Plot(figure, "a")], "en"
     )
     assert 'aria-label="a"></div>' in page("", [Plot(figure, "a", dark=figure)], "en")
-    assert page("", [Plot(lambda: figure, "a")], "en") == page("", [Plot(figure, "a")], "en")
 
 
 def test_a_views_payload_arrives_as_it_was() -> None:
@@ -106,14 +103,3 @@ def test_every_view_can_stand_alone(script: str) -> None:
     made = page("", [Component(script, pack({}))], "en")
     assert f'views["{script}"] = (() =>' in made
     assert "export default" not in made
-
-
-def test_what_is_drawn_inside_is_recorded_and_nothing_else() -> None:
-    record(Paragraph("before"))
-    with recorded() as outer:
-        record(Paragraph("a"))
-        with recorded() as inner:
-            record(Paragraph("b"))
-        record(Paragraph("c"))
-    record(Paragraph("after"))
-    assert (outer, inner) == ([Paragraph("a"), Paragraph("c")], [Paragraph("b")])

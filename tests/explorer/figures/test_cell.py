@@ -57,10 +57,12 @@ def test_blocked_bars_are_hatched_and_the_open_cell_is_outlined() -> None:
 
 
 def test_the_histogram_counts_every_score_once() -> None:
-    scores = np.array([-9.0, -0.1, 0.0, 0.1, 2.0])
-    (trace,) = cell.histogram(scores, 3.0, bins=3, words=WORDS)["data"]
-    np.testing.assert_array_equal(trace["y"], [1, 3, 1])  # the lowest stands at the edge
-    assert cell.histogram(scores, 3.0, words=WORDS)["layout"]["xaxis"]["range"] == [-3.0, 3.0]
+    scores = np.array([-9.0, -0.05, 0.0, 0.05, 2.0])
+    figure = cell.histogram(scores, 4.1, words=WORDS)  # 41 bars of 0.2
+    counts = np.zeros(41)
+    counts[[0, 20, 30]] = 1, 3, 1  # the lowest stands at the edge
+    np.testing.assert_array_equal(figure["data"][0]["y"], counts)
+    assert figure["layout"]["xaxis"]["range"] == [-4.1, 4.1]
 
 
 def test_the_matrix_is_centred_on_zero_and_marks_its_cell() -> None:

@@ -24,7 +24,6 @@ def test_under_right_masks_nobody_notices_the_others(translator: LoadedModel) ->
     for member in found:
         assert member.alone == member.together == trace(translator, member.text).output
         assert member.weight_moved < 1e-5
-        assert member.logprob_moved < 1e-4
 
 
 def test_visible_padding_moves_the_short_ones_and_spares_the_longest(
@@ -36,7 +35,6 @@ def test_visible_padding_moves_the_short_ones_and_spares_the_longest(
     assert found[1].weight_moved < 1e-5
     for short in (found[0], found[2]):
         assert short.weight_moved > 1e-2
-        assert short.logprob_moved > 1e-2
 
 
 def test_no_weight_of_the_encoder_moves_more_than_is_reported(translator: LoadedModel) -> None:
@@ -71,5 +69,5 @@ def test_a_model_that_says_no_tokens_has_weights_that_move(
 ) -> None:
     headless = tiny("headless", family="encoder-only", lm_head=False)
     members = batch(headless, "The cat sat.", ["A dog"])
-    assert [member.logprob_moved for member in members] == [0.0, 0.0]
+    assert len(members) == 2
     assert all(member.weight_moved < 1e-5 for member in members)
