@@ -22,9 +22,7 @@ from explorer.analysis.claims import GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.clinic.card import Group, Needs
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
-from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
-from explorer.analysis.patching.rankings import RANKINGS
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
 from explorer.exhibits.alignment.choices import ROWS
@@ -173,13 +171,8 @@ MADE = {
     "atlas.parts": set(AtlasChoices.parts),
     "figures.profile": words_in("figures/atlas/profile.py"),
     "figures.heatmap": words_in("figures/heatmap.py"),
-    "figures.effect_map": words_in("figures/patching/effect_map.py"),
-    "figures.flow_graph": words_in("figures/patching/flow_graph.py"),
-    "figures.rankings": words_in("figures/patching/effect_map.py"),
+    "figures.effect_map": words_in("figures/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
-    "patching.levels": {*ROLES, "words"},
-    "patching.rankings": set(RANKINGS),
-    "patching.hows": set(HOW),
     "figures.bars": words_in("figures/bars.py"),
     "circuits.behaviours": set(BEHAVIOURS),
     "circuits.names": set(BEHAVIOURS),

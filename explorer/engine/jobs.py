@@ -1,16 +1,15 @@
 """Long computations that run in their own thread and can be stopped."""
 
 import time
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Hashable
 from threading import Event, Thread
 from typing import Generic, TypeVar
 
 from explorer.engine.turns import SHORT, TURNS, rest
 from explorer.runs.generation import StepsDone
+from explorer.runs.passes import Steps
 
 Result = TypeVar("Result")
-Steps = Generator[tuple[int, int], bool | None, Result]
-"""Long work, step by step: it yields (done, total) and returns its result."""
 ABSENCE = 15.0
 """Seconds that work continues for a disconnected session, which may reconnect."""
 

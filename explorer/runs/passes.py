@@ -7,7 +7,7 @@ every model of the process announce its passes.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -16,6 +16,9 @@ from models.transformer import Stack
 
 Result = TypeVar("Result")
 Clock = Callable[[], float]
+Steps = Generator[tuple[int, int], bool | None, Result]
+"""Long work, step by step: it yields (done, total) and returns its result. After a stop, `yield`
+returns False."""
 _let_others: ContextVar[Callable[[], None] | None] = ContextVar("let_others", default=None)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from explorer.analysis.patching.pair import pair
-from explorer.analysis.patching.patches import Progress
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 
 MOST_TRIED = 40
@@ -18,33 +18,28 @@ Groups = Mapping[str, Sequence[Sequence[str]]]
 
 
 def offered(
-    loaded: LoadedModel,
-    traced: Trace,
-    groups: Groups,
-    target: str | None = None,
-    progress: Progress | None = None,
-) -> str | None:
+    loaded: LoadedModel, traced: Trace, groups: Groups, target: str | None = None
+) -> Steps[str | None]:
     """The Trace's text with one word exchanged, such that it has the same number of tokens and the
     model answers it differently. None if no exchange does.
 
     `groups` are words that may replace each other; if they do not help, words of the text replace
-    each other. `progress(done, most)` counts the attempts. Raises InputProblem `no_logits`.
+    each other. The steps are attempts. Raises InputProblem `no_logits`.
     """
     first = len(given_tokens(loaded, traced.text))
     drawn = loaded.config.picture is not None
     texts = other_characters(traced.text) if drawn else exchanges(traced.text, groups)
     for done, text in enumerate(islice(texts, MOST_TRIED)):
-        if progress is not None:
-            progress(done, MOST_TRIED)
+        yield done, MOST_TRIED
         try:
             if len(given_tokens(loaded, text)) != first:
                 continue
-            found = pair(loaded, traced, text, target=target)
+            both = pair(loaded, traced, text, target=target)
         except InputProblem as problem:
             if problem.key == "no_logits":
                 raise
             continue
-        if found.question.differs:
+        if both.question.differs:
             return text
     return None
 
@@ -53,16 +48,16 @@ def exchanges(text: str, groups: Groups) -> Iterator[str]:
     """Texts with one word exchanged: by the groups, in their order, then by another word of the
     text itself. Capitalisation is preserved, and no text occurs twice."""
     seen = {text}
-    for found in (*_by_group(text, groups), *_by_itself(text)):
-        if found not in seen:
-            seen.add(found)
-            yield found
+    for other in (*_by_group(text, groups), *_by_itself(text)):
+        if other not in seen:
+            seen.add(other)
+            yield other
 
 
 def other_characters(text: str) -> Iterator[str]:
     """Words to draw that differ in one character, the third one first, in the same face."""
     word, at, face = text.rpartition(" @") if " @" in text else (text, "", "")
-    for index in sorted(range(len(word)), key=lambda each: abs(each - 2)):
+    for index in sorted(range(len(word)), key=lambda at: abs(at - 2)):
         alike = "atnoeACHR" if word[index].isalpha() else "3578"
         for other in alike if word[index].isascii() else "天大人我好":
             if other.isupper() == word[index].isupper() and other != word[index]:

@@ -19,9 +19,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.analysis.patching.pair import Pair
-from explorer.analysis.patching.patches import Patch, Progress, activations, gaps
+from explorer.analysis.patching.patches import Patch, activations, gaps
 from explorer.library import LoadedModel
 from explorer.numerics import beats
+from explorer.runs.passes import Steps
 from models.hooks import ROLES, AttentionSite, StackSite
 from models.rows import Stream
 
@@ -65,15 +66,15 @@ class Map:
     def best(self) -> Cell:
         """The cell that recovers most; of equal ones the last row, then the first column, so that
         a stream is picked nearest to the answer."""
-        found = [
+        cells = [
             (float(value), row, -column, part.name)
             for part in self.parts
             for (row, column), value in np.ndenumerate(np.round(part.effects, 6))
             if not np.isnan(value)
         ]
-        if not found:
+        if not cells:
             return self.parts[0].name, 0, 0
-        _, row, column, name = max(found, key=lambda each: each[:3])
+        _, row, column, name = max(cells, key=lambda cell: cell[:3])
         return name, row, -column
 
     def has(self, cell: Cell | None) -> bool:
@@ -92,8 +93,8 @@ class Map:
     @property
     def misplaced(self) -> Float[np.ndarray, "draw cell"]:
         """The shares recovered by misplaced activations; no cells if there are no wrong places."""
-        found = np.concatenate([part.control.reshape(DRAWS, -1) for part in self.parts], 1)
-        return found[:, ~np.isnan(found).any(0)]
+        shares = np.concatenate([part.control.reshape(DRAWS, -1) for part in self.parts], 1)
+        return shares[:, ~np.isnan(shares).any(0)]
 
     def beats_chance(self, share: float) -> bool:
         """Whether a share is clearly above the best cell of every map of misplaced activations."""
@@ -140,8 +141,8 @@ def patches_of(
         raise ValueError("a pattern cannot be patched into a text of another length")
     cells = _places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what)
     seen = activations(loaded, pair, {hook for hook, *_ in cells.values()})
-    made: dict[object, Patch] = {}
-    return [_values(loaded, pair, cells, seen, what, seed, made) for seed in seeds]
+    known: dict[object, Patch] = {}
+    return [_values(loaded, pair, cells, seen, what, seed, known) for seed in seeds]
 
 
 Target = tuple[str, Stream, int | None, int | None]
@@ -176,11 +177,11 @@ def _values(
     seen: dict[str, Tensor],
     what: What,
     seed: int | None,
-    made: dict[object, Patch],
+    known: dict[object, Patch],
 ) -> dict[Cell, Patch]:
-    """The patches for one seed; equal ones are one object, listed in `made`."""
+    """The patches for one seed; equal ones are one object, listed in `known`."""
     random = np.random.default_rng(seed)
-    found = {}
+    patches = {}
     for cell, (hook, stream, column, head) in cells.items():
         tensor = seen[hook]
         places = [(a, b) for a, b in pair.places[stream] if column in (None, b)]
@@ -189,7 +190,7 @@ def _values(
             if source is not None:
                 queries, keys = map(slice, tensor.shape[1:])  # not generated tokens
                 patch = Patch(hook, (head, queries, keys), tensor[source])
-                found[cell] = made.setdefault((cell, source), patch)
+                patches[cell] = known.setdefault((cell, source), patch)
             continue
         taken = [a for a, _ in places]
         if seed is not None:
@@ -202,13 +203,13 @@ def _values(
             patch = Patch(hook, (to,), tensor[taken])
         else:
             patch = Patch(hook, (head, to), tensor[head, taken])
-        found[cell] = made.setdefault((cell, *taken), patch)
-    return found
+        patches[cell] = known.setdefault((cell, *taken), patch)
+    return patches
 
 
 def _other(random: np.random.Generator, own: int | None, among: Sequence[int]) -> int | None:
     """A random one of the others; None if there is no other."""
-    others = [each for each in among if each != own]
+    others = [place for place in among if place != own]
     return int(random.choice(others)) if others else None
 
 
@@ -230,7 +231,7 @@ def n_patches(loaded: LoadedModel, pair: Pair, what: What) -> tuple[int, int]:
     return len(cells), len(cells) * (1 + min(DRAWS, widest - 1))
 
 
-def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | None = None) -> Map:
+def patch_map(loaded: LoadedModel, pair: Pair, what: What) -> Steps[Map]:
     """Every single patch of one kind of activation, with the control of misplaced ones.
 
     Raises ValueError as `patches_of`.
@@ -238,15 +239,15 @@ def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | 
     seeds = (None, *range(DRAWS))
     asked = patches_of(loaded, pair, what, seeds)
     everything = list(asked[0].values())
-    once = list(dict.fromkeys(patch for each in asked for patch in each.values()))
+    once = list(dict.fromkeys(patch for patches in asked for patch in patches.values()))
     rows = [everything, *([patch] for patch in once)]
-    together, *shares = pair.recovered(gaps(loaded, pair, rows, progress)).tolist()
+    together, *shares = pair.recovered((yield from gaps(loaded, pair, rows))).tolist()
     share = dict(zip(once, shares, strict=True))
     parts = []
     for name, shape in _shapes(loaded, pair, what).items():
         values = np.full((len(seeds), *shape), np.nan)
-        for draw, each in enumerate(asked):
-            for (part, row, column), patch in each.items():
+        for draw, patches in enumerate(asked):
+            for (part, row, column), patch in patches.items():
                 if part == name:
                     values[draw, row, column] = share[patch]
         parts.append(MapPart(name, values[0], values[1:]))

@@ -9,16 +9,10 @@ from jaxtyping import Float
 
 from explorer.analysis.patching.maps import BY_PLACE, Cell, What, hooks_of, patches_of
 from explorer.analysis.patching.pair import Pair, edits_on
-from explorer.analysis.patching.patches import (
-    Patch,
-    Progress,
-    activations,
-    gaps,
-    patching,
-    read_patched,
-)
+from explorer.analysis.patching.patches import Patch, activations, gaps, patched_logits, patching
 from explorer.library import LoadedModel
 from explorer.numerics import softmax
+from explorer.runs.passes import Steps
 from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
 
@@ -26,6 +20,8 @@ N_TOP = 4
 """Most probable tokens listed per run."""
 MOST_WRITTEN = 12
 """Tokens shown of a text's continuation."""
+ByPosition = tuple[tuple[int, ...], Float[np.ndarray, " position"]]
+"""Positions, and the share of the answer that a patch recovers at each."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ def patched_run(
     loaded: LoadedModel, pair: Pair, patches: Sequence[Patch], n_top: int = N_TOP
 ) -> PatchedRun:
     """Run the second text under `patches` and generate from it."""
-    (logits,) = read_patched(loaded, pair, [patches], lambda _, row: row.numpy())
+    logits = patched_logits(loaded, pair, patches)
     return _described(loaded, pair, logits, patches, n_top)
 
 
@@ -66,7 +62,7 @@ def run_cell(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Patched
 def _described(
     loaded: LoadedModel, pair: Pair, logits: np.ndarray, patches: Sequence[Patch], n_top: int
 ) -> PatchedRun:
-    of_runs = [softmax(each) for each in (*pair.logits, logits)]
+    of_runs = [softmax(of_run) for of_run in (*pair.logits, logits)]
     tops = [np.argsort(-probs, kind="stable")[:n_top].tolist() for probs in of_runs]
     tokens = list(dict.fromkeys([*pair.answers, *(token for top in tops for token in top)]))
     tokens.sort(key=lambda token: -max(float(probs[token]) for probs in of_runs))
@@ -126,9 +122,7 @@ def written(
     return loaded.tokenizer.decode(rows.tgt[0, begins:].tolist()) + ("" if ended else "…")
 
 
-def misplaced(
-    loaded: LoadedModel, pair: Pair, what: What, cell: Cell, progress: Progress | None = None
-) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
+def misplaced(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Steps[ByPosition]:
     """The control of one cell of a map by position: its activation patched at every other position
     of the second text. Returns the positions, and the share recovered at each.
 
@@ -137,18 +131,16 @@ def misplaced(
     if what not in BY_PLACE:
         raise ValueError(f"{what} is not by position")
     stream, row, column = cell
-    stack = next(each for each in loaded.model.stacks() if each.stream == stream)
+    stack = next(stack for stack in loaded.model.stacks() if stack.stream == stream)
     hook = hooks_of(stack, what)[row]
     source = {b: a for a, b in pair.places[stack.stream]}[column]
     value = activations(loaded, pair, {hook})[hook][source]
     others = tuple(at for at in range(len(pair.str_tokens[stack.stream][1])) if at != column)
     rows = [[Patch(hook, (at,), value)] for at in others]
-    return others, pair.recovered(gaps(loaded, pair, rows, progress))
+    return others, pair.recovered((yield from gaps(loaded, pair, rows)))
 
 
-def by_position(
-    loaded: LoadedModel, pair: Pair, what: What, cell: Cell, progress: Progress | None = None
-) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
+def by_position(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> Steps[ByPosition]:
     """A cell of a map by head, one position at a time: the positions of the second text, and the
     share recovered at each. Raises KeyError for a cell without a patch."""
     patch = patches_of(loaded, pair, what)[0][cell]
@@ -162,4 +154,4 @@ def by_position(
             [Patch(patch.hook, (head, at), value)]
             for at, value in zip(places, patch.value, strict=True)
         ]
-    return places, pair.recovered(gaps(loaded, pair, rows, progress))
+    return places, pair.recovered((yield from gaps(loaded, pair, rows)))

@@ -6,7 +6,7 @@ Meng et al. 2022, "Locating and Editing Factual Associations in GPT", §2; Zhang
 "Towards Best Practices of Activation Patching in Language Models".
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,14 +18,13 @@ from torch import Tensor
 
 from explorer.analysis.patching.pair import Pair, edits_on
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.hooks import Edits, visiting
 from models.rows import Rows
 
 MAX_ROWS = 48  # patches per pass: few enough to report progress
 MAX_TOKENS = 2048  # of all rows of a pass together
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +52,7 @@ def patching(rows: Sequence[Sequence[Patch]]) -> Edits:
     for row, patches in enumerate(rows):
         for patch in patches:
             of_hook.setdefault(patch.hook, []).append((row, patch))
-    return Edits({hook: partial(_patched, patches=each) for hook, each in of_hook.items()})
+    return Edits({hook: partial(_patched, patches=patches) for hook, patches in of_hook.items()})
 
 
 def _patched(tensor: Tensor, patches: Sequence[tuple[int, Patch]]) -> Tensor:
@@ -63,38 +62,40 @@ def _patched(tensor: Tensor, patches: Sequence[tuple[int, Patch]]) -> Tensor:
     return tensor
 
 
-def read_patched(
-    loaded: LoadedModel,
-    pair: Pair,
-    rows: Sequence[Sequence[Patch]],
-    keep: Callable[[int, Tensor], Any],
-    progress: Progress | None = None,
-) -> list[Any]:
-    """Run the second text once for each of `rows`, under its patches. Returns `keep` of the logits
-    [vocab] at the question, in the order of `rows`.
+def gaps(
+    loaded: LoadedModel, pair: Pair, rows: Sequence[Sequence[Patch]]
+) -> Steps[Float[np.ndarray, " row"]]:
+    """Run the second text once for each of `rows`, under its patches. Returns the logit differences
+    of the two answers.
 
-    `progress(done, total)` is called after every pass. Rows that do not patch the source share one
-    encoder pass.
+    There is a step after every pass. Rows that do not patch the source share one encoder pass.
     """
-    found: list[Any] = [None] * len(rows)
+    differences = np.zeros(len(rows))
     model, second = loaded.model, pair.rows[1]
     own, place = edits_on(loaded, pair.edits), pair.question.places[1]
     sources = tuple(stack.name for stack in model.stacks() if stack.stream == "src")
-    in_source = [any(p.hook.startswith(sources) for p in each) for each in rows]
+    in_source = [any(patch.hook.startswith(sources) for patch in patches) for patches in rows]
     size, done = batch_size(loaded, pair), 0
     for of_source in (True, False):
-        which = [at for at, each in enumerate(in_source) if each == of_source]
+        which = [at for at, is_in in enumerate(in_source) if is_in == of_source]
         memory = None if of_source or not which else _memory(loaded, second, own)
         for start in range(0, len(which), size):
             batch = which[start : start + size]
             visitor = own.then(patching([rows[at] for at in batch]))
             logits = _logits(loaded, second.select([0] * len(batch)), visitor, memory, place)
             for at, row in zip(batch, logits, strict=True):
-                found[at] = keep(at, row)
+                differences[at] = pair.gap(row.numpy())
             done += len(batch)
-            if progress is not None:
-                progress(done, len(rows))
-    return found
+            yield done, len(rows)
+    return differences
+
+
+def patched_logits(
+    loaded: LoadedModel, pair: Pair, patches: Sequence[Patch]
+) -> Float[np.ndarray, " vocab"]:
+    """The logits at the question of the second text under these patches."""
+    visitor = edits_on(loaded, pair.edits).then(patching([patches]))
+    return _logits(loaded, pair.rows[1], visitor, None, pair.question.places[1])[0].numpy()
 
 
 def batch_size(loaded: LoadedModel, pair: Pair) -> int:
@@ -118,14 +119,3 @@ def _logits(
         memory = model.memory_of(rows) if memory is None else memory.expand(n_rows, -1, -1)
         x = model.last_stack.run(rows, memory)
         return model.logits_of(x[:, place : place + 1])[:, 0]
-
-
-def gaps(
-    loaded: LoadedModel,
-    pair: Pair,
-    rows: Sequence[Sequence[Patch]],
-    progress: Progress | None = None,
-) -> Float[np.ndarray, " row"]:
-    """The logit difference of the two answers for each of `rows`, as `read_patched` runs them."""
-    found = read_patched(loaded, pair, rows, lambda at, logits: pair.gap(logits.numpy()), progress)
-    return np.array(found, np.float64)

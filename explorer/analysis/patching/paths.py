@@ -20,8 +20,9 @@ from torch import Tensor
 from explorer.analysis.patching.maps import DRAWS, Cell, Map, MapPart, patches_of
 from explorer.analysis.patching.pair import Pair, edits_on
 from explorer.analysis.patching.patched import PatchedRun, patched_run
-from explorer.analysis.patching.patches import Patch, Progress, batch_size, gaps, patching
+from explorer.analysis.patching.patches import Patch, batch_size, gaps, patching
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.hooks import ROLES, AttentionSite, Edits, Record, visiting
 
@@ -72,9 +73,7 @@ def site_of(loaded: LoadedModel, cell: Cell) -> AttentionSite:
     raise KeyError(f"{loaded.name} has no head {cell}")
 
 
-def path_map(
-    loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into, progress: Progress | None = None
-) -> Paths:
+def path_map(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Steps[Paths]:
     """Every path from one head to an input of the receiver, with misplaced senders as control.
 
     Raises KeyError for an unknown receiver.
@@ -82,15 +81,15 @@ def path_map(
     site = site_of(loaded, receiver)
     leading = {(sender.role, sender.layer) for sender in senders(loaded, site, into)}
     drawn = [
-        {cell: patch for cell, patch in each.items() if cell[:2] in leading}
-        for each in patches_of(loaded, pair, "z", (None, *range(DRAWS)))
+        {cell: patch for cell, patch in patches.items() if cell[:2] in leading}
+        for patches in patches_of(loaded, pair, "z", (None, *range(DRAWS)))
     ]
-    sent = list(dict.fromkeys(patch for each in drawn for patch in each.values()))
+    sent = list(dict.fromkeys(patch for patches in drawn for patch in patches.values()))
     rows = [*([patch] for patch in sent), _words(loaded, pair)]
     arrived = arriving(loaded, pair, site, receiver[2], into, rows)
     whole = patches_of(loaded, pair, into)[0][receiver]
     rows = [[patch] for patch in (*arrived, whole)]
-    *shares, words, everything = pair.recovered(gaps(loaded, pair, rows, progress)).tolist()
+    *shares, words, everything = pair.recovered((yield from gaps(loaded, pair, rows))).tolist()
     share = dict(zip(sent, shares, strict=True))
     layers = {role: [s for s in loaded.sites if s.role == role] for role in ROLES}
     values: dict[str, np.ndarray] = {
@@ -98,11 +97,11 @@ def path_map(
         for role, sites in layers.items()
         if sites
     }
-    for draw, each in enumerate(drawn):
-        for (role, layer, head), patch in each.items():
+    for draw, patches in enumerate(drawn):
+        for (role, layer, head), patch in patches.items():
             values[role][draw, layer, head] = share[patch]
     together = float("nan")  # all senders at once are not asked for
-    parts = tuple(MapPart(role, each[0], each[1:]) for role, each in values.items())
+    parts = tuple(MapPart(role, effects[0], effects[1:]) for role, effects in values.items())
     return Paths(receiver, into, Map("z", parts, together), words, everything)
 
 
@@ -137,13 +136,13 @@ def arriving(
 ) -> list[Patch]:
     """For each of `rows` the receiver's input, with all other heads frozen."""
     own = edits_on(loaded, pair.edits)
-    written = {each.hook("z") for each in loaded.sites}
-    fixed = run(loaded.model, pair.rows[1], written, own)
+    outputs = {each.hook("z") for each in loaded.sites}
+    fixed = run(loaded.model, pair.rows[1], outputs, own)
     held = own.then(Edits({hook: partial(_held, fixed=z) for hook, z in fixed.items()}))
     hook = site.hook(into)
     group = 1 if into == "q" else loaded.config.n_heads // loaded.config.kv_heads
     index = head // group
-    found: list[Patch] = []
+    patches: list[Patch] = []
     size = batch_size(loaded, pair)
     for start in range(0, len(rows), size):
         batch = rows[start : start + size]
@@ -151,8 +150,8 @@ def arriving(
         _read(loaded, pair, len(batch), record, site)
         tensors = record.activations[hook][:, index]
         places = list(range(tensors.shape[1]))  # not beyond, if a run generates further tokens
-        found += [Patch(hook, (index, places), each) for each in tensors]
-    return found
+        patches += [Patch(hook, (index, places), tensor) for tensor in tensors]
+    return patches
 
 
 def _read(

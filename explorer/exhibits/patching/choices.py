@@ -5,11 +5,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
 from explorer.analysis.patching.paths import INTO
-from explorer.exhibits import View
 from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
 
 MOST_PLACES = 400
@@ -20,8 +18,8 @@ _CELL = re.compile(r"(src|tgt|encoder|decoder|cross)-([0-9]{1,3})-([0-9]{1,4})")
 def parse_places(text: str) -> Places:
     """`0-0_1-2`: pairs of positions of the first sentence and the second. Raises RefusedError."""
     places = []
-    for each in text.split("_"):
-        ends = each.split("-")
+    for pair in text.split("_"):
+        ends = pair.split("-")
         if len(ends) != 2 or not all(end.isascii() and end.isdigit() for end in ends):
             raise RefusedError(text)
         places.append((int(ends[0][:4]), int(ends[1][:4])))
@@ -40,14 +38,14 @@ def parse_cell(text: str) -> Cell:
 
     Heads and their layers count from 1 in a link, as on the screen. Raises RefusedError.
     """
-    found = _CELL.fullmatch(text)
-    if found is None:
+    cell = _CELL.fullmatch(text)
+    if cell is None:
         raise RefusedError(text)
-    shift = 0 if found[1] in ("src", "tgt") else 1
-    row, column = int(found[2]) - shift, int(found[3]) - shift
+    shift = 0 if cell[1] in ("src", "tgt") else 1
+    row, column = int(cell[2]) - shift, int(cell[3]) - shift
     if row < 0 or column < 0:
         raise RefusedError(text)
-    return found[1], row, column
+    return cell[1], row, column
 
 
 def format_cell(cell: Cell | None) -> str:
@@ -59,23 +57,17 @@ def format_cell(cell: Cell | None) -> str:
     return f"{name}-{row + shift}-{column + shift}"
 
 
-_TWO = ("patching.subject", "patching.second", "patching.offer")
-_TESTED = ("patching.rankings", "patching.deletion")
-
-
 @dataclass(frozen=True)
 class PatchingChoices:
     """`second` is the second sentence ("": the suggested one), `align` the alignment of its tokens
     with the first, `into` the patched run, `what` the kind of activation, `cell` the selected
     patch, `asked` the position whose answer is compared. A path leads from the head `sender` into
-    an input (`into_head`) of the head `receiver`. `written` is the position of the word traced
-    back, `edge_share` the least percentage of an edge, `how` the method of removing words.
-    `wanted` is the slow map that the user asked for."""
+    an input (`into_head`) of the head `receiver`. `wanted` is the slow map that the user asked
+    for."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "patch": (*_TWO, "patching.map", "patching.patched", "patching.elsewhere"),
-        "paths": (*_TWO, "patching.receiver", "patching.senders", "patching.path"),
-        "flow": ("patching.subject", "patching.flow", "patching.graph", *_TESTED),
+        "patch": ("patching.second", "patching.map", "patching.patched", "patching.elsewhere"),
+        "paths": ("patching.second", "patching.receiver", "patching.senders", "patching.path"),
     }
     wanted: tuple[Hashable, str] | None = unlinked(None)
     second: str = choice("", str)
@@ -87,11 +79,3 @@ class PatchingChoices:
     receiver: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
     sender: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
     into_head: str = choice("v", one_of(INTO))
-    written: int | None = choice(None, whole(0, 1023))
-    edge_share: int = choice(3, whole(0, 30))
-    how: str = choice("hide", one_of(HOW))
-
-    @staticmethod
-    def offers(view: View) -> tuple[str, ...]:
-        """Without an LM head, only the part that needs no prediction."""
-        return tuple(PatchingChoices.parts) if view.trace.config.lm_head else ("flow",)

@@ -8,14 +8,14 @@ import numpy as np
 
 from explorer.analysis.patching.maps import BY_PLACE, Cell, What
 from explorer.analysis.patching.patched import by_position, misplaced
-from explorer.analysis.patching.patches import Progress
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.map import map_of
 from explorer.exhibits.patching.names import column_labels, said, stream_of
 from explorer.exhibits.patching.patched import PATCH
 from explorer.exhibits.patching.second import Asked, two
-from explorer.figures.patching.effect_map import EffectBlock, effect_map
+from explorer.figures.effect_map import EffectBlock, effect_map
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from models.rows import Stream
 
 
@@ -32,34 +32,35 @@ class Elsewhere:
 
 
 def compute(
-    loaded: LoadedModel, asked: Asked, what: What, cell: Cell | None, progress: Progress
-) -> Elsewhere | None:
+    loaded: LoadedModel, asked: Asked, what: What, cell: Cell | None
+) -> Steps[Elsewhere | None]:
     """None without a patch."""
     both = two(asked).differ
     if both is None or cell is None or math.isnan(map_of(asked, what).effect(cell)):
         return None
     placed = what in BY_PLACE
-    found = (misplaced if placed else by_position)(loaded, both, what, cell, progress)
+    measured = misplaced if placed else by_position
+    places, shares = yield from measured(loaded, both, what, cell)
     stream = stream_of(cell[0]) if placed else _stream(loaded, what, cell)
-    return Elsewhere(column_labels(both, stream), stream, placed, *found)
+    return Elsewhere(column_labels(both, stream), stream, placed, places, shares)
 
 
 def _stream(loaded: LoadedModel, what: What, cell: Cell) -> Stream:
     """The sequence of a head's positions."""
-    site = next(each for each in loaded.sites if (each.role, each.layer) == cell[:2])
+    site = next(site for site in loaded.sites if (site.role, site.layer) == cell[:2])
     return site.key_stream if what in ("k", "v") else site.query_stream
 
 
-def show(found: Elsewhere | None, view: View) -> b.Blocks:
+def show(moved: Elsewhere | None, view: View) -> b.Blocks:
     """A strip of these shares; none for a head at a single position, which equals the whole."""
-    if found is None or len(found.places) < (1 if found.placed else 2):
+    if moved is None or len(moved.places) < (1 if moved.placed else 2):
         return
-    shares, values = found.shares, np.full((1, len(found.columns)), np.nan)
-    values[0, list(found.places)] = shares
-    key = "patching.elsewhere" if found.placed else "patching.by_position"
-    mean, least, most = (said(float(each)) for each in (shares.mean(), shares.min(), shares.max()))
-    yield b.Note(view.t(key, mean=mean, least=least, most=most))
-    strip = EffectBlock(view.stream(found.stream), values, [""], found.columns, found.stream)
+    shares, values = moved.shares, np.full((1, len(moved.columns)), np.nan)
+    values[0, list(moved.places)] = shares
+    key = "patching.elsewhere" if moved.placed else "patching.by_position"
+    range_ = {"mean": shares.mean(), "least": shares.min(), "most": shares.max()}
+    yield b.Note(view.t(key, **{name: said(float(share)) for name, share in range_.items()}))
+    strip = EffectBlock(view.stream(moved.stream), values, [""], moved.columns, moved.stream)
     draw = partial(effect_map, [strip], words=view.words("figures.effect_map"))
     yield b.Chart("patching.strip", draw, view.t(f"{key}_alt"))
 

@@ -7,9 +7,11 @@ import numpy as np
 
 from explorer.analysis.patching import maps
 from explorer.analysis.patching.pair import Pair, pair
-from explorer.analysis.patching.patches import Progress, patching, read_patched
+from explorer.analysis.patching.patches import gaps, patching
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.names import cell_words, map_chart, part_name, said, stream_of
@@ -26,11 +28,11 @@ LITTLE = 0.1
 
 
 @cached
-def map_of(asked: Asked, what: maps.What, *, progress: Progress | None = None) -> maps.Map:
+def map_of(asked: Asked, what: maps.What, *, progress: Tell | None = None) -> maps.Map:
     """Every single patch of one kind of activation between two runs that differ."""
     both = two(asked).pair
     assert both is not None
-    return maps.patch_map(cache.open_model(asked.run.model), both, what, progress)
+    return walked(maps.patch_map(cache.open_model(asked.run.model), both, what), progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ class Mapped:
     found: maps.Map | None
 
 
-def compute(asked: Asked, what: maps.What, is_wanted: bool, progress: Progress) -> Mapped | None:
+def compute(asked: Asked, what: maps.What, is_wanted: bool, progress: Tell) -> Mapped | None:
     """None if there is nothing to recover."""
     both = two(asked).differ
     if both is None:
@@ -59,7 +61,7 @@ def is_wanted(view: View, what: maps.What) -> bool:
     key = asked, what
     if not view.asks or map_of.is_kept(*key) or view.choices(PatchingChoices).wanted == key:
         return True
-    n_tokens = sum(len(each[1]) for each in both.str_tokens.values())
+    n_tokens = sum(len(second) for _, second in both.str_tokens.values())
     n_runs = maps.n_patches(view.loaded, both, what)[1]
     return n_runs * n_tokens * view.loaded.n_parameters <= AT_ONCE
 
@@ -88,7 +90,7 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
         r"\text{recovered} = \frac{\Delta_\text{patched} - \Delta_2}{\Delta_1 - \Delta_2}, "
         r"\qquad \Delta = \mathrm{logit}(a_1) - \mathrm{logit}(a_2)",
     )
-    yield b.Code((maps.patch_map, pair, read_patched, patching))
+    yield b.Code((maps.patch_map, pair, gaps, patching))
     yield b.Numbers(lambda: _numbers(view, both, mapped))
 
 

@@ -10,7 +10,7 @@ from explorer.analysis.patching.patched import PatchedRun
 from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted_at
-from explorer.figures.patching.effect_map import EffectBlock, effect_map
+from explorer.figures.effect_map import EffectBlock, effect_map
 from explorer.numbers import percent, whole_percent
 from models.rows import Stream
 
@@ -85,7 +85,7 @@ def run_tables(view: View, found: PatchedRun) -> b.Columns:
 
 
 def _blocks(view: View, both: Pair, mapped: Map) -> list[EffectBlock]:
-    """A map as the blocks of `figures.patching.effect_map`."""
+    """A map as the blocks of `figures.effect_map`."""
     found = []
     for part in mapped.parts:
         stream = None if mapped.what in BY_HEAD else stream_of(part.name)

@@ -7,14 +7,16 @@ from typing import Any
 from explorer.analysis.patching import exchange, pair
 from explorer.analysis.patching.maps import What, by_head, by_place
 from explorer.analysis.patching.pair import Pair, Places
-from explorer.analysis.patching.patches import Progress
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
+from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.patching.choices import PatchingChoices, format_places, parse_places
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, quoted, quoted_at, unknown_words
@@ -58,15 +60,15 @@ def asked_of(view: View) -> Asked:
 
 
 @cached
-def offered(run: Run, *, progress: Progress | None = None) -> str | None:
+def offered(run: Run, *, progress: Tell | None = None) -> str | None:
     """A run's sentence with one word replaced, such that the answer changes. Raises
     InputProblem."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
-    return exchange.offered(loaded, traced, exchanges(), run.target, progress)
+    return walked(exchange.offered(loaded, traced, exchanges(), run.target), progress)
 
 
 @cached
-def two(asked: Asked, *, progress: Progress | None = None) -> Two:
+def two(asked: Asked, *, progress: Tell | None = None) -> Two:
     """The two runs side by side. Raises InputProblem if no sentence can be suggested."""
     run, second = asked.run, asked.second or offered(asked.run, progress=progress)
     if not second:
@@ -74,50 +76,53 @@ def two(asked: Asked, *, progress: Progress | None = None) -> Two:
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     question: dict[str, Any] = {"place": asked.place, "by_hand": asked.by_hand}
     try:
-        found = pair.pair(loaded, traced, second, target=run.target, **question)
+        both = pair.pair(loaded, traced, second, target=run.target, **question)
     except InputProblem as problem:
         return Two(second, problem=problem)
-    return Two(second, found.swapped() if asked.backwards else found)
+    return Two(second, both.swapped() if asked.backwards else both)
 
 
-def show(found: Two, view: View) -> b.Blocks:
+def show(compared: Two, view: View) -> b.Blocks:
     """Both sentences with their answers, and the controls that choose them."""
-    if found.pair is None:
-        yield _type(view, found.second)
-        yield from _lacking(view, found)
+    yield b.Changes("patching.reset")
+    both, second = compared.pair, compared.second
+    if both is None:
+        yield b.Row(_sentence(view, second))
+        yield from _lacking(view, compared)
         return
-    both, ways = found.pair, ("second", "first")
     is_single = view.one_of("part", tuple(PatchingChoices.parts)) == "patch"
-    into = pick_one(view, "patching.into", ways, _into(view))
+    into = pick_one(view, "patching.into", ("second", "first"), _into(view))
     what = (_pick_what(view, both),) if is_single else ()
-    yield b.Row((_type(view, found.second), _pick_question(view, both), into, *what))
-    unknown = view.loaded.tokenizer.of("src").unknown(found.second)
+    yield b.Row((*_sentence(view, second), _pick_question(view, both), into, *what))
+    unknown = view.loaded.tokenizer.of("src").unknown(second)
     if unknown:
         yield b.Note(unknown_words(view, view.loaded, unknown))
     if is_single and what_of(view) != _chosen_what(view) == "pattern":
         yield b.Note(view.t("patching.no_pattern"))
-    yield b.Hero((b.Pane((b.Prose(_both_said(view, both, found.second)),), key="patching-two"),))
+    yield b.Hero((b.Pane((b.Prose(_both_said(view, both, second)),), key="patching-two"),))
     yield from _alignment(view, both)
     if both.alike:
         answer = quoted(view, both.str_answers[0])
         yield b.Hint(view.t("patching.alike", answer=answer))
 
 
-def _lacking(view: View, found: Two) -> b.Blocks:
+def _lacking(view: View, compared: Two) -> b.Blocks:
     """Why there is nothing to compare."""
-    if found.problem is None:
+    if compared.problem is None:
         yield b.Hint(view.t("patching.none_offered"))
         return
-    yield b.Hint(message(found.problem, view.lang), "info", warns=True)
+    yield b.Hint(message(compared.problem, view.lang), "info", warns=True)
     if view.choices(PatchingChoices).align is not None:
         yield _align_again(view)
 
 
-def _type(view: View, second: str) -> b.TextBox:
+def _sentence(view: View, second: str) -> tuple[b.TextBox | b.Button, ...]:
+    """The control for the second sentence; a button returns from a typed one to the suggestion."""
+
     def change(text: str) -> b.Change:
         return b.choose(second=text.strip(), align=None, cell=None, asked=None)
 
-    return b.TextBox(
+    box = b.TextBox(
         "patching.second",
         view.t("patching.second"),
         second,
@@ -126,6 +131,9 @@ def _type(view: View, second: str) -> b.TextBox:
         hint=view.t("patching.second_hint"),
         help=view.t("patching.second_help"),
     )
+    if not view.choices(PatchingChoices).second:
+        return (box,)
+    return box, b.Button("patching.offer", view.t("patching.offer"), change(""), quiet=True)
 
 
 def _both_said(view: View, both: Pair, second: str) -> str:
@@ -133,7 +141,7 @@ def _both_said(view: View, both: Pair, second: str) -> str:
     answers, shares = both.str_answers, both.probabilities
     if _into(view) == "first":
         answers, shares = answers[::-1], shares[::-1]
-    said = [
+    sentences = [
         view.t(
             f"patching.says_{key}",
             text=escape(text),
@@ -144,7 +152,7 @@ def _both_said(view: View, both: Pair, second: str) -> str:
             ("first", "second"), (view.trace.text, second), answers, shares, strict=True
         )
     ]
-    return " · ".join(said)
+    return " · ".join(sentences)
 
 
 def _into(view: View) -> str:
@@ -154,15 +162,15 @@ def _into(view: View) -> str:
 def _pick_question(view: View, both: Pair) -> b.Pick:
     """The control for the compared position; positions where the runs differ are marked."""
     side = 1 if _into(view) == "first" else 0
-    by_place = {each.places[side]: each for each in both.questions}
+    by_place = {question.places[side]: question for question in both.questions}
 
-    def said(place: int) -> str:
-        each = by_place[place]
-        first, second = (_token(view, place, each.answers[at]) for at in (side, 1 - side))
-        key = "patching.question_differs" if each.differs else "patching.question_alike"
+    def label(place: int) -> str:
+        question = by_place[place]
+        first, second = (_token(view, place, question.answers[at]) for at in (side, 1 - side))
+        key = "patching.question_differs" if question.differs else "patching.question_alike"
         return view.t(key, place=place, first=first, second=second)
 
-    more = b.More(said=said, menu=True, width=170, help=view.t("patching.question_help"))
+    more = b.More(said=label, menu=True, width=170, help=view.t("patching.question_help"))
     more["change"] = lambda place: b.choose(asked=place, cell=None)
     return pick_one(view, "patching.question", [*by_place], both.question.places[side], **more)
 
@@ -188,8 +196,8 @@ def _whats(view: View, both: Pair) -> tuple[What, ...]:
 
 def _pick_what(view: View, both: Pair) -> b.Pick:
     more = b.More(menu=True, width=260, help=view.t("patching.what_help"))
-    offered, now, said = _whats(view, both), what_of(view), "patching.whats."
-    return pick_one(view, "patching.what", offered, now, said=said, **more)
+    whats, now = _whats(view, both), what_of(view)
+    return pick_one(view, "patching.what", whats, now, said="patching.whats.", **more)
 
 
 def _alignment(view: View, both: Pair) -> b.Blocks:
@@ -244,6 +252,7 @@ EXHIBIT = Exhibit(
     two,
     show,
     inputs={"asked": asked_of},
+    needs=OUTPUT,
     working="patching.looking",
-    pending=lambda view: (_type(view, view.choices(PatchingChoices).second),),
+    pending=lambda view: _sentence(view, view.choices(PatchingChoices).second),
 )

@@ -6,7 +6,6 @@ import numpy as np
 
 from explorer.analysis.patching.maps import Cell, Map
 from explorer.analysis.patching.pair import Pair
-from explorer.analysis.patching.patches import Progress
 from explorer.analysis.patching.paths import Into, Paths, arriving, path_map
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
@@ -17,16 +16,17 @@ from explorer.exhibits.patching.second import Asked, asked_of, two
 from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
+from explorer.runs.passes import Steps
 
 
 def compute(
-    loaded: LoadedModel, asked: Asked, receiver: Cell | None, into: Into, progress: Progress
-) -> Paths | None:
+    loaded: LoadedModel, asked: Asked, receiver: Cell | None, into: Into
+) -> Steps[Paths | None]:
     """Every path into one input of a head; None without a receiver."""
     both = two(asked).differ
     if both is None or receiver is None:
         return None
-    return path_map(loaded, both, receiver, into, progress)
+    return (yield from path_map(loaded, both, receiver, into))
 
 
 def show(found: Paths | None, view: View) -> b.Blocks:

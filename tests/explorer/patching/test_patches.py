@@ -1,4 +1,4 @@
-"""Patches: nothing gives the second run, everything the first, and one cell what hands compute."""
+"""Pairs of texts; patches: none gives the second run, all the first, one cell what hands do."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from explorer.analysis.patching import maps, paths
+from explorer.analysis.patching.exchange import exchanges, offered
 from explorer.analysis.patching.maps import (
     BY_HEAD,
     BY_PLACE,
@@ -22,15 +23,18 @@ from explorer.analysis.patching.maps import (
 )
 from explorer.analysis.patching.pair import Pair, align, checked, pair
 from explorer.analysis.patching.patched import by_position, misplaced, patched_run, run_cell
-from explorer.analysis.patching.patches import Patch, gaps, read_patched
-from explorer.library import LoadedModel
+from explorer.analysis.patching.patches import Patch, gaps, patched_logits
+from explorer.engine.jobs import walked
+from explorer.library import LoadedModel, open_model
 from explorer.problems import InputProblem
 from explorer.runs.run import run
 from explorer.runs.trace import trace
+from explorer.text import exchanges as groups
 from models.hooks import LOGITS, Edits
 from models.transformer import build_model
 
 Tiny = Callable[..., LoadedModel]
+GROUPS = {"en": (("she", "he"), ("cat", "dog", "bird")), "zh": (("她", "他"),)}
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +64,14 @@ def test_no_patch_is_the_second_run_and_all_patches_are_the_first(
         if what == "cross_attn_out" and "src" not in loaded.model.reads:
             continue
         everything = list(patches_of(loaded, found, what)[0].values())
-        nothing, everywhere = gaps(loaded, found, [[], everything])
+        nothing, everywhere = walked(gaps(loaded, found, [[], everything]))
         assert nothing == pytest.approx(found.gaps[1], abs=1e-4)
         if what == "resid":
             assert everywhere == pytest.approx(found.gaps[0], abs=1e-4)
     embedded = [
         patch for (_, row, _), patch in patches_of(loaded, found, "resid")[0].items() if row == 0
     ]
-    assert gaps(loaded, found, [embedded])[0] == pytest.approx(found.gaps[0], abs=1e-4)
+    assert walked(gaps(loaded, found, [embedded]))[0] == pytest.approx(found.gaps[0], abs=1e-4)
 
 
 def test_a_patch_is_what_setting_that_vector_by_hand_does(read: tuple[LoadedModel, Pair]) -> None:
@@ -86,7 +90,7 @@ def test_a_patch_is_what_setting_that_vector_by_hand_does(read: tuple[LoadedMode
     share = (float(logits[wanted] - logits[other]) - found.gaps[1]) / (
         found.gaps[0] - found.gaps[1]
     )
-    parts = {part.name: part for part in patch_map(loaded, found, "resid").parts}
+    parts = {part.name: part for part in walked(patch_map(loaded, found, "resid")).parts}
     assert parts["tgt"].effects[1, 0] == pytest.approx(share, abs=1e-4)
 
 
@@ -94,7 +98,7 @@ def test_the_last_vector_at_the_question_is_the_whole_answer(
     read: tuple[LoadedModel, Pair],
 ) -> None:
     loaded, found = read
-    mapped = patch_map(loaded, found, "resid")
+    mapped = walked(patch_map(loaded, found, "resid"))
     last, place = mapped.parts[-1].effects[-1], found.question.places[1]
     assert mapped.together == pytest.approx(1, abs=1e-4)
     assert last[place] == pytest.approx(1, abs=1e-4)
@@ -107,7 +111,7 @@ def test_heads_that_stand_before_the_same_words_change_nothing(writer: LoadedMod
     exchanged = next(
         at for at, (a, b) in enumerate(zip(*found.str_tokens["tgt"], strict=True)) if a != b
     )
-    effects = patch_map(writer, found, "resid").parts[0].effects
+    effects = walked(patch_map(writer, found, "resid")).parts[0].effects
     assert exchanged > 2
     assert effects[:, :exchanged] == pytest.approx(0, abs=1e-4)
     assert abs(effects[1:, exchanged:]).max() > 0.01
@@ -116,8 +120,8 @@ def test_heads_that_stand_before_the_same_words_change_nothing(writer: LoadedMod
 def test_a_batch_of_patches_is_each_alone(translator: LoadedModel) -> None:
     found = both(translator, "I love you.", "The cat sat.")
     cells = list(patches_of(translator, found, "z")[0].values())
-    together = gaps(translator, found, [[cell] for cell in cells])
-    alone = [gaps(translator, found, [[cell]])[0] for cell in cells[:: len(cells) // 5]]
+    together = walked(gaps(translator, found, [[cell] for cell in cells]))
+    alone = [walked(gaps(translator, found, [[cell]]))[0] for cell in cells[:: len(cells) // 5]]
     assert together[:: len(cells) // 5] == pytest.approx(alone, abs=1e-4)
 
 
@@ -125,7 +129,7 @@ def test_shared_keys_and_values_are_patched_as_one(tiny: Tiny) -> None:
     grouped = tiny("grouped", family="decoder-only", n_kv_heads=2)
     found = both(grouped, "The cat sat on the mat.", "The dog ran after the cat.")
     assert not found.alike
-    effects = patch_map(grouped, found, "v").parts[0].effects
+    effects = walked(patch_map(grouped, found, "v")).parts[0].effects
     assert effects.shape == (2, 4)
     assert effects[:, 0] == pytest.approx(effects[:, 1])
     assert effects[:, 0] != pytest.approx(effects[:, 2])
@@ -136,19 +140,19 @@ def test_the_other_direction_exchanges_everything(read: tuple[LoadedModel, Pair]
     back = found.swapped()
     assert back.gaps == pytest.approx(tuple(-gap for gap in found.gaps[::-1]))
     assert back.answers == found.answers[::-1]
-    last = patch_map(loaded, back, "resid").parts[-1].effects[-1]
+    last = walked(patch_map(loaded, back, "resid")).parts[-1].effects[-1]
     assert last[back.question.places[1]] == pytest.approx(1, abs=1e-4)
     assert back.swapped().places == found.places
 
 
 def test_misplaced_activations_are_the_control(translator: LoadedModel) -> None:
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
-    mapped = patch_map(translator, found, "resid")
+    mapped = walked(patch_map(translator, found, "resid"))
     cell = ("src", 1, 2)
-    places, shares = misplaced(translator, found, "resid", cell)
+    places, shares = walked(misplaced(translator, found, "resid", cell))
     hook = translator.model.stacks()[0].block_hook(1, "resid_pre")
     vector = run(translator.model, found.rows[0], {hook})[hook][0, 2]
-    by_hand = gaps(translator, found, [[Patch(hook, ([5],), vector)]])
+    by_hand = walked(gaps(translator, found, [[Patch(hook, ([5],), vector)]]))
     assert list(places) == [at for at in range(len(found.str_tokens["src"][1])) if at != 2]
     assert shares[places.index(5)] == pytest.approx(found.recovered(by_hand)[0], abs=1e-4)
     drawn = mapped.parts[0].control
@@ -161,18 +165,18 @@ def test_misplaced_activations_are_the_control(translator: LoadedModel) -> None:
 def test_a_head_by_position_is_each_row_of_it(translator: LoadedModel) -> None:
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
     for what in ("z", "pattern", "v"):
-        places, shares = by_position(translator, found, what, ("cross", 1, 2))  # type: ignore[arg-type]
+        places, shares = walked(by_position(translator, found, what, ("cross", 1, 2)))  # type: ignore[arg-type]
         stream = "src" if what == "v" else "tgt"
         assert places == tuple(range(len(found.str_tokens[stream][1])))  # type: ignore[index]
         if what != "v":  # the question is the only position of the output here
-            whole = {part.name: part for part in patch_map(translator, found, what).parts}  # type: ignore[arg-type]
+            whole = {part.name: part for part in walked(patch_map(translator, found, what)).parts}  # type: ignore[arg-type]
             assert shares == pytest.approx(whole["cross"].effects[1, 2], abs=1e-4)
 
 
 def test_a_patched_run_writes_on_and_shows_what_is_probable(read: tuple[LoadedModel, Pair]) -> None:
     loaded, found = read
     place = found.question.places[1]
-    last = ("tgt", len(patch_map(loaded, found, "resid").parts[-1].effects) - 1, place)
+    last = ("tgt", len(walked(patch_map(loaded, found, "resid")).parts[-1].effects) - 1, place)
     shown = run_cell(loaded, found, "resid", last)
     none = patched_run(loaded, found, [])
     assert shown.effect == pytest.approx(1, abs=1e-4)
@@ -207,7 +211,7 @@ def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(
 ) -> None:
     found = both(writer, "A cat ran.", "A dog ran.")
     shown = run_cell(writer, found, what, ("decoder", 1, 2))
-    whole = patch_map(writer, found, what).effect(("decoder", 1, 2))
+    whole = walked(patch_map(writer, found, what)).effect(("decoder", 1, 2))
     assert shown.effect == pytest.approx(whole, abs=1e-4)
     assert shown.texts[2].endswith("…")
 
@@ -224,20 +228,20 @@ def test_texts_of_different_length_are_patched_where_they_correspond(
 ) -> None:
     found = both(translator, "The cat sat on the mat.", "The cat ran on the mat, and ran.")
     assert not found.same_length
-    mapped = patch_map(translator, found, "resid")
+    mapped = walked(patch_map(translator, found, "resid"))
     there = {b for _, b in found.places["src"]}
     for column in range(mapped.parts[0].effects.shape[1]):
         assert np.isnan(mapped.parts[0].effects[:, column]).all() == (column not in there)
     with pytest.raises(ValueError, match="another length"):
-        patch_map(translator, found, "pattern")
-    patch_map(translator, found, "z")
+        walked(patch_map(translator, found, "pattern"))
+    walked(patch_map(translator, found, "z"))
 
 
 def test_runs_that_answer_alike_have_nothing_to_bring_back(writer: LoadedModel) -> None:
     found = both(writer, "I love you.", "I love you.")
     assert found.alike
     assert not found.question.differs
-    mapped = patch_map(writer, found, "resid")
+    mapped = walked(patch_map(writer, found, "resid"))
     assert all(np.isnan(part.effects).all() for part in mapped.parts)
     assert mapped.best() == ("tgt", 0, 0)
 
@@ -246,7 +250,7 @@ def test_the_answer_that_is_asked_for_is_the_one_compared(translator: LoadedMode
     found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.", place=2)
     assert found.question.places == (2, 2)
     assert found.rows[1].tgt.shape[1] == 3
-    (logits,) = read_patched(translator, found, [[]], lambda _, row: row.numpy())
+    logits = patched_logits(translator, found, [])
     assert logits == pytest.approx(found.logits[1], abs=1e-4)
 
 
@@ -276,15 +280,50 @@ def test_equal_misplaced_patches_run_once(
     assert len(found.str_tokens["tgt"][1]) == 4 == writer.config.n_heads
     ran: list[int] = []
 
-    def counted(loaded: LoadedModel, pair: Pair, rows: list[list[Patch]], tell: object) -> object:
+    def counted(loaded: LoadedModel, pair: Pair, rows: list[list[Patch]]) -> object:
         ran.append(len(rows) - 1)  # all at once is the other one
         return gaps(loaded, pair, rows)
 
     monkeypatch.setattr(maps, "gaps", counted)
-    patch_map(writer, found, what)
+    walked(patch_map(writer, found, what))
     n_cells, n_runs = n_patches(writer, found, what)
     assert n_runs == 4 * n_cells
     assert ran == [n_runs]
+
+
+def test_groups_come_first_capitals_stay_and_words_are_whole() -> None:
+    found = list(exchanges("She sheared the cat.", GROUPS))
+    assert found[:3] == ["He sheared the cat.", "She sheared the dog.", "She sheared the bird."]
+    assert len(found) == len(set(found))
+    assert next(exchanges("她爱猫。", GROUPS)) == "他爱猫。"
+    assert next(exchanges("I think I am.", {"en": (("I", "we"),)})) == "We think I am."
+
+
+def test_letters_are_followed_by_their_next_and_other_words_stand_in_for_each_other() -> None:
+    assert list(exchanges("c a z", {}))[:3] == ["c a a", "c b z", "d a z"]
+    assert "dogs like dogs" in list(exchanges("we like dogs", {}))
+    assert list(exchanges("!", {})) == []
+
+
+def test_what_is_offered_is_cut_alike_and_answered_otherwise(writer: LoadedModel) -> None:
+    first = trace(writer, "The cat sat on the mat.")
+    second = walked(offered(writer, first, groups()))
+    assert second is not None
+    found = pair(writer, first, second)
+    assert found.same_length
+    assert found.question.differs
+    assert walked(offered(writer, trace(writer, "!"), groups())) is None
+
+
+@pytest.mark.parametrize("word", ["Brown", "今天"])
+def test_a_drawn_word_is_paired_with_one_that_differs_in_one_letter(word: str) -> None:
+    loaded = open_model("reader")
+    first = f"{word} @serif"
+    second = walked(offered(loaded, trace(loaded, first), {}))
+    assert second is not None
+    assert second.endswith(" @serif")
+    assert sum(a != b for a, b in zip(first, second, strict=True)) == 1
+    assert trace(loaded, second).output != word
 
 
 N_SEEDS, MOST_ALARMS = 100, 5
@@ -314,9 +353,9 @@ def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cas
 
         def best(other: LoadedModel = other, found: Pair = found, seed: int = seed) -> bool:
             if what == "path":
-                mapped = paths.path_map(other, found, ("decoder", 1, seed % 4), "v").heads
+                mapped = walked(paths.path_map(other, found, ("decoder", 1, seed % 4), "v")).heads
             else:
-                mapped = patch_map(other, found, what)
+                mapped = walked(patch_map(other, found, what))
             return mapped.beats_chance(mapped.effect(mapped.best()))
 
         true += best()

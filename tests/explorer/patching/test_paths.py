@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from explorer.analysis.patching.maps import patches_of
+from explorer.analysis.patching.maps import Cell, patches_of
 from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patches import Patch, gaps
 from explorer.analysis.patching.paths import (
+    Into,
+    Paths,
     arriving,
     path_map,
     receivers,
@@ -18,6 +20,7 @@ from explorer.analysis.patching.paths import (
     senders,
     site_of,
 )
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.run import run
 from explorer.runs.trace import trace
@@ -28,6 +31,10 @@ Tiny = Callable[..., LoadedModel]
 
 def both(loaded: LoadedModel) -> Pair:
     return pair(loaded, trace(loaded, "A cat ran."), "A dog ran.")
+
+
+def mapped(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Paths:
+    return walked(path_map(loaded, pair, receiver, into))
 
 
 def put(value: Tensor) -> Callable[[Tensor], Tensor]:
@@ -54,7 +61,7 @@ def test_a_path_by_hand(tiny: Tiny) -> None:
 
     logits = run(deep.model, found.rows[1], {LOGITS}, Edits({value: received}))[LOGITS]
     by_hand = found.gap(logits[0, found.question.places[1]].numpy())
-    shown = path_map(deep, found, ("decoder", 2, 1), "v")
+    shown = mapped(deep, found, ("decoder", 2, 1), "v")
     effect = shown.heads.effect(("decoder", 0, 3))
     assert effect == pytest.approx(found.recovered(np.array([by_hand]))[0], abs=1e-5)
     assert abs(effect) > 1e-4
@@ -81,27 +88,27 @@ def test_all_paths_together_are_the_first_run_s_own(translator: LoadedModel, int
     own = run(translator.model, found.rows[1], {site.hook(into)})[site.hook(into)][0, 2]
     assert torch.allclose(arrived.value, first[site.hook(into)][0, 2], atol=1e-5)
     assert not torch.allclose(own, first[site.hook(into)][0, 2], atol=1e-3)
-    shown = path_map(translator, found, ("cross", 1, 2), into)  # type: ignore[arg-type]
-    whole = gaps(translator, found, [[Patch(site.hook(into), (2,), first[site.hook(into)][0, 2])]])
+    shown = mapped(translator, found, ("cross", 1, 2), into)  # type: ignore[arg-type]
+    whole = walked(
+        gaps(translator, found, [[Patch(site.hook(into), (2,), first[site.hook(into)][0, 2])]])
+    )
     assert shown.everything == pytest.approx(found.recovered(whole)[0], abs=1e-4)
 
 
 def test_no_way_leads_back_or_across(translator: LoadedModel) -> None:
     found = both(translator)
     queries = {
-        part.name: part for part in path_map(translator, found, ("cross", 0, 1), "q").heads.parts
+        part.name: part for part in mapped(translator, found, ("cross", 0, 1), "q").heads.parts
     }
     assert np.isnan(queries["encoder"].effects).all()
     assert not np.isnan(queries["decoder"].effects[0]).any()
     assert np.isnan(queries["decoder"].effects[1]).all()
     assert np.isnan(queries["cross"].effects).all()
-    keys = {
-        part.name: part for part in path_map(translator, found, ("cross", 0, 1), "k").heads.parts
-    }
+    keys = {part.name: part for part in mapped(translator, found, ("cross", 0, 1), "k").heads.parts}
     assert not np.isnan(keys["encoder"].effects).any()
     assert np.isnan(keys["decoder"].effects).all()
     own = {
-        part.name: part for part in path_map(translator, found, ("encoder", 1, 0), "v").heads.parts
+        part.name: part for part in mapped(translator, found, ("encoder", 1, 0), "v").heads.parts
     }
     assert not np.isnan(own["encoder"].effects[0]).any()
     assert np.isnan(own["encoder"].effects[1:]).all()
@@ -110,9 +117,9 @@ def test_no_way_leads_back_or_across(translator: LoadedModel) -> None:
 def test_the_first_layer_receives_words_alone(writer: LoadedModel) -> None:
     assert [site.layer for site in receivers(writer, "q")] == [1]
     found = both(writer)
-    shown = path_map(writer, found, ("decoder", 0, 2), "v")
+    shown = mapped(writer, found, ("decoder", 0, 2), "v")
     assert all(np.isnan(part.effects).all() for part in shown.heads.parts)
     assert shown.words == pytest.approx(shown.everything, abs=1e-4)
     assert abs(shown.everything) > 1e-5
     with pytest.raises(KeyError, match="no head"):
-        path_map(writer, found, ("decoder", 7, 0), "v")
+        mapped(writer, found, ("decoder", 7, 0), "v")
