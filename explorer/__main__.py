@@ -25,7 +25,6 @@ from explorer.notebook.building import certify_built, is_code
 from explorer.notebook.show import attention
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
-from explorer.runs.sentences import sentences_from_file
 from explorer.runs.trace import trace
 from models.foreign.system import of_system
 from models.hooks import AttentionSite
@@ -37,13 +36,11 @@ SMALL = 50_000_000
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write a traced sentence as arrays and pictures, sentences as static pages, or a live page."""
+    """Write a traced sentence as arrays and pictures, or a page that runs the model itself."""
     if args.live is not None:
         return _export_live(args)
-    if args.site is not None:
-        return _export_site(args)
     if args.text is None or args.out is None:
-        raise ValueError("export: give --text and --out, --site and --sentences, or --live")
+        raise ValueError("export: give --text and --out, or --live")
     loaded = _opened(args)
     traced = trace(loaded, args.text, args.target, parse_edits(args.edits), args.pads)
     out: Path = args.out
@@ -78,19 +75,6 @@ def export(args: argparse.Namespace) -> int:
         f"{len(svgs)} x .svg",
     ):
         print(out / path)
-    return 0
-
-
-def _export_site(args: argparse.Namespace) -> int:
-    """Write a folder of pages that need no server, one per sentence of a file."""
-    from explorer.notebook.site import write_site  # no other command needs it
-
-    if args.sentences is None:
-        raise ValueError("export --site: give --sentences FILE, with one sentence per line")
-    path: Path = args.sentences
-    sentences = sentences_from_file(path.name, path.read_bytes())
-    write_site(_opened(args), sentences, args.site, tell=print)
-    print(args.site / "index.html")
     return 0
 
 
@@ -213,8 +197,6 @@ def add_commands(commands: Commands) -> None:
     command = _command(commands, "export", export)
     command.add_argument("--text", help="the sentence")
     command.add_argument("--out", type=Path, help="folder to write into")
-    command.add_argument("--site", type=Path, help="folder for pages that need no server")
-    command.add_argument("--sentences", type=Path, help="with --site: a .txt, one sentence a line")
     command.add_argument("--live", type=Path, help="folder for a page that runs the model itself")
     command.add_argument("--float32", action="store_true", help="with --live: do not round weights")
     origins = "with --live: origins that may exchange messages with the page"

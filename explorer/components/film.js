@@ -2,7 +2,7 @@ import { el, rebuild, redraws } from "./dom.js";
 import { filmBars, filmMaps, filmPlayer, filmStage } from "./film_parts.js";
 import { readingOf } from "./film_reading.js";
 import { followTheme } from "./palette.js";
-import { unpack, weightOf } from "./payload.js";
+import { unpack } from "./payload.js";
 
 /**
  * A decoding as a film. All steps are in the payload, so playing, stepping and scrubbing happen
@@ -138,7 +138,7 @@ function filmView(root, head, arrays, theme, turn, loops) {
 /** layer, head -> Float32Array [step, key]; null is the mean over that axis. */
 function meanOf(bytes, head, nKey) {
   const codes = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const weight = head.rounded ? (cell) => weightOf(bytes[cell]) : (cell) => codes.getUint16(2 * cell, true) / 65535;
+  const weight = (cell) => codes.getUint16(2 * cell, true) / 65535;
   const size = head.frames.length * nKey;
   const known = new Map();
   return (layer, only) => {

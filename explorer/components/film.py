@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,7 +101,6 @@ def pack_film(
     scene: Scene | None = None,
     places: Sequence[int] | None = None,
     turn: int | None = None,
-    grain: int = 0,
     file: str = "headlight-film",
     words: payload.Words,
 ) -> bytes:
@@ -112,9 +110,8 @@ def pack_film(
     far, 0 after it; `cross` is [layer, head, step, src] over `source`. `row` has one token more
     than the last step has read: the token of that step. If masked tokens are filled in instead,
     `places` gives the position of each step, `own` the attention of that position, `row` the
-    complete text followed by the mask token. With a `grain`, weights are sent in one byte each, in
-    steps of `grain` codes, and shown as rounded. `file` is the prefix of the names of saved
-    pictures. Raises ValueError with the sizes if they disagree.
+    complete text followed by the mask token. `file` is the prefix of the names of saved pictures.
+    Raises ValueError with the sizes if they disagree.
     """
     n_steps = len(frames)
     if own.ndim != 4 or own.shape[2] != n_steps:
@@ -139,9 +136,7 @@ def pack_film(
         payload.check_index(
             f"chosen of step {index}", frame.chosen, len(frame.tokens), "candidates"
         )
-    coded = partial(_coarse, grain=grain) if grain else fine
     head = {
-        "rounded": grain > 0,
         "file": file,
         "source": {**payload.tokens_head(source), "stream": "src"} if cross is not None else None,
         "row": {**payload.tokens_head(row), "stream": "tgt"},
@@ -164,11 +159,7 @@ def pack_film(
         "words": payload.check_words(WORDS, words),
     }
     none = np.zeros((0, 2), np.uint8)
-    return payload.pack(head, own=coded(own), cross=none if cross is None else coded(cross))
-
-
-def _coarse(weights: payload.Floats, grain: int) -> payload.Bytes:
-    return payload.coarser(payload.encode_weights(weights), grain)
+    return payload.pack(head, own=fine(own), cross=none if cross is None else fine(cross))
 
 
 def fine(weights: payload.Floats) -> payload.Bytes:

@@ -95,7 +95,6 @@ export function filmStage(head, theme, reading) {
   const below = line(row, "tgt", words.row);
   const colours = chipColours(theme);
   const ink = rgb(theme.get("accent"));
-  const said = (weight) => (head.rounded ? "≈ " : "") + percent(weight);
   const byteOf = (weight) => Math.round(254 * Math.sqrt(Math.min(1, weight)));
 
   function show(step, own, cross) {
@@ -111,7 +110,7 @@ export function filmStage(head, theme, reading) {
       }
     });
     tint(below, (index) => (index < reads ? byteOf(own[step * nKey + index]) : undefined), colours);
-    below.forEach((each, index) => { each.title = index < reads ? said(own[step * nKey + index]) : ""; });
+    below.forEach((each, index) => { each.title = index < reads ? percent(own[step * nKey + index]) : ""; });
     const [width, height] = [node.clientWidth, node.clientHeight];
     const context = fit(lines, width, height);
     if (!above) return;
@@ -120,7 +119,7 @@ export function filmStage(head, theme, reading) {
     const from = below[reading.query(step)];
     const [x, y] = [from.offsetLeft + from.offsetWidth / 2, from.offsetTop];
     above.forEach((each, index) => {
-      each.title = said(weight(index));
+      each.title = percent(weight(index));
       const strength = weight(index);
       if (strength < 0.02) return;
       const [toX, toY] = [each.offsetLeft + each.offsetWidth / 2, each.offsetTop + each.offsetHeight];

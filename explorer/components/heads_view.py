@@ -163,7 +163,6 @@ def pack_heads_view(
     turn: int | None = None,
     cells_of: CellsOf | None = None,
     alone: bool = False,
-    grain: int = 0,
     file: str = "headlight",
     words: payload.Words,
 ) -> bytes:
@@ -183,10 +182,9 @@ def pack_heads_view(
     under `least` draw no line. `turn` echoes the browser's counter of choices. Instead of patterns,
     a `HeadGrid` of them and of the aggregates may be passed (of `aggregates`, only the names are
     used), with `cells_of` for the shown ones. `alone`: a standalone view without Python, so every
-    head is sent in full: exactly while all fit into `EXACT_BYTES`, else in steps of `grain` codes,
-    and the view states the rounding error. With a `grain` the exact heads are sent with displayed
-    precision. `file` is the prefix of the names of saved pictures. Raises ValueError with the sizes
-    if they disagree.
+    head is sent in full: exactly while all fit into `EXACT_BYTES`, else in 8 bits, and the view
+    states the rounding error. `file` is the prefix of the names of saved pictures. Raises
+    ValueError with the sizes if they disagree.
     """
     if len(patterns.shape) != 4:
         raise ValueError(f"patterns has shape {patterns.shape}, expected [layer, head, query, key]")
@@ -224,7 +222,6 @@ def pack_heads_view(
         if alone:  # the browser could not sum rounded weights exactly
             whole = np.where(mask, weights, 0).sum(-1, dtype=np.float64)
             sums = np.round(whole, 4).tolist()
-            small = replace(small, codes=payload.coarser(small.codes, grain))
 
         def exactly(address: Address) -> Cells:
             at = _index(heads, address)
@@ -240,7 +237,7 @@ def pack_heads_view(
         own, allowed = exactly(address)
         shut = ~np.asarray(allowed)
         shown = np.where(shut, 0, own)
-        cells.append(payload.to_digits(shown)[..., None] if grain else halves(shown))
+        cells.append(halves(shown))
         totals.append(row_sums(shown))
         words_of = None
         if blocked_by is not None and address[0] < n_layers:
@@ -256,7 +253,6 @@ def pack_heads_view(
         "step": small.step,
         "small": small.digest,
         "alone": alone,
-        "digits": payload.DIGITS.tolist() if grain else None,
         "sums": sums,
         "top": top if top is not None else small.darkest,
         "least": least,
@@ -265,7 +261,7 @@ def pack_heads_view(
         "picture": None if picture is None else picture.head(n_query, n_key),
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
         "words": payload.check_words(WORDS, words)
-        | {"rounded": words["rounded"].format(points=f"{100 * max(grain, 1) / 254:.1f}")}
+        | {"rounded": words["rounded"].format(points=f"{100 / 254:.1f}")}
         | {"pooled": words["pooled"].format(step=small.step)},
         "chosen": {
             "opened": None if chosen.opened is None else _index(heads, chosen.opened),

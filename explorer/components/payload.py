@@ -78,33 +78,6 @@ def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
     return np.where(allowed, codes, np.uint8(BLOCKED))
 
 
-DIGITS = np.array(
-    [0, *(n / 10_000 for n in range(1, 5)), *(n / 1000 for n in range(1, 100))]
-    + [n / 100 for n in range(10, 101)]
-)
-"""The weights that are distinct when displayed: 0, "< 0.1 %", then 0.1 % steps up to 9.9 %, and
-whole percents; and a few below 0.1 % for the logarithmic colour scale."""
-
-
-def to_digits(weights: Floats) -> Bytes:
-    """Weights 0 to 1 as indices into `DIGITS`, which display the same digits."""
-    weights = np.clip(weights.astype(np.float64), 0, 1)
-    tenths = np.floor(weights * 1000 + 0.5).astype(int)
-    small = np.clip(np.rint(weights * 10_000), 1, 4)
-    codes = np.where(weights < 0.0995, tenths + 4, np.floor(weights * 100 + 0.5) + 94)
-    codes = np.where(weights < 0.0005, small, codes)
-    return np.where(weights == 0, 0, codes).astype(np.uint8)
-
-
-def coarser(codes: Bytes, grain: int) -> Bytes:
-    """Round codes of `encode_weights` to multiples of `grain`, to compress better; keeps blocked
-    cells."""
-    if grain <= 1:
-        return codes
-    rounded = np.minimum((codes.astype(np.uint16) + grain // 2) // grain * grain, BLOCKED - 1)
-    return np.where(codes == BLOCKED, codes, rounded.astype(np.uint8))
-
-
 def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
     """A token sequence for a head: the displayed texts, and which of them are special tokens."""
     return {

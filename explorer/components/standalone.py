@@ -5,16 +5,14 @@ dropped; hovering, locking and playing work.
 """
 
 import base64
-import hashlib
 import json
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib import resources
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 
@@ -73,55 +71,26 @@ class Markup:
 Block = Paragraph | Heading | Component | Plot | Markup
 
 
-@dataclass(frozen=True)
-class Beside:
-    """The addresses of files that several pages share.
-
-    `views` is the script of the views (`views_script`), `data` the script of their matrices
-    (`data_script`), which are collected in `matrices` by name while pages are made.
-    """
-
-    views: str
-    data: str
-    matrices: dict[str, str] = field(default_factory=dict)
-
-
 def page(
     title: str,
     blocks: Sequence[Block],
     lang: str,
-    links: Sequence[tuple[str, str]] = (),
-    plotly: str = "",
     no_script: str = "",
-    beside: Beside | None = None,
 ) -> str:
     """All blocks as one HTML page, in the reader's light or dark theme.
 
-    `links` are (text, address) pairs above it, relative to the page. `plotly` is the address of a
-    shared Plotly script (`plotly_script`); without it the script is embedded. With `beside`, the
-    views' scripts and matrices are in files shared with other pages. `no_script` is shown if
-    scripts are disabled.
+    `no_script` is shown if scripts are disabled.
     """
     body = [f"<h1>{escape(title)}</h1>"]
-    if links:
-        listed = " · ".join(f'<a href="{quote(to)}">{escape(words)}</a>' for words, to in links)
-        body.insert(0, f"<nav>{listed}</nav>")
     if no_script:
         body.append(f"<noscript><p>{escape(no_script)}</p></noscript>")
-    for number, block in enumerate(blocks):
-        if beside and isinstance(block, Component):
-            body.append(_view(block, f"b{number}", beside))
-        else:
-            body.append(_DRAWN[type(block)](block, f"b{number}"))
+    body += [_DRAWN[type(block)](block, f"b{number}") for number, block in enumerate(blocks)]
     used = sorted({block.name for block in blocks if isinstance(block, Component)})
     scripts = [f"<script>{_safe(views_script(used))}</script>"] if used else []
-    if beside and used:
-        scripts = [f'<script src="{quote(to)}"></script>' for to in (beside.views, beside.data)]
     if scripts or any(isinstance(block, Plot) for block in blocks):
         scripts.append(f"<script>{_PRINTING}</script>")
     if any(isinstance(block, Plot) for block in blocks):
-        shared = f'<script src="{quote(plotly)}"></script>'
-        scripts.append(shared if plotly else f"<script>{_safe(plotly_script())}</script>")
+        scripts.append(f"<script>{_safe(_plotly_script())}</script>")
         scripts.append(f"<script>{_CHARTS}</script>")
     return f"""<!doctype html>
 <html lang="{escape(lang)}">
@@ -148,18 +117,10 @@ def _title(block: Heading, _: str) -> str:
     return f"<h2>{escape(block.words)}</h2>"
 
 
-def _view(block: Component, name: str, beside: Beside | None = None) -> str:
-    is_packed = beside is not None or len(block.payload) <= MOST_PACKED
-    data, further = block.payload, ""
-    if beside is not None:
-        size = 4 + int.from_bytes(data[:4], "little")
-        data, matrices = data[:size], data[size:]
-        key = hashlib.blake2b(matrices, digest_size=6).hexdigest()
-        if key not in beside.matrices:
-            beside.matrices[key] = base64.b64encode(zlib.compress(matrices, 9)).decode()
-        further = f', matrices["{key}"]'
-    data = zlib.compress(data) if is_packed else data
-    sent = f'"{base64.b64encode(data).decode()}", {json.dumps(is_packed)}{further}'
+def _view(block: Component, name: str) -> str:
+    is_packed = len(block.payload) <= MOST_PACKED
+    data = zlib.compress(block.payload) if is_packed else block.payload
+    sent = f'"{base64.b64encode(data).decode()}", {json.dumps(is_packed)}'
     # A form per view: radio buttons of the same name exclude each other within a form.
     return (
         f'<form id="{name}" class="in-{block.name}" onsubmit="return false">'
@@ -246,14 +207,9 @@ def _safe(script: str) -> str:
 
 
 @cache
-def plotly_script() -> str:
+def _plotly_script() -> str:
     """The Plotly script, 4.8 MB."""
     return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
-
-
-def data_script(beside: Beside) -> str:
-    """The script of all matrices of some pages."""
-    return f"const matrices = {json.dumps(beside.matrices)};\n"
 
 
 def views_script(names: Sequence[str]) -> str:
@@ -274,12 +230,8 @@ async function unpacked(sent, isPacked) {
   const inflated = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(inflated).arrayBuffer());
 }
-async function headlight(view, place, sent, isPacked, further) {
-  let data = await unpacked(sent, isPacked);
-  if (further) {
-    const whole = new Blob([data, await unpacked(further, true)]);
-    data = new Uint8Array(await whole.arrayBuffer());
-  }
+async function headlight(view, place, sent, isPacked) {
+  const data = await unpacked(sent, isPacked);
   const parentElement = document.getElementById(place);
   const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {}, plays: true });
   draw();
@@ -315,7 +267,7 @@ a {{ color: inherit; }}
 body {{ margin: 1rem auto; max-width: 90rem; padding: 0 1rem; font: 16px/1.5 {FONT}; }}
 p.reading {{ font-size: 1.15rem; font-weight: 600; }}
 p, h1 {{ overflow-wrap: anywhere; white-space: pre-wrap; }}
-@media print {{ nav {{ display: none; }} h2 {{ break-before: page; }} }}
+@media print {{ h2 {{ break-before: page; }} }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 td, th {{ padding: 0.15rem 0.6rem; border-bottom: 1px solid #8884; text-align: left; }}
 pre {{ white-space: pre-wrap; overflow-wrap: anywhere; }}

@@ -1,7 +1,4 @@
-"""Convert a Generation for the decoding animation: frames, final tokens, attention of all steps.
-
-The Decoding page draws it in the app, `explorer.film` in a notebook.
-"""
+"""Convert a Generation for the decoding animation: frames, final tokens, attention of all steps."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal

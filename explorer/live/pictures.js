@@ -95,7 +95,7 @@ function openedHead({ lanes }, [l, b, s, head], matrices) {
   };
 }
 
-/** The smallest steps at which a weight is displayed: components/payload.py, DIGITS. */
+/** The weights that are distinct when displayed: 0, four steps up to 0.04 % for the logarithmic scale, 0.1 % steps up to 9.9 %, whole percents. */
 export const DIGITS = [0, ...Array.from({ length: 4 }, (_, n) => (n + 1) / 10000),
   ...Array.from({ length: 99 }, (_, n) => (n + 1) / 1000), ...Array.from({ length: 91 }, (_, n) => (n + 10) / 100)];
 

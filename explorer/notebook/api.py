@@ -9,7 +9,7 @@ import explorer
 
 DOCS = Path("docs")
 PAGES = {
-    "pictures": ("Pictures", ("show", "mask", "film", "positions", "table", "Picture")),
+    "pictures": ("Pictures", ("show", "mask", "table", "Picture")),
     "models": (
         "Models and captures",
         ("open_model", "trace", "ablate", "attribute", "capture", "Attention", "Captured"),
@@ -46,8 +46,8 @@ theme and is as high as its content. It requires a browser of 2023 or later.
 
 JupyterLab resets a frame when its cell scrolls far out of sight; *Settings › Notebook › Windowing
 mode › defer* prevents this. Notebook 7 puts a very high output, such as a translator's three views,
-into a scrolling box; click its left edge to expand it. `hl.positions` adds 5 MB to a saved
-notebook: the script that draws its charts.
+into a scrolling box; click its left edge to expand it. A picture with
+charts adds 5 MB to a saved notebook: the script that draws them.
 """
 
 

@@ -1,16 +1,24 @@
-"""Convert masks of any common form to Bool, True = may attend, with notes on the conversion."""
+"""`mask`, and the conversion of masks of any common form to Bool, True = may attend."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch.nn.attention.bias import CausalBias, CausalVariant
 
-from explorer.notebook.given import as_array
+from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
+from explorer.components.standalone import Block, Component, Paragraph
+from explorer.exhibits.reasons import RULES, rule_numbers
+from explorer.notebook.given import Patterns, as_array, tokens_for
 from explorer.notebook.kernels import BLOCKING
+from explorer.notebook.opening import traced_of, worded
+from explorer.notebook.picture import Picture, Table, axis_titles, cells_table, parts_svg
 from explorer.numbers import minus
-from explorer.text import t
+from explorer.runs.trace import Trace
+from explorer.text import family, t
+from models.hooks import ROLES
 
 EXPECTED = (
     "expected Bool with True = may attend, 0 and 1 with 1 = may attend, or numbers added to the "
@@ -36,7 +44,7 @@ def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
     else:
         name = "1"
         allowed, notes = _read_numbers(array, _is_float(given), lang)
-    if looks_inverted(allowed):
+    if _looks_inverted(allowed):
         notes.append(t("notebook.convention.inverted", lang=lang, value=name))
     return allowed, notes
 
@@ -95,14 +103,14 @@ def _is_float(given: Any) -> bool:
     return np.asarray(given, dtype=getattr(given, "dtype", None)).dtype.kind == "f"
 
 
-def looks_inverted(allowed: np.ndarray) -> bool:
+def _looks_inverted(allowed: np.ndarray) -> bool:
     """Whether every query with visible keys sees only later ones, [..., query, key]."""
     if allowed.ndim < 2 or allowed.shape[-1] != allowed.shape[-2]:
         return False
     return bool(allowed.any()) and not np.tril(allowed).any()
 
 
-def for_queries(
+def _for_queries(
     allowed: np.ndarray, n_query: int | None, lang: str
 ) -> tuple[np.ndarray, list[str]]:
     """Broadcast a padding mask [..., key] or [..., 1, key] to [..., query, key].
@@ -117,7 +125,7 @@ def for_queries(
     return np.broadcast_to(rows, shape), [note]
 
 
-def n_queries(
+def _n_queries(
     allowed: np.ndarray, tokens: Sequence[str] | None, key_tokens: Sequence[str] | None
 ) -> int | None:
     """The number of queries to broadcast a padding mask to: the number of `tokens`.
@@ -137,3 +145,135 @@ def n_queries(
             "padding mask [batch, key], give one sequence: mask[0]"
         )
     return len(tokens)
+
+
+@worded
+def mask(
+    what: Any,
+    tokens: str | Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    *,
+    why: Any = None,
+    target: str | None = None,
+    pads: int = 0,
+    layer: int = 0,
+    head: int = 0,
+    title: str | None = None,
+    lang: str = "en",
+) -> Picture:
+    """Masks as matrices, queries down and keys across, with the reason for every blocked cell.
+
+    `what` is a model (name, folder or opened) with a text, a Trace, or your own mask [query, key];
+    `layer` and `head` select from leading axes. A model shows one matrix per kind of attention, for
+    its `layer` and `head`, with `pads` padding tokens appended.
+
+    Your own mask may be Bool (True = may attend), 0 and 1 of any dtype (1 = may attend), or numbers
+    added to the scores (0 = may attend, -inf or another number of -5,000 or less = blocked). The
+    picture notes how numbers were interpreted, and if the mask looks inverted. A padding mask [key]
+    or [1, 1, 1, key] is broadcast to the number of `tokens`. `why` [query, key] may give a reason
+    as text for each blocked cell, at most six different ones.
+    Raises ValueError for numbers that block nothing, and if shapes and token lists do not match.
+    """
+    what = traced_of(what, "mask", tokens, target, pads)
+    words = family("components.mask_matrix", lang=lang)
+    name = title or t("notebook.masks", lang=lang)
+    notes: list[str] = []
+    if isinstance(what, Trace):
+        masked = [*_masks_of(what, layer, head, lang)]
+        rules = [t(f"blockers.{rule}", lang=lang) for rule in RULES]
+    else:
+        if isinstance(tokens, str):
+            raise ValueError("tokens are one string; give a list of tokens")
+        allowed, notes = read_mask(what, lang)
+        allowed, more = _for_queries(allowed, _n_queries(allowed, tokens, key_tokens), lang)
+        notes += more
+        allowed = _chosen(allowed, layer, head)
+        if key_tokens is None and allowed.shape[0] == allowed.shape[1]:
+            key_tokens = tokens
+        rows = tokens_for(tokens, allowed.shape[0], "query")
+        columns = tokens_for(key_tokens, allowed.shape[1], "key")
+        number, rules = _reasons(allowed, why, words["blocked"])
+        masked = [(_part(name, allowed, rows, columns), number)]
+    parts = [part for part, _ in masked]
+
+    blocks: list[Block] = [*map(Paragraph, notes)]
+    for part, number in masked:
+        if len(masked) > 1:
+            blocks.append(Paragraph(part.title, is_reading=True))
+        packed = pack_mask_matrix(
+            part.allowed[0, 0],
+            number,
+            title=part.title,
+            rules=rules,
+            query_tokens=part.query_tokens,
+            key_tokens=part.key_tokens,
+            words=words,
+            **axis_titles(part, lang),
+        )
+        blocks.append(Component("mask_matrix", packed))
+
+    def table() -> Table:
+        columns = dict(cells_table(parts))
+        del columns["layer"], columns["head"], columns["weight"]
+        reasons = np.array(["", *rules], dtype=object)
+        return columns | {"why": reasons[np.concatenate([number.ravel() for _, number in masked])]}
+
+    arrays = {part.title: part.allowed[0, 0] for part in parts}
+    drawn = partial(parts_svg, name, parts, lang)
+    return Picture(name, blocks, lang, arrays, table, drawn, still=drawn)
+
+
+def _part(title: str, allowed: np.ndarray, queries: Any, keys: Any, **streams: Any) -> Patterns:
+    """A mask as a pattern of zero weights, for tables and SVGs."""
+    weights = np.zeros((1, 1, *allowed.shape), np.float32)
+    return Patterns(title, weights, queries, keys, allowed[None, None], **streams)
+
+
+def _masks_of(
+    traced: Trace, layer: int, head: int, lang: str
+) -> Iterator[tuple[Patterns, np.ndarray]]:
+    """The mask of each kind of attention, and the rule that blocks each cell."""
+    for role in ROLES:
+        sites = traced.sites_of(role)
+        if sites:
+            site = sites[_index("layer", layer, len(sites))]
+            _index("head", head, site.n_heads)
+            part = _part(
+                t(f"kinds.{role}", lang=lang),
+                traced.mask(site.name)[head],
+                traced.query_tokens(site.name),
+                traced.key_tokens(site.name),
+                query_stream=site.query_stream,
+                key_stream=site.key_stream,
+            )
+            yield part, rule_numbers(traced, site.name)[head]
+
+
+def _index(name: str, index: int, count: int) -> int:
+    if not 0 <= index < count:
+        raise ValueError(f"{name} is {index}, but there are {count}; they count from 0")
+    return index
+
+
+def _chosen(given: np.ndarray, layer: int, head: int) -> np.ndarray:
+    if not 2 <= given.ndim <= 4 or 0 in given.shape:
+        raise ValueError(f"the mask has shape {list(given.shape)}, expected [query, key]")
+    for name, index in (("layer", layer), ("head", head))[4 - given.ndim :]:
+        given = given[_index(name, index, len(given)) if len(given) > 1 else 0]
+    return given
+
+
+def _reasons(allowed: np.ndarray, why: Any, blocked: str) -> tuple[np.ndarray, list[str]]:
+    """For each cell 0 if it is open, else the number of its reason, from 1; and the reasons."""
+    if why is None:
+        return (~allowed).astype(np.uint8), [blocked]
+    given = np.asarray(why, dtype=object)
+    if given.shape != allowed.shape:
+        raise ValueError(f"why has shape {given.shape}, the mask {allowed.shape}")
+    cells = zip(given.flat, allowed.flat, strict=True)
+    said = ["" if may else str(word or blocked) for word, may in cells]
+    rules = [word for word in dict.fromkeys(said) if word]
+    if len(rules) > MAX_RULES:
+        raise ValueError(f"{len(rules)} different reasons, at most {MAX_RULES} can be told apart")
+    number = {word: at for at, word in enumerate(["", *rules])}
+    return np.array([number[word] for word in said], np.uint8).reshape(allowed.shape), rules

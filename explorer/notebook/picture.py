@@ -1,6 +1,7 @@
-"""`Picture`, the result of `show`, `mask`, `film` and `positions`: display, export and numbers."""
+"""`Picture`, the result of `show` and `mask`: display, export and numbers."""
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -10,9 +11,10 @@ import numpy as np
 
 from explorer.components.standalone import Block, page
 from explorer.exports.archive import to_rows
+from explorer.exports.picture import Axes, site_svg
 from explorer.figures.theme import DARK, LIGHT
-from explorer.once import once
-from explorer.text import t
+from explorer.notebook.given import Patterns
+from explorer.text import family, t
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,8 +63,8 @@ _HIDDEN = "<style>iframe + .headlight-still { display: none }</style>"
 
 def places(shape: Sequence[int], *axes: str) -> dict[str, np.ndarray]:
     """The index of every number of an array along each axis, from 1, in the array's order."""
-    found = np.indices(shape).reshape(len(shape), -1) + 1
-    return dict(zip(axes, found, strict=True))
+    indices = np.indices(shape).reshape(len(shape), -1) + 1
+    return dict(zip(axes, indices, strict=True))
 
 
 def joined(tables: Iterable[Mapping[str, Any]]) -> dict[str, np.ndarray]:
@@ -87,7 +89,7 @@ class Picture:
     def __init__(
         self,
         title: str,
-        blocks: Callable[[int], Iterable[Block]],
+        blocks: Sequence[Block],
         lang: str,
         arrays: Mapping[str, np.ndarray],
         table: Callable[[], Table],
@@ -95,21 +97,8 @@ class Picture:
         still: Callable[[], str] | None = None,
     ) -> None:
         self.title, self.lang, self._still = title, lang, still
-        self._blocks, self._arrays, self._table, self._svg = blocks, arrays, table, svg
-        self._page  # noqa: B018 (what does not fit is refused here, not when it is drawn)
-
-    @once
-    def _page(self) -> str:
-        asked = t("notebook.no_script", lang=self.lang)
-        return page(self.title, self.blocks(), self.lang, no_script=asked)
-
-    def blocks(self, grain: int = 0) -> Sequence[Block]:
-        """The blocks of the picture, to place it on a page with others.
-
-        A `grain` from 1 to 64 rounds the weights to save space, more for larger values; the
-        picture then marks the weights that it displays as rounded.
-        """
-        return list(self._blocks(grain))
+        self._arrays, self._table, self._svg = arrays, table, svg
+        self._page = page(title, blocks, lang, no_script=t("notebook.no_script", lang=lang))
 
     def html(self) -> str:
         """The picture as one self-contained HTML page."""
@@ -154,13 +143,77 @@ class Picture:
         title, untrusted = escape(self.title), t("notebook.untrusted", lang=self.lang)
         drawn = "" if self._still is None else base64.b64encode(self._still().encode()).decode()
         image = f'<img alt="{title}" src="data:image/svg+xml;base64,{drawn}">' if drawn else ""
-        said = f"<p><b>{title}</b><br>{escape(untrusted)}</p>"
+        note = f"<p><b>{title}</b><br>{escape(untrusted)}</p>"
         return (
             f'{_HIDDEN}<iframe title="{title}" srcdoc="{escape(framed)}"'
             ' style="width: 100%; height: 640px; border: 0" loading="lazy"></iframe>'
-            f'<div class="headlight-still">{said}{image}</div>'
+            f'<div class="headlight-still">{note}{image}</div>'
         )
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{name} {list(array.shape)}" for name, array in self._arrays.items())
         return f"<{self.title}: {arrays}>"
+
+
+def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
+    """Titles and sequences ("src", "tgt") of a view's axes."""
+    titles = {}
+    for axis, stream in (("query", part.query_stream), ("key", part.key_stream)):
+        titles[f"{axis}_stream"] = stream
+        titles[f"{axis}_title"] = t(f"components.heads_view.{axis}", lang=lang)
+        if stream is not None:
+            named = t(f"streams.{stream}", lang=lang)
+            titles[f"{axis}_title"] = t(f"streams.{axis}", lang=lang, stream=named)
+    return titles
+
+
+def cells_table(parts: Sequence[Patterns]) -> Table:
+    """One row per cell: view, layer, head, query, key (from 1), their tokens, weight, allowed."""
+    return joined(map(_cells, parts))
+
+
+def _cells(part: Patterns) -> dict[str, Any]:
+    at = places(part.weights.shape, "layer", "head", "query", "key")
+    tokens = {
+        f"{axis}_token": np.array(names, dtype=object)[at[axis] - 1]
+        for axis, names in (("query", part.query_tokens), ("key", part.key_tokens))
+    }
+    numbers = {"weight": part.weights.ravel(), "allowed": part.allowed.ravel()}
+    return {"view": part.title, **at, **tokens, **numbers}
+
+
+def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
+    """All heads of all parts, one part below the other; each is named if there are several."""
+    words = family("export", lang=lang)
+    drawn = []
+    for part in parts:
+        n_layers, n_heads, n_query, n_key = part.weights.shape
+        places = [divmod(at, n_heads) for at in range(n_layers * n_heads)]
+        streams: Any = part.query_stream or "tgt", part.key_stream or "tgt"
+        drawn.append(
+            site_svg(
+                part.weights.reshape(-1, n_query, n_key),
+                part.allowed.reshape(-1, n_query, n_key),
+                Axes.of(part.query_tokens, part.key_tokens, streams, words),
+                title=" · ".join(filter(None, (title, part.title))) if len(parts) > 1 else title,
+                names=[f"L{layer + 1}·H{head + 1}" for layer, head in places],
+                words=words,
+            )
+        )
+    return below(drawn)
+
+
+def below(svgs: Sequence[str]) -> str:
+    """Stack SVGs of `site_svg` vertically in one SVG."""
+    if len(svgs) == 1:
+        return svgs[0]
+    width, height, placed = 0.0, 0.0, []
+    for svg in svgs:
+        size = re.search(r'width="([\d.e+]+)" height="([\d.e+]+)"', svg)
+        assert size is not None
+        placed.append(svg.replace("<svg ", f'<svg y="{height:g}" ', 1))
+        width, height = max(width, float(size[1])), height + float(size[2])
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+        f'viewBox="0 0 {width:g} {height:g}">\n{"".join(placed)}</svg>\n'
+    )

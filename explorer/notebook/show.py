@@ -13,18 +13,16 @@ from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Block, Component, Paragraph
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
-from explorer.exports.picture import Axes, site_svg
 from explorer.library import LoadedModel
 from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.given import Patterns, as_array, checked, image_axis, layers_of, tokens_for
 from explorer.notebook.masks import read_mask
-from explorer.notebook.opening import opened, worded
-from explorer.notebook.picture import Picture, Table, joined, places
-from explorer.runs.trace import Trace, trace as run_trace
+from explorer.notebook.opening import traced_of, worded
+from explorer.notebook.picture import Picture, axis_titles, cells_table, parts_svg
+from explorer.runs.trace import Trace
 from explorer.text import family, model_name, t
-from models.hooks import Role
+from models.hooks import ROLES
 
-ROLES: tuple[Role, ...] = ("encoder", "decoder", "cross")
 _CROSS = re.compile(r"cross|encoder_attn|multihead_attn|enc_dec|src_attn", re.IGNORECASE)
 
 
@@ -81,15 +79,6 @@ def attention(
     notes += [*odd, *how]
     part = Patterns(name, weights, rows, columns, mask=allowed, notes=notes, picture=axis)
     return _picture(name, [part], [], lang)
-
-
-def traced_of(what: Any, name: str, tokens: Any, target: str | None = None, pads: int = 0) -> Any:
-    """The Trace of a model, whose text are the `tokens`; anything else as it is."""
-    if not isinstance(what, str | Path | LoadedModel):
-        return what
-    if not isinstance(tokens, str):
-        raise ValueError(f"a model needs a text: {name}(model, text)")
-    return run_trace(opened(what), tokens, target, (), pads)
 
 
 def _fitting(mask: Any, shape: tuple[int, ...], lang: str) -> tuple[np.ndarray, list[str]]:
@@ -176,15 +165,12 @@ def _mask_of(call: Attention, batch: int, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _picture(title: str, parts: Sequence[Patterns], said: Iterable[str], lang: str) -> Picture:
-    opening = [Paragraph(words) for words in said]
-
-    def blocks(grain: int) -> Iterator[Block]:
-        yield from opening
-        for part in parts:
-            if len(parts) > 1:
-                yield Paragraph(part.title, is_reading=True)
-            yield from map(Paragraph, part.notes)
-            yield Component("heads_view", _packed(part, grain, lang))
+    blocks: list[Block] = [Paragraph(words) for words in said]
+    for part in parts:
+        if len(parts) > 1:
+            blocks.append(Paragraph(part.title, is_reading=True))
+        blocks += map(Paragraph, part.notes)
+        blocks.append(Component("heads_view", _packed(part, lang)))
 
     def still() -> str:
         """The first head of each part, which is open at the start."""
@@ -195,7 +181,7 @@ def _picture(title: str, parts: Sequence[Patterns], said: Iterable[str], lang: s
     return Picture(title, blocks, lang, arrays, lambda: cells_table(parts), drawn, still)
 
 
-def _packed(part: Patterns, grain: int, lang: str) -> bytes:
+def _packed(part: Patterns, lang: str) -> bytes:
     whys = part.whys
     return pack_heads_view(
         part.weights,
@@ -205,72 +191,7 @@ def _packed(part: Patterns, grain: int, lang: str) -> bytes:
         blocked_by=None if whys is None else lambda layer, head: whys[layer, head],
         selection=HeadsSelection(opened=(0, 0)),
         alone=True,
-        grain=grain,
         picture=part.picture,
         words=family("components.heads_view", lang=lang),
         **axis_titles(part, lang),
-    )
-
-
-def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
-    """Titles and sequences ("src", "tgt") of a view's axes."""
-    titles = {}
-    for axis, stream in (("query", part.query_stream), ("key", part.key_stream)):
-        titles[f"{axis}_stream"] = stream
-        titles[f"{axis}_title"] = t(f"components.heads_view.{axis}", lang=lang)
-        if stream is not None:
-            named = t(f"streams.{stream}", lang=lang)
-            titles[f"{axis}_title"] = t(f"streams.{axis}", lang=lang, stream=named)
-    return titles
-
-
-def cells_table(parts: Sequence[Patterns]) -> Table:
-    """One row per cell: view, layer, head, query, key (from 1), their tokens, weight, allowed."""
-    return joined(map(_cells, parts))
-
-
-def _cells(part: Patterns) -> dict[str, Any]:
-    at = places(part.weights.shape, "layer", "head", "query", "key")
-    tokens = {
-        f"{axis}_token": np.array(names, dtype=object)[at[axis] - 1]
-        for axis, names in (("query", part.query_tokens), ("key", part.key_tokens))
-    }
-    numbers = {"weight": part.weights.ravel(), "allowed": part.allowed.ravel()}
-    return {"view": part.title, **at, **tokens, **numbers}
-
-
-def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
-    """All heads of all parts, one part below the other; each is named if there are several."""
-    words = family("export", lang=lang)
-    drawn = []
-    for part in parts:
-        n_layers, n_heads, n_query, n_key = part.weights.shape
-        places = [divmod(at, n_heads) for at in range(n_layers * n_heads)]
-        streams: Any = part.query_stream or "tgt", part.key_stream or "tgt"
-        drawn.append(
-            site_svg(
-                part.weights.reshape(-1, n_query, n_key),
-                part.allowed.reshape(-1, n_query, n_key),
-                Axes.of(part.query_tokens, part.key_tokens, streams, words),
-                title=" · ".join(filter(None, (title, part.title))) if len(parts) > 1 else title,
-                names=[f"L{layer + 1}·H{head + 1}" for layer, head in places],
-                words=words,
-            )
-        )
-    return below(drawn)
-
-
-def below(svgs: Sequence[str]) -> str:
-    """Stack SVGs of `site_svg` vertically in one SVG."""
-    if len(svgs) == 1:
-        return svgs[0]
-    width, height, placed = 0.0, 0.0, []
-    for svg in svgs:
-        size = re.search(r'width="([\d.e+]+)" height="([\d.e+]+)"', svg)
-        assert size is not None
-        placed.append(svg.replace("<svg ", f'<svg y="{height:g}" ', 1))
-        width, height = max(width, float(size[1])), height + float(size[2])
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
-        f'viewBox="0 0 {width:g} {height:g}">\n{"".join(placed)}</svg>\n'
     )

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from explorer.components.standalone import Block as Drawn
 from explorer.engine import cache
 from explorer.exhibits import block as b
 from explorer.exhibits.exhibit import choices_of, exhibit_of, exhibits_of, parts_of, placed
@@ -17,8 +16,8 @@ from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import View, build
 from explorer.library import LoadedModel, list_models
 from explorer.notebook.opening import opened, worded
-from explorer.notebook.picture import Picture, Table
-from explorer.notebook.show import attention, below
+from explorer.notebook.picture import Picture, Table, below
+from explorer.notebook.show import attention
 from explorer.render import html, paper
 from explorer.runs.edits import parse_edits
 from explorer.text import model_name
@@ -153,8 +152,7 @@ def _picture(title: str, blocks: list[b.Block], view: View) -> Picture:
     numbers = [block.columns() for block in blocks if isinstance(block, b.Numbers)]
     svgs = list(paper.stills(blocks, view))
 
-    def drawn(_: int) -> list[Drawn]:
-        return list(html.kept(blocks, html.Reader(view, "headlight", html.DRAWN)))
+    drawn = list(html.kept(blocks, html.Reader(view, "headlight", html.DRAWN)))
 
     def svg() -> str:
         if not svgs:

@@ -88,9 +88,6 @@ def test_commands_work_on_a_folder_and_on_a_name(
     assert "it continues a text; use `generate`" in capsys.readouterr().err
     assert cli.main(["info", "broken"]) == 2
     assert "model.safetensors is missing" in capsys.readouterr().err
-    absent = ["--site", str(out), "--sentences", "absent.txt"]
-    assert cli.main(["export", *option, model, *absent]) == 2
-    assert "headlight: absent.txt: No such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,6 @@ def test_all_steps_go_at_once_and_exactly_enough() -> None:
     assert second["forced"]
 
 
-def test_weights_may_travel_rounded_in_one_byte_each() -> None:
-    head, arrays = unpack(pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, grain=2, words=WORDS))
-    assert head["rounded"]
-    np.testing.assert_allclose((arrays["own"] / 254) ** 2, OWN, atol=0.008)
-    assert not unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))[0]["rounded"]
-
-
 def test_a_model_without_a_source_sends_none() -> None:
     head, arrays = unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))
     assert head["source"] is None

@@ -12,11 +12,9 @@ from explorer.components.mount import FOLDER
 from explorer.components.payload import pack
 from explorer.components.standalone import (
     MOST_PACKED,
-    Beside,
     Component,
     Paragraph,
     Plot,
-    data_script,
     page,
 )
 from explorer.figures.frame import layout
@@ -56,22 +54,6 @@ def test_a_views_payload_arrives_as_it_was() -> None:
     assert sent is not None
     assert zlib.decompress(base64.b64decode(sent[1])) == payload
     assert '<html lang="zh">' in made
-
-
-def test_matrices_may_lie_beside_the_pages_that_share_them() -> None:
-    beside = Beside("views.js", "data file.js")
-    matrix = np.arange(8, dtype=np.uint8)
-    payloads = [pack({"title": lang}, cells=matrix) for lang in ("en", "zh")]
-    for payload in payloads:
-        made = page("", [Component("token_strip", payload)], "en", beside=beside)
-        assert '<script src="views.js"></script><script src="data%20file.js"></script>' in made
-        assert "const views" not in made
-        sent = re.search(r'"b0", "([^"]*)", true, matrices\["(.*?)"\]\)', made)
-        assert sent is not None
-        parts = [sent[1], beside.matrices[sent[2]]]
-        assert b"".join(zlib.decompress(base64.b64decode(part)) for part in parts) == payload
-    assert len(beside.matrices) == 1
-    assert json.dumps(beside.matrices) in data_script(beside)
 
 
 def test_a_large_payload_travels_as_it_is() -> None:
