@@ -77,10 +77,3 @@ def test_a_candidate_is_taken_and_a_second_line_grows(visitor: Visitor) -> None:
     visitor.settle()
     visitor.page.get_by_role("button", name=t("branches.close", lang="en")).click()
     visitor.page.wait_for_url(lambda url: "fork=" not in url, timeout=PATIENCE)
-
-
-def test_measuring_can_be_stopped(visitor: Visitor) -> None:
-    visitor.open("decoding", text=SENTENCE, part="cache")
-    visitor.page.get_by_role("button", name=t("caching.run", lang="en")).click()
-    visitor.page.get_by_role("button", name=t("decoding.stop", lang="en")).click()
-    visitor.page.locator(".js-plotly-plot").nth(1).wait_for()  # what was measured until then

@@ -104,3 +104,14 @@ def test_html_in_a_sentence_stays_text(open_page: Open) -> None:
     at = open_page("decoding", text="I like <b>you</b>.", limit="5")
     assert not at.exception
     assert "<b>" not in everything(at)
+
+
+def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
+    at = open_page("decoding", part="cache", limit="6")
+    whole = next(head for head, _ in payloads(at) if "n_bytes" in head)
+    assert whole["kept"] == whole["heads"] == 4
+    assert f"{whole['n_bytes'][-1]:,}" in everything(at)
+    at.select_slider(key="caching.heads").set_value(2).run()
+    assert at.query_params["kv_heads"] == "2"
+    assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
+    assert len(at.get("plotly_chart")) == 2  # multiply-adds and milliseconds

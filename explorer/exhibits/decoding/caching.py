@@ -1,30 +1,39 @@
-"""The KV cache of a decoding: its contents and its size.
+"""The KV cache of a decoding: its contents, its size, and the computation and time that it saves.
 
 The cache stores the keys and values of every self-attention layer, one column per step, and those
-of cross-attention, fixed by the source.
+of cross-attention, fixed by the source. Without it, every step reads the whole sequence again, so a
+sequence of T tokens costs 1 + 2 + … + T positions; with it, T.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from explorer.components.cache_view import pack_cache_view
+from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.shared import PartChoices
+from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.generation import Generation
+from explorer.runs.passes import timed
+from explorer.text import LARGE_UNITS, in_units
 from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
+from models.feedforward import GATED
 from models.foreign.placing import outside
 from models.pictures.patches import as_tensor
 
 FLOAT = 4  # bytes
+COUNTED = 256
+"""The longest sequence whose multiply-adds are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +43,8 @@ class CacheComparison:
     `keys` and `values` [layer, kv_head, pos] are the norms of the self-attention vectors in the
     cache at the end; `cross_…` the same for cross-attention, None without a source. `n_bytes`
     [step] is the size of the cache after each step, as the cache reports it. `gaps` [step] are the
-    largest differences between the cached and the uncached logits of a step. `first` is the
+    largest differences between the cached and the uncached logits of a step. `seconds`
+    [2, step] are the times of the decoder with a cache and without, measured once. `first` is the
     position of the first step's token: the prompt precedes it.
     """
 
@@ -44,6 +54,7 @@ class CacheComparison:
     cross_values: np.ndarray | None
     n_bytes: tuple[int, ...]
     gaps: Float[np.ndarray, " step"]
+    seconds: Float[np.ndarray, "2 step"]
     first: int
 
     @property
@@ -53,29 +64,33 @@ class CacheComparison:
 
 
 @torch.inference_mode()
-def cached_and_not(
-    loaded: LoadedModel, made: Generation, progress: Callable[[int, int], object] = lambda *_: None
-) -> CacheComparison:
-    """Read the sequence of a Generation with a cache and without.
+def cached_and_not(loaded: LoadedModel, made: Generation) -> Steps[CacheComparison]:
+    """Read the sequence of a Generation with a cache and without, step by step.
 
-    `progress(done, total)` is called after every step. Its edits are ignored: a cache is valid only
-    if no later token changes what it holds. Raises ValueError for a Generation of another model, or
-    without steps.
+    Its edits are ignored: a cache is valid only if no later token changes what it holds. Raises
+    ValueError for a Generation of another model, or without steps.
     """
     if made.model != loaded.name:
         raise ValueError(f"the decoding was made by {made.model!r}, not by {loaded.name!r}")
     if not made.steps:
         raise ValueError("the decoding has no steps")
-    given, read = reader(loaded, as_tensor([made.given]))
-    row = torch.tensor([[*given, *made.tokens[:-1]]])
+    first = loaded.model.begin(as_tensor([made.given]))
+    memory = loaded.model.memory_of(first)
+    start: list[int] = first.tgt[0].tolist()
+    row = torch.tensor([[*start, *made.tokens[:-1]]])
+
+    def logits(part: Tensor, cache: KVCache | None) -> Tensor:
+        return loaded.model.read(replace(first, tgt=part), memory, cache)[0, -1]
+
     cache = KVCache(loaded.config.n_layers)
-    n_bytes, gaps = [], []
-    for end in range(len(given), row.shape[1] + 1):
-        with_cache = read(row[:, cache.length : end], cache)[0, -1]
-        without = read(row[:, :end], None)[0, -1]
+    n_bytes, gaps, seconds = [], [], []
+    for end in range(len(start), row.shape[1] + 1):
+        cached_s, cached = timed(partial(logits, row[:, cache.length : end], cache))
+        uncached_s, uncached = timed(partial(logits, row[:, :end], None))
         n_bytes.append(held_bytes(cache))
-        gaps.append(float((with_cache - without).abs().max()))
-        progress(len(gaps), len(made.tokens))
+        gaps.append(float((cached - uncached).abs().max()))
+        seconds.append((cached_s, uncached_s))
+        yield len(gaps), len(made.tokens)
     own, cross = cache.self_attn, [layer for layer in cache.cross_attn if layer.length]
     return CacheComparison(
         keys=_lengths([layer.columns[0] for layer in own]),
@@ -84,24 +99,14 @@ def cached_and_not(
         cross_values=_lengths([layer.columns[1] for layer in cross]) if cross else None,
         n_bytes=tuple(n_bytes),
         gaps=np.array(gaps),
-        first=len(given) - 1,
+        seconds=np.array(seconds).T,
+        first=len(start) - 1,
     )
 
 
 def _lengths(tensors: Sequence[Tensor]) -> np.ndarray:
     """The Euclidean norm of each vector: [layer, kv_head, pos]."""
-    return outside(torch.stack([each[0].norm(dim=-1) for each in tensors])).numpy()
-
-
-def reader(
-    loaded: LoadedModel, given: Tensor
-) -> tuple[list[int], Callable[[Tensor, KVCache | None], Tensor]]:
-    """The tokens that a decoder's sequence begins with, and a function that reads a part of it."""
-    model = loaded.model
-    first = model.begin(given)
-    memory = model.memory_of(first)
-    start: list[int] = first.tgt[0].tolist()
-    return start, lambda row, cache: model.read(replace(first, tgt=row), memory, cache)
+    return outside(torch.stack([vectors[0].norm(dim=-1) for vectors in tensors])).numpy()
 
 
 def held_bytes(cache: KVCache) -> int:
@@ -120,26 +125,67 @@ def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> 
     return 2 * positions * kv_heads * config.d_head * FLOAT
 
 
-def compute(
-    loaded: LoadedModel, made: Generation, progress: Callable[[int, int], object]
-) -> tuple[Generation, CacheComparison]:
-    """The decoding, and its cache."""
-    return made, cached_and_not(loaded, made, progress)
+def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
+    """Multiply-adds of one decoder pass over `new` tokens after `past` cached ones.
+
+    Counts every matrix product of the decoder and the unembedding: projections, scores, values,
+    feed-forward. The keys and values of cross-attention, computed once from `n_src` tokens, are
+    counted in the pass with no past. Masked cells are counted, since they are computed. Not
+    counted: the encoder, which runs once either way, norms, softmax, embeddings.
+    """
+    d, d_q, d_kv = config.d_model, *(n * config.d_head for n in (config.n_heads, config.kv_heads))
+    own = new * (2 * d * d_q + 2 * d * d_kv) + 2 * new * (past + new) * d_q
+    cross = new * 2 * d * d_q + 2 * new * n_src * d_q + (0 if past else 2 * n_src * d * d_kv)
+    feed_forward = new * (3 if config.ffn in GATED else 2) * d * config.ffn_width
+    feed_forward += new * d * config.n_experts if config.n_experts > 1 else 0  # the router
+    blocks = config.n_layers * (own + feed_forward) + config.cross_layers * cross
+    return blocks + new * d * config.vocab_size
 
 
-def show(answer: tuple[Generation, CacheComparison] | None, view: View) -> b.Blocks:
-    """The contents of the cache, and its size."""
+def decoding_multiply_adds(
+    config: ModelConfig, n_src: int, prompt: int, steps: int
+) -> Int[np.ndarray, "2 step"]:
+    """`multiply_adds` of a generation up to each of its steps, with a cache and without."""
+    first = multiply_adds(config, n_src, 0, prompt)
+    with_cache = [multiply_adds(config, n_src, prompt + at, 1) for at in range(steps - 1)]
+    without = [multiply_adds(config, n_src, 0, prompt + at) for at in range(steps)]
+    return np.cumsum([[first, *with_cache], without], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Caching:
+    """A decoding, its cache, and its multiply-adds up to each of COUNTED steps."""
+
+    made: Generation
+    contents: CacheComparison
+    adds: Int[np.ndarray, "2 step"]
+
+
+def compute(loaded: LoadedModel, made: Generation) -> Steps[Caching]:
+    """Read the decoding with a cache and without, and count."""
+    contents = yield from cached_and_not(loaded, made)
+    sizes = loaded.config, len(made.src_str_tokens), contents.first + 1
+    return Caching(made, contents, decoding_multiply_adds(*sizes, COUNTED))
+
+
+def show(answer: Caching | None, view: View) -> b.Blocks:
+    """The contents of the cache, its size, and what it saves."""
     if answer is None:
         return
-    made, found = answer
-    source = [view.t("caching.source")] if found.cross_keys is not None else []
+    made, contents = answer.made, answer.contents
+    source = [view.t("caching.source")] if contents.cross_keys is not None else []
     yield b.Prose(" ".join([view.t("caching.lead"), *source]))
     if view.trace.edits:
         yield b.Note(view.t("caching.without_edits"))
     heads, control = _heads(view)
     yield control
-    yield b.Canvas("caching.view", "cache_view", lambda file: packed(view, made, found, heads))
-    yield b.Sentence("caching", _reading(view, made, found, heads))
+    yield b.Canvas("caching.view", "cache_view", lambda file: packed(view, made, contents, heads))
+    yield b.Sentence("caching", f"{_reading(view, answer, heads)} {_saved(view, answer)}")
+    milliseconds = 1000 * contents.seconds.cumsum(1)
+    counted = answer.adds / LARGE_UNITS[view.lang][0]
+    left = _curves(view, answer, "caching.adds", counted, "caching.billions")
+    right = _curves(view, answer, "caching.ms", milliseconds, "caching.milliseconds")
+    yield b.Columns((left, right))
     yield b.Formula.of(
         view.t("caching.formula"),
         r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
@@ -147,28 +193,33 @@ def show(answer: tuple[Generation, CacheComparison] | None, view: View) -> b.Blo
         r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
     )
     layer = view.loaded.model.last_stack.blocks[0].attn
-    yield b.Code((cached_and_not, layer, KVCache, LayerCache, cache_bytes))
+    code = (cached_and_not, layer, KVCache, LayerCache, cache_bytes, decoding_multiply_adds)
+    yield b.Code(code)
+    steps = range(len(contents.n_bytes))
     yield b.Numbers(
         lambda: {
-            view.t("caching.length"): [found.first + at + 1 for at in range(len(found.n_bytes))],
-            view.t("caching.bytes"): list(found.n_bytes),
-            view.t("onepass.gap"): [f"{gap:.2g}" for gap in found.gaps],
+            view.t("caching.length"): [contents.first + at + 1 for at in steps],
+            view.t("caching.bytes"): list(contents.n_bytes),
+            view.t("onepass.gap"): [f"{gap:.2g}" for gap in contents.gaps],
         }
     )
 
 
 def packed(
-    view: View, made: Generation, found: CacheComparison, heads: int, step: int = -1
+    view: View, made: Generation, contents: CacheComparison, heads: int, step: int = -1
 ) -> bytes:
     """The payload of the view of a cache, by default at the film's step."""
     return pack_cache_view(
-        *(found.keys, found.values, made.steps[-1].input_tokens, found.n_bytes),
-        first=found.first,
-        cross_keys=found.cross_keys,
-        cross_values=found.cross_values,
+        contents.keys,
+        contents.values,
+        made.steps[-1].input_tokens,
+        contents.n_bytes,
+        first=contents.first,
+        cross_keys=contents.cross_keys,
+        cross_values=contents.cross_values,
         source=made.src_str_tokens,
         kept_heads=heads,
-        step=min(view.step, len(found.n_bytes) - 1) if step < 0 else step,
+        step=min(view.step, len(contents.n_bytes) - 1) if step < 0 else step,
         words=view.words("components.cache_view"),
     )
 
@@ -182,7 +233,11 @@ def _heads(view: View) -> tuple[int, b.Block]:
         return own, b.Note(view.t("caching.one_head", heads=config.n_heads))
     now = asked if asked in offered else own
     control = b.Slider(
-        *("caching.heads", view.t("caching.heads", heads=config.n_heads), 1, own, now),
+        "caching.heads",
+        view.t("caching.heads", heads=config.n_heads),
+        1,
+        own,
+        now,
         lambda heads: b.choose(kv_heads=heads),
         stops=offered,
         help=view.t("caching.heads_help"),
@@ -191,20 +246,51 @@ def _heads(view: View) -> tuple[int, b.Block]:
     return now, control
 
 
-def _reading(view: View, made: Generation, found: CacheComparison, heads: int) -> str:
-    config = view.loaded.config
-    length = found.first + len(made.steps)
-    whole, less = (
-        cache_bytes(config, len(made.src_str_tokens), length, n) for n in (config.kv_heads, heads)
-    )
+def _reading(view: View, answer: Caching, heads: int) -> str:
+    config, n_src = view.loaded.config, len(answer.made.src_str_tokens)
+    length = answer.contents.first + len(answer.made.steps)
+    whole, less = (cache_bytes(config, n_src, length, n) for n in (config.kv_heads, heads))
     return view.t(
         "caching.reading" if heads == config.kv_heads else "caching.reading_fewer",
         bytes=f"{whole:,}",
         less=f"{less:,}",
         heads=heads,
         own=config.kv_heads,
-        largest=number(found.largest),
+        largest=number(answer.contents.largest),
     )
+
+
+def _saved(view: View, answer: Caching) -> str:
+    """The multiply-adds and the time of this decoding, with the cache and without."""
+    count = len(answer.made.steps)
+    with_cache, without = answer.adds[:, count - 1]
+    cached_ms, uncached_ms = 1000 * answer.contents.seconds.sum(1)
+    return view.t(
+        "caching.saved",
+        count=count,
+        cached=in_units(with_cache, lang=view.lang),
+        uncached=in_units(without, lang=view.lang),
+        times=f"{without / with_cache:.1f}",
+        cached_ms=f"{cached_ms:.0f}",
+        uncached_ms=f"{uncached_ms:.0f}",
+    )
+
+
+def _curves(
+    view: View, answer: Caching, name: str, both: np.ndarray, unit: str
+) -> tuple[b.Block, ...]:
+    """Totals of the generation with the cache and without, by its length; titled by `name`."""
+    title, steps = view.t(name), len(answer.made.steps)
+    draw = partial(
+        lines,
+        np.arange(1, both.shape[1] + 1),
+        both,
+        [view.t("caching.with"), view.t("caching.without")],
+        **view.axes("caching.length", unit),
+        marked_x=float(steps) if both.shape[1] > steps else None,
+        height=240,
+    )
+    return b.Note(title), b.Chart(name, draw, title)
 
 
 EXHIBIT = Exhibit(

@@ -85,13 +85,13 @@ class DecodingChoices:
     """`strategy` decodes the film, `fork` is the forced prefix of a second output (token ids),
     `limit` the most new tokens, `beam` and `sample` the settings of the tree's other strategies,
     `lines` a training batch. `ruled`: the rules of the model's own generation_config.json are
-    applied. `film_turn` is the number of the film's last message, `typed_token` a token that could
-    not be forced, and `measured` the decoding whose times were requested."""
+    applied. `film_turn` is the number of the film's last message, and `typed_token` a token that
+    could not be forced."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "pass": (*ABOVE, "decoding.one_pass", "decoding.labels"),
         "branches": (*ABOVE, "decoding.branches", "decoding.tree"),
-        "cache": (*ABOVE, "decoding.caching", "decoding.spared"),
+        "cache": (*ABOVE, "decoding.caching"),
     }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "difference")
     ruled: bool = choice(True, switch, as_digit)
@@ -103,4 +103,3 @@ class DecodingChoices:
     lines: str | None = choice(None, str)
     film_turn: int | None = unlinked(None)
     typed_token: str = unlinked("")
-    measured: tuple[object, ...] = unlinked(())

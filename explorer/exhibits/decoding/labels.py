@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.engine import cache
+from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
@@ -48,7 +49,7 @@ def labelled_batch(
     loaded: LoadedModel,
     lines: Sequence[str],
     translated: Callable[[str], Sequence[int]] | None = None,
-) -> LabelledBatch:
+) -> Steps[LabelledBatch]:
     """Put sentences, one per line, into one padded batch and read it under teacher forcing.
 
     For a translator a line is a sentence, or a sentence, TAB, and its translation; without a
@@ -61,7 +62,11 @@ def labelled_batch(
         raise InputProblem("no_lines", limit=MOST_LINES)
     if len(lines) > MOST_LINES:
         raise InputProblem("too_many_lines", limit=MOST_LINES, length=len(lines))
-    batch = collate([_example(loaded, line, translated) for line in lines], loaded.model)
+    examples: list[Example] = []
+    for line in lines:
+        yield len(examples), len(lines)
+        examples.append(_example(loaded, line, translated))
+    batch = collate(examples, loaded.model)
     with torch.inference_mode():
         logits = loaded.model.read(batch.rows)
         log_probs = logits.double().log_softmax(-1)
@@ -101,19 +106,14 @@ def _example(
     return Example(source[first : len(source) - behind], tuple(target))
 
 
-def compute(
-    loaded: LoadedModel, batch_lines: str, progress: Callable[[int, int], object]
-) -> LabelledBatch | InputProblem:
+def compute(loaded: LoadedModel, batch_lines: str) -> Steps[LabelledBatch | InputProblem]:
     """The batch of these lines, or why there is none."""
-    lines = tuple(batch_lines.splitlines())
-    done = iter(range(len(lines)))
 
     def translated(line: str) -> tuple[int, ...]:
-        progress(next(done), len(lines))
         return cache.translation(loaded.name, line)[0]
 
     try:
-        return labelled_batch(loaded, lines, translated)
+        return (yield from labelled_batch(loaded, batch_lines.splitlines(), translated))
     except InputProblem as problem:
         return InputProblem(problem.key, **problem.values)  # without the frames that raised it
 
@@ -128,23 +128,23 @@ def lines_of(view: View) -> str:
     return "\n".join([view.text, *others[:2]])
 
 
-def show(found: LabelledBatch | InputProblem | None, view: View) -> b.Blocks:
+def show(batch: LabelledBatch | InputProblem | None, view: View) -> b.Blocks:
     """The training batch made of the user's sentences."""
-    if found is not None:
-        yield b.Fold(view.t("labels.title"), tuple(_batch(view, found)), inline=True)
+    if batch is not None:
+        yield b.Fold(view.t("labels.title"), tuple(_blocks(view, batch)), inline=True)
 
 
-def _batch(view: View, found: LabelledBatch | InputProblem) -> b.Blocks:
+def _blocks(view: View, batch: LabelledBatch | InputProblem) -> b.Blocks:
     yield b.Prose(view.t("labels.lead"))
     label = view.t("labels.pair" if view.sites_of("cross") else "labels.text", limit=MOST_LINES)
     yield b.TextBox(
         "decoding.lines", label, lines_of(view), lambda lines: b.choose(lines=lines), 110
     )
-    if isinstance(found, InputProblem):
-        yield b.Hint(message(found, view.lang), "info", warns=True)
+    if isinstance(batch, InputProblem):
+        yield b.Hint(message(batch, view.lang), "info", warns=True)
         return
-    yield b.Canvas("decoding.batch", "batch_rows", lambda file: _packed(view, found))
-    yield b.Sentence("batch", _reading(view, found))
+    yield b.Canvas("decoding.batch", "batch_rows", lambda file: _packed(view, batch))
+    yield b.Sentence("batch", _reading(view, batch))
     yield b.Formula.of(
         view.t("labels.formula"),
         r"L = \frac1N \sum_{t:\ y_t \ne \mathrm{pad}} -\log p(y_t \mid y_{<t},\, x)",
@@ -152,40 +152,44 @@ def _batch(view: View, found: LabelledBatch | InputProblem) -> b.Blocks:
         r"\sum_{v=1}^{V} \log p(v)",
     )
     yield b.Code((labelled_batch, collate, view.loaded.model.read, sequence_loss))
-    yield b.Numbers(lambda: _losses(view, found))
+    yield b.Numbers(lambda: _losses(view, batch))
 
 
-def _packed(view: View, found: LabelledBatch) -> bytes:
+def _packed(view: View, batch: LabelledBatch) -> bytes:
     pad = view.loaded.marks.pad
     return pack_batch_rows(
-        *(found.inputs, found.labels, found.counts, found.losses, found.sources),
+        batch.inputs,
+        batch.labels,
+        batch.counts,
+        batch.losses,
+        batch.sources,
         padding="" if pad is None else view.loaded.str_tokens([pad])[0],
         words=view.words("components.batch_rows"),
     )
 
 
-def _reading(view: View, found: LabelledBatch) -> str:
-    row, at = np.unravel_index(int(found.losses.argmax()), found.losses.shape)
+def _reading(view: View, batch: LabelledBatch) -> str:
+    row, at = np.unravel_index(int(batch.losses.argmax()), batch.losses.shape)
     return view.t(
         "labels.reading",
-        loss=f"{found.loss:.2f}",
-        labels=int(found.counts.sum()),
-        pads=int((~found.counts).sum()),
-        padded=f"{found.loss_with_padding:.2f}",
-        token=quoted(view, found.labels[row][at]),
-        after=quoted(view, found.inputs[row][at]),
-        worst=f"{found.losses[row, at]:.1f}",
+        loss=f"{batch.loss:.2f}",
+        labels=int(batch.counts.sum()),
+        pads=int((~batch.counts).sum()),
+        padded=f"{batch.loss_with_padding:.2f}",
+        token=quoted(view, batch.labels[row][at]),
+        after=quoted(view, batch.inputs[row][at]),
+        worst=f"{batch.losses[row, at]:.1f}",
     )
 
 
-def _losses(view: View, found: LabelledBatch) -> b.Columned:
+def _losses(view: View, batch: LabelledBatch) -> b.Columned:
     """The labels that are not ignored, with the loss of each."""
-    rows, places = np.nonzero(found.counts)
+    rows, places = np.nonzero(batch.counts)
     cells = list(zip(rows.tolist(), places.tolist(), strict=True))
     return {
-        view.t("labels.read"): [found.inputs[row][at] for row, at in cells],
-        view.t("labels.label"): [found.labels[row][at] for row, at in cells],
-        "−log p": [round(float(found.losses[row, at]), 3) for row, at in cells],
+        view.t("labels.read"): [batch.inputs[row][at] for row, at in cells],
+        view.t("labels.label"): [batch.labels[row][at] for row, at in cells],
+        "−log p": [round(float(batch.losses[row, at]), 3) for row, at in cells],
     }
 
 

@@ -6,7 +6,7 @@ mask both give the same logits, up to rounding; without it, every position but t
 own answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.saying import site_titles
 from explorer.figures.curves import lines
@@ -72,14 +73,11 @@ class OnePass:
         return float(self.gaps_open.max())
 
 
-def one_pass(
-    loaded: LoadedModel, made: Generation, progress: Callable[[int, int], None] = lambda *_: None
-) -> OnePass:
+def one_pass(loaded: LoadedModel, made: Generation) -> Steps[OnePass]:
     """Compute the positions of a Generation in one pass, and step by step.
 
-    `progress(done, total)` is called after every step. Edits of the Generation stay in force,
-    except edits of the causal mask. Raises ValueError for a Generation of another model, or without
-    steps.
+    Edits of the Generation stay in force, except edits of the causal mask. Raises ValueError for a
+    Generation of another model, or without steps.
     """
     if made.model != loaded.name:
         raise ValueError(f"the decoding was made by {made.model!r}, not by {loaded.name!r}")
@@ -89,10 +87,9 @@ def one_pass(
         edit for edit in made.edits if not (isinstance(edit, MaskSwitch) and edit.part == "causal")
     ]
     n = len(made.steps)
-    stepped, whole, patterns, masks = _both(loaded, made, kept, lambda done: progress(done, 2 * n))
-    stepped_open, whole_open, patterns_open, _ = _both(
-        loaded, made, [*kept, CAUSAL_OFF], lambda done: progress(n + done, 2 * n)
-    )
+    stepped, whole, patterns, masks = yield from _both(loaded, made, kept, 0)
+    without_mask = yield from _both(loaded, made, [*kept, CAUSAL_OFF], n)
+    stepped_open, whole_open, patterns_open, _ = without_mask
     return OnePass(
         queries=tuple(step.input_tokens[-1] for step in made.steps),
         keys=made.steps[-1].input_tokens,
@@ -107,16 +104,22 @@ def one_pass(
 
 
 def _both(
-    loaded: LoadedModel, made: Generation, edits: Sequence[Edit], tell: Callable[[int], None]
-) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Logits [step, vocab] step by step and in one pass; patterns and masks of the one pass."""
+    loaded: LoadedModel, made: Generation, edits: Sequence[Edit], before: int
+) -> Steps[tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Logits [step, vocab] step by step and in one pass; patterns and masks of the one pass.
+
+    `before` steps of twice their number are done already.
+    """
     n, functions = len(made.tokens), edit_functions(loaded.sites, edits)
     first = loaded.model.begin(as_tensor([made.given]))
     row = torch.cat((first.tgt, torch.tensor([made.tokens[:-1]], dtype=torch.long)), dim=1)
     # Not under edits: without the mask, for example, keys and values of earlier tokens change.
     cache = None if edits else KVCache(loaded.config.n_layers)
-    with visiting(functions):
-        logits = _stepwise(loaded.model, replace(first, tgt=row), n, cache, tell)
+    steps, logits = _stepwise(loaded.model, replace(first, tgt=row), n, cache), []
+    for done in range(n):
+        yield before + done, 2 * n
+        with visiting(functions):
+            logits.append(next(steps))
     sites = [site for site in loaded.sites if site.query_stream == "tgt"]
     wanted = {site.hook(what) for site in sites for what in ("pattern", "mask")}
     seen = run(loaded.model, replace(first, tgt=row), {LOGITS, *wanted}, functions)
@@ -125,24 +128,20 @@ def _both(
         for what in ("pattern", "mask")
     )
     whole = seen[LOGITS][0, -n:]
-    return logits.double().numpy(), whole.double().numpy(), patterns, masks
+    stepped = torch.stack(logits).cpu()
+    return stepped.double().numpy(), whole.double().numpy(), patterns, masks
 
 
 @torch.inference_mode()
-def _stepwise(
-    model: Model, rows: Rows, n: int, cache: KVCache | None, tell: Callable[[int], None]
-) -> Tensor:
-    """Logits [step, vocab] of the last `n` positions, each before the tokens after it exist."""
+def _stepwise(model: Model, rows: Rows, n: int, cache: KVCache | None) -> Iterator[Tensor]:
+    """Logits [vocab] of each of the last `n` positions, before the tokens after it exist."""
     rows = rows.to(next(model.parameters()).device)
-    memory, begun, found = model.memory_of(rows), rows.tgt.shape[1] - n, []
-    for done in range(n):
-        tell(done)
-        end = begun + done + 1
+    memory, begun = model.memory_of(rows), rows.tgt.shape[1] - n
+    for end in range(begun + 1, begun + n + 1):
         cache = cache if end <= model.config.cacheable else None
         new = rows.tgt[:, cache.length if cache else 0 : end]
         x = model.last_stack.run(replace(rows, tgt=new), memory, cache)
-        found.append(model.logits_of(x[:, -1:])[0, -1])
-    return torch.stack(found).cpu()
+        yield model.logits_of(x[:, -1:])[0, -1]
 
 
 def show(found: OnePass | None, view: View) -> b.Blocks:

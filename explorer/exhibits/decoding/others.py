@@ -1,10 +1,10 @@
 """What another strategy generates, and where it diverges."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.strategy import OURS, strategy_name, with_rule
@@ -19,7 +19,6 @@ from models.strategies import Beam, Greedy
 
 AT_ONCE = 50_000_000
 """Parameters of the largest model whose other strategy is decoded unasked."""
-Progress = Callable[[int, int], object]
 
 
 @dataclass(frozen=True)
@@ -53,16 +52,18 @@ def output(
     edits: tuple[Edit, ...],
     limit: int,
     ruled: bool,
-    progress: Progress,
-) -> Output:
+) -> Steps[Output]:
     """What `strategy` generates, without recording the steps. Raises InputProblem."""
     rules = loaded.asked.rules if ruled else None
     visitor, decoding = decoding_of(loaded, text, strategy, limit, edits, rules)
     steps = []
-    with visiting(visitor):
-        for step in decoding:
-            steps.append(step)
-            progress(len(steps), limit)
+    while True:
+        with visiting(visitor):
+            step = next(decoding, None)
+        if step is None:
+            break
+        steps.append(step)
+        yield len(steps), limit
     best = steps[-1].best[0]
     shown = (
         loaded.str_tokens([int(step.input_tokens[row, -1]), token])[-1]
@@ -81,25 +82,19 @@ def compute(
     limit: int,
     ruled: bool,
     made: Generation,
-    progress: Progress,
-) -> Others:
+) -> Steps[Others]:
     """Beam search for greedy decoding and the reverse; for a beam, also the other rule."""
-
-    def found(which: Strategy) -> Output:
-        return output(loaded, text, which, edits, limit, ruled, progress)
-
     other: Strategy = beam if isinstance(strategy, Greedy) else Greedy()
     rule = OURS if isinstance(strategy, RefillingBeam) else "refill"
-    beside = not made.stopped and _is_quick(loaded)
-    searches = not made.stopped and isinstance(strategy, Beam)
     shown = tuple(step.chosen_str for step in made.steps)
-    return Others(
-        Output(made.tokens, shown, made.text, made.logprob),
-        other,
-        found(other) if beside else None,
-        rule,
-        found(with_rule(strategy, rule)) if searches and isinstance(strategy, Beam) else None,
-    )
+    own = Output(made.tokens, shown, made.text, made.logprob)
+    of_other = of_rule = None
+    if not made.stopped and _is_quick(loaded):
+        of_other = yield from output(loaded, text, other, edits, limit, ruled)
+    if not made.stopped and isinstance(strategy, Beam):
+        ruled_beam = with_rule(strategy, rule)
+        of_rule = yield from output(loaded, text, ruled_beam, edits, limit, ruled)
+    return Others(own, other, of_other, rule, of_rule)
 
 
 def _is_quick(loaded: LoadedModel) -> bool:

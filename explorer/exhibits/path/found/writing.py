@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.caching import CacheComparison, cached_and_not
 from explorer.exhibits.decoding.one_pass import OnePass, one_pass
 from explorer.exhibits.path.found import Missing, varied
@@ -216,7 +217,7 @@ def passes(loaded: LoadedModel, trace: Trace) -> OnePass | Missing:
     made = _greedy(loaded, trace)
     if isinstance(made, Missing):
         return made
-    found = one_pass(loaded, made)
+    found = walked(one_pass(loaded, made))
     return found if found.largest < 1e-3 < found.largest_open else Missing("flat")
 
 
@@ -237,7 +238,7 @@ def kept(loaded: LoadedModel, trace: Trace) -> CacheContents | Missing:
     made = _greedy(loaded, trace)
     if isinstance(made, Missing):
         return made
-    found = cached_and_not(loaded, made)
+    found = walked(cached_and_not(loaded, made))
     growths = set(np.diff(np.array(found.n_bytes[1:])).tolist())
     if len(growths) != 1:
         return Missing("flat")

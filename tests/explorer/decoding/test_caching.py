@@ -10,8 +10,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.engine.jobs import walked
-from explorer.exhibits.decoding.caching import cache_bytes, cached_and_not
-from explorer.exhibits.decoding.spared import decoding_multiply_adds, multiply_adds, timings
+from explorer.exhibits.decoding.caching import (
+    cache_bytes,
+    cached_and_not,
+    decoding_multiply_adds,
+    multiply_adds,
+)
 from explorer.library import LoadedModel
 from explorer.runs.trace import generate
 from explorer.text import family
@@ -33,9 +37,13 @@ def loaded(request: pytest.FixtureRequest, tiny: Tiny) -> LoadedModel:
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(2)])
 def test_cached_and_uncached_logits_are_equal(loaded: LoadedModel, strategy: Greedy | Beam) -> None:
     made = generate(loaded, TEXT, strategy, 7)
-    found = cached_and_not(loaded, made)
+    told: list[tuple[int, int]] = []
+    found = walked(cached_and_not(loaded, made), lambda *at: told.append(at))
+    assert told == [(at + 1, len(made.steps)) for at in range(len(made.steps))]
     assert len(found.gaps) == len(made.steps)
     assert found.largest < 1e-4
+    assert found.seconds.shape == (2, len(made.steps))
+    assert (found.seconds > 0).all()
     assert found.keys.shape == (2, 2, found.first + len(made.steps))
     assert (found.keys > 0).all()
     assert (found.cross_keys is None) == (loaded.config.family == "decoder-only")
@@ -48,7 +56,7 @@ def test_the_bytes_are_those_of_a_real_cache_of_such_heads(
 ) -> None:
     model = tiny("grouped", family=family, n_kv_heads=kv_heads)
     made = generate(model, TEXT, Greedy(), 5)
-    found = cached_and_not(model, made)
+    found = walked(cached_and_not(model, made))
     own = [
         cache_bytes(model.config, len(made.src_str_tokens), found.first + 1 + step, kv_heads)
         for step in range(len(made.steps))
@@ -84,32 +92,17 @@ def test_multiply_adds_are_those_that_torch_counts(
 
 def test_a_whole_decoding_adds_its_passes_up(loaded: LoadedModel) -> None:
     config = loaded.config
-    one = decoding_multiply_adds(config, 7, 3, 1)
-    assert one[0] == one[1] == multiply_adds(config, 7, 0, 3)
-    cached, uncached = decoding_multiply_adds(config, 7, 3, 4)
-    assert cached == one[0] + sum(multiply_adds(config, 7, past, 1) for past in (3, 4, 5))
-    assert uncached == sum(multiply_adds(config, 7, 0, n) for n in (3, 4, 5, 6))
-
-
-def test_timings_are_told_may_be_stopped_and_leave_out_what_does_not_fit(
-    tiny: Tiny, loaded: LoadedModel
-) -> None:
-    given = generate(loaded, TEXT, Greedy(), 1).given
-    told: list[tuple[int, int]] = []
-    steps = timings(loaded, given, (2, 3, 9))
-    found = walked(steps, lambda *at: (told.append(at), len(told) < 2)[1])
-    assert [each.length for each in found] == [2, 3]
-    assert told == [(1, 3), (2, 3)]
-    assert all(each.cached_ms > 0 and each.uncached_ms > 0 for each in found)
-    learned = tiny("learned", positions="learned", n_ctx=20)
-    assert [each.length for each in walked(timings(learned, given, (4, 20, 21)))] == [4, 20]
+    cached, uncached = decoding_multiply_adds(config, 7, 3, 4).tolist()
+    assert cached[0] == uncached[0] == multiply_adds(config, 7, 0, 3)
+    assert cached[3] == cached[0] + sum(multiply_adds(config, 7, past, 1) for past in (3, 4, 5))
+    assert uncached[3] == sum(multiply_adds(config, 7, 0, n) for n in (3, 4, 5, 6))
 
 
 def test_a_decoding_of_another_model_is_refused(
     translator: LoadedModel, writer: LoadedModel
 ) -> None:
     with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
-        cached_and_not(writer, generate(translator, TEXT, Greedy(), 2))
+        walked(cached_and_not(writer, generate(translator, TEXT, Greedy(), 2)))
 
 
 def test_the_picture_sends_every_vector_as_a_share_of_the_longest() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.labels import MOST_LINES, labelled_batch
 from explorer.exhibits.decoding.one_pass import one_pass
 from explorer.library import LoadedModel
@@ -27,7 +28,7 @@ def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(
     loaded: LoadedModel, strategy: Greedy | Beam | Sample
 ) -> None:
     made = generate(loaded, TEXT, strategy, 6)
-    found = one_pass(loaded, made)
+    found = walked(one_pass(loaded, made))
     assert len(found.gaps) == len(made.steps)
     assert found.largest < 1e-4
     assert (found.gaps_open[:-1] > 0.01).all()
@@ -39,7 +40,7 @@ def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(
 
 def test_the_rows_of_the_film_are_those_of_the_one_pass(loaded: LoadedModel) -> None:
     made = generate(loaded, TEXT, Greedy(), 6)
-    found = one_pass(loaded, made)
+    found = walked(one_pass(loaded, made))
     for site, pattern in found.patterns.items():
         for step in made.steps:
             row = step.rows[site]
@@ -53,9 +54,11 @@ def test_the_rows_of_the_film_are_those_of_the_one_pass(loaded: LoadedModel) -> 
 def test_other_edits_stay_and_the_causal_one_is_what_is_compared(translator: LoadedModel) -> None:
     off = HeadOff("decoder.blocks.0.cross_attn", 1)
     made = generate(translator, TEXT, Greedy(), 5, [off, MaskSwitch("causal", False)])
-    found = one_pass(translator, made)
+    found = walked(one_pass(translator, made))
     assert found.largest < 1e-4
-    plain = one_pass(translator, generate(translator, TEXT, Greedy(), 5, forced=made.tokens))
+    plain = walked(
+        one_pass(translator, generate(translator, TEXT, Greedy(), 5, forced=made.tokens))
+    )
     assert np.abs(plain.logprobs - found.logprobs).max() > 1e-3
 
 
@@ -63,14 +66,14 @@ def test_a_decoding_of_another_model_is_refused(
     translator: LoadedModel, writer: LoadedModel
 ) -> None:
     with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
-        one_pass(writer, generate(translator, TEXT, Greedy(), 2))
+        walked(one_pass(writer, generate(translator, TEXT, Greedy(), 2)))
 
 
 # The batch
 
 
 def test_a_batch_shifts_pads_and_ignores(translator: LoadedModel) -> None:
-    found = labelled_batch(translator, ["I love you.\t我爱你。", "", "The cat.\t猫"])
+    found = walked(labelled_batch(translator, ["I love you.\t我爱你。", "", "The cat.\t猫"]))
     assert [len(row) for row in found.inputs] == [len(found.inputs[0])] * 2
     for inputs, labels, counts in zip(found.inputs, found.labels, found.counts, strict=True):
         n = int(counts.sum())
@@ -86,9 +89,9 @@ def test_a_batch_shifts_pads_and_ignores(translator: LoadedModel) -> None:
 
 def test_each_loss_is_that_of_the_sentence_alone(translator: LoadedModel) -> None:
     lines = ["I love you.\t我爱你。", "The cat.\t猫"]
-    together = labelled_batch(translator, lines)
+    together = walked(labelled_batch(translator, lines))
     for row, line in enumerate(lines):
-        alone = labelled_batch(translator, [line])
+        alone = walked(labelled_batch(translator, [line]))
         n = alone.losses.shape[1]
         np.testing.assert_allclose(together.losses[row, :n], alone.losses[0], atol=1e-4)
     row = translator.tokenizer.encode("我爱你。")
@@ -101,7 +104,7 @@ def test_each_loss_is_that_of_the_sentence_alone(translator: LoadedModel) -> Non
 
 def test_without_a_translation_the_models_own_is_the_label(translator: LoadedModel) -> None:
     made = generate(translator, TEXT, Greedy(), 28)
-    own = labelled_batch(translator, [TEXT]).labels[0]
+    own = walked(labelled_batch(translator, [TEXT])).labels[0]
     given = [step.chosen_str for step in made.steps]
     n = min(len(given), len(own)) - 1
     assert n > 2
@@ -109,7 +112,7 @@ def test_without_a_translation_the_models_own_is_the_label(translator: LoadedMod
 
 
 def test_a_writers_line_is_its_own_text(writer: LoadedModel) -> None:
-    found = labelled_batch(writer, ["The cat ran.", "I love"])
+    found = walked(labelled_batch(writer, ["The cat ran.", "I love"]))
     assert found.sources == ()
     assert found.labels[1][-1] == "<pad>"
 
@@ -124,5 +127,5 @@ def test_what_makes_no_batch_is_refused(translator: LoadedModel) -> None:
         (["，" * 200], "too_many_tokens"),
     ):
         with pytest.raises(InputProblem) as caught:
-            labelled_batch(translator, lines)
+            walked(labelled_batch(translator, lines))
         assert caught.value.key == key
