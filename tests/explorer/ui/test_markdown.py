@@ -41,8 +41,9 @@ def outside_code(markdown: str) -> str:
         ("一，\n二", "一，二"),
         ("one\n\ntwo", "one\n\ntwo"),
         ("- one\n- two\n  more", "- one\n- two more"),
-        ("3. one\n4) two", "3. one\n4. two"),
+        ("3. one\n4. two", "3. one\n4. two"),
         ("In\n2015. Then", "In 2015&#46; Then"),
+        ("- one\n  1. two\n\n     three\n- four", "- one\n  1. two\n\n     three\n- four"),
         ("> one\n> two", "> one two"),
         ("***", "---"),
         ("    one\n      two\n\nthree", "```\none\n  two\n```\n\nthree"),
@@ -53,6 +54,7 @@ def outside_code(markdown: str) -> str:
         ("a `<b>` ``<i> ` c`` d", "a `<b>` ``<i> ` c`` d"),
         ("**a** *b* __c__ _d_ e_f_g", "**a** *b* **c** *d* e&#95;f&#95;g"),
         ("a**“b”**c", "a“b”c"),
+        ("**注意：**请", "注意：请"),
         (r"\*a\*", "&#42;a&#42;"),
         ("[a](https://b.example/c)", "[a](<https://b.example/c>)"),
         ("[a](https://b.example/c_(d))", "[a](<https://b.example/c_%28d%29>)"),
@@ -71,7 +73,7 @@ def test_what_is_understood_is_written_anew(given: str, made: str) -> None:
         ('<div\nalign="center">a</div>', "a"),
         ("<!-- a\nb -->c", "c"),
         (IMAGE, "A"),
-        ("![A][badge]", "A"),
+        ("![A][badge]\n\n[badge]: https://a.example", "A"),
         ("<s> and <mask>", "<s> and <mask>"),
         ("$x^2$ and :red[a] :smile:", "$x^2$ and :red[a] :smile:"),
         ("[a](javascript:alert(1))", "a"),
@@ -103,7 +105,7 @@ def test_headings_stand_under_those_of_the_page() -> None:
     assert made == "### a\n\n#### b\n\n###### c"
 
 
-@pytest.mark.parametrize("given", [IMAGE, "a<br>b", "<!-- a -->", "<script>", "![a][b]"])
+@pytest.mark.parametrize("given", [IMAGE, "a<br>b", "<!-- a -->", "<script>", "![a][b]\n\n[b]: c"])
 def test_pictures_and_html_are_noticed(given: str) -> None:
     assert has_more(given)
     assert not has_more(f"`{given}` a < b, <s>")
