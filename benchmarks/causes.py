@@ -8,6 +8,7 @@ from benchmarks.timing import medians
 from explorer.analysis.causes.lens import lens
 from explorer.analysis.causes.why import remove, why
 from explorer.analysis.causes.writes import next_word, pushes, runner_up, silence, writes
+from explorer.engine.jobs import walked
 from explorer.library import open_model
 from explorer.runs.trace import trace
 
@@ -21,19 +22,19 @@ def run(model: str = "en-zh") -> list[str]:
     site, position = traced.sites[-1], 1
     word = next_word(traced, position)
     other = runner_up(traced, position, word)
-    cell = why(loaded, traced, site, 0, position, 0)
-    sums = writes(loaded, traced, position, word, other)
+    cell = walked(why(loaded, traced, site, 0, position, 0))
+    sums = walked(writes(loaded, traced, position, word, other))
     times = medians(
         {
-            "why there": lambda: why(loaded, traced, site, 0, position, 0),
+            "why there": lambda: walked(why(loaded, traced, site, 0, position, 0)),
             "why there, the check": lambda: remove(loaded, traced, cell, "query", 1),
-            "what it writes": lambda: writes(loaded, traced, position, word, other),
+            "what it writes": lambda: walked(writes(loaded, traced, position, word, other)),
             "what it writes, the check": lambda: silence(loaded, traced, sums, 1),
             "what it writes, one head by keys": lambda: (
-                writes(loaded, traced, position, word, other, (site.name, 0)),
-                pushes(loaded, traced, site, 0, position),
+                walked(writes(loaded, traced, position, word, other, (site.name, 0))),
+                walked(pushes(loaded, traced, site, 0, position)),
             ),
-            "lens": lambda: lens(loaded, traced),
+            "lens": lambda: walked(lens(loaded, traced)),
         }
     )
     return [f"{name:<58} {1000 * value:9.1f} ms" for name, value in times.items()]

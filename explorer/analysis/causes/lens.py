@@ -16,10 +16,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from explorer.analysis.causes.writers import Told, points
+from explorer.analysis.causes.writers import points
 from explorer.library import LoadedModel
 from explorer.runs.generation import Generation
 from explorer.runs.interventions import edit_functions
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import require_same_model
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
@@ -82,21 +83,20 @@ class Lens:
         return int(others[-1]) + 1 if len(others) else 0
 
 
-def lens(loaded: LoadedModel, traced: Trace, progress: Told | None = None) -> Lens:
+def lens(loaded: LoadedModel, traced: Trace) -> Steps[Lens]:
     """The lens at every real position of the sequence that the logits belong to.
 
-    `progress` is called with the steps done and their total. Raises ValueError for a model without
-    logits, and for another model's Trace.
+    Raises ValueError for a model without logits, and for another model's Trace.
     """
     require_same_model(loaded, traced)
     _require_logits(loaded)
     stack, n_real = traced.stacks[-1], int(traced.tgt_valid.sum())
     hooks = points(loaded, stack)
     streams = (torch.tensor(traced.activations[hook][:n_real]) for hook in hooks)
-    return _read(loaded, stack, streams, progress)
+    return (yield from _read(loaded, stack, streams))
 
 
-def film(loaded: LoadedModel, generation: Generation, progress: Told | None = None) -> Lens:
+def film(loaded: LoadedModel, generation: Generation) -> Steps[Lens]:
     """The lens at every decoding step, at the position where its word was predicted.
 
     A causal model cannot attend to later tokens, so one pass over the whole output covers every
@@ -109,7 +109,7 @@ def film(loaded: LoadedModel, generation: Generation, progress: Told | None = No
     rows, row, places = _rows(loaded, generation)
     changes = edit_functions(loaded.sites, generation.edits, rows.src_valid, rows.tgt_valid)
     seen = run(loaded.model, rows, set(hooks), changes)
-    return _read(loaded, stack, (seen[hook][row, places] for hook in hooks), progress)
+    return (yield from _read(loaded, stack, (seen[hook][row, places] for hook in hooks)))
 
 
 def _require_logits(loaded: LoadedModel) -> None:
@@ -143,31 +143,29 @@ def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int],
 
 
 def _read(
-    loaded: LoadedModel,
-    stack: StackSite,
-    streams: Iterable[Float[Tensor, "place d_model"]],
-    progress: Told | None,
-) -> Lens:
+    loaded: LoadedModel, stack: StackSite, streams: Iterable[Float[Tensor, "place d_model"]]
+) -> Steps[Lens]:
     """Compute the lens from the streams of all depths; the last depth gives the prediction."""
     module = cast(Stack, loaded.model.get_submodule(stack.name))
     depths = depths_of(loaded, stack)
-    told, at_depth, steps = progress or (lambda done, total: None), [], 2 * len(depths)
+    at_depth, steps = [], 2 * len(depths)
     for stream in streams:  # may be recomputed on each iteration
         at_depth.append(stream)
-        told(len(at_depth), steps)
+        yield len(at_depth), steps
 
     def log_probs(stream: Tensor) -> Tensor:
         """[depth, place, d_model] -> [depth, place, word]."""
         read = module.final_norm(inside(loaded.model, stream))
         return loaded.model.logits_of(read).float().log_softmax(-1)
 
-    found: list[tuple[np.ndarray, ...]] = []
+    read_out: list[tuple[np.ndarray, ...]] = []
     with torch.inference_mode():
         said = log_probs(at_depth[-1][None])[0]
         answer, chances = said.argmax(-1, keepdim=True), said.exp()
         entropy = -(chances * said).sum(-1)
-        together = max(1, MOST_LOGITS // said.numel())
-        for first in range(0, len(depths), together):
+    together = max(1, MOST_LOGITS // said.numel())
+    for first in range(0, len(depths), together):
+        with torch.inference_mode():
             part = torch.stack(at_depth[first : first + together])
             here = log_probs(part)
             if first + together >= len(depths):
@@ -178,9 +176,9 @@ def _read(
             rank = 1 + (here > of_answer).sum(-1)
             size = part.double().pow(2).mean(-1).sqrt()
             kept = best.indices, best.values.exp(), rank, of_answer[..., 0].exp(), kl.double(), size
-            found.append(tuple(each.numpy() for each in kept))
-            told(len(depths) + min(first + together, len(depths)), steps)
-    joined = [np.concatenate(each) for each in zip(*found, strict=True)]
+            read_out.append(tuple(tensor.numpy() for tensor in kept))
+        yield len(depths) + min(first + together, len(depths)), steps
+    joined = [np.concatenate(parts) for parts in zip(*read_out, strict=True)]
     tokens, probs, ranks, shares, kl_of, sizes = joined
     blind = float(np.log(said.shape[-1])) - entropy.double().numpy()
     answers = answer[:, 0].numpy()

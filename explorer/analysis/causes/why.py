@@ -19,8 +19,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer, array
-from explorer.analysis.causes.writers import Detail, Side, Told, read_by
+from explorer.analysis.causes.writers import Detail, Side, read_by
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import require_same_model, rerun, rows_of
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Edits
@@ -96,8 +97,7 @@ def why(
     key: int,
     against: int | None = None,
     detail: Detail = "heads",
-    told: Told | None = None,
-) -> Why:
+) -> Steps[Why]:
     """Decompose the score of a cell; with `against`, its difference from that key's score.
 
     Raises IndexError for a head, query or key out of range, ValueError for another model's Trace.
@@ -110,8 +110,8 @@ def why(
     for name, index, size in zip(("head", "query", "key", "key"), indices, sizes, strict=False):
         if not 0 <= index < size:
             raise IndexError(f"{name} {index}: there are {size}")
-    queries = projected(loaded, traced, site, head, "query", [query], detail, told)
-    keys = projected(loaded, traced, site, head, "key", keys_asked, detail, told)
+    queries = yield from projected(loaded, traced, site, head, "query", [query], detail)
+    keys = yield from projected(loaded, traced, site, head, "key", keys_asked, detail)
     divisor, cap = loaded.config.divisor, loaded.config.score_cap
     matrix = queries.pieces[:, 0] @ _compared(keys.pieces).T / divisor
     biases = traced.activations.get(site.hook("bias"))
@@ -146,14 +146,13 @@ def projected(
     side: Side,
     positions: Sequence[int],
     detail: Detail = "heads",
-    told: Told | None = None,
-) -> Ledger:
+) -> Steps[Ledger]:
     """The queries or keys that a head compares at these positions, as sums over components.
 
     They are taken after the query/key norm and after the rotation by position, if the model has
     these. A head that shares its keys with others uses the shared keys.
     """
-    ledger = read_by(loaded, traced, site, side, positions, detail, told)
+    ledger = yield from read_by(loaded, traced, site, side, positions, detail)
     kv_heads, d_head = loaded.config.kv_heads, loaded.config.d_head
     own = head if side == "query" else head // (site.n_heads // kv_heads)
     letter = "q" if side == "query" else "k"

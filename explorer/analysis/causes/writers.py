@@ -14,7 +14,7 @@ Everything is computed in float64 from the tensors of a Trace and the model's we
 position, so that the cost depends only on the positions requested.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,14 +24,13 @@ from torch import nn
 
 from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer, array
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import heads_off, require_same_model
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, StackSite
 from models.transformer import HeadNet
 
 Side = Literal["query", "key"]
-Told = Callable[[int, int], object]
-"""Called with the sublayers done and their total. An exception that it raises ends the work."""
 Detail = Literal["sublayers", "heads"] | tuple[str, int]
 """How attention is split: each sublayer as one component, each head as one, or in addition one head
 (the name of its site, its index) as one component per key that it read from."""
@@ -56,12 +55,12 @@ def writers_at(
     hook: str,
     positions: Sequence[int],
     detail: Detail = "heads",
-    told: Told | None = None,
-) -> Ledger:
+) -> Steps[Ledger]:
     """The residual stream at a hook point, at these positions, as a sum over components.
 
-    `hook` is one of a block's resid_pre, resid_mid, resid_mid_cross or resid_post, or a stack's
-    resid_final. Raises KeyError for any other hook point, ValueError for another model's Trace.
+    There is a step per sublayer. `hook` is one of a block's resid_pre, resid_mid, resid_mid_cross
+    or resid_post, or a stack's resid_final. Raises KeyError for any
+    other hook point, ValueError for another model's Trace.
     """
     require_same_model(loaded, traced)
     for stack in traced.stacks:
@@ -72,8 +71,7 @@ def writers_at(
             return ledger
         sublayers = [*_sublayers(loaded, stack)]
         for done, sublayer in enumerate(sublayers):
-            if told is not None:
-                told(done, len(sublayers))
+            yield done, len(sublayers)
             if hook == stack.block_hook(sublayer.layer, "resid_pre"):
                 return ledger
             _through(loaded, traced, stack, sublayer, ledger, positions, detail)
@@ -90,8 +88,7 @@ def read_by(
     side: Side,
     positions: Sequence[int],
     detail: Detail = "heads",
-    told: Told | None = None,
-) -> Ledger:
+) -> Steps[Ledger]:
     """The input of W_Q ("query") or W_K ("key") of a site at these positions, as a sum.
 
     With a norm before the sublayer, its scale is frozen too. The keys of cross-attention come from
@@ -99,8 +96,8 @@ def read_by(
     """
     if side == "key" and site.kind == "cross":
         stack = traced.stack(site.key_stream)
-        return _finished(loaded, traced, stack, positions, detail, told)
-    ledger = writers_at(loaded, traced, before(traced, site), positions, detail, told)
+        return (yield from _finished(loaded, traced, stack, positions, detail))
+    ledger = yield from writers_at(loaded, traced, before(traced, site), positions, detail)
     if loaded.config.norm_placement == "pre":
         norm = "attn_norm" if site.kind == "self" else "cross_attn_norm"
         _norm(loaded, ledger, f"{site.block}.{norm}")
@@ -112,13 +109,12 @@ def output(
     traced: Trace,
     positions: Sequence[int],
     detail: Detail = "heads",
-    told: Told | None = None,
-) -> Ledger:
+) -> Steps[Ledger]:
     """The input of the unembedding at these positions of the sequence that the logits belong to.
 
     If a small network precedes it (BERT), its activation is frozen as a gate.
     """
-    ledger = _finished(loaded, traced, traced.stacks[-1], positions, detail, told)
+    ledger = yield from _finished(loaded, traced, traced.stacks[-1], positions, detail)
     head = loaded.part("head") if loaded.config.lm_head else None
     if isinstance(head, HeadNet):
         ledger.linear(array(head.linear.weight), array(head.linear.bias))
@@ -138,10 +134,9 @@ def _finished(
     stack: StackSite,
     positions: Sequence[int],
     detail: Detail,
-    told: Told | None,
-) -> Ledger:
+) -> Steps[Ledger]:
     """A stack's output: its last stream after the final norm, if there is one."""
-    ledger = writers_at(loaded, traced, stack.hook("resid_final"), positions, detail, told)
+    ledger = yield from writers_at(loaded, traced, stack.hook("resid_final"), positions, detail)
     _norm(loaded, ledger, stack.path("final_norm"))
     return ledger
 

@@ -16,9 +16,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from explorer.analysis.causes.ledger import Ledger, Writer, array
-from explorer.analysis.causes.writers import Detail, Told, output, per_key
+from explorer.analysis.causes.writers import Detail, output, per_key
 from explorer.library import LoadedModel
 from explorer.numerics import softmax
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import require_same_model, rerun, written_tokens
 from explorer.runs.trace import Trace
 from models.foreign.placing import outside
@@ -95,17 +96,16 @@ def writes(
     word: int,
     other: int,
     detail: Detail = "heads",
-    told: Told | None = None,
-) -> Writes:
+) -> Steps[Writes]:
     """Decompose the logits of two words.
 
     Raises IndexError for ids outside the vocabulary, ValueError for another model's Trace.
     """
     require_same_model(loaded, traced)
     words = [word, other]
-    if not all(0 <= each < loaded.config.vocab_size for each in words):
+    if not all(0 <= token < loaded.config.vocab_size for token in words):
         raise IndexError(f"the vocabulary has {loaded.config.vocab_size} tokens: {words}")
-    ledger = output(loaded, traced, [position], detail, told)
+    ledger = yield from output(loaded, traced, [position], detail)
     unembed = loaded.model.unembed
     rows = array(unembed.weight[words]).T  # [d_model, word]
     shares = ledger.pieces[:, 0] @ rows
@@ -160,8 +160,7 @@ def pushes(
     site: AttentionSite,
     head: int,
     query: int,
-    told: Told | None = None,
-) -> Pushes:
+) -> Steps[Pushes]:
     """Project a head's output at a query onto the vocabulary, key by key.
 
     Raises ValueError for a model without logits, IndexError for a head or query out of range.
@@ -173,7 +172,7 @@ def pushes(
     keys = tuple(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
     direct = site.query_stream == traced.stacks[-1].stream
     if direct:
-        ledger = output(loaded, traced, [query], (site.name, head), told)
+        ledger = yield from output(loaded, traced, [query], (site.name, head))
         of_key = {w.key: at for at, w in enumerate(ledger.writers) if w.key is not None}
         vectors = ledger.pieces[[of_key[key] for key in range(len(weights))], 0]
     else:

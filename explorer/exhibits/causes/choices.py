@@ -16,9 +16,9 @@ class CausesChoices:
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "why": ("causes.subject", "causes.why", "causes.removed"),
-        "writes": ("causes.subject", "causes.writes", "causes.silenced", "causes.one_head"),
-        "lens": ("causes.subject", "causes.colours", "causes.lens"),
+        "why": ("causes.why", "causes.removed"),
+        "writes": ("causes.writes", "causes.silenced", "causes.one_head"),
+        "lens": ("causes.lens",),
     }
     pictures: ClassVar[tuple[str, ...]] = ("sublayers", "singles", "chance", "ranked", "distance")
     beside_key: int | None = choice(None, whole(0, 999), of_site=True)

@@ -1,6 +1,6 @@
 """The logit lens: predictions after each sublayer, over the text or over decoding steps."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,22 +9,26 @@ import numpy as np
 from explorer.analysis.causes.lens import Depth, Lens, depths_of, film, lens
 from explorer.analysis.causes.writers import points
 from explorer.engine import cache
+from explorer.engine.asking import Tell
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
-from explorer.exhibits.causes.colours import COLOURS
+from explorer.exhibits.causes.place import opening
 from explorer.exhibits.causes.words import position_of, token_name
 from explorer.exhibits.needs import OUTPUT
-from explorer.exhibits.picking import titled
-from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.picking import pick_one, titled, toggle
+from explorer.exhibits.saying import message, quoted, quoted_at
 from explorer.figures.causes.depths import depths
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
 from explorer.library import LoadedModel
 from explorer.numbers import digits, fixed, percent
+from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.trace import Trace
 from models.strategies import Greedy
 
+COLOURS = ("chance", "ranked", "distance")
 N_FILM = 24
 """Tokens generated for the lens over decoding steps."""
 
@@ -44,27 +48,40 @@ def compute(
     text: str,
     edits: tuple[Edit, ...],
     filmed: bool,
-    progress: Callable[[int, int], object],
-) -> LensTable:
-    """The lens at every position of the text, or at every step of greedy decoding.
-
-    Raises InputProblem if there is nothing to decode.
-    """
+    progress: Tell,
+) -> LensTable | InputProblem:
+    """The lens at every position of the text, or at every step of greedy decoding; the problem if
+    there is nothing to decode."""
     if not filmed:
         n_real = int(trace.tgt_valid.sum())
-        return LensTable(lens(loaded, trace, progress), trace.tgt_str_tokens[:n_real])
+        return LensTable(walked(lens(loaded, trace), progress), trace.tgt_str_tokens[:n_real])
 
     def told(done: int, total: int) -> bool:
         progress(done, total)
         return True
 
-    made = cache.generate(loaded.name, text, Greedy(), edits, N_FILM, progress=told)
-    columns = tuple(step.chosen_str for step in made.steps)
-    return LensTable(film(loaded, made, progress), columns)
+    try:
+        generation = cache.generate(loaded.name, text, Greedy(), edits, N_FILM, progress=told)
+    except InputProblem as problem:
+        return problem
+    columns = tuple(step.chosen_str for step in generation.steps)
+    return LensTable(walked(film(loaded, generation), progress), columns)
 
 
-def show(seen: LensTable, view: View) -> b.Blocks:
+def _controls(view: View) -> b.Blocks:
+    """What the lens is read from, and what its colours mean."""
+    yield from opening(view)
+    now, on = view.one_of("picture", COLOURS), view.choices(CausesChoices).filmed
+    filmed = toggle(view, "causes.filmed", on, help=view.t("causes.filmed_help"))
+    yield b.Row((pick_one(view, "causes.colour", COLOURS, now, "picture"), filmed))
+
+
+def show(seen: LensTable | InputProblem, view: View) -> b.Blocks:
     """The grid of predictions, one position in detail, and all depths."""
+    yield from _controls(view)
+    if isinstance(seen, InputProblem):
+        yield b.Hint(message(seen, view.lang), "info", warns=True)
+        return
     filmed, found = view.choices(CausesChoices).filmed, seen.found
     place = min(view.step, len(seen.columns) - 1) if filmed else position_of(view)[0]
     here = replace(seen, place=place)
@@ -89,16 +106,20 @@ def _pick_place(view: View, here: LensTable) -> Iterator[b.Control]:
     if view.choices(CausesChoices).filmed:
         if len(columns) > 1:
             yield b.Slider(
-                *("causes.step", view.t("causes.step"), 1, len(columns), here.place + 1),
+                "causes.step",
+                view.t("causes.step"),
+                1,
+                len(columns),
+                here.place + 1,
                 change=lambda step: b.choose(step=step - 1),
             )
         return
 
-    def said(place: int) -> str:
+    def label(place: int) -> str:
         return f"{place} {columns[place]}"
 
     key, field, places = "causes.place", position_of(view)[1], range(len(columns))
-    yield b.Pick(key, view.t(key), places, here.place, said, field, menu=True, width=220)
+    yield b.Pick(key, view.t(key), places, here.place, label, field, menu=True, width=220)
 
 
 def depth_name(view: View, depth: Depth) -> str:
@@ -230,4 +251,4 @@ def _numbers(view: View, found: Lens) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, OUTPUT, working="causes.film_working")
+EXHIBIT = Exhibit(compute, show, OUTPUT, working="causes.film_working", pending=_controls)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.causes.writers import Told
 from explorer.analysis.causes.writes import Pushes, Writes, pushes, without_head
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.place import pick_row, site_name
 from explorer.exhibits.causes.words import position_of, token_name, words_of
@@ -44,18 +45,18 @@ def compute(
     site: str,
     head: int,
     query: int,
-    progress: Told,
+    progress: Tell,
 ) -> HeadOutput:
     """Raises as `writes`."""
     loaded, traced, place = cache.open_model(run.model), cache.trace(run), (head, query)
     whole = writes(run, position, words, "sublayers", progress=progress)
-    found = pushes(loaded, traced, loaded.site(site), *place, progress)
+    pushed = walked(pushes(loaded, traced, loaded.site(site), *place), progress)
     split, after = None, None
-    if found.direct:
+    if pushed.direct:
         split = writes(run, position, words, (site, head), progress=progress)
     if compared:
         after = without_head(loaded, traced, whole, loaded.site(site), *place)
-    return HeadOutput(whole, found, split, after, query)
+    return HeadOutput(whole, pushed, split, after, query)
 
 
 def query_of(view: View) -> int:
@@ -119,7 +120,7 @@ def _table(
 
     def numbers(of: Iterable[tuple[float, float]]) -> list[str]:
         sums = np.array(list(of)).sum(0)
-        return [signed(float(each), 3) for each in sums[: n_numbers - 1]]
+        return [signed(float(total), 3) for total in sums[: n_numbers - 1]]
 
     rows: list[tuple[str, ...]] = []
     bold = f"**{view.t('causes.whole_head')}**"

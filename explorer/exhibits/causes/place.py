@@ -1,14 +1,29 @@
-"""The head, the query and the detail of a page: what is open by default, and controls."""
+"""The head, the query and the detail of a page: what is open by default, controls and names."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from explorer.analysis.causes.ledger import Components, Writer
 from explorer.analysis.causes.writers import Detail
 from explorer.engine import cache
 from explorer.exhibits import View, block as b
 from explorer.exhibits.picking import pick_one, pick_token
+from explorer.figures.theme import show
+from explorer.numbers import number
+from models.foreign.placing import HALVES
 from models.hooks import AttentionSite
 
 DETAILS = ("sublayers", "singles")
+SMALL = 0.01
+"""A residual of at most this share of the largest term is small."""
+
+
+def opening(view: View) -> b.Blocks:
+    """The text, and the user's changes to the model."""
+    yield b.SentenceLine()
+    yield b.Changes("causes.reset")
 
 
 def telling(view: View) -> View:
@@ -66,3 +81,44 @@ def pick_row(view: View) -> b.Pick:
 
     key = "causes.query"
     return pick_token(view, key, key, tokens, view.row, change=change, width=150)
+
+
+def whether_it_adds_up(view: View, rest: float, terms: np.ndarray) -> str:
+    """Whether the terms sum to the total, or the residual relative to the largest term."""
+    largest = float(np.abs(terms).max())
+    closes = abs(rest) <= SMALL * largest
+    key = "causes.adds_up" if closes else "causes.falls_short"
+    return view.t(key, rest=number(abs(rest)), largest=number(largest))
+
+
+def writer_name(view: View, writer: Writer) -> str:
+    """The short name of a writer, for an axis: "cross-attn 3.5", "FFN 2"."""
+    if writer.kind != "head":
+        layer = 0 if writer.layer is None else writer.layer + 1
+        return view.t(f"causes.writers.{writer.kind}", layer=layer)
+    site = view.trace.site(writer.site)
+    kind = view.t(f"causes.writers.{site.kind}", layer=site.layer + 1)
+    if writer.head is None:
+        return kind
+    name = f"{kind}.{writer.head + 1}"
+    if writer.key is None:
+        return name
+    tokens = view.trace.key_tokens(writer.site)
+    return view.t("causes.writers.from", head=name, key=f"{writer.key} {show(tokens[writer.key])}")
+
+
+def group_name(view: View, group: Components) -> str:
+    """The name of a group of writers; the group of the smallest ones by its size."""
+    if group.writer is None:
+        return view.t("causes.writers.rest", count=len(group.members))
+    return writer_name(view, group.writer)
+
+
+def group_names(view: View, groups: Sequence[Components]) -> list[str]:
+    """The names of all groups."""
+    return [group_name(view, group) for group in groups]
+
+
+def in_half_precision(view: View) -> bool:
+    """Whether the model runs in half precision, with visible rounding."""
+    return next(view.loaded.model.parameters()).dtype in HALVES

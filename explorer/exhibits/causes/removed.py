@@ -5,12 +5,13 @@ from typing import cast
 import numpy as np
 
 from explorer.analysis.causes.why import Removal, remove
-from explorer.analysis.causes.writers import Detail, Side, Told
+from explorer.analysis.causes.writers import Detail, Side
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.causes.names import writer_name
+from explorer.exhibits.causes.place import writer_name
 from explorer.exhibits.causes.why import CELL, to_remove, why
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure, least_width, upright
@@ -32,14 +33,14 @@ def removal(
     side: str,
     taken: int | None,
     *,
-    progress: Told | None = None,
+    progress: Tell | None = None,
 ) -> Removal:
     """Ablate a writer in the query or the key, by default the largest. Raises as `why`."""
     cell = run, site, head, row, at_key
     compared = why(*cell, against, detail, progress=progress)
-    found = why(*cell, None, detail, progress=progress)
+    whole = why(*cell, None, detail, progress=progress)
     loaded, writer = cache.open_model(run.model), to_remove(compared, side, taken)[1]
-    return remove(loaded, cache.trace(run), found, cast(Side, side), writer)
+    return remove(loaded, cache.trace(run), whole, cast(Side, side), writer)
 
 
 def show(removed: Removal, view: View) -> b.Blocks:
@@ -67,8 +68,8 @@ def show(removed: Removal, view: View) -> b.Blocks:
 
 def _reading(view: View, removed: Removal) -> str:
     at = removed.key
-    before, predicted, measured, free = (fixed(float(each)) for each in removed.scores[:, at])
-    weights = [percent(float(each)) for each in removed.patterns[:, at]]
+    before, predicted, measured, free = (fixed(float(score)) for score in removed.scores[:, at])
+    weights = [percent(float(weight)) for weight in removed.patterns[:, at]]
     key = "causes.read_removed" if removed.error < 5e-4 else "causes.read_not_as_predicted"
     return view.t(
         key,

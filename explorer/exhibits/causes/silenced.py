@@ -1,12 +1,13 @@
 """The experiment: remove a writer where the word is predicted."""
 
-from explorer.analysis.causes.writers import Detail, Told
+from explorer.analysis.causes.writers import Detail
 from explorer.analysis.causes.writes import Silenced, silence
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.causes.names import writer_name
+from explorer.exhibits.causes.place import writer_name
 from explorer.exhibits.causes.writes import LOGIT, to_remove, writes
 from explorer.exhibits.needs import OUTPUT
 from explorer.numbers import fixed, signed
@@ -21,14 +22,14 @@ def silenced(
     compared: bool,
     taken: int | None,
     *,
-    progress: Told | None = None,
+    progress: Tell | None = None,
 ) -> Silenced | None:
     """Ablate a writer; None without a second word. Raises as `writes`."""
     if not compared:
         return None
-    found = writes(run, position, words, detail, progress=progress)
-    writer = to_remove(found, words[1], taken)[1]
-    return silence(cache.open_model(run.model), cache.trace(run), found, writer)
+    whole = writes(run, position, words, detail, progress=progress)
+    writer = to_remove(whole, words[1], taken)[1]
+    return silence(cache.open_model(run.model), cache.trace(run), whole, writer)
 
 
 def show(out: Silenced | None, view: View) -> b.Blocks:

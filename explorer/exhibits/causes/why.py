@@ -7,16 +7,28 @@ from typing import cast
 import numpy as np
 
 from explorer.analysis.causes import why as reasons
-from explorer.analysis.causes.ranking import Components, largest
+from explorer.analysis.causes.ledger import Components, largest
 from explorer.analysis.causes.why import Why, projected, remove
-from explorer.analysis.causes.writers import Detail, Side, Told, read_by, writers_at
+from explorer.analysis.causes.writers import Detail, Side, read_by, writers_at
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.causes import names
 from explorer.exhibits.causes.choices import CausesChoices
-from explorer.exhibits.causes.place import detail_of, pick_detail, pick_row, site_name
+from explorer.exhibits.causes.place import (
+    detail_of,
+    group_name,
+    group_names,
+    in_half_precision,
+    opening,
+    pick_detail,
+    pick_row,
+    site_name,
+    whether_it_adds_up,
+    writer_name,
+)
 from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import quoted_at
 from explorer.figures.causes.terms import products
@@ -39,12 +51,12 @@ def why(
     against: int | None,
     detail: Detail,
     *,
-    progress: Told | None = None,
+    progress: Tell | None = None,
 ) -> Why:
     """The score of a cell as a sum. Raises InputProblem; IndexError if out of range."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     place = loaded.site(site), head, row, at_key
-    return reasons.why(loaded, traced, *place, against, detail, progress)
+    return walked(reasons.why(loaded, traced, *place, against, detail), progress)
 
 
 def key_of(view: View) -> int:
@@ -66,6 +78,7 @@ def against_of(view: View) -> int | None:
 
 def show(found: Why, view: View) -> b.Blocks:
     """The writers of the query by those of the key, and the choice of one to remove."""
+    yield from opening(view)
     keys_row = view.trace.key_tokens(view.site.name)
     key = pick_token(view, "causes.key", "causes.key", keys_row, found.key, "key", width=150)
     picks = (*pick_place(view, "causes"), pick_row(view), key, _pick_other(view, keys_row))
@@ -90,17 +103,15 @@ def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
     key, against = key_of(view), against_of(view)
     options = (NONE, *(place for place in range(len(tokens)) if place != key))
 
-    def said(place: int) -> str:
+    def label(place: int) -> str:
         return view.t("causes.against_none") if place == NONE else f"{place} {tokens[place]}"
 
     return b.Pick(
-        *(
-            "causes.against",
-            view.t("causes.against"),
-            options,
-            NONE if against is None else against,
-        ),
-        said,
+        "causes.against",
+        view.t("causes.against"),
+        options,
+        NONE if against is None else against,
+        label,
         change=lambda place: b.choose(beside_key=None if place == NONE else place),
         menu=True,
         width=250,  # as wide as its first option
@@ -121,16 +132,19 @@ def _pick_writer(view: View, found: Why) -> b.Row:
     ledger, sums = of_query if side == "query" else (found.keys, found.by_key)
     order, writer = to_remove(found, side, view.choices(CausesChoices).taken)
 
-    def said(at: int) -> str:
-        return f"{names.writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
+    def label(at: int) -> str:
+        return f"{writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
 
     sides = b.Pick(
-        *("causes.side", view.t("causes.take_from"), SIDES, side),
+        "causes.side",
+        view.t("causes.take_from"),
+        SIDES,
+        side,
         lambda name: view.t(f"causes.{name}"),
         change=lambda name: b.choose(side=name, taken=None),
     )
-    label = view.t("causes.take")
-    writers = b.Pick("causes.taken", label, order, writer, said, "taken", menu=True, width=260)
+    title = view.t("causes.take")
+    writers = b.Pick("causes.taken", title, order, writer, label, "taken", menu=True, width=260)
     return b.Row((sides, writers))
 
 
@@ -151,8 +165,8 @@ def _drawn(
     draw = partial(
         products,
         matrix,
-        [*names.group_names(view, queries), *extra],
-        [*names.group_names(view, keys), *extra],
+        [*group_names(view, queries), *extra],
+        [*group_names(view, keys), *extra],
         *bars,
         *marks,
         titles=(view.t("causes.into_query"), view.t("causes.into_key")),
@@ -168,7 +182,7 @@ def _notes(view: View, found: Why) -> Iterator[b.Note]:
     written = {
         "qk_norm": config.qk_norm,
         "first": view.layer == 0 and view.kind != "cross",
-        "precision": names.in_half_precision(view),
+        "precision": in_half_precision(view),
     }
     if found.cap is not None:
         raw = found.score - found.cap - (found.bias or 0.0)
@@ -202,13 +216,13 @@ def _reading(
         "key": key,
         "score": fixed(found.score),
         "weight": percent(float(trace.pattern(site)[found.head, found.query, found.key])),
-        "by_query": names.group_name(view, queries[0]),
+        "by_query": group_name(view, queries[0]),
         "in_query": signed(float(queries[0].of(found.by_query))),
-        "by_key": names.group_name(view, keys[0]),
+        "by_key": group_name(view, keys[0]),
         "in_key": signed(float(keys[0].of(found.by_key))),
-        "pair": f"{names.group_name(view, first[0])} × {names.group_name(view, first[1])}",
+        "pair": f"{group_name(view, first[0])} × {group_name(view, first[1])}",
         "product": signed(_product(found, *first)),
-        "sum": names.whether_it_adds_up(view, found.rest, found.by_query),
+        "sum": whether_it_adds_up(view, found.rest, found.by_query),
     }
     if found.against is not None:
         other = quoted_at(view, keys_row, found.against)
@@ -241,7 +255,7 @@ def _numbers(view: View, found: Why) -> dict[str, list[object]]:
     ):
         left = found.left_out(cast(Side, side))
         for at, writer in enumerate(ledger.writers):
-            columns[""].append(names.writer_name(view, writer))
+            columns[""].append(writer_name(view, writer))
             columns[view.t("causes.side")].append(view.t(f"causes.{side}"))
             columns[pieces].append(round(float(sums[at]), 5))
             columns[free].append(round(float(left[at]), 5))
@@ -250,4 +264,4 @@ def _numbers(view: View, found: Why) -> dict[str, list[object]]:
 
 CELL = {"site": site_name, "at_key": key_of, "against": against_of, "detail": detail_of}
 """The inputs of `why`."""
-EXHIBIT = Exhibit(why, show, inputs=CELL, working="causes.working")
+EXHIBIT = Exhibit(why, show, inputs=CELL, working="causes.working", pending=opening)

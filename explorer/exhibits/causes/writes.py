@@ -6,16 +6,25 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.causes import writes as written
-from explorer.analysis.causes.ranking import largest
-from explorer.analysis.causes.writers import Detail, Told, output, writers_at
+from explorer.analysis.causes.ledger import largest
+from explorer.analysis.causes.writers import Detail, output, writers_at
 from explorer.analysis.causes.writes import Writes, silence
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.causes import names
 from explorer.exhibits.causes.choices import CausesChoices
-from explorer.exhibits.causes.place import detail_of, pick_detail
+from explorer.exhibits.causes.place import (
+    detail_of,
+    group_names,
+    in_half_precision,
+    opening,
+    pick_detail,
+    whether_it_adds_up,
+    writer_name,
+)
 from explorer.exhibits.causes.words import (
     notes,
     pick_position,
@@ -36,15 +45,16 @@ MOST = 18
 
 @cached
 def writes(
-    run: Run, position: int, words: tuple[int, int], detail: Detail, *, progress: Told | None = None
+    run: Run, position: int, words: tuple[int, int], detail: Detail, *, progress: Tell | None = None
 ) -> Writes:
     """The logits of two words as sums. Raises InputProblem; IndexError if out of range."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
-    return written.writes(loaded, traced, position, *words, detail, progress)
+    return walked(written.writes(loaded, traced, position, *words, detail), progress)
 
 
 def show(found: Writes, view: View) -> b.Blocks:
     """The terms of the logit, or of the difference, and the choice of one to remove."""
+    yield from opening(view)
     rival = words_of(view)[1]
     yield b.Row((pick_position(view), *pick_words(view), pick_detail(view)))
     yield from notes(view)
@@ -53,7 +63,7 @@ def show(found: Writes, view: View) -> b.Blocks:
     yield b.Hero((reading, _drawn(view, found, values, rival)))
     config = view.loaded.config
     noted = {"logit_cap": config.logit_cap is not None, "gate": config.head_net}
-    for name, here in {**noted, "precision": names.in_half_precision(view)}.items():
+    for name, here in {**noted, "precision": in_half_precision(view)}.items():
         if here:
             yield b.Note(view.t(f"causes.note_{name}"))
     if rival is None:
@@ -88,11 +98,11 @@ def _pick_writer(view: View, found: Writes) -> b.Pick:
     values = values_of(found, rival)
     order, writer = to_remove(found, rival, view.choices(CausesChoices).taken)
 
-    def said(at: int) -> str:
-        return f"{names.writer_name(view, found.writers[at])} ({signed(float(values[at]))})"
+    def label(at: int) -> str:
+        return f"{writer_name(view, found.writers[at])} ({signed(float(values[at]))})"
 
-    label = view.t("causes.take")
-    return b.Pick("causes.taken", label, order, writer, said, "taken", menu=True, width=260)
+    title = view.t("causes.take")
+    return b.Pick("causes.taken", title, order, writer, label, "taken", menu=True, width=260)
 
 
 def _drawn(view: View, found: Writes, values: np.ndarray, rival: int | None) -> b.Chart:
@@ -113,7 +123,7 @@ def _drawn(view: View, found: Writes, values: np.ndarray, rival: int | None) -> 
     )
     draw = partial(
         ranking,
-        [*names.group_names(view, groups), *(name for name, _ in extra)],
+        [*group_names(view, groups), *(name for name, _ in extra)],
         np.array([*(group.of(values) for group in groups), *(value for _, value in extra)]),
         free=free if rival is not None else None,
         title=title,
@@ -135,11 +145,11 @@ def _reading(view: View, found: Writes, values: np.ndarray, rival: int | None) -
         "word": quoted(view, token_name(loaded, found.word)),
         "chance": percent(found.probabilities[0]),
         "total": signed(_between(found.logits, rival)),
-        "most": names.writer_name(view, found.writers[most]),
+        "most": writer_name(view, found.writers[most]),
         "up": signed(float(values[most])),
-        "least": names.writer_name(view, found.writers[least]),
+        "least": writer_name(view, found.writers[least]),
         "down": signed(float(values[least])),
-        "sum": names.whether_it_adds_up(view, _between(found.rests, rival), values),
+        "sum": whether_it_adds_up(view, _between(found.rests, rival), values),
     }
     if rival is None:
         return view.t("causes.read_logit", **words)
@@ -161,7 +171,7 @@ def _times(ratio: float) -> str:
 def _numbers(view: View, found: Writes) -> dict[str, list[object]]:
     loaded = view.loaded
     return {
-        "": [names.writer_name(view, writer) for writer in found.writers],
+        "": [writer_name(view, writer) for writer in found.writers],
         token_name(loaded, found.word): np.round(found.shares, 5).tolist(),
         f"{token_name(loaded, found.other)} ": np.round(found.other_shares, 5).tolist(),
         view.t("causes.difference"): np.round(found.differences, 5).tolist(),
@@ -175,4 +185,4 @@ LOGIT = {
     "compared": lambda view: words_of(view)[1] is not None,
 }
 """The inputs of `writes`, and whether two words are compared."""
-EXHIBIT = Exhibit(writes, show, OUTPUT, inputs=LOGIT, working="causes.working")
+EXHIBIT = Exhibit(writes, show, OUTPUT, inputs=LOGIT, working="causes.working", pending=opening)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from explorer.analysis.causes.lens import Depth, Lens, film, lens
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
@@ -30,9 +31,9 @@ def test_behind_the_last_sublayer_it_is_the_logits(each: Made) -> None:
     loaded, traced = each
     if not traced.config.lm_head:
         with pytest.raises(ValueError, match="no LM head"):
-            lens(loaded, traced)
+            walked(lens(loaded, traced))
         return
-    found = lens(loaded, traced)
+    found = walked(lens(loaded, traced))
     n_real = int(traced.tgt_valid.sum())
     said = log_softmax(traced.logits[:n_real].astype(np.float64))
     np.testing.assert_array_equal(found.answer, said.argmax(-1))
@@ -49,7 +50,7 @@ def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(
     design: Design, name: str
 ) -> None:
     loaded, traced = design(name)
-    found = lens(loaded, traced)
+    found = walked(lens(loaded, traced))
     shorter = copy.deepcopy(loaded.model)
     stack = shorter.last_stack
     stack.blocks = stack.blocks[:1]
@@ -93,13 +94,13 @@ def test_a_film_is_the_lens_where_each_word_was_read_out(
 ) -> None:
     for loaded, text in ((translator, "The cat sat."), (writer, "A dog ran")):
         made = generate(loaded, text, Greedy(), 6)
-        found = film(loaded, made)
+        found = walked(film(loaded, made))
         assert found.answer.tolist() == list(made.tokens)
         for step in (0, len(made.tokens) - 1):
             assert found.shares[-1, step] == pytest.approx(made.steps[step].chosen_prob, abs=1e-5)
             assert len(found.depths) == len(found.kl)
     told: list[tuple[int, int]] = []
-    film(writer, made, lambda done, total: told.append((done, total)))
+    walked(film(writer, made), lambda done, total: told.append((done, total)))
     assert told == [*((at, 10) for at in range(1, 6)), (10, 10)]  # streams, then what they say
 
 
@@ -107,7 +108,7 @@ def test_a_film_under_edits_reads_each_step_by_itself(translator: LoadedModel) -
     """With the causal mask off, a later word would change what an earlier position holds."""
     edits = (MaskSwitch("causal", False),)
     made = generate(translator, "The cat sat.", Greedy(), 4, edits)
-    found = film(translator, made)
+    found = walked(film(translator, made))
     for step in range(1, len(made.tokens)):
         assert found.shares[-1, step] == pytest.approx(made.steps[step].chosen_prob, abs=1e-5)
 
@@ -121,7 +122,7 @@ def test_a_film_of_filling_in_has_the_words_filled_in_before(
     loaded = replace(tiny("reader", family="encoder-only"), tokenizer=tokenizer)
     loaded.model.marks = tokenizer.marks
     made = generate(loaded, "The [MASK] sat [MASK].", Greedy(), 2)
-    found = film(loaded, made)
+    found = walked(film(loaded, made))
     assert found.answer.tolist() == list(made.tokens)
     for step, of in enumerate(made.steps):
         assert found.shares[-1, step] == pytest.approx(of.chosen_prob, abs=1e-5)

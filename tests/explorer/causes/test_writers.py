@@ -10,6 +10,7 @@ from torch import Tensor
 from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer
 from explorer.analysis.causes.why import remove, why
 from explorer.analysis.causes.writers import output, points, writers_at
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
@@ -70,7 +71,7 @@ def test_pieces_add_up_to_the_stream_at_every_point(each: Made) -> None:
     for stack in traced.stacks:
         n = len(traced.src_tokens if stack.stream == "src" else traced.tgt_tokens)
         for hook in points(loaded, stack):
-            found = writers_at(loaded, traced, hook, range(n))
+            found = walked(writers_at(loaded, traced, hook, range(n)))
             np.testing.assert_allclose(found.pieces.sum(0), found.whole, atol=1e-12)
             np.testing.assert_allclose(found.whole, traced.activations[hook], atol=1e-10)
             assert len(set(found.writers)) == len(found.writers) == len(found.pieces)
@@ -81,7 +82,7 @@ def test_pieces_add_up_to_every_logit(each: Made) -> None:
     if not traced.config.lm_head:
         return
     places = [1, 3]
-    found = output(loaded, traced, places, detail=(traced.sites[-1].name, 2))
+    found = walked(output(loaded, traced, places, detail=(traced.sites[-1].name, 2)))
     unembed = loaded.model.unembed
     logits = found.pieces.sum(0) @ unembed.weight.double().numpy().T
     if unembed.bias is not None:
@@ -97,7 +98,7 @@ def test_pieces_add_up_to_every_score(each: Made) -> None:
     loaded, traced = each
     for site in traced.sites:
         query, key = cell(traced, site)
-        found = why(loaded, traced, site, 1, query, key)
+        found = walked(why(loaded, traced, site, 1, query, key))
         assert found.score == pytest.approx(
             float(traced.activations[site.hook("scores")][1, query, key])
         )
@@ -112,8 +113,8 @@ def test_two_keys_of_a_row_are_compared(each: Made) -> None:
     loaded, traced = each
     site = traced.sites[-1]
     query, key = cell(traced, site)
-    one, other = (why(loaded, traced, site, 1, query, at) for at in (key, 0))
-    both = why(loaded, traced, site, 1, query, key, against=0)
+    one, other = (walked(why(loaded, traced, site, 1, query, at)) for at in (key, 0))
+    both = walked(why(loaded, traced, site, 1, query, key, against=0))
     np.testing.assert_allclose(both.matrix, one.matrix - other.matrix, atol=1e-12)
     assert both.score == pytest.approx(one.score - other.score)
     assert abs(both.rest) < 1e-10
@@ -133,7 +134,7 @@ def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(
     monkeypatch.setattr(RMSNorm, "forward", frozen)
     place, token = 3, 17
     shares = direct(each, LOGITS, (place, token))
-    found = output(loaded, traced, [place])
+    found = walked(output(loaded, traced, [place]))
     logits = found.pieces[:, 0] @ loaded.model.unembed.weight[token].double().numpy()
     pairs = zip(found.writers, logits, strict=True)
     heads = [(writer, share) for writer, share in pairs if writer.site]
@@ -154,7 +155,7 @@ def test_a_head_s_share_of_a_score_is_its_gradient_on_the_direct_way(
     site = traced.sites[-1]
     query, key = cell(traced, site)
     shares = direct(each, site.hook("scores"), (2, query, key))
-    found = why(loaded, traced, site, 2, query, key)
+    found = walked(why(loaded, traced, site, 2, query, key))
     for ledger, brought, place in (
         (found.queries, found.by_query, query),
         (found.keys, found.by_key, key),
@@ -172,7 +173,7 @@ def test_without_a_writer_norms_take_their_scale_anew(each: Made) -> None:
     if first.query_stream != site.query_stream:
         first = next(each for each in traced.sites if each.stack == "decoder")
     query, key = cell(traced, site)
-    found = why(loaded, traced, site, 1, query, key)
+    found = walked(why(loaded, traced, site, 1, query, key))
     at = next(
         at
         for at, writer in enumerate(found.queries.writers)
@@ -201,7 +202,7 @@ def test_a_removal_is_predicted_and_measured(each: Made, side: str) -> None:
     loaded, traced = each
     for site in traced.sites[-2:]:
         query, key = cell(traced, site)
-        found = why(loaded, traced, site, 1, query, key)
+        found = walked(why(loaded, traced, site, 1, query, key))
         removal = remove(loaded, traced, found, side, 1)
         assert removal.error < 1e-9
         np.testing.assert_allclose(removal.scores[1], removal.scores[2], atol=1e-9)
@@ -220,7 +221,7 @@ def test_a_removal_is_predicted_and_measured(each: Made, side: str) -> None:
 def test_what_freezing_leaves_out_is_0_without_a_norm_on_the_way(design: Design) -> None:
     """The norms of a sublayer's output see one sublayer alone, and not the embedding."""
     loaded, traced = design("sublayer")
-    found = why(loaded, traced, traced.sites[-1], 0, 3, 2)
+    found = walked(why(loaded, traced, traced.sites[-1], 0, 3, 2))
     left = found.left_out("query")
     at = [writer.kind for writer in found.queries.writers]
     assert left[at.index("embedding")] == pytest.approx(0, abs=1e-10)
@@ -251,9 +252,9 @@ def test_a_norm_by_hand() -> None:
 def test_places_that_are_none(design: Design) -> None:
     loaded, traced = design("post")
     with pytest.raises(KeyError, match="not a position in the residual stream"):
-        writers_at(loaded, traced, "decoder.blocks.0.hook_attn_out", [0])
+        walked(writers_at(loaded, traced, "decoder.blocks.0.hook_attn_out", [0]))
     with pytest.raises(IndexError, match="key 99: there are"):
-        why(loaded, traced, traced.sites[0], 0, 0, 99)
+        walked(why(loaded, traced, traced.sites[0], 0, 0, 99))
     other, _ = design("pre")
     with pytest.raises(ValueError, match="the trace was made by"):
-        writers_at(other, traced, "decoder.blocks.0.hook_resid_pre", [0])
+        walked(writers_at(other, traced, "decoder.blocks.0.hook_resid_pre", [0]))

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.causes.ledger import Writer
-from explorer.analysis.causes.ranking import largest
+from explorer.analysis.causes.ledger import Writer, largest
 from explorer.analysis.causes.writes import (
     next_word,
     pushes,
@@ -17,6 +16,7 @@ from explorer.analysis.causes.writes import (
     without_head,
     writes,
 )
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
@@ -32,7 +32,7 @@ def test_all_terms_add_up_to_both_logits(each: Made) -> None:
     if not traced.config.lm_head:
         return
     for detail in ("sublayers", "heads", (traced.sites[-1].name, 1)):
-        found = writes(loaded, traced, 2, 11, 30, detail)
+        found = walked(writes(loaded, traced, 2, 11, 30, detail))
         assert found.rests == pytest.approx((0, 0), abs=1e-9)
         assert found.logits == pytest.approx(traced.logits[2, [11, 30]].tolist())
         assert (found.caps == (0, 0)) == (loaded.config.logit_cap is None)
@@ -44,7 +44,7 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each: Made) -> N
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap:
         return
-    found = writes(loaded, traced, 3, 11, 30)
+    found = walked(writes(loaded, traced, 3, 11, 30))
     last = {}
     for at in (1, 2, len(found.writers) // 2, len(found.writers) - 1):
         out = silence(loaded, traced, found, at)
@@ -57,12 +57,12 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each: Made) -> N
 
 def test_a_sublayer_is_silenced_as_a_whole(design: Design) -> None:
     loaded, traced = design("pre")
-    found = writes(loaded, traced, 3, 11, 30, "sublayers")
+    found = walked(writes(loaded, traced, 3, 11, 30, "sublayers"))
     at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
     out = silence(loaded, traced, found, at)
     assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9)
     assert out.free != pytest.approx(out.held)
-    heads = writes(loaded, traced, 3, 11, 30)
+    heads = walked(writes(loaded, traced, 3, 11, 30))
     of_site = [w.site == found.writers[at].site for w in heads.writers]
     assert found.differences[at] == pytest.approx(heads.differences[of_site].sum())
 
@@ -71,12 +71,12 @@ def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design: Desi
     for name in ("post", "gemma", "bert"):
         loaded, traced = design(name)
         site = traced.sites[-1]
-        found = pushes(loaded, traced, site, 1, 3)
+        found = walked(pushes(loaded, traced, site, 1, 3))
         assert found.direct
         assert list(found.weights) == sorted(found.weights, reverse=True)
         for row, key in enumerate((None, *found.keys)):
             first, last = int(found.pushed[row, 0]), int(found.held[row, 0])
-            whole = writes(loaded, traced, 3, first, last, (site.name, 1))
+            whole = walked(writes(loaded, traced, 3, first, last, (site.name, 1)))
             of_key = [
                 writer.key is not None and key in (None, writer.key) for writer in whole.writers
             ]
@@ -87,7 +87,7 @@ def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design: Desi
 def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design: Design) -> None:
     loaded, traced = design("post")
     site = traced.sites_of("encoder")[0]
-    found = pushes(loaded, traced, site, 2, 1)
+    found = walked(pushes(loaded, traced, site, 2, 1))
     assert not found.direct
     z = traced.activations[site.hook("z")][2, 1]
     w_o = loaded.model.get_submodule(f"{site.name}.w_o").weight.numpy()
@@ -96,14 +96,14 @@ def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design: Desi
     brought = loaded.model.unembed.weight.numpy() @ vector
     assert int(found.pushed[0, 0]) == int(brought.argmax())
     assert found.up[0, 0] == pytest.approx(float(brought.max() - brought.mean()), abs=1e-5)
-    words = writes(loaded, traced, 3, 11, 30)
+    words = walked(writes(loaded, traced, 3, 11, 30))
     before = words.logits[0] - words.logits[1]
     assert without_head(loaded, traced, words, site, 2, 1) != pytest.approx(before, abs=1e-9)
 
 
 def test_a_head_is_silenced_alike_in_both_experiments(design: Design) -> None:
     loaded, traced = design("llama")
-    found = writes(loaded, traced, 3, 11, 30)
+    found = walked(writes(loaded, traced, 3, 11, 30))
     at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
     site = traced.site(found.writers[at].site)
     after = without_head(loaded, traced, found, site, 1, 3)
@@ -122,13 +122,13 @@ def test_the_next_word_and_its_runner_up(design: Design) -> None:
     with pytest.raises(IndexError, match=f"no position {n_real}: the sequence has {n_real}"):
         next_word(traced, n_real)
     with pytest.raises(IndexError, match="the vocabulary has"):
-        writes(loaded, traced, 0, 10**6, 3)
+        walked(writes(loaded, traced, 0, 10**6, 3))
     with pytest.raises(ValueError, match="cannot be ablated"):
-        silence(loaded, traced, writes(loaded, traced, 0, 5, 6), 0)
+        silence(loaded, traced, walked(writes(loaded, traced, 0, 5, 6)), 0)
     loaded, traced = design("headless")
     for ask in (
         lambda: next_word(traced, 0),
-        lambda: pushes(loaded, traced, traced.sites[0], 0, 0),
+        lambda: walked(pushes(loaded, traced, traced.sites[0], 0, 0)),
     ):
         with pytest.raises(ValueError, match="no LM head"):
             ask()
@@ -152,7 +152,7 @@ def test_the_biases_are_one_writer(design: Design, name: str) -> None:
     only those of the row that the logits belong to stand on the direct way.
     """
     loaded, traced = design(name)
-    found = writes(loaded, traced, 3, 11, 30)
+    found = walked(writes(loaded, traced, 3, 11, 30))
     without = copy.deepcopy(loaded.model)
     with torch.no_grad():
         for path, parameter in without.named_parameters():
