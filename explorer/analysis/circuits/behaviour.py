@@ -10,7 +10,7 @@ successor  given the value of Monday, the head's output ranks Tuesday highest am
            is one token
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,6 +22,7 @@ from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, own_sites, random_twice, series_of, source_of
 from explorer.analysis.circuits.weights import unembedding, weight_of
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.fast.memory import FastRecord
 from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits, visiting
@@ -91,7 +92,7 @@ def behaviour(loaded: LoadedModel) -> HeadScores:
     return found
 
 
-def best_by_chance(loaded: LoadedModel, tell: Callable[[int, int], object] | None = None) -> Chance:
+def best_by_chance(loaded: LoadedModel) -> Steps[Chance]:
     """The best head of each type in copies with shuffled weights, as `by_chance`."""
     given = random_twice(loaded)
 
@@ -99,7 +100,7 @@ def best_by_chance(loaded: LoadedModel, tell: Callable[[int, int], object] | Non
         own = successors(copy, own_sites(copy))
         return attention_scores(copy, given) | ({} if own is None else {"successor": own[0]})
 
-    return by_chance(loaded, measure, tell)
+    return (yield from by_chance(loaded, measure))
 
 
 def attention_scores(loaded: LoadedModel, given: Twice) -> dict[Behaviour, Heads]:

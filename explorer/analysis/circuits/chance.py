@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from explorer.library import LoadedModel
 from explorer.numerics import beats
+from explorer.runs.passes import Steps
 from explorer.seeding import seeded
 from models.fast import speed_up
 from models.transformer import Model, build_model
@@ -45,20 +46,15 @@ class Chance:
         return beats(score, self.best[name])
 
 
-def by_chance(
-    loaded: LoadedModel,
-    measure: Callable[[LoadedModel], Scores],
-    tell: Callable[[int, int], object] | None = None,
-) -> Chance:
-    """The best scores that `measure` finds in the copies; calls `tell(done, total)` per copy."""
+def by_chance(loaded: LoadedModel, measure: Callable[[LoadedModel], Scores]) -> Steps[Chance]:
+    """The best scores that `measure` finds in the copies, one step per copy."""
     copy, draw = copy_of(loaded.model), torch.Generator().manual_seed(SEED)
     best: dict[str, list[float]] = {}
     for done in range(COPIES):
         shuffle(copy, draw)  # shuffling again gives another random copy
         for name, scores in measure(replace(loaded, model=copy)).items():
             best.setdefault(name, []).append(float(np.nanmax(scores)))
-        if tell is not None:
-            tell(done + 1, COPIES)
+        yield done + 1, COPIES
     return Chance({name: np.array(scores) for name, scores in best.items()})
 
 

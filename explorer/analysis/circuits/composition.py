@@ -11,7 +11,6 @@ Unrelated matrices do not give 0: random ones of the same shapes are the baselin
 of all pairs must beat the strongest one in copies of the model with shuffled weights (`chance`).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,14 +21,15 @@ from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import HeadWeights, head_weights
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 
 Way = Literal["k", "q", "v"]
 WAYS: tuple[Way, ...] = get_args(Way)
+Scores = dict[Way, Float[np.ndarray, "later earlier"]]
 RANDOM_PAIRS, SEED = 64, 27
 MOST_HEADS = 512
 MOST_TESTED = 96
 """Maximum number of heads for which copies with shuffled weights are compared too."""
-Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,17 +43,17 @@ class Composition:
     """
 
     heads: tuple[tuple[int, int], ...]
-    scores: dict[Way, Float[np.ndarray, "later earlier"]]
+    scores: Scores
     baseline: float
     spread: float
     chance: Chance | None = None
 
     def strongest(self, way: Way) -> tuple[tuple[int, int], tuple[int, int]] | None:
         """The (later, earlier) heads with the highest score; None for a model of one layer."""
-        found = self.scores[way]
-        if not np.isfinite(found).any():
+        scores = self.scores[way]
+        if not np.isfinite(scores).any():
             return None
-        later, earlier = np.unravel_index(np.nan_to_num(found, nan=-1).argmax(), found.shape)
+        later, earlier = np.unravel_index(np.nan_to_num(scores, nan=-1).argmax(), scores.shape)
         return self.heads[int(later)], self.heads[int(earlier)]
 
     def stands_out(self, way: Way) -> bool | None:
@@ -63,18 +63,19 @@ class Composition:
         return self.chance.beaten(way, float(np.nanmax(self.scores[way])))
 
 
-def composition(loaded: LoadedModel, tell: Tell | None = None) -> Composition:
-    """Score every pair of a head and an earlier-layer head; `tell(done, total)` is called per head.
+def composition(loaded: LoadedModel) -> Steps[Composition]:
+    """Score every pair of a head and an earlier-layer head, one step per head.
 
     Raises ValueError for a model with more than MOST_HEADS heads.
     """
     heads = _heads(loaded)
     if len(heads) > MOST_HEADS:
         raise ValueError(f"{len(heads)} heads are too many to compare; the limit is {MOST_HEADS}")
-    scores = _scores(loaded, tell)
+    scores = _unscored(len(heads))
+    yield from _fill(scores, loaded)
     chance = None
     if len(heads) <= MOST_TESTED and np.isfinite(scores["k"]).any():
-        chance = by_chance(loaded, _scores, tell)
+        chance = yield from by_chance(loaded, _scores)
     drawn = random_scores(loaded.config.d_model, loaded.config.d_head)
     return Composition(heads, scores, float(drawn.mean()), float(drawn.std()), chance)
 
@@ -83,21 +84,28 @@ def _heads(loaded: LoadedModel) -> tuple[tuple[int, int], ...]:
     return tuple((site.layer, head) for site in own_sites(loaded) for head in range(site.n_heads))
 
 
-def _scores(
-    loaded: LoadedModel, tell: Tell | None = None
-) -> dict[Way, Float[np.ndarray, "later earlier"]]:
+def _unscored(n_heads: int) -> Scores:
+    return {way: np.full((n_heads, n_heads), np.nan) for way in WAYS}
+
+
+def _scores(loaded: LoadedModel) -> Scores:
+    scores = _unscored(len(_heads(loaded)))
+    for _ in _fill(scores, loaded):
+        pass
+    return scores
+
+
+def _fill(scores: Scores, loaded: LoadedModel) -> Steps[None]:
+    """Put in the scores of one later head after the other."""
     sites, heads = own_sites(loaded), _heads(loaded)
     weights = [head_weights(loaded, sites[layer], head) for layer, head in heads]
-    scores = {way: np.full((len(heads), len(heads)), np.nan) for way in WAYS}
     for later, (layer, _) in enumerate(heads):
-        earlier = [at for at, each in enumerate(heads) if each[0] < layer]
+        earlier = [at for at, (before, _) in enumerate(heads) if before < layer]
         for way in WAYS if earlier else ():
             scores[way][later, earlier] = composed(
                 weights[later], [weights[at] for at in earlier], way
             )
-        if tell is not None:
-            tell(later + 1, len(heads))
-    return scores
+        yield later + 1, len(heads)
 
 
 def composed(

@@ -9,7 +9,7 @@ controls; and every earlier head is ablated alone. Neither means anything if the
 is no higher than the best one in a model with shuffled weights (`chance`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
@@ -25,10 +25,10 @@ from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import Twice, own_sites, random_twice
 from explorer.analysis.circuits.weights import head_weights, unembedding
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.hooks import NO_EDITS, Edits
 
-Tell = Callable[[int, int], object]
 Place = tuple[int, int]
 COUNTS, DRAWS = (1, 2, 3, 4, 6), 3
 RIVALS = 19
@@ -128,16 +128,15 @@ def circuit(
     found: behaviour.HeadScores,
     given: Twice | None = None,
     chance: Chance | None = None,
-    tell: Tell | None = None,
-) -> Circuit:
-    """Find the second head and ablate earlier ones; `tell(done, total)` is called per pass.
+) -> Steps[Circuit]:
+    """Find the second head and ablate earlier ones, one step per pass.
 
     `found` is the result of `looked` for the unmodified model, `given` the rows to measure on, and
     `chance` the best head's score there by chance, if known. Raises ValueError as `rows` does.
     """
     given = rows = random_twice(loaded) if given is None else given
     if chance is None:
-        chance = by_chance(loaded, lambda copy: behaviour.attention_scores(copy, rows), tell)
+        chance = yield from by_chance(loaded, lambda copy: behaviour.attention_scores(copy, rows))
     intact = behaviour.looked(loaded, given)
     second, previous = found.best("induction"), intact.scores["previous"]
     n_heads = previous.shape[1]
@@ -159,8 +158,7 @@ def circuit(
         score, change = left(off)
         scores.append(score)
         lost.append(change)
-        if tell is not None:
-            tell(done + 1, len(sets))
+        yield done + 1, len(sets)
     jointly = np.array(scores[len(single) :]).reshape(1 + DRAWS, len(counts))
     wrote, guess = copied(loaded, given, second)
     shown = Circuit(
@@ -191,8 +189,7 @@ def circuit(
     others = _rivals(order, shown.n_off) if shown.stands_out else ()
     for done, heads in enumerate(others):
         rivals.append(left(heads)[0])
-        if tell is not None:
-            tell(done + 1, len(others))
+        yield done + 1, len(others)
     return replace(shown, after=after, rivals=np.array(rivals))
 
 

@@ -7,7 +7,6 @@ positions act in attention, and only the direct path for later ones. Both maps a
 vocabulary; they are computed in chunks of rows, and only the largest cells are stored.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from explorer.analysis.circuits.rows import ordinary
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from models.hooks import AttentionSite
 
 Map = Literal["ov", "qk"]
@@ -27,7 +27,6 @@ CHUNK = 1 << 22
 """Cells in memory at once: 16 MB."""
 MOST_TOKENS = 65_536
 """Only the first MOST_TOKENS tokens of the vocabulary are used."""
-Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +51,9 @@ class VocabularyMap:
 
 
 def vocabulary_map(
-    loaded: LoadedModel, site: AttentionSite, head: int, kind: Map, tell: Tell | None = None
-) -> VocabularyMap:
-    """Compute one map of one head; `tell(done, total)` is called with counts of rows.
+    loaded: LoadedModel, site: AttentionSite, head: int, kind: Map
+) -> Steps[VocabularyMap]:
+    """Compute one map of one head; the steps count rows.
 
     Raises ValueError for the `ov` of a model without logits.
     """
@@ -73,8 +72,7 @@ def vocabulary_map(
             for value, place in zip(values.tolist(), places.tolist(), strict=True)
         ]
         best = sorted(best, reverse=True)[:TOP]
-        if tell is not None:
-            tell(min(start + step, len(tokens)), len(tokens))
+        yield min(start + step, len(tokens)), len(tokens)
     ids = tokens.tolist()
     return VocabularyMap(
         kind=kind,

@@ -19,10 +19,10 @@ class CircuitsChoices:
     `by_chance` is the model that the user asked to compare with chance."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "roles": ("circuits.subject", "circuits.roles"),
-        "circuit": ("circuits.subject", "circuits.induction"),
-        "vocabulary": ("circuits.subject", "circuits.vocabulary"),
-        "composition": ("circuits.subject", "circuits.composition"),
+        "roles": ("circuits.roles",),
+        "circuit": ("circuits.induction",),
+        "vocabulary": ("circuits.vocabulary",),
+        "composition": ("circuits.composition",),
     }
     by_chance: str = unlinked("")
     behaviour: Behaviour | None = choice(None, one_of(BEHAVIOURS))

@@ -1,6 +1,5 @@
 """Which heads read the output of earlier ones: composition scores compared with random matrices."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -19,24 +18,26 @@ from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import head_weights
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import place
+from explorer.exhibits.circuits.measured import place, scope
 from explorer.exhibits.picking import pick_one
 from explorer.figures.circuits.composed import composed as composed_figure
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
+from explorer.runs.passes import Steps
 
 FIRST = 8
 
 
-def compute(loaded: LoadedModel, progress: Callable[[int, int], object]) -> Composition | None:
+def compute(loaded: LoadedModel) -> Steps[Composition | None]:
     """Composition scores of all heads; None for a model with too many heads."""
     if sum(site.n_heads for site in own_sites(loaded)) > MOST_HEADS:
         return None
-    return composition(loaded, progress)
+    return (yield from composition(loaded))
 
 
 def show(found: Composition | None, view: View) -> b.Blocks:
     """The scores of all pairs in one way of composing, and the highest ones."""
+    yield from scope(view)
     if found is None:
         yield b.Hint(view.t("circuits.too_many_heads", limit=MOST_HEADS), "info")
         return
@@ -122,4 +123,4 @@ def _numbers(view: View, found: Composition) -> dict[str, list[object]]:
     return columns
 
 
-EXHIBIT = Exhibit(compute, show, working="circuits.composition_working")
+EXHIBIT = Exhibit(compute, show, working="circuits.composition_working", pending=scope)

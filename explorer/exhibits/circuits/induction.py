@@ -1,6 +1,5 @@
 """The induction circuit step by step: the copying head, the induction head, and ablations."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,10 +8,12 @@ from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
+from explorer.engine.asking import Tell
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
-from explorer.exhibits.circuits.measured import place, tokens_heatmap
+from explorer.exhibits.circuits.measured import place, scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import in_a_row
 from explorer.figures.alignment.scores import scores
@@ -30,9 +31,7 @@ def _own_text(view: View) -> str | None:
     return view.text if view.choices(CircuitsChoices).made_of == OWN else None
 
 
-def compute(
-    model: str, own_text: str | None, progress: Callable[[int, int], object]
-) -> Circuit | None:
+def compute(model: str, own_text: str | None, progress: Tell) -> Circuit | None:
     """The circuit on synthetic sequences, or on a repeated text; None if that is one token.
 
     Raises InputProblem.
@@ -40,15 +39,16 @@ def compute(
     loaded = measured.opened(model)
     if own_text is None:
         chance = measured.chance(model, progress=progress)
-        return circuit(loaded, measured.behaviour(model), chance=chance, tell=progress)
+        return walked(circuit(loaded, measured.behaviour(model), chance=chance), progress)
     given = measured.said_twice(model, own_text)[0]
     if given.n < 2:
         return None
-    return circuit(loaded, measured.on_text(model, own_text), given, tell=progress)
+    return walked(circuit(loaded, measured.on_text(model, own_text), given), progress)
 
 
 def show(found: Circuit | None, view: View) -> b.Blocks:
     """The patterns of both heads, and what is left of them without others."""
+    yield from scope(view)
     made_of = view.choices(CircuitsChoices).made_of
     yield pick_one(view, "circuits.made_of", MADE_OF, made_of, said="circuits.made.")
     if found is None:
@@ -254,4 +254,5 @@ EXHIBIT = Exhibit(
     show,
     inputs={"model": _model, "own_text": _own_text},
     working="circuits.circuit_working",
+    pending=scope,
 )

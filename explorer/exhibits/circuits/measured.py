@@ -1,6 +1,6 @@
 """What several exhibits ask of a model's heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,14 +15,22 @@ from explorer.analysis.circuits.rows import (
     twice,
 )
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
-from explorer.exhibits import View
+from explorer.engine.jobs import walked
+from explorer.exhibits import View, block as b
 from explorer.figures.frame import Figure
 from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
 from explorer.runs.run import run
 
-Progress = Callable[[int, int], object]
+
+def scope(view: View) -> b.Blocks:
+    """A note on what is measured in a translator, or in a model that reads both ways."""
+    if view.sites_of("cross"):
+        yield b.Note(view.t("circuits.translator"))
+    elif not view.loaded.config.is_causal:
+        yield b.Note(view.t("circuits.both_ways"))
 
 
 @cached
@@ -50,10 +58,10 @@ def work_of_chance(loaded: LoadedModel) -> int:
 
 
 @cached
-def chance(model: str, *, progress: Progress | None = None) -> Chance:
+def chance(model: str, *, progress: Tell | None = None) -> Chance:
     """The best head's score by chance on synthetic sequences; `progress` counts the shuffled
     copies."""
-    return behaving.best_by_chance(opened(model), progress)
+    return walked(behaving.best_by_chance(opened(model)), progress)
 
 
 @cached

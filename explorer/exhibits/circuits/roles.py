@@ -1,6 +1,5 @@
 """Behaviours: every head on repeated random sequences, and the open head on the text."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,10 +17,11 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.chance import COPIES, JOINT, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
+from explorer.engine.asking import Tell
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import chosen_head, place, tokens_heatmap
+from explorer.exhibits.circuits.measured import chosen_head, place, scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row
 from explorer.figures.alignment.scores import scores
@@ -51,9 +51,7 @@ def _asked(view: View) -> bool:
     return known or measured.work_of_chance(view.loaded) <= AT_ONCE
 
 
-def compute(
-    loaded: LoadedModel, text: str, asked: bool, progress: Callable[[int, int], object]
-) -> Roles:
+def compute(loaded: LoadedModel, text: str, asked: bool, progress: Tell) -> Roles:
     """Raises InputProblem."""
     chance = measured.chance(loaded.name, progress=progress) if asked else None
     return Roles(measured.behaviour(loaded.name), measured.on_text(loaded.name, text), chance)
@@ -61,6 +59,7 @@ def compute(
 
 def show(roles: Roles, view: View) -> b.Blocks:
     """The ranking of all heads by one behaviour, and the open head's pattern."""
+    yield from scope(view)
     found, chance = roles.found, roles.chance
     names = [name for name in BEHAVIOURS if name in found.scores]
     chosen = view.choices(CircuitsChoices).behaviour
@@ -202,4 +201,6 @@ def _numbers(view: View, found: HeadScores, names: list[Behaviour]) -> dict[str,
     return columns
 
 
-EXHIBIT = Exhibit(compute, show, inputs={"asked": _asked}, working="circuits.working")
+EXHIBIT = Exhibit(
+    compute, show, inputs={"asked": _asked}, working="circuits.working", pending=scope
+)

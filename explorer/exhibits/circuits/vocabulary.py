@@ -1,6 +1,5 @@
 """The open head's QK and OV circuits over the vocabulary: the largest cells."""
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -9,12 +8,13 @@ from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, Map, VocabularyMap, vocabulary_map
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.circuits.measured import behaviour, chosen_head, place
+from explorer.exhibits.circuits.measured import behaviour, chosen_head, place, scope
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row, quoted
 from explorer.figures.measured import measured
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, percents
+from explorer.runs.passes import Steps
 
 DRAWN = 20
 Head = tuple[int, int]
@@ -29,17 +29,16 @@ def _kind(view: View) -> Map:
     return asked if asked in kinds else kinds[0]
 
 
-def compute(
-    loaded: LoadedModel, at: Head | None, kind: Map, progress: Callable[[int, int], object]
-) -> tuple[Head, VocabularyMap]:
+def compute(loaded: LoadedModel, at: Head | None, kind: Map) -> Steps[tuple[Head, VocabularyMap]]:
     """A head of self-attention, by default the best induction head, and its map."""
     layer, head = at or behaviour(loaded.name).best("induction")
-    found = vocabulary_map(loaded, own_sites(loaded)[layer], head, kind, progress)
-    return (layer, head), found
+    cells = yield from vocabulary_map(loaded, own_sites(loaded)[layer], head, kind)
+    return (layer, head), cells
 
 
 def show(answer: tuple[Head, VocabularyMap], view: View) -> b.Blocks:
     """The largest cells of the map."""
+    yield from scope(view)
     at, found = answer
     yield b.Hero((b.Sentence("vocabulary", _reading(view, found, at)), _bars(view, found)))
     name = "circuits.head_map"
@@ -65,8 +64,8 @@ def _pick_head(view: View, at: Head) -> b.Pick:
     def opened(at: Head) -> b.Change:
         return b.choose(elsewhere=True, site=view.own_role, layer=at[0], head=at[1])
 
-    label, said = view.t("place.head"), partial(place, view)
-    return b.Pick("circuits.head", label, heads, at, said, change=opened, menu=True, width=200)
+    label, name = view.t("place.head"), partial(place, view)
+    return b.Pick("circuits.head", label, heads, at, name, change=opened, menu=True, width=200)
 
 
 def _labels(view: View, found: VocabularyMap, count: int) -> list[tuple[str, str]]:
@@ -113,5 +112,9 @@ def _numbers(view: View, found: VocabularyMap) -> dict[str, list[object]]:
 
 
 EXHIBIT = Exhibit(
-    compute, show, inputs={"at": chosen_head, "kind": _kind}, working="circuits.map_working"
+    compute,
+    show,
+    inputs={"at": chosen_head, "kind": _kind},
+    working="circuits.map_working",
+    pending=scope,
 )

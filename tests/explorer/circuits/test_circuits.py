@@ -33,6 +33,7 @@ from explorer.analysis.circuits.rows import (
 )
 from explorer.analysis.circuits.vocabulary import vocabulary_map
 from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembedding
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel, open_model
 from explorer.runs.run import run
 from models.rows import Rows
@@ -58,7 +59,7 @@ def test_each_behaviour_is_found_at_the_head_that_has_it(
     assert found.best("induction") == SECOND
     assert found.scores["previous"][FIRST] > 0.95
     assert found.scores["induction"][SECOND] > 0.95
-    drawn = best_by_chance(built)
+    drawn = walked(best_by_chance(built))
     assert found.strength("induction", drawn) == found.strength("previous", drawn) == "clear"
     for name in ("duplicate", "first", "successor"):
         assert found.strength(name, drawn) == "none"
@@ -98,7 +99,7 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(
     built: LoadedModel, found: HeadScores
 ) -> None:
     told: list[tuple[int, int]] = []
-    shown = circuit(built, found, tell=lambda done, total: told.append((done, total)))
+    shown = walked(circuit(built, found), lambda done, total: told.append((done, total)))
     assert (shown.order, shown.second) == ((FIRST, EMPTY), SECOND)
     assert shown.intact > 0.95
     assert (shown.counts, shown.n_off) == ((1,), 1)
@@ -125,7 +126,7 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(
 def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(
     built: LoadedModel, found: HeadScores
 ) -> None:
-    shown = circuit(built, found)
+    shown = walked(circuit(built, found))
     intact, even = shown.intact, shown.even
     for together, other, depends in (
         (intact, intact, False),
@@ -144,7 +145,7 @@ def test_a_head_of_the_first_layer_has_none_before_it(
     built: LoadedModel, found: HeadScores
 ) -> None:
     first = {**found.scores, "induction": found.scores["induction"][::-1].copy()}
-    shown = circuit(built, replace(found, scores=first))
+    shown = walked(circuit(built, replace(found, scores=first)))
     assert shown.second == (0, 0)
     assert (shown.order, shown.counts, shown.n_off, shown.after) == ((), (), 0, None)
     assert not shown.depends
@@ -155,7 +156,7 @@ def test_a_head_of_the_first_layer_has_none_before_it(
 
 
 def test_the_heads_compose_in_the_key_alone(built: LoadedModel) -> None:
-    shown = composition(built)
+    shown = walked(composition(built))
     assert shown.strongest("k") == (SECOND, FIRST)
     later, earlier = shown.heads.index(SECOND), shown.heads.index(FIRST)
     # W_QK reads all 16 directions that W_OV writes, each once: 4 / (4 x 4).
@@ -167,7 +168,7 @@ def test_the_heads_compose_in_the_key_alone(built: LoadedModel) -> None:
 
 
 def test_a_pair_stands_out_above_the_strongest_of_shuffled_copies() -> None:
-    shown = composition(open_model("masked-en"))
+    shown = walked(composition(open_model("masked-en")))
     assert shown.chance is not None
     strongest = float(np.nanmax(shown.scores["k"]))
     assert shown.stands_out("k")
@@ -194,7 +195,7 @@ def test_composition_is_the_quotient_of_norms() -> None:
 
 def test_the_second_heads_ov_copies(built: LoadedModel) -> None:
     site = own_sites(built)[1]
-    shown = vocabulary_map(built, site, 0, "ov")
+    shown = walked(vocabulary_map(built, site, 0, "ov"))
     assert (shown.own, shown.copying) == (1.0, pytest.approx(1.0))
     assert {row == column for row, column, _ in shown.pairs[: len(LETTERS)]} == {True}
     assert shown.n_tokens == len(LETTERS)
@@ -215,14 +216,14 @@ def test_maps_are_the_models_own_scores_and_logits(
     """A head of the first layer, on a token that stands alone, where positions do nothing."""
     loaded = tiny("maps", family="decoder-only", positions="none", bias=False, **changes)
     site, head = own_sites(loaded)[0], 3
-    shown = vocabulary_map(loaded, site, head, "qk")
+    shown = walked(vocabulary_map(loaded, site, head, "qk"))
     query, key, value = shown.pairs[0]
     rows = Rows(torch.tensor([[key, query]]))
     scores = run(loaded.model, rows, {site.hook("scores")})[site.hook("scores")]
     assert scores[0, head, 1, 0].item() == pytest.approx(value, rel=1e-4)
     values = [value for *_, value in shown.pairs]
     assert values == sorted(values, reverse=True)
-    source, target, logit = vocabulary_map(loaded, site, head, "ov").pairs[0]
+    source, target, logit = walked(vocabulary_map(loaded, site, head, "ov")).pairs[0]
     v = run(loaded.model, Rows(torch.tensor([[source]])), {site.hook("v")})[site.hook("v")]
     group = head // (loaded.config.n_heads // loaded.config.kv_heads)
     written = head_weights(loaded, site, head).o @ v[0, group, 0].double().numpy()
@@ -234,10 +235,10 @@ def test_a_maps_chunks_change_nothing(
 ) -> None:
     loaded = tiny("maps", family="decoder-only", positions="none")
     site = own_sites(loaded)[1]
-    whole = vocabulary_map(loaded, site, 1, "ov")
+    whole = walked(vocabulary_map(loaded, site, 1, "ov"))
     monkeypatch.setattr("explorer.analysis.circuits.vocabulary.CHUNK", 300)
     told: list[tuple[int, int]] = []
-    parts = vocabulary_map(loaded, site, 1, "ov", lambda *step: told.append(step))
+    parts = walked(vocabulary_map(loaded, site, 1, "ov"), lambda *step: told.append(step))
     assert [pair[:2] for pair in parts.pairs] == [pair[:2] for pair in whole.pairs]
     assert (parts.own, len(told) > 5) == (whole.own, True)
 
@@ -289,7 +290,7 @@ def test_shuffled_copies_share_no_weights_and_keep_their_numbers(
         seen.append(copy.model.get_parameter("embed.weight").clone())
         return {"first": np.array([[0.1, float(len(seen))]])}
 
-    found = by_chance(loaded, measure)
+    found = walked(by_chance(loaded, measure))
     assert found.best["first"].tolist() == list(range(1, COPIES + 1))
     margin = 1.5 * np.arange(1, 20).std()
     assert not found.beaten("first", 18.9 + margin)
@@ -327,13 +328,13 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(
         model.marks = loaded.model.marks
         other = replace(loaded, model=model)
         found = behaviour(other)
-        chance = best_by_chance(other)
+        chance = walked(best_by_chance(other))
         told = [name for name in found.scores if found.strength(name, chance) != "none"]
         alarms.update(told)
         alarms["opens on a clear one"] += found.strength(found.clearest(chance), chance) == "clear"
         together += bool(told)
-        alarms["depends"] += circuit(other, found, chance=chance).depends
-        drawn = composition(other)
+        alarms["depends"] += walked(circuit(other, found, chance=chance)).depends
+        drawn = walked(composition(other))
         alarms.update(f"composed {way}" for way in WAYS if drawn.stands_out(way))
     print(kind, dict(alarms), together)
     assert MOST == RATE * N_SEEDS
