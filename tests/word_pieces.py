@@ -108,8 +108,6 @@ PIECES = {
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),
     *(f"machine.{name}" for name in ("linear", "square")),
     *(f"swaps.{name}" for name in ("choice", "option", "change", "loss", "kept", "parameters")),
-    *(f"swaps.{name}" for name in ("form", "value", "floor", "plain")),
-    *(f"swaps.{name}" for name in ("smoothed", "others", "softmax", "unshifted")),
     *(f"tying.{name}" for name in ("word", "product", "logit", "h", "length", "cosine")),
     *(f"training.{name}" for name in ("pause", "go", "step", "stop", "part")),
     *(f"training.compare.outcome_{name}" for name in ("first", "second", "band", "one_seed")),

@@ -33,6 +33,7 @@ FREE = -1
 
 GONE: dict[str, tuple[str, ...]] = {
     "part": ("speculation", "flow"),
+    "further": ("history",),
     "draft": (),
     "ahead": (),
 }

@@ -38,6 +38,7 @@ def test_edits_that_fit_nothing_are_counted_and_left_out(open_page: Open, page: 
 
 
 REMOVED: list[tuple[str, dict[str, str]]] = [
+    ("machine", {"further": "history"}),
     ("decoding", {"part": "speculation", "draft": "writer", "ahead": "2"}),
     ("patching", {"part": "flow", "written": "2", "edge_share": "2", "how": "replace"}),
 ]

@@ -1,4 +1,4 @@
-"""The Machine page: the diagram of the loaded model, the calculator, costs, timings."""
+"""The Machine page: the diagram of the loaded model, the calculator, costs."""
 
 import re
 from collections.abc import Callable
@@ -129,15 +129,6 @@ def test_sizes_that_cannot_be_are_said_and_left_out(open_page: Open) -> None:
     assert metric(at) > 0
 
 
-def test_training_and_writing_are_timed_when_asked_for(open_page: Open) -> None:
-    at = open_page("machine", text="I like you.")
-    assert "2,080" not in everything(at)
-    at.toggle(key="machine.measure").set_value(True).run()
-    assert not at.exception
-    assert "2,080" in everything(at)  # 1 + 2 + … + 64 tokens
-    assert "times as long as in one pass" in everything(at)
-
-
 def test_the_tables_are_recounted_when_asked_for(open_page: Open) -> None:
     at = open_page("machine")
     assert "135,266,304" not in everything(at)
@@ -165,8 +156,6 @@ def test_where_implementations_differ(open_page: Open, model: str) -> None:
     said = next(words_of(each) for each in at.markdown if "nothing beyond rounding" in each.value)
     count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("best tokens.")[0]))
     assert count == sum(kinds) > 15
-    losses = [words_of(each) for each in at.markdown if words_of(each).startswith("| Form")]
-    assert len(losses) == (model != "reader")
 
 
 def test_a_model_without_predictions_has_none_that_could_change(open_page: Open) -> None:
@@ -182,9 +171,3 @@ def test_a_logit_is_taken_apart(open_page: Open, model: str) -> None:
     assert reading(at, "no logit of the sentence is off by more than")
     at.selectbox(key="machine.spot").set_value(0).run()
     assert "spot" not in at.query_params
-
-
-def test_a_model_without_a_log_of_its_training_says_so(open_page: Open) -> None:
-    at = open_page("machine", text="I like you.", further="history")
-    assert not at.exception
-    assert any("contains no training log" in each.value for each in at.info)

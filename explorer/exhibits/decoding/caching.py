@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from explorer.components.cache_view import pack_cache_view
-from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.shared import PartChoices
@@ -23,7 +22,7 @@ from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.numbers import number
 from explorer.runs.generation import Generation
-from explorer.runs.passes import timed
+from explorer.runs.passes import Steps, timed
 from explorer.text import LARGE_UNITS, in_units
 from models.cache import KVCache, LayerCache
 from models.config import ModelConfig

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float
 
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.engine import cache
-from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
@@ -19,6 +18,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, limit, target_tokens
+from explorer.runs.passes import Steps
 from models.pictures.patches import as_tokens
 from models.training.data import Example, collate
 from models.training.loss import sequence_loss

@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.saying import site_titles
 from explorer.figures.curves import lines
@@ -26,6 +25,7 @@ from explorer.numerics import log_softmax
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.generation import Generation
 from explorer.runs.interventions import edit_functions
+from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.cache import KVCache
 from models.hooks import LOGITS, AttentionSite, visiting

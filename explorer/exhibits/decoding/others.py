@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.strategy import OURS, strategy_name, with_rule
@@ -13,6 +12,7 @@ from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
+from explorer.runs.passes import Steps
 from models.foreign.elsewhere import RefillingBeam
 from models.hooks import visiting
 from models.strategies import Beam, Greedy

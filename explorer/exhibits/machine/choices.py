@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from explorer.exhibits.choices import choice, one_of, unlinked, whole
 
-ASIDES = ("differences", "tying", "history")
+ASIDES = ("differences", "tying")
 
 
 @dataclass(frozen=True)
 class MachineChoices:
     """`sizes` are the calculator's sizes, in the format of `machine.sizes` ("": the open model).
     `unfolded` is the layer drawn part by part, `further` the open aside, `spot` the token whose
-    logits it decomposes. `recounted`: published tables are recounted; `timed`: passes are timed."""
+    logits it decomposes. `recounted`: published tables are recounted."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "": (
@@ -20,13 +20,8 @@ class MachineChoices:
             "machine.boxes",
             "machine.calculator",
             "machine.reach",
-            "machine.passes",
-            "machine.timed",
-            "machine.further",
             "machine.differences",
-            "machine.losses",
             "machine.tying",
-            "machine.history",
         )
     }
     sizes: str = choice("", str)
@@ -34,4 +29,3 @@ class MachineChoices:
     further: str = choice("", one_of(ASIDES))
     spot: int = choice(0, whole(0, 1023))
     recounted: bool = unlinked(False)
-    timed: bool = unlinked(False)

@@ -1,10 +1,9 @@
 """Implementation differences: each variant of a design choice, applied to the loaded model."""
 
 from collections.abc import Generator
-from functools import partial
 
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.machine.further import is_open
+from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.machine.swaps import P, Swapped, swapped
 from explorer.library import SMALL, LoadedModel
 from explorer.numbers import fixed, number, percent, signed
@@ -108,4 +107,8 @@ def _numbers(view: View, found: tuple[Swapped, ...]) -> dict[str, list[object]]:
     return columns | more
 
 
-EXHIBIT = Exhibit(compute, show, open=partial(is_open, "differences"), working="swaps.working")
+def _is_open(view: View) -> bool:
+    return view.choices(MachineChoices).further == "differences"
+
+
+EXHIBIT = Exhibit(compute, show, open=_is_open, working="swaps.working")

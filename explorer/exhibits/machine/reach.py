@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from explorer.analysis.machine.cost import ways
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.machine.choices import ASIDES, MachineChoices
+from explorer.exhibits.picking import pick_aside
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, number
 from explorer.runs.trace import Trace
@@ -153,7 +155,8 @@ def compute(trace: Trace) -> tuple[Reach, ...]:
 
 
 def show(found: tuple[Reach, ...], view: View) -> b.Blocks:
-    """Path lengths, the curves, the factor per token of every network, and the conclusion."""
+    """Path lengths, the curves, the factor per token of every network, and the conclusion; below
+    them the menu of asides about the model."""
     names = [view.t(f"reach.nets.{each.kind}") for each in found]
     blocks = [
         b.Prose(view.t("machine.ways_lead")),
@@ -177,6 +180,8 @@ def show(found: tuple[Reach, ...], view: View) -> b.Blocks:
     yield b.Formula(formula, view.t("reach.formula"))
     yield b.Code((reaches, read_vectors))
     yield b.Numbers(lambda: _numbers(view, found, names))
+    aside = view.choices(MachineChoices).further
+    yield from pick_aside(view, "machine.further", "machine.further", ASIDES, aside)
 
 
 def _ways(view: View) -> b.Table:

@@ -9,7 +9,6 @@ Press & Wolf 2017; Inan et al. 2017.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from explorer.analysis.machine.parameters import count_config
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.machine.choices import MachineChoices
-from explorer.exhibits.machine.further import is_open
 from explorer.exhibits.picking import pick_token
 from explorer.exhibits.saying import quoted
 from explorer.library import LoadedModel
@@ -213,4 +211,8 @@ def _numbers(view: View, found: Tying) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, inputs={"at": _spot}, open=partial(is_open, "tying"))
+def _is_open(view: View) -> bool:
+    return view.choices(MachineChoices).further == "tying"
+
+
+EXHIBIT = Exhibit(compute, show, inputs={"at": _spot}, open=_is_open)

@@ -10,12 +10,11 @@ import torch
 from torch import nn
 
 from explorer.engine.jobs import walked
-from explorer.exhibits.machine.losses import SMOOTHING, loss_forms
 from explorer.exhibits.machine.swaps import OPTIONS, SAME, Swapped, options, swapped
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of, written_tokens
 from explorer.runs.run import run
-from explorer.runs.trace import Trace, trace
+from explorer.runs.trace import trace
 from models.hooks import LOGITS
 from models.transformer import build_model
 
@@ -135,43 +134,6 @@ def test_other_families(tiny: Tiny, writer: LoadedModel) -> None:
     assert walked(swapped(silent, trace(silent, TEXT))) == ()
     with pytest.raises(ValueError, match="the trace was made by"):
         walked(swapped(writer, trace(modern, TEXT)))
-
-
-def made_trace(translator: LoadedModel, logits: np.ndarray) -> Trace:
-    base = trace(translator, TEXT)
-    tokens = tuple(range(5, 5 + len(logits)))
-    made = base.activations | {LOGITS: logits}
-    return replace(base, tgt_tokens=tokens, activations=made, tgt_valid=np.ones(len(logits), bool))
-
-
-def test_the_forms_of_the_loss_against_torch(translator: LoadedModel) -> None:
-    logits = np.random.default_rng(3).normal(size=(4, 9)).astype(np.float32)
-    traced = replace(made_trace(translator, logits), tgt_tokens=(1, 5, 6, 8), finished=True)
-    labels, z = torch.tensor([5, 6, 8, 2]), torch.tensor(logits).double()
-    assert written_tokens(traced) == (5, 6, 8, 2)
-    by_name = {form.name: form for form in loss_forms(traced)}
-    cross_entropy = nn.functional.cross_entropy
-    e = SMOOTHING
-    target = torch.full((4, 9), e / 8, dtype=torch.float64).scatter(1, labels[:, None], 1 - e)
-    for name, value in (
-        ("plain", cross_entropy(z, labels)),
-        ("smoothed", cross_entropy(z, labels, label_smoothing=e)),
-        ("others", cross_entropy(z, target)),
-        ("softmax", cross_entropy(z.softmax(1), labels)),
-        ("unshifted", cross_entropy(z, torch.tensor([1, 5, 6, 8]))),
-    ):
-        assert by_name[name].loss == pytest.approx(float(value), abs=1e-9), name
-    # The floor of a smoothed form is reached where the logits are the logarithm of its target.
-    assert by_name["others"].floor == pytest.approx(float(cross_entropy(target.log(), target)))
-    even = target.clone().fill_(e / 9).scatter(1, labels[:, None], 1 - e + e / 9)
-    assert by_name["smoothed"].floor == pytest.approx(float(cross_entropy(even.log(), even)))
-    sure = torch.zeros(4, 9, dtype=torch.float64).scatter(1, labels[:, None], 1.0)
-    assert by_name["softmax"].floor == pytest.approx(float(cross_entropy(sure, labels)))
-
-
-def test_no_form_where_nothing_is_predicted_after_a_token(tiny: Tiny) -> None:
-    reader = tiny("reader", family="encoder-only")
-    assert loss_forms(trace(reader, TEXT)) == ()
 
 
 @pytest.mark.parametrize(
