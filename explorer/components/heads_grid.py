@@ -1,6 +1,6 @@
 """Thumbnails of all heads, the first state of the linked view, made layer by layer."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -40,28 +40,36 @@ class HeadGrid:
         return blake2b(np.ascontiguousarray(self.codes).tobytes(), digest_size=12).hexdigest()
 
 
-def grid(
+def pooled(cells: Cells, step: int) -> tuple[Bytes, float]:
+    """The thumbnails of some heads, and their largest weight. Raises ValueError for weights outside
+    0 to 1."""
+    weights, mask = cells
+    largest = float(np.where(mask, weights, 0).max(initial=0))
+    return pool(encode_weights(weights, mask), step), largest
+
+
+def joined(
     shape: tuple[int, int, int, int],
-    parts: Iterable[Cells],
-    n_aggregates: int = 0,
+    step: int,
+    parts: Sequence[tuple[Bytes, float]],
     whole: bool = False,
 ) -> HeadGrid:
-    """Build the grid of `parts`: the heads of each layer, then the aggregates, each [head, query,
-    key].
+    """The grid of `parts`, each `pooled`: the heads of each layer, then the aggregates. `whole`
+    turns further pooling off."""
+    codes = np.concatenate([codes for codes, _ in parts])
+    further = 1 if whole else further_step(codes)
+    darkest = max(0.01, *(largest for _, largest in parts))
+    return HeadGrid(shape, pool(codes, further), step * further, darkest)
+
+
+def grid(shape: tuple[int, int, int, int], parts: Iterable[Cells], whole: bool = False) -> HeadGrid:
+    """The grid of `parts`: the heads of each layer, then the aggregates, each [head, query, key].
 
     `whole` turns pooling off. Parts are requested and pooled one at a time, so that they are never
     all in memory. Raises ValueError for weights outside 0 to 1.
     """
-    *_, n_query, n_key = shape
-    step = 1 if whole else step_of(n_query, n_key)
-    small, darkest = [], 0.01
-    for weights, mask in parts:
-        small.append(pool(encode_weights(weights, mask), step))
-        darkest = max(darkest, float(np.where(mask, weights, 0).max(initial=0)))
-    rows, columns = -(-n_query // step), -(-n_key // step)
-    codes = np.concatenate([np.zeros((0, rows, columns), np.uint8), *small])
-    further = 1 if whole else further_step(codes)
-    return HeadGrid(shape, pool(codes, further), step * further, darkest)
+    step = 1 if whole else step_of(*shape[2:])
+    return joined(shape, step, [pooled(cells, step) for cells in parts], whole)
 
 
 CellsOf = Callable[[Address], Cells]

@@ -218,7 +218,7 @@ def pack_heads_view(
     else:
         weights = _flat(patterns, further)
         mask = ~_flat_blocked(mask, aggregates_mask, patterns.shape, len(further))
-        small = grid(patterns.shape, [(weights, mask)], len(further), whole=alone)
+        small = grid(patterns.shape, [(weights, mask)], whole=alone)
         if alone:  # the browser could not sum rounded weights exactly
             whole = np.where(mask, weights, 0).sum(-1, dtype=np.float64)
             sums = np.round(whole, 4).tolist()

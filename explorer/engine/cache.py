@@ -3,7 +3,7 @@
 This module imports torch, so the app imports it early, to have the model code ready.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from explorer import library
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.engine.caching import PARTS, cached
+from explorer.engine.jobs import Steps
 from explorer.engine.together import TOGETHER
 from explorer.library import LoadedModel
 from explorer.runs import generation, trace as tracing
@@ -124,14 +125,10 @@ def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
 
 
 @cached
-def measures(
-    run: Run, kind: Role, *, progress: Callable[[int, int], None] | None = None
-) -> dict[HeadMeasure, NDArray[np.float64]]:
-    """Measures of each head of one kind of attention in a run.
-
-    `progress(done, total)` is called once per layer. Raises InputProblem.
-    """
-    return measure_maps(trace(run), kind, progress=progress)
+def measures(run: Run, kind: Role) -> Steps[dict[HeadMeasure, NDArray[np.float64]]]:
+    """Measures of each head of one kind of attention in a run, layer by layer. Raises
+    InputProblem."""
+    return (yield from measure_maps(trace(run), kind))
 
 
 @cached(worth=lambda made: not made.stopped)

@@ -25,6 +25,7 @@ import torch
 from cachetools import LRUCache
 
 from explorer import library
+from explorer.engine.jobs import Steps, walked
 from explorer.engine.turns import TURNS
 
 P = ParamSpec("P")
@@ -295,6 +296,27 @@ class CachedFunction(Generic[P, Result]):
         return (name, str(library.CHECKPOINTS), *bound.arguments.values()), progress
 
 
+class CachedSteps(CachedFunction[P, Result]):
+    """Work step by step whose results are cached: a call does all of it; see `cached`."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result:
+        make = partial(walked, self._function(*args, **kwargs))  # type: ignore[arg-type]
+        return STORE.get(self._key(*args, **kwargs)[0], make)
+
+    def steps(self, *args: P.args, **kwargs: P.kwargs) -> Steps[Result]:
+        """The call as part of longer work, whose progress it yields: `yield from work.steps(…)`."""
+        if self.is_kept(*args, **kwargs):
+            return self(*args, **kwargs)
+        work: Steps[Result] = self._function(*args, **kwargs)  # type: ignore[assignment]
+        result = yield from work
+        self.keep(result, *args, **kwargs)
+        return result
+
+
+@overload
+def cached(function: Callable[P, Steps[Result]], /) -> CachedSteps[P, Result]: ...
+
+
 @overload
 def cached(function: Callable[P, Result], /) -> CachedFunction[P, Result]: ...
 
@@ -316,9 +338,11 @@ def cached(
 
     Arguments must be hashable. `progress`, a keyword argument that must default to None, is not
     part of the key: it is called during the computation, and returns False once the result is no
-    longer wanted. Results for which `worth(result)` is false are returned but not stored.
+    longer wanted. A generator instead yields (done, total) and returns its result. Results for
+    which `worth(result)` is false are returned but not stored.
     `is_model` marks opened models; models in use are never evicted.
     """
     if function is None:
         return lambda each: CachedFunction(each, worth, is_model)
-    return CachedFunction(function, worth, is_model)
+    kind = CachedSteps if inspect.isgeneratorfunction(function) else CachedFunction
+    return kind(function, worth, is_model)

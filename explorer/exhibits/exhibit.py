@@ -74,6 +74,7 @@ class Exhibit(Generic[Answer]):
     needs: until it has its answer, if the page shows it, this one is shown with None. `given` is
     the parameter of `compute` that takes this answer. `stop` is the key of the label of the button
     that ends a long computation, `pending` are the blocks below its progress, such as controls.
+    `long`: whether `compute`, if it is a generator, runs in a thread, or takes but a moment here.
     """
 
     compute: Callable[..., Any] | None
@@ -87,6 +88,7 @@ class Exhibit(Generic[Answer]):
     given: str = ""
     stop: str = "running.stop"
     pending: Callable[[View], Iterable[Block]] = lambda view: ()
+    long: Callable[[View], bool] = lambda view: True
 
     @property
     def name(self) -> str:

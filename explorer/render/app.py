@@ -124,7 +124,7 @@ def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
             _shown(sheet, exhibit, None)
         elif is_answered(request):
             _shown(sheet, exhibit, ask(request))
-        elif request.takes_long:
+        elif request.takes_long and exhibit.long(view):
             _awaited(sheet, exhibit, request)
         else:
             with st.spinner(view.t(exhibit.working)) if exhibit.working else nullcontext():
@@ -149,7 +149,7 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
         most_ahead=running.MANY if sheet.has_picture else math.inf,
     )
     if found is None:
-        draw(sheet, exhibit.pending(view))
+        _drawn(sheet, exhibit, exhibit.pending(view))
     else:
         _shown(sheet, exhibit, found[0])
 
@@ -157,8 +157,11 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
 def _shown(sheet: Sheet, exhibit: Exhibit[Any], answer: Any) -> None:
     if answer is not None:
         sheet.answers[exhibit.name] = answer
-    shown = exhibit.show(answer, sheet.view)
-    draw(sheet, _picture_first(sheet, _noted(sheet.blocks[exhibit.name], shown)))
+    _drawn(sheet, exhibit, exhibit.show(answer, sheet.view))
+
+
+def _drawn(sheet: Sheet, exhibit: Exhibit[Any], blocks: Iterable[b.Block]) -> None:
+    draw(sheet, _picture_first(sheet, _noted(sheet.blocks[exhibit.name], blocks)))
 
 
 def _picture_first(sheet: Sheet, blocks: Iterable[b.Block]) -> b.Blocks:

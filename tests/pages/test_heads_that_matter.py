@@ -8,7 +8,7 @@ from shown import everything, everything_and_titles, figure, payloads
 from streamlit.testing.v1 import AppTest
 
 from explorer.engine import cache
-from explorer.exhibits.heads import ablation
+from explorer.exhibits.heads import matter
 from explorer.text import t
 
 Open = Callable[..., AppTest]
@@ -31,7 +31,7 @@ def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page:
 def test_a_long_sentence_is_not_ablated_until_somebody_asks(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ablation, "AT_ONCE", 3)
+    monkeypatch.setattr(matter, "AT_ONCE", 3)
     at = open_page("heads", text="We went to the park.")
     assert t("matter.title", lang="en") not in everything_and_titles(at)
     at.button(key="heads.ablate").click().run()
@@ -49,7 +49,7 @@ def test_it_is_the_work_that_is_asked_for_and_not_the_length(
     parameters = sum(each.numel() for each in loaded.model.parameters())
     for n_tokens, is_asked in ((5, True), (50, False)):
         n_heads = sum(site.n_heads for site in loaded.sites)
-        monkeypatch.setattr(ablation, "AT_ONCE", n_heads * n_tokens * parameters)
+        monkeypatch.setattr(matter, "AT_ONCE", n_heads * n_tokens * parameters)
         at = open_page("heads", model="en-zh", text="We went to the park.")
         assert ("heads.ablate" in [button.key for button in at.button]) == is_asked
         assert (t("matter.title", lang="en") in everything_and_titles(at)) != is_asked

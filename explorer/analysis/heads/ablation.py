@@ -6,7 +6,7 @@ Heads Really Better than One?", §3.2.
 """
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -68,26 +68,18 @@ class Ablation:
         return self.sites[worst[1]].name, worst[2]
 
 
-def ablate(
-    loaded: LoadedModel,
-    traced: Trace,
-    tokens: Sequence[int] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Ablation:
+def ablate(loaded: LoadedModel, traced: Trace, tokens: Sequence[int] | None = None) -> Ablation:
     """Ablate every head, one at a time, and measure the effect on the log-probability.
 
-    `tokens` are the output tokens to measure; None: the Trace's own. `progress(done, total)`
-    is called after every pass. Raises ValueError for another model's Trace and for more tokens
-    than positions.
+    `tokens` are the output tokens to measure; None: the Trace's own. Raises ValueError for another
+    model's Trace and for more tokens than positions.
     """
     steps = ablating(loaded, traced, tokens)
     while True:
         try:
-            done, total = next(steps)
+            next(steps)
         except StopIteration as stop:
             return stop.value
-        if progress is not None:
-            progress(done, total)
 
 
 def ablating(
@@ -121,9 +113,9 @@ def ablating(
     done = 0
     for start in range(0, len(passes), AT_ONCE):
         step = passes[start : start + AT_ONCE]
-        made = pool().map(lambda each: each[0].without(each[1], wanted), step)
-        for (_, off), found in zip(step, made, strict=True):
-            for (site, head), row in zip(off, found, strict=True):
+        rows = pool().map(lambda some: some[0].without(some[1], wanted), step)
+        for (_, off), ablated in zip(step, rows, strict=True):
+            for (site, head), row in zip(off, ablated, strict=True):
                 deltas[site.name][head] = row - logprobs
             done += len(off)
         yield done, total

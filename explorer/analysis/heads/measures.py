@@ -1,6 +1,6 @@
 """What each head does, measured over one sentence."""
 
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -113,23 +113,21 @@ def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
 
 
 def measure_maps(
-    trace: Trace, kind: Role, *, progress: Callable[[int, int], None] | None = None
-) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+    trace: Trace, kind: Role
+) -> Generator[tuple[int, int], object, dict[HeadMeasure, Float[np.ndarray, "layer head"]]]:
     """Every measure that some head of a kind has, for all its heads; NaN if a head has none.
 
-    `progress(done, total)` is called after every layer.
-    Raises ValueError for a kind that the model does not have.
+    Yields (layers done, all layers). Raises ValueError for a kind that the model does not have.
     """
     sites = trace.sites_of(kind)
     if not sites:
         raise ValueError(f"{trace.model} has no attention of the kind {kind!r}")
-    found = []
-    for done, site in enumerate(sites):
-        found.append(head_measures(trace, site.name))
-        if progress is not None:
-            progress(done + 1, len(sites))
+    layers = []
+    for done, site in enumerate(sites, 1):
+        layers.append(head_measures(trace, site.name))
+        yield done, len(sites)
     maps: dict[HeadMeasure, Float[np.ndarray, "layer head"]] = {  # None becomes NaN
-        name: np.array([[getattr(head, name) for head in row] for row in found], dtype=np.float64)
+        name: np.array([[getattr(head, name) for head in row] for row in layers], dtype=np.float64)
         for name in HEAD_MEASURES
     }
     return {name: of for name, of in maps.items() if np.isfinite(of).any()}

@@ -61,8 +61,8 @@ def by_word(
 
 
 def flow_by_word(
-    flow: Float[np.ndarray, "query key"], queries: Words, keys: Words
-) -> Float[np.ndarray, "query_word key_word"]:
+    flow: Float[np.ndarray, "*heads query key"], queries: Words, keys: Words
+) -> Float[np.ndarray, "*heads query_word key_word"]:
     """Attention flow to words: the largest flow into a token of the word, averaged over queries.
 
     Flows into several tokens share edges, so their sum would count these twice, and could exceed 1.

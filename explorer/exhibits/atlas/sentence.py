@@ -1,22 +1,19 @@
 """One of the open head's best sentences, drawn as on Heads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-
-import numpy as np
-from numpy.typing import NDArray
 
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import HeadGrid, HeadsSelection
 from explorer.engine.cache import Run
+from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES, kept_of, open_of
 from explorer.exhibits.atlas.shown import AtlasView, shown_atlas
 from explorer.exhibits.escape import escape
-from explorer.exhibits.heads.grids import grid_of
-from explorer.exhibits.heads.linked import measure_of, options, values_of
-from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.opened import Opened, grid_of
+from explorer.exhibits.heads.picture import Values, measure_of, options, values_of
 from explorer.exhibits.view import View, build
 from models.hooks import Role
 
@@ -26,26 +23,24 @@ class Linked:
     """The thumbnails of all heads, and a measure of each [layer, head] if one is chosen."""
 
     grid: HeadGrid
-    measured: NDArray[np.float64] | None
+    measured: Values
 
 
-def compute(
-    opened: tuple[Run, Role, bool, str | None] | None, progress: Callable[[int, int], None]
-) -> Linked | None:
+def compute(opened: tuple[Run, Role, bool, str] | None) -> Steps[Linked | None]:
     """None if no sentence is open. Raises InputProblem."""
     if opened is None:
         return None
     run, role, by_words, measure = opened
-    grid = grid_of(run, role, by_words, progress=progress)
-    return Linked(grid, None if measure is None else values_of(run, role, measure, progress))
+    grid = yield from grid_of.steps(run, role, by_words)
+    return Linked(grid, (yield from values_of.steps(run, role, measure)))
 
 
-def opened(view: View) -> tuple[Run, Role, bool, str | None] | None:
+def opened(view: View) -> tuple[Run, Role, bool, str] | None:
     """The run of the open sentence, and what is drawn of it; None if no sentence is open."""
     choice = choice_of(view)
     if choice is None:
         return None
-    return choice.view.run, choice.kind, choice.words is not None, choice.measure
+    return choice.view.run, choice.kind, choice.words is not None, choice.measure or ""
 
 
 def choice_of(view: View) -> Opened | None:

@@ -81,15 +81,10 @@ class HeadsChoices:
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "": (
             "heads.verdict",
-            "heads.layers",
-            "heads.measures",
             "heads.heads",
-            "heads.difference",
             "heads.versus",
-            "heads.request",
-            "heads.ablation",
-            "heads.measured",
             "heads.matter",
+            "heads.measured",
         )
     }
     reads_pictures: ClassVar[bool] = True

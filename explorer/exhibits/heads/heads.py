@@ -1,6 +1,7 @@
 """All heads of one kind of attention, some of them large, and one query of the open one."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from explorer.analysis.heads.aggregates import MAX_ROWS
@@ -11,20 +12,28 @@ from explorer.analysis.heads.reading import KeyWeight, top_keys
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
+from explorer.components import HeadGrid
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.heads.linked import predictions
-from explorer.exhibits.heads.opened import EnlargedPattern, Opened
-from explorer.exhibits.heads.picture import pictures
+from explorer.exhibits.heads.opened import EnlargedPattern, Opened, ablation, grid_of
+from explorer.exhibits.heads.picture import Values, pictures, predictions, values_of
 from explorer.exhibits.heads.sides import compare_with, sides_of
 from explorer.exhibits.links import State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.picking import pick_kind, pick_one, toggle
-from explorer.exhibits.saying import quoted, quoted_at
+from explorer.exhibits.saying import quoted, quoted_at, site_axes
+from explorer.figures import heatmap
 from explorer.numbers import percent
 from explorer.runs.edits import HeadOff
 from models.attention import attend
+from models.hooks import Role
+
+Asked = tuple[Run, Role, bool, str]
+"""Of a side its run and kind of attention, whether it is by word, and the measure to compute."""
 
 AGGREGATES = {
     "mean": r"\bar A_\ell = \frac1H \sum_h A_{\ell h}",
@@ -35,19 +44,61 @@ AGGREGATES = {
 """The formulas of the aggregates: Abnar & Zuidema 2020."""
 
 
-def show(answer: None, view: View) -> b.Blocks:
-    """The reading, the controls, the picture, and a switch that ablates the open head."""
+def measured(asked: tuple[Asked, ...]) -> Steps[tuple[Values, ...]]:
+    """The chosen measure of each side's heads. The thumbnails of a long text are computed before,
+    layer by layer, and cached. Raises InputProblem."""
+    values = []
+    for run, kind, by_words, name in asked:
+        if not cache.trace(run).patterns_kept:
+            yield from grid_of.steps(run, kind, by_words)
+        values.append((yield from values_of.steps(run, kind, name)))
+    return tuple(values)
+
+
+def _asked(view: View) -> tuple[Asked, ...]:
+    sides = sides_of(view).shown
+    names = [side.measure if side.measure != "differs" else None for side in sides]
+    return tuple(
+        (side.view.run, side.kind, side.words is not None, name or "")
+        for side, name in zip(sides, names, strict=True)
+    )
+
+
+def _takes_long(view: View) -> bool:
+    """Whether a head must be ablated, or the layers of a long text computed again."""
+    for run, kind, by_words, name in _asked(view):
+        if name == "needed" and not ablation.is_kept(run):
+            return True
+        known = grid_of.is_kept(run, kind, by_words) and values_of.is_kept(run, kind, name)
+        if not (known or cache.trace(run).patterns_kept):
+            return True
+    return False
+
+
+def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
+    """The reading, the controls, the picture, a switch that ablates the open head, and the
+    difference of two. While `values` are computed, the picture has no measure."""
     sides = sides_of(view)
     choice = sides.shown[0]
+    grids = [_grid(side, values is not None) for side in sides.shown]
     yield b.Hero((b.Sentence("heads", _reading(choice)),))
     yield _controls(choice)
-    yield b.Hero((pictures(sides),))
+    yield b.Hero((pictures(sides, grids, values or [None] * len(grids)),))
     yield b.Note(_aggregates(choice))
     yield from _switch_off(choice)
+    if len(choice.shown) == 2:
+        yield from _difference(choice)
     yield b.Formula(_formula(choice), view.t("heads.formula"))
     yield b.Code(_code(choice))
     yield b.Numbers(lambda: _numbers(choice))
     yield b.Export(lambda is_local: exports.files(sides, is_local))
+
+
+def _grid(side: Opened, is_computed: bool) -> HeadGrid | None:
+    """The thumbnails of a side; None while those of a long text are computed."""
+    place = side.view.run, side.kind, side.words is not None
+    is_ready = is_computed or side.view.trace.patterns_kept or grid_of.is_kept(*place)
+    return grid_of(*place) if is_ready else None
 
 
 # One query in words.
@@ -116,17 +167,17 @@ def _given(view: View, row: int) -> str | None:
 
 def _controls(choice: Opened) -> b.Row:
     view = choice.view
-    made = view.choices(HeadsChoices)
+    choices = view.choices(HeadsChoices)
     names = {
         name: view.t(f"heads.measures.{name or 'none'}") for name in ("", *choice.measure_names)
     }
     more = b.More(said=names.__getitem__, menu=True, help=view.t("heads.measure_help"), width=250)
     measure = pick_one(view, "heads.measure", tuple(names), choice.measure or "", **more)
-    words = toggle(view, "heads.words", made.words, help=view.t("heads.words_help"))
+    words = toggle(view, "heads.words", choices.words, help=view.t("heads.words_help"))
     other = b.PickModel(
         "heads.with",
         view.t("versus.with"),
-        made.with_,
+        choices.with_,
         lambda name: b.Change(lambda state: compare_with(state, name)),
         view.t("versus.with_help"),
         250,
@@ -153,16 +204,34 @@ def _switch_off(choice: Opened) -> Iterator[b.Toggle]:
     edit = HeadOff(shown.site.name, shown.head)
 
     def change(off: bool) -> b.Change:
-        def choices(state: State) -> dict[str, Any]:
-            others = tuple(each for each in state.edits if each != edit)
+        def switched(state: State) -> dict[str, Any]:
+            others = tuple(other for other in state.edits if other != edit)
             edits = (*others, edit) if off else others
             return {"edits": edits, "layer": view.layer, "head": view.head}
 
-        return b.Change(choices)
+        return b.Change(switched)
 
     label = view.t("heads.off", layer=shown.site.layer + 1, head=shown.head + 1)
     off = edit in view.edits
     yield b.Toggle("heads.off", label, off, change, view.t("heads.off_help"))
+
+
+def _difference(choice: Opened) -> b.Blocks:
+    """The weights of the second of two heads minus the weights of the first."""
+    view, (one, other) = choice.view, choice.shown
+    title = view.t("heads.difference", one=one.name, other=other.name)
+    yield b.Note(title)
+    draw = partial(
+        heatmap.difference,
+        one.pattern,
+        other.pattern,
+        mask_before=one.mask,
+        mask_after=other.mask,
+        selected=view.row,
+        words={**view.words("figures.heatmap"), "before": one.name, "after": other.name},
+        **site_axes(view),
+    )
+    yield b.Chart("heads.difference", draw, title)
 
 
 # Formula, code and numbers.
@@ -219,4 +288,11 @@ def _numbers(choice: Opened) -> dict[str, list[object]]:
     return columns
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(
+    measured,
+    show,
+    inputs={"asked": _asked},
+    working="heads.working",
+    long=_takes_long,
+    pending=lambda view: show(None, view),
+)

@@ -1,23 +1,69 @@
-"""Head importance: the ablation of every head as a map; a click ablates a head as an edit."""
+"""Which heads matter: the ablation of every head as a map; a click ablates a head as an edit."""
 
 from functools import partial
 from typing import Any
 
-from explorer.analysis.heads.ablation import Ablation, ablate
+from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.ranks import LITTLE, need
+from explorer.engine.cache import Run
+from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.heads import grids
-from explorer.exhibits.heads.ablation import is_wanted
-from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.choices import HeadsChoices
+from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.links import State
 from explorer.figures.head_map import head_map
 from explorer.runs.edits import HeadOff
+from explorer.runs.rerun import written_tokens
 from models.hooks import ROLES
+
+AT_ONCE = 45e9
+"""Most heads x tokens (source and target) x parameters that run without a click: 80 tokens of a
+translator with 72 heads and 7.6 million parameters."""
+
+
+def ablated(run: Run, is_wanted: bool) -> Steps[Ablation | None]:
+    """Every head of a run ablated, one at a time; None if nobody asks for it."""
+    return (yield from ablation.steps(run)) if is_wanted else None
+
+
+def is_wanted(view: View) -> bool:
+    """Whether the ablation is quick, requested, or cached."""
+    if not written_tokens(view.trace):
+        return False
+    heads, count = _sizes(view)
+    choices = view.choices(HeadsChoices)
+    return (
+        not view.asks
+        or heads * count * view.loaded.n_parameters <= AT_ONCE
+        or choices.ablated == view.run
+        or choices.measure == "needed"
+        or ablation.is_kept(view.run)
+    )
+
+
+def _sizes(view: View) -> tuple[int, int]:
+    """The numbers of heads and tokens."""
+    trace = view.trace
+    heads = sum(site.n_heads for site in trace.sites)
+    return heads, len(trace.src_tokens) + len(trace.tgt_tokens)
+
+
+def _request(view: View) -> b.Blocks:
+    """Why nothing is ablated: nothing was predicted, or it takes long, with a button."""
+    if not written_tokens(view.trace):
+        silent = not view.trace.config.lm_head
+        yield b.Note(view.t("matter.no_logits" if silent else "matter.nothing"))
+        return
+    heads, count = _sizes(view)
+    yield b.Prose(view.t("matter.ask", heads=heads, count=count))
+    yield b.Button("heads.ablate", view.t("matter.run"), b.choose(ablated=view.run))
 
 
 def show(found: Ablation | None, view: View) -> b.Blocks:
-    """The map of all heads with its reading."""
-    if found is None:  # while the heads are being ablated
+    """The map of all heads with its reading, or a button that computes it."""
+    if found is None:
+        if not is_wanted(view):
+            yield from _request(view)
         return
     yield b.Title(view.t("matter.title"), large=True)
     most = need(found)
@@ -33,13 +79,13 @@ def show(found: Ablation | None, view: View) -> b.Blocks:
         limit=LITTLE,
     )
     opens = b.choose(elsewhere=True, site=site.role, layer=site.layer, head=most.head)
-    told = (
+    words = (
         b.Prose(view.t("matter.lead")),
         b.Sentence("matter", reading),
         b.Button("heads.open_needed", view.t("matter.open"), opens),
     )
-    yield b.Columns(((_map(found, view),), told), (3, 2))
-    yield b.Code((ablate,))
+    yield b.Columns(((_map(found, view),), words), (3, 2))
+    yield b.Code((ablating,))
 
 
 def _map(found: Ablation, view: View) -> b.Chart:
@@ -76,5 +122,10 @@ def _switch(edit: HeadOff) -> b.Change:
 
 
 EXHIBIT = Exhibit(
-    grids.ablation, show, working="matter.working", open=is_wanted, after="heads.ablation"
+    ablated,
+    show,
+    inputs={"is_wanted": is_wanted},
+    working="matter.working",
+    long=lambda view: is_wanted(view) and not ablation.is_kept(view.run),
+    after="heads.heads",
 )

@@ -2,42 +2,37 @@
 
 import math
 
-from explorer.analysis.heads import attribution
-from explorer.analysis.heads.ablation import ablate
-from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
+from explorer.analysis.heads.ablation import Ablation, ablating
+from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure, attribute
 from explorer.analysis.heads.ranks import HeadRanks, head_ranks, likely
-from explorer.engine import cache
-from explorer.engine.cache import Run
-from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.heads.ablation import is_wanted
-from explorer.exhibits.heads.grids import ablation
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.theme import show as visible
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
+from explorer.runs.trace import Trace
 
 STRONG, WEAK = 0.6, 0.3
 """Rank correlations from which two orders count as similar, or as weakly similar."""
 
 
-@cached
-def attribute(run: Run, position: int) -> Attribution:
-    """Four measures for the token after a position, using the run's ablation. Raises
-    InputProblem."""
-    loaded = cache.open_model(run.model)
-    return attribution.attribute(loaded, cache.trace(run), position, ablation=ablation(run))
-
-
-def measured(run: Run, position: int | str) -> Attribution | str:
-    """The four measures of all heads; instead of a position, the reason why there is none."""
-    return position if isinstance(position, str) else attribute(run, position)
+def measured(
+    loaded: LoadedModel, trace: Trace, ablation: Ablation | None, position: int | str
+) -> Attribution | str | None:
+    """The four measures of all heads; instead of a position, the reason why there is none. None
+    without an ablation."""
+    if ablation is None:
+        return None
+    if isinstance(position, str):
+        return position
+    return attribute(loaded, trace, position, ablation)
 
 
 def show(found: Attribution | str | None, view: View) -> b.Blocks:
     """The four measures of the current head, for the token predicted at the query."""
-    if found is None:  # while the heads are being ablated
+    if found is None:  # the heads have not been ablated
         return
     yield b.Title(view.t("measured.title"), large=True)
     current = Opened(view).current
@@ -57,7 +52,7 @@ def show(found: Attribution | str | None, view: View) -> b.Blocks:
     if not any(map(math.isnan, others.values())):
         rhos = {name: fixed(rho) for name, rho in others.items()}
         yield b.Note(view.t("measured.agree_others", **rhos))
-    yield b.Code((ablate, attribution.attribute))
+    yield b.Code((ablating, attribute))
 
 
 def _position(view: View) -> int | str:
@@ -119,5 +114,5 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
 
 
 EXHIBIT = Exhibit(
-    measured, show, inputs={"position": _position}, open=is_wanted, after="heads.ablation"
+    measured, show, inputs={"position": _position}, after="heads.matter", given="ablation"
 )

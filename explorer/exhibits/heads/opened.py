@@ -1,4 +1,5 @@
-"""The selection of the Heads page: converts between the state and the view's addresses."""
+"""All heads of a run, and those that are open: converts between the state and the view's
+addresses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,16 +8,65 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.analysis.heads import aggregates
+from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
-from explorer.components import Cells, HeadsSelection
+from explorer.components import Cells, HeadGrid, HeadsSelection
+from explorer.components.heads_grid import joined, pooled
+from explorer.components.heads_payload import step_of
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.engine.jobs import Steps
 from explorer.exhibits import View
 from explorer.exhibits.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
-from explorer.exhibits.heads.grids import aggregates_of
 from explorer.exhibits.links import FREE
 from explorer.once import once
 from models.hooks import AttentionSite, Role
+
+
+@cached
+def aggregates_of(run: Run, kind: Role) -> tuple[Aggregate, ...]:
+    """Means, rollout and flow of one kind of attention. Raises InputProblem."""
+    return aggregates.aggregates_of(cache.trace(run), kind)
+
+
+@cached
+def grid_of(run: Run, kind: Role, by_words: bool) -> Steps[HeadGrid]:
+    """Thumbnails of all heads of one kind of attention, layer by layer, then of the aggregates.
+    Raises InputProblem."""
+    trace, extras = cache.trace(run), aggregates_of(run, kind)
+    sites = trace.sites_of(kind)
+    tokens = trace.query_tokens(sites[0].name), trace.key_tokens(sites[0].name)
+    words = (words_of(tokens[0]), words_of(tokens[1])) if by_words else None
+    n_query, n_key = map(len, tokens if words is None else (axis.starts for axis in words))
+    step, parts = step_of(n_query, n_key), []
+    for done, site in enumerate(sites):
+        yield done, len(sites)
+        cells = trace.pattern(site.name), trace.mask(site.name)
+        parts.append(pooled(cells if words is None else merged(cells, words), step))
+    for extra in extras:
+        cells = extra.pattern[None], extra.mask[None]
+        if words is not None:
+            cells = merged(cells, words, flows=extra.name == "flow")
+        parts.append(pooled(cells, step))
+    return joined((len(sites), sites[0].n_heads, n_query, n_key), step, parts)
+
+
+def merged(cells: Cells, words: tuple[Words, Words], flows: bool = False) -> Cells:
+    """Weights and mask by word instead of by token; `flows` are sums, not shares."""
+    weights, mask = cells
+    by_words = (flow_by_word if flows else by_word)(weights, *words)
+    return by_words, mask_by_word(mask, *words)
+
+
+@cached
+def ablation(run: Run) -> Steps[Ablation]:
+    """Every head of a run ablated, one at a time. Raises InputProblem; ValueError if no token was
+    predicted."""
+    return (yield from ablating(cache.open_model(run.model), cache.trace(run)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,26 +134,24 @@ class Opened:
 
     def cells(self, shown: EnlargedPattern) -> Cells:
         """The weights and the mask of a shown head, by word if the picture is by word."""
-        if self.words is None:
-            return shown.pattern, shown.mask
+        cells = shown.pattern, shown.mask
         flows = shown.aggregate is not None and shown.aggregate.name == "flow"
-        merged = (flow_by_word if flows else by_word)(shown.pattern, *self.words)
-        return merged, mask_by_word(shown.mask, *self.words)
+        return cells if self.words is None else merged(cells, self.words, flows)
 
     @property
     def selection(self) -> HeadsSelection:
         """The selection for the linked view, without heads that this model does not have."""
-        state, made = self.view.state, self.view.choices(HeadsChoices)
-        opened: HeadOrAggregate = made.instead or (self.view.layer, self.view.head)
-        pinned = (self.address(place) for place in made.pins)
+        state, choices = self.view.state, self.view.choices(HeadsChoices)
+        opened: HeadOrAggregate = choices.instead or (self.view.layer, self.view.head)
+        pinned = (self.address(place) for place in choices.pins)
         return HeadsSelection(
             self.address(opened) if opened != NOTHING else None,
             tuple(address for address in pinned if address is not None),
             None if state.row == FREE else self.view.row,
             self._column,
-            made.scale,
-            not made.own_range,
-            made.by_measure,
+            choices.scale,
+            not choices.own_range,
+            choices.by_measure,
         )
 
     @property

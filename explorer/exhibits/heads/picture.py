@@ -1,47 +1,68 @@
 """All heads of each side, and what a click in them does."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.components import HeadGrid, HeadsSelection
+from explorer.analysis.heads.measures import HeadMeasure
+from explorer.analysis.heads.ranks import need_map
+from explorer.components import HeadGrid, HeadsSelection, Measure
 from explorer.components.mount import Index
 from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.engine.jobs import Steps
 from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.heads import layers, measures
-from explorer.exhibits.heads.linked import measure_of, options
-from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.heads.sides import Sides, ViewPair
-from explorer.exhibits.saying import model_title, trained
+from explorer.exhibits.pictured import picture_axis
+from explorer.exhibits.reasons import blocked_by
+from explorer.exhibits.saying import blocker_words, model_title, site_titles, trained
 from explorer.exports.page import axes_of
 from explorer.exports.picture import site_svg
+from explorer.runs.rerun import written_tokens
+from models.hooks import Role
 
 KEYS = "heads.view", "heads.beside"
+Values = NDArray[np.float64] | None
+"""A measure of each head, [layer, head]; None if there is none."""
 
 
-def pictures(sides: Sides) -> b.Columns:
-    """All heads of each side, below its sentence if there are two; in print, the shown heads."""
+@cached
+def values_of(run: Run, kind: Role, name: str) -> Steps[Values]:
+    """A measure of the heads of a run; None for "", or if it cannot be computed for one run. Raises
+    InputProblem."""
+    if name == "needed":
+        written = written_tokens(cache.trace(run))
+        return need_map((yield from ablation.steps(run)), kind) if written else None
+    measures = (yield from cache.measures.steps(run, kind)) if name else {}
+    return measures.get(cast(HeadMeasure, name))
+
+
+def pictures(sides: Sides, grids: Sequence[HeadGrid | None], values: Sequence[Values]) -> b.Columns:
+    """All heads of each side, below its sentence if there are two; in print, the shown heads.
+
+    `grids` are the thumbnails of each side, None while they are computed; `values` are the values
+    of the chosen measure.
+    """
     choice = sides.shown[0]
     still = partial(shown_svg, choice) if choice.shown else None
     words = sides.view.t("take.picture")
-    return b.Columns([[*column] for column in _columns(sides)], still=still, words=words)
+    columns = [
+        [*_column(sides, at, grid, of)]
+        for at, (grid, of) in enumerate(zip(grids, values, strict=True))
+    ]
+    return b.Columns(columns, still=still, words=words)
 
 
-def _columns(sides: Sides) -> Iterator[b.Blocks]:
-    found = zip(sides.shown, layers.grids(sides), measures.values(sides), strict=True)
-    for at, (choice, grid, values) in enumerate(found):
-        yield _column(sides, at, choice, grid, values)
-
-
-def _column(
-    sides: Sides, at: int, choice: Opened, grid: HeadGrid | None, values: NDArray[np.float64] | None
-) -> b.Blocks:
-    key, view = KEYS[at], choice.view
+def _column(sides: Sides, at: int, grid: HeadGrid | None, values: Values) -> b.Blocks:
+    key, choice = KEYS[at], sides.shown[at]
+    view = choice.view
     if sides.pair is not None:
         yield b.Prose(_titled(view))
         view = _writing(sides.pair, view)
@@ -54,13 +75,83 @@ def _column(
 
 
 def all_heads(
-    choice: Opened, grid: HeadGrid, values: NDArray[np.float64] | None, key: str, **clicks: Any
+    choice: Opened, grid: HeadGrid, values: Values, key: str, **clicks: Any
 ) -> b.AllHeads:
-    """All heads of a view, with these values of the chosen measure, [layer, head]."""
+    """All heads of a view, with these values of the chosen measure."""
     name = choice.measure
     known = choice.differs if name == "differs" else values
     measure = None if name is None else measure_of(choice.view, name, known)
     return b.AllHeads(key, grid, options(choice, measure), **clicks)
+
+
+# What the picture shows.
+
+
+SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
+
+
+def options(choice: Opened, measure: Measure | None) -> dict[str, Any]:
+    """The arguments of `heads_view` besides the thumbnails, its key and the name of its file."""
+    view, trace = choice.view, choice.view.trace
+    query_tokens = trace.query_tokens(view.site.name)
+    key_tokens = trace.key_tokens(view.site.name)
+    about_to_write = predictions(view)
+    starts: tuple[Any, ...] = (slice(None), slice(None))
+    if choice.words is not None:
+        queries, keys = choice.words
+        query_tokens, key_tokens = queries.labels, keys.labels
+        starts = np.ix_(queries.starts, keys.starts)
+        if about_to_write is not None:  # a word's prediction is at its last token
+            ends = (*queries.starts[1:], len(about_to_write))
+            about_to_write = [about_to_write[end - 1] for end in ends]
+
+    def why(layer: int, head: int) -> list[list[str]]:
+        names = blocked_by(trace, choice.sites[layer].name)[head]
+        return blocker_words(view, names[starts])
+
+    return {
+        "cells_of": lambda address: choice.cells(choice.at(address)),
+        "query_tokens": query_tokens,
+        "key_tokens": key_tokens,
+        "about_to_write": about_to_write,
+        "blocked_by": why,
+        "aggregates": {choice.aggregate_name(each): each.pattern for each in choice.aggregates},
+        "measure": measure,
+        "picture": None if choice.words is not None else picture_axis(trace, view.site),
+        "selection": _by_word(choice),
+        "words": view.words("components.heads_view"),
+        **site_titles(view),
+    }
+
+
+def measure_of(view: View, name: str, values: Values) -> Measure | None:
+    """A measure of all heads with its title; None without values."""
+    title = view.t(f"heads.measures.{name}")
+    return None if values is None else Measure(title, values, percent=name in SHARES)
+
+
+def _by_word(choice: Opened) -> HeadsSelection:
+    """The selection in the picture's units: by word if the picture is by word."""
+    selection = choice.selection
+    if choice.words is None:
+        return selection
+    queries, keys = choice.words
+    return replace(
+        selection,
+        query=None if selection.query is None else queries.of(selection.query),
+        key=None if selection.key is None else keys.of(selection.key),
+    )
+
+
+def predictions(view: View) -> list[str] | None:
+    """The prediction at each query of the open kind of attention; "" for padding.
+
+    None if there are no predictions: in the encoder of an encoder-decoder, or without an LM head.
+    """
+    if view.site.query_stream != "tgt" or not view.trace.config.lm_head:
+        return None
+    tokens = view.trace.predicted_str_tokens
+    return [token if real else "" for token, real in zip(tokens, view.trace.tgt_valid, strict=True)]
 
 
 def _titled(view: View) -> str:

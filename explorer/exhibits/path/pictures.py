@@ -10,9 +10,7 @@ from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.components.token_strip import pack_token_strip
 from explorer.exhibits import View, block as b
 from explorer.exhibits.heads import picture
-from explorer.exhibits.heads.grids import ablation, grid_of
-from explorer.exhibits.heads.linked import values_of
-from explorer.exhibits.heads.opened import Opened
+from explorer.exhibits.heads.opened import Opened, ablation, grid_of
 from explorer.exhibits.path.found import QueryRow
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
 from explorer.exhibits.saying import axis_title, blocker_words, quoted_at, site_axes, site_titles
@@ -52,7 +50,7 @@ def all_heads(view: View, name: str) -> b.AllHeads:
     grid = grid_of(view.run, choice.kind, choice.words is not None)
     measure = choice.measure or ""
     ready = ablation.is_kept(view.run) if measure == "needed" else bool(measure)
-    values = values_of(view.run, choice.kind, measure) if ready else None
+    values = picture.values_of(view.run, choice.kind, measure) if ready else None
     return picture.all_heads(choice, grid, values, name, change=lambda chosen: None)
 
 

@@ -303,7 +303,7 @@ def test_a_grid_made_layer_by_layer_is_that_of_all_at_once() -> None:
     )
     masks = np.broadcast_to(mask, (2, 70, 70))
     parts = [*((layer, masks) for layer in patterns), (mean[None], mask[None])]
-    made = grid(patterns.shape, iter(parts), 1)
+    made = grid(patterns.shape, iter(parts))
     by_layer = pack_heads_view(
         made,
         cells_of=lambda at: (mean if at[0] == 3 else patterns[at], mask),

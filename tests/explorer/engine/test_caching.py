@@ -15,6 +15,7 @@ from torch import nn
 from explorer import library
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget, cached, size_of
+from explorer.engine.jobs import Steps, walked
 from models.fast.maps import FastLinear
 
 ROOM = 15_000
@@ -99,6 +100,26 @@ def test_arguments_are_compared_as_values_however_they_are_given(store: Store) -
     assert make.is_kept("a", edits=())
     make("a", ("b",))
     assert made == ["a", "a"]
+
+
+def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store: Store) -> None:
+    made: list[int] = []
+
+    @cached
+    def square(number: int) -> Steps[int]:
+        for done in range(number):
+            yield done, number
+        made.append(number)
+        return number * number
+
+    def longer() -> Steps[int]:
+        return (yield from square.steps(2)) + (yield from square.steps(3))
+
+    assert square(2) == 4
+    steps = longer()
+    assert [*steps] == [(0, 3), (1, 3), (2, 3)]  # the square of 2 is known
+    assert walked(longer()) == 13
+    assert made == [2, 3]
 
 
 def test_another_function_or_folder_of_checkpoints_is_another_result(

@@ -12,6 +12,7 @@ from explorer.analysis.heads.measures import (
     measure_maps,
     measure_names,
 )
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from models.hooks import Role
@@ -60,7 +61,7 @@ def test_a_map_holds_every_head(measure: HeadMeasure, traced: Trace) -> None:
     for kind, shape in shapes:
         site = traced.sites_of(kind)[1].name
         found = getattr(head_measures(traced, site)[2], measure)
-        values = measure_maps(traced, kind).get(measure)
+        values = walked(measure_maps(traced, kind)).get(measure)
         if values is None:  # no head of this kind has it
             assert found is None
             continue
@@ -70,27 +71,25 @@ def test_a_map_holds_every_head(measure: HeadMeasure, traced: Trace) -> None:
 
 def test_a_kind_that_is_not_there(writer: LoadedModel) -> None:
     with pytest.raises(ValueError, match="'encoder'"):
-        measure_maps(trace(writer, "The cat ran"), "encoder")
+        walked(measure_maps(trace(writer, "The cat ran"), "encoder"))
 
 
 def test_the_names_of_measures_are_known_without_computing_any(
     traced: Trace, writer: LoadedModel
 ) -> None:
     for kind in ("encoder", "decoder", "cross"):
-        assert measure_names(traced, kind) == tuple(measure_maps(traced, kind))
+        assert measure_names(traced, kind) == tuple(walked(measure_maps(traced, kind)))
     for text in ("The cat ran", ""):
         alone = trace(writer, text or "a")
-        assert measure_names(alone, "decoder") == tuple(measure_maps(alone, "decoder"))
+        assert measure_names(alone, "decoder") == tuple(walked(measure_maps(alone, "decoder")))
 
 
 def test_progress_is_told_of_every_layer(traced: Trace) -> None:
-    told: list[tuple[int, int]] = []
-    measure_maps(traced, "encoder", progress=lambda *step: told.append(step))
-    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert [*measure_maps(traced, "encoder")] == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_only_measures_that_a_kind_has_are_mapped(traced: Trace) -> None:
-    assert set(HEAD_MEASURES) - set(measure_maps(traced, "encoder")) == {"alignment"}
-    assert set(HEAD_MEASURES) - set(measure_maps(traced, "cross")) == {
+    assert set(HEAD_MEASURES) - set(walked(measure_maps(traced, "encoder"))) == {"alignment"}
+    assert set(HEAD_MEASURES) - set(walked(measure_maps(traced, "cross"))) == {
         "previous", "diagonal", "distance",
     }  # fmt: skip

@@ -79,7 +79,7 @@ def test_a_model_that_is_not_listed_is_shown_under_its_own_name(tmp_path: Path) 
 def test_what_the_app_computes_only_when_asked_for_is_computed_at_once(
     translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("patching.map", "heads.ablation"):
+    for module in ("patching.map", "heads.matter"):
         monkeypatch.setattr(f"explorer.exhibits.{module}.AT_ONCE", 0)
     assert hl.show("patching.map", translator, "We went to the park.").numpy()
     assert "Plotly.react" in hl.show("heads.matter", translator, "We went to the park.").html()

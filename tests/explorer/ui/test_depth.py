@@ -12,8 +12,7 @@ from explorer.engine import asking, cache, caching
 from explorer.engine.cache import Run
 from explorer.engine.caching import Store
 from explorer.exhibits.exhibit import exhibit_of
-from explorer.exhibits.heads.grids import ablation
-from explorer.exhibits.heads.measured import attribute
+from explorer.exhibits.heads.opened import ablation
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
 from explorer.runs.edits import MaskSwitch
@@ -37,7 +36,7 @@ def answered(name: str, state: State) -> object:
     [
         lambda: cache.trace(OTHER),
         lambda: ablation(Run(MODEL, "I see.", pads=1)),
-        lambda: attribute(RUN, 1),
+        lambda: answered("heads.measured", State(model=MODEL, text=TEXT)),
         lambda: answered("cell.chain", State(model=MODEL, text=TEXT)),
         lambda: answered("masks.batch", State(model=MODEL, text=TEXT, beside="I see.")),
         lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),

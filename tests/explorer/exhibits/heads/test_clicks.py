@@ -3,9 +3,8 @@
 from typing import Any
 
 from explorer.components import HeadsSelection
-from explorer.exhibits.block import AllHeads, Change
-from explorer.exhibits.heads.picture import pictures
-from explorer.exhibits.heads.sides import sides_of
+from explorer.exhibits.block import AllHeads, Change, Columns, Hero
+from explorer.exhibits.heads.heads import EXHIBIT
 from explorer.exhibits.links import State
 from explorer.exhibits.view import build
 from explorer.shell import LINKS
@@ -15,8 +14,12 @@ FIRST, SECOND = "I like a book.", "She reads a book."
 
 def drawn(**chosen: Any) -> tuple[State, list[AllHeads]]:
     state = LINKS.change(State(text=FIRST), **chosen)
-    columns = pictures(sides_of(build(state, dark=False))).columns
-    return state, [each for column in columns for each in column if isinstance(each, AllHeads)]
+    view = build(state, dark=False)
+    blocks = EXHIBIT.show(EXHIBIT.answer(view), view)
+    inside = [block for hero in blocks if isinstance(hero, Hero) for block in hero.blocks]
+    (picture,) = [block for block in inside if isinstance(block, Columns)]
+    drawn = [block for column in picture.columns for block in column]
+    return state, [block for block in drawn if isinstance(block, AllHeads)]
 
 
 def down(block: AllHeads, place: tuple[int, ...]) -> Change:
