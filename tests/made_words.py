@@ -150,7 +150,7 @@ MADE = {
     "trained": {"right", "changed", "twin-no-causal", "twin-pad-visible", "twin-inverted"},
     "terminal": {"empty", "whitespace_only", "nothing_left"},
     "formulas": IN_FORMULAS | {"wrong", "right"},
-    "more": {"formula", "code", "numbers", "label", "code_note", "calls", "faster"},
+    "more": {"formula", "code", "numbers", "label", "code_note"},
     "sentences": {
         group
         for path in (ROOT / "assets" / "sentences").glob("*.toml")

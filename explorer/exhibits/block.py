@@ -210,7 +210,7 @@ class Formula:
 
 @dataclass(frozen=True)
 class Code:
-    """The functions and classes that computed the picture, in order of calls (`code.source`).
+    """The functions and classes that computed the picture, in order of calls (`ui.code`).
 
     `first`: above the code of other exhibits on the page.
     """

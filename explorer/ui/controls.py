@@ -33,7 +33,7 @@ from explorer.runs.edits import CellEdit, KeyHidden, format_edits
 from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
-from explorer.ui.code.panel import code_panel
+from explorer.ui.code import code_panel
 from explorer.ui.hints import hint_for
 from explorer.ui.painting import charts_last, words_first
 from explorer.ui.stage import below_picture, enlarged, hero
@@ -322,7 +322,7 @@ def small_prints(
 
     `formulas` are LaTeX lines, with words as `text.formula` takes them, and their legend. `code`
     lists what computed the pictures, in call order: functions, classes, bound methods, modules of
-    the model (`ui.code.source.lines_of`). `numbers` make the tables.
+    the model (`ui.code.source_of`). `numbers` make the tables.
     """
     shown = st.segmented_control(
         view.t("more.label"),

@@ -1,1 +1,0 @@
-"""The Code panel, and the functions that it shows."""

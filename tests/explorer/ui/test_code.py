@@ -1,0 +1,93 @@
+"""The Code panel: whose source it shows, and that everything exhibits name has one."""
+
+import ast
+import functools
+import importlib
+import inspect
+from collections.abc import Iterator
+from contextlib import suppress
+from pkgutil import walk_packages
+from types import FunctionType, ModuleType
+
+import pytest
+import torch
+
+from explorer import exhibits
+from explorer.ui.code import source_of
+from models.attention import attend
+from models.config import ModelConfig
+from models.fast import attend as fast_attend, speed_up
+from models.positions import frequencies
+from models.strategies import Greedy
+from models.transformer import build_model
+
+OURS = ("models.", "explorer.")
+CONFIG = ModelConfig(
+    vocab_size=11, d_model=8, n_layers=1, n_encoder_layers=1, n_heads=2, d_ff=12, norm="rmsnorm"
+)
+
+
+def test_a_function_is_shown_as_it_stands_in_its_file() -> None:
+    shown = source_of(attend)
+    assert (shown.name, shown.file) == ("attend", "models/attention.py")
+    lines = inspect.getsource(inspect.getmodule(inspect.unwrap(attend))).splitlines()  # type: ignore[arg-type]
+    text = shown.text.splitlines()
+    assert lines[shown.line - 1 : shown.line - 1 + len(text)] == text
+
+
+def test_what_is_wrapped_around_a_function_is_left_out() -> None:
+    assert source_of(functools.partial(attend, dropout=0.1)).name == "attend"
+    assert source_of(functools.cache(frequencies)).name == "frequencies"
+
+
+def test_a_module_is_shown_as_its_forward_and_other_instances_as_their_class() -> None:
+    model = build_model(CONFIG).eval()
+    assert source_of(model.get_submodule("decoder.blocks.0")).name == "Block.forward"
+    assert source_of(model.get_submodule("decoder.positions")).name == "Sinusoidal"
+    assert source_of(model.read).name == "Model.read"
+    assert source_of(Greedy()).text.startswith(("@dataclass", "class Greedy"))
+
+
+def test_the_plain_lines_are_shown_of_a_model_with_faster_ones() -> None:
+    plain, faster = build_model(CONFIG).eval(), build_model(CONFIG).eval()
+    speed_up(faster)
+    for name in ("decoder.blocks.0.attn", "decoder.positions"):
+        assert source_of(faster.get_submodule(name)) == source_of(plain.get_submodule(name))
+    attention = faster.get_submodule("decoder.blocks.0.attn")
+    assert source_of(attention.project).name == "Attention.project"
+    assert fast_attend is not attend
+
+
+def test_code_of_others_is_refused() -> None:
+    for thing in (torch.softmax, torch.nn.Linear(2, 2)):
+        with pytest.raises(TypeError, match="of models or explorer"):
+            source_of(thing)
+
+
+def named_in(module: ModuleType) -> Iterator[object]:
+    """What the `Code` blocks of a module name, themselves or in its function `_code`, and is known
+    without a view."""
+    tree = ast.parse(inspect.getsource(module))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "b.Code":
+            shown: ast.AST = call.args[0]
+            if isinstance(shown, ast.Call):
+                shown = functions[ast.unparse(shown.func)]
+            for node in ast.walk(shown):
+                if isinstance(node, ast.Name | ast.Attribute):
+                    with suppress(NameError, AttributeError):  # an object of the view
+                        yield eval(ast.unparse(node), dict(vars(module)))
+
+
+def test_everything_that_exhibits_name_has_its_source_and_a_docstring() -> None:
+    names = [found.name for found in walk_packages(exhibits.__path__, f"{exhibits.__name__}.")]
+    checked = 0
+    for module in map(importlib.import_module, names):
+        for thing in named_in(module):
+            if isinstance(thing, FunctionType | type) and thing.__module__.startswith(OURS):
+                source = source_of(thing)
+                private = source.name.startswith("_")
+                assert private or inspect.getdoc(inspect.unwrap(thing)), source
+                checked += 1
+    assert checked > 80

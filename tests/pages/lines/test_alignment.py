@@ -1,9 +1,0 @@
-"""Alignment shows the lines of the part that is open."""
-
-import pytest
-from seen_lines import Open, Seen, check_visit, name, parts_of
-
-
-@pytest.mark.parametrize(("page", "asked"), parts_of("alignment"), ids=name)
-def test_what_is_shown_ran(open_page: Open, seen: Seen, page: str, asked: dict[str, str]) -> None:
-    check_visit(open_page, seen, page, asked)
