@@ -96,6 +96,7 @@ from explorer.cli import main
 print(main(["translate", "I love you."]))
 print(main(["certify", "--model", "copy", "--text", "b a", "--lang", "zh"]))
 print(main(["info", "--model", "copy"]))
+print(main(["train", "--recipe", "copy", "--out", "run"]))
 print(models.training.home.__file__)
 """
     done = subprocess.run(  # one process, since most of its time goes into importing torch
@@ -108,10 +109,12 @@ print(models.training.home.__file__)
     )
     assert done.returncode == 0, done.stderr
     translated, certified, described, file = re.split("^0$", done.stdout, flags=re.MULTILINE)
+    assert "no recipe 'copy'" in done.stderr
+    assert "whose folder recipes/ is not installed" in done.stderr
     assert translated == "我爱你。\n"
     assert "copy" in certified
     assert "cross_attn" in described
-    assert file.strip() == str(installed / "models" / "training" / "home.py")
+    assert file.split() == ["2", str(installed / "models" / "training" / "home.py")]
 
 
 @pytest.fixture
@@ -295,7 +298,6 @@ def test_help_lists_every_command_and_the_version(capsys: pytest.CaptureFixture[
             "info",
             "merge",
             "train",
-            "draw",
             "evaluate",
             "export",
             "certify",

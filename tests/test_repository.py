@@ -7,6 +7,7 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +18,7 @@ from explorer import __version__
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_000_000  # bytes: every version of a file stays in the history, and so in a clone
+PACKAGES = ("models", "explorer", "recipes")
 MAY_BE_LARGE = ("assets/checkpoints/", "docs/")
 
 
@@ -157,7 +159,10 @@ def test_no_function_is_there_for_tests_alone() -> None:
     """The package's commands, pages, and what docs/library.md shows, are used by name."""
     files = [
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "app.py", *ROOT.glob("models/**/*.py"), *ROOT.glob("explorer/**/*.py"))
+        for path in (
+            ROOT / "app.py",
+            *chain.from_iterable(ROOT.glob(f"{folder}/**/*.py") for folder in PACKAGES),
+        )
     ]
     sources = {
         file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): text(file)

@@ -73,11 +73,12 @@ def _decorator(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def shaped_modules() -> list[str]:
-    """The modules of `models`, of the analyses and of the exhibits that import jaxtyping."""
+    """The modules of these folders that import jaxtyping."""
     return [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for folder in (
             ROOT / "models",
+            ROOT / "recipes",
             ROOT / "explorer" / "analysis",
             ROOT / "explorer" / "exhibits",
         )

@@ -13,8 +13,7 @@ from explorer.training.setup import Fault
 from models.training.data import Batch
 from models.training.faults import Masks, masked_as as masked
 from models.training.loss import sequence_loss
-from models.training.objectives import Loss, Training
-from models.training.objectives.likelihood import Likelihood
+from models.training.objectives import Likelihood, Loss, Training
 
 HOTTER = 10
 """The factor by which the learning rate is too high under `rate_high`."""

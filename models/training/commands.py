@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import shutil
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
@@ -28,13 +27,7 @@ from models.training.evaluate import (
 )
 from models.training.faults import Masks
 from models.training.loop import EPOCHS, Trainer
-from models.training.objectives.preference import DirectPreference
-from models.training.recipe import Recipe, read_recipe, recipe_names
-from models.training.recipes import more_rows, preferences
-from models.training.recipes.drawing import Split, save_pictures
-from models.training.recipes.growing import add_tokens, grow
-from models.training.recipes.joining import joined_pairs
-from models.training.recipes.numbering import numbered_rows, numbers_kept
+from models.training.recipe import Recipe, additions, read_recipe, recipe_names
 from models.training.saving import SNAPSHOTS, save_checkpoint
 from models.training.vocabulary import characters, train_tokenizer
 from models.transformer import Model, build_model
@@ -46,15 +39,7 @@ DESCRIPTION = (
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return 0 on success, or 1 after printing an error to stderr."""
-    parser = argparse.ArgumentParser(prog="python -m models", description=DESCRIPTION)
-    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
-    args = parser.parse_args(arguments)
-    try:
-        args.run(args)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return options.run("python -m models", DESCRIPTION, add_commands, arguments)
 
 
 def train(args: argparse.Namespace) -> None:
@@ -64,8 +49,8 @@ def train(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
     if "RANK" in os.environ:  # started by torchrun
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    rows = _rows(recipe, args.data, "--data")
-    valid = _rows(recipe, args.valid, "--valid", held_apart=True)
+    rows = rows_of(recipe, args.data, "--data")
+    valid = rows_of(recipe, args.valid, "--valid", held_apart=True)
     out.mkdir(parents=True, exist_ok=True)
     start = options.open_checkpoint(recipe.data.start) if recipe.data.start else None
     torch.manual_seed(recipe.training.seed)
@@ -100,23 +85,17 @@ def train(args: argparse.Namespace) -> None:
 
     model.marks = tokenizer.marks
     if start is not None:
-        if start.config.vocab_size != recipe.model.vocab_size:
-            add_tokens(start.model, start.tokenizer, model, tokenizer)
-        elif start.config.n_layers == recipe.model.n_layers:
+        sizes = [(of.vocab_size, of.n_layers) for of in (start.config, recipe.model)]
+        if sizes[0] == sizes[1]:
             load_weights(model, start.folder / WEIGHTS)
         else:
-            grow(start.model, model)
-    pairs_to_prefer = preferences(rows, recipe.steps, tokenizer)
-    if pairs_to_prefer and not any(x.name == DirectPreference.name for x in recipe.objectives):
-        raise ValueError(
-            f"preference is 0.0, with {len(pairs_to_prefer)} pairs to prefer in: it must be above "
-            "0 where there are judged continuations (data.judged), else 0"
-        )
+            additions().begin(start, model, tokenizer)
+    additions().prepare(recipe, rows, tokenizer)
     n_marks = len(model.with_marks("tgt", ()))
     examples, held_out = (
         encode_rows(each, tokenizer, recipe.model.n_ctx, n_marks) for each in (rows, valid)
     )
-    material = Material(examples, held_out, pairs_to_prefer)
+    material = Material(examples, held_out)
     trainer = Trainer(model, material, recipe.training, out, recipe.objectives, score=score)
     progress = trainer.run()
     if trainer.rank == 0:
@@ -133,7 +112,7 @@ def train(args: argparse.Namespace) -> None:
         dist.destroy_process_group()
 
 
-def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = False) -> Any:
+def rows_of(recipe: Recipe, path: Path | None, option: str, held_apart: bool = False) -> Any:
     """The training rows or, if `held_apart`, the validation rows (none without a file).
 
     `option` is the command-line option of `path`, for messages. Raises ValueError if there is a
@@ -154,14 +133,14 @@ def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = Fal
     if recipe.model.picture:
         return read_pictures(path, recipe.model.picture)
     rows = read_rows(path, recipe.data, paired)
-    return rows if held_apart else rows + more_rows(rows, recipe.steps, recipe.training.seed)
+    return rows if held_apart else rows + additions().more_rows(recipe, rows)
 
 
 def evaluate_model(args: argparse.Namespace) -> None:
     """Score a model: BLEU and chrF on pairs, perplexity on plain text; JSON in the last line."""
     checkpoint = options.open_checkpoint(args.model, options.placing_of(args))
     if args.recipe:
-        rows = _rows(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)
+        rows = rows_of(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)
     elif args.pairs and checkpoint.config.picture:
         rows = read_pictures(args.pairs, checkpoint.config.picture)
     elif args.pairs:
@@ -177,14 +156,8 @@ def evaluate_model(args: argparse.Namespace) -> None:
         figures = evaluate_reading(model, tokenizer, rows)
     elif model.config.reads_source:
         pairs = [row for row in rows if isinstance(row, tuple)]
-        if args.joined:
-            pairs = joined_pairs(pairs, args.joined, seed=1)
         strategy = options.strategy_of(args)
-        if args.numbered:
-            others = numbered_rows(pairs, args.numbered, seed=1)
-            figures = numbers_kept(model, tokenizer, others, strategy, args.masks)
-        else:
-            figures = asdict(evaluate_translation(model, tokenizer, pairs, strategy, args.masks))
+        figures = asdict(evaluate_translation(model, tokenizer, pairs, strategy, args.masks))
     elif model.config.fills:
         figures = evaluate_masked_words(model, tokenizer, [x for x in rows if isinstance(x, str)])
     else:
@@ -192,19 +165,6 @@ def evaluate_model(args: argparse.Namespace) -> None:
         counted = read_texts(args.trigram) if args.trigram else ()
         figures = evaluate_language_model(model, tokenizer, texts, counted)
     print(json.dumps({"model": checkpoint.folder.name, **figures}))
-
-
-def draw_pictures(args: argparse.Namespace) -> None:
-    """Draw pictures of words with the installed fonts, for a model that reads them."""
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    files = args.out, args.split, args.count, args.seed, args.fonts, args.words
-    print(save_pictures(*files, args.chinese))
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 0 or more")
-    return int(text)
 
 
 def add_commands(commands: options.Commands) -> None:
@@ -216,8 +176,8 @@ def add_commands(commands: options.Commands) -> None:
     using.add_commands(commands)
 
     command = options.add_command(commands, "train", train)
-    recipes = ", ".join(recipe_names())
-    command.add_argument("--recipe", required=True, help=f"one of {recipes}, or a file")
+    names = "".join(f"{name}, " for name in recipe_names())
+    command.add_argument("--recipe", required=True, help=f"{names and names + 'or '}a file")
     command.add_argument("--data", type=Path, help="source TAB target, or text; none for a task")
     command.add_argument("--valid", type=Path, help="the same, for validation")
     command.add_argument("--out", type=Path, required=True, help="the run's folder")
@@ -230,32 +190,11 @@ def add_commands(commands: options.Commands) -> None:
     )
     command.add_argument("--threads", type=int, default=1, help="threads of each process")
 
-    command = options.add_command(commands, "draw", draw_pictures)
-    command.add_argument("--words", type=Path, required=True, help="source TAB target")
-    command.add_argument("--split", choices=get_args(Split), default="train", help="of the faces")
-    command.add_argument("--count", type=_count, default=256_000, help="how many pictures")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--chinese", type=float, default=0.0, help="share of Chinese, 0 to 1")
-    command.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"))
-    command.add_argument("--out", type=Path, required=True, help="the .npz to write")
-
     command = options.add_command(commands, "evaluate", evaluate_model)
     options.add_model(command, "en-zh")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
     command.add_argument("--trigram", type=Path, help="text for a trigram baseline")
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
-    command.add_argument(
-        "--joined",
-        type=_count,
-        default=0,
-        help="score on this many longer rows, each made of several pairs",
-    )
-    command.add_argument(
-        "--numbered",
-        type=_count,
-        default=0,
-        help="instead, how often the number is right, on this many rows with other numbers",
-    )
     masks = get_args(Masks)
     command.add_argument(
         "--masks", choices=masks, default=masks[0], help="the masks that a twin was trained with"

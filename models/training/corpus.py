@@ -26,8 +26,7 @@ class DataConfig:
     symbols: int = 20
     reverse: bool = False  # the second column of the file is the source
     longest: int | None = None  # in characters: pairs with a longer side are skipped
-    start: str = ""  # initial checkpoint and vocabulary (a folder or the name of a shipped model);
-    # if it has fewer layers than the recipe's model, it is grown (`recipes/growing.py`)
+    start: str = ""  # initial checkpoint and vocabulary: a folder or the name of a shipped model
 
     def __post_init__(self) -> None:
         if self.task is not None and self.task not in get_args(Task):

@@ -33,21 +33,12 @@ class Example(NamedTuple):
     tgt: tuple[int, ...]
 
 
-class Preference(NamedTuple):
-    """Two continuations of one beginning, as token ids without the start token."""
-
-    given: tuple[int, ...]
-    better: tuple[int, ...]
-    worse: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class Material:
-    """The training set, the validation set and the preference pairs of a training run."""
+    """The training set and the validation set of a training run."""
 
     examples: Sequence[Example]
     valid: Sequence[Example] = ()  # the validation set, not used for training
-    preferences: Sequence[Preference] = ()
 
 
 @dataclass(frozen=True)
@@ -66,15 +57,6 @@ class Batch:
             rows=self.rows.to(device),
             labels=self.labels.to(device),
             loss_mask=self.loss_mask.to(device),
-        )
-
-    def twice(self) -> "Batch":
-        """The batch with all rows repeated after themselves; `n_labels` is unchanged."""
-        return replace(
-            self,
-            rows=self.rows.select([*range(len(self.rows))] * 2),
-            labels=self.labels.repeat(2, 1),
-            loss_mask=self.loss_mask.repeat(2, 1),
         )
 
 

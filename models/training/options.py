@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -18,6 +19,24 @@ SHIPPED = asset("checkpoints")
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What `ArgumentParser.add_subparsers()` returns: the place to add commands to."""
+
+
+def run(
+    prog: str,
+    description: str,
+    add_commands: Callable[[Commands], None],
+    arguments: list[str] | None,
+) -> int:
+    """Run one of these commands; return 0 on success, or 1 after printing an error to stderr."""
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
+    args = parser.parse_args(arguments)
+    try:
+        args.run(args)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def add_command(

@@ -1,18 +1,26 @@
-"""A recipe: a TOML file with tables of settings for model, training, objectives and data."""
+"""A recipe: a TOML file with tables of settings for model, training, objectives and data.
+
+The recipes of the shipped models are in the folder `recipes/` of a clone. It is also a package that
+adds objectives and preparing steps; an installed copy of this library has neither.
+"""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from models.checkpoint import WEIGHTS, Checkpoint, load_weights
 from models.config import ModelConfig
-from models.training.corpus import DataConfig
-from models.training.objectives import Objective
-from models.training.objectives.registry import make_objectives, without_shorthands
-from models.training.recipes import JUDGED, RECIPES, STEPS, check_steps
+from models.tokenizer import Tokenizer
+from models.training.corpus import DataConfig, Row
+from models.training.home import home
+from models.training.objectives import Objective, make_objectives
 from models.training.settings import TrainingConfig
+from models.transformer import Model
 
+RECIPES = home() / "recipes"
 TABLES = ("model", "training", "objectives", "data")
 
 
@@ -20,7 +28,7 @@ TABLES = ("model", "training", "objectives", "data")
 class Recipe:
     """The settings of the model, the training, its objectives and its data.
 
-    `steps` holds the data preparation steps that [data] names (`recipes.STEPS`).
+    `steps` holds the fields of [data] that `Additions` defines.
     """
 
     model: ModelConfig
@@ -30,8 +38,37 @@ class Recipe:
     steps: Mapping[str, Any]
 
 
+class Additions:
+    """What the package `recipes` adds to the training of a recipe; this base class adds nothing."""
+
+    fields: tuple[str, ...] = ()
+    """Fields of [data], in addition to those of `DataConfig`."""
+
+    def check(self, recipe: Recipe) -> None:
+        """Raise ValueError, naming the field, for an invalid value of `recipe.steps`."""
+
+    def more_rows(self, recipe: Recipe, rows: Sequence[Row]) -> list[Row]:
+        """Training rows made from those of the recipe's file."""
+        return []
+
+    def prepare(self, recipe: Recipe, rows: Sequence[Row], tokenizer: Tokenizer) -> None:
+        """Give the recipe's objectives what they learn from, before the training."""
+
+    def begin(self, start: Checkpoint, model: Model, tokenizer: Tokenizer) -> None:
+        """Initialise `model` from a checkpoint with other sizes, or raise CheckpointError."""
+        load_weights(model, start.folder / WEIGHTS)
+
+
+def additions() -> Additions:
+    """The `Additions` of the package `recipes`; importing it registers its objectives."""
+    if not RECIPES.is_dir():
+        return Additions()
+    added: Additions = import_module("recipes").CURRICULUM
+    return added
+
+
 def recipe_names() -> tuple[str, ...]:
-    """Names of the recipes that ship with the project."""
+    """Names of the shipped models' recipes; none in an installed copy."""
     return tuple(sorted(path.stem for path in RECIPES.glob("*.toml")))
 
 
@@ -50,7 +87,10 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
     if not path.is_file():
         path = Path(name)
     if not path.is_file():
-        raise ValueError(f"no recipe {name!r}: there are {', '.join(recipe_names())}, or a file")
+        known = f"one of {', '.join(recipe_names())}"
+        if not RECIPES.is_dir():
+            known = "a name in a clone of Headlight, whose folder recipes/ is not installed"
+        raise ValueError(f"no recipe {name!r}: it must be a file, or {known}")
     try:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -60,22 +100,20 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
     if set(tables) - set(TABLES):
         raise ValueError(f"{path.name}: unknown tables {sorted(set(tables) - set(TABLES))}")
     data = tables.get("data", {})
-    steps = {key: data.pop(key) for key in (*STEPS, JUDGED) if key in data}
+    added = additions()
+    steps = {key: data.pop(key) for key in added.fields if key in data}
     try:
-        training, objectives = without_shorthands(
-            tables.get("training", {}), tables.get("objectives", {})
+        recipe = Recipe(
+            _made(ModelConfig, path, "model", tables.get("model", {})),
+            _made(TrainingConfig, path, "training", tables.get("training", {})),
+            make_objectives(tables.get("objectives", {})),
+            _made(DataConfig, path, "data", data),
+            steps,
         )
-        named = make_objectives(objectives)
-        check_steps(steps, made="task" in data)
+        added.check(recipe)
     except (TypeError, AttributeError) as error:  # a value of the wrong type
         raise ValueError(f"{path.name}: {error}") from error
-    return Recipe(
-        _made(ModelConfig, path, "model", tables.get("model", {})),
-        _made(TrainingConfig, path, "training", training),
-        named,
-        _made(DataConfig, path, "data", data),
-        steps,
-    )
+    return recipe
 
 
 def _change(text: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """How much a language model repeats itself when it continues a text greedily.
 
 The measure is seq-rep-4 of Welleck et al. 2020, Neural Text Generation with Unlikelihood Training,
-arXiv 1908.04319, §6.1; `objectives/unlikelihood.py` trains against it.
+arXiv 1908.04319, §6.1.
 """
 
 from collections.abc import Sequence

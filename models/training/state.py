@@ -16,7 +16,6 @@ from torch import Tensor
 
 from models.config import ModelConfig
 from models.training.objectives import Objective, settings_of
-from models.training.objectives.registry import without_shorthands
 from models.training.optimizers import optimizer_state
 from models.training.saving import save_tensors
 from models.training.settings import TrainingConfig
@@ -80,9 +79,6 @@ class TrainingState:
         with safe_open(folder / STATE, framework="pt") as file:
             about = file.metadata()
             stored = json.loads(about["run"])
-            if "objectives" not in stored["training"]:  # written when these were settings
-                rest, tables = without_shorthands(stored["training"], {})
-                stored["training"] = {**rest, "objectives": tables}
             ours = json.loads(json.dumps(self._settings()))
             for section, kind in (("model", ModelConfig), ("training", TrainingConfig)):
                 theirs = {**_defaults(kind), **stored[section]}

@@ -11,9 +11,9 @@ from models import load_checkpoint
 from models.decoding import decode
 from models.strategies import Beam, Greedy, largest
 from models.training.evaluate import translate
-from models.training.recipes.numbering import numbers
 from models.training.repetition import CONTINUATION, continued, repetition
 from models.transformer import DecoderOnly, EncoderDecoder
+from recipes.numbering import numbers
 
 ASSETS = Path(__file__).parents[2] / "assets"
 

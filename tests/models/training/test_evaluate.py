@@ -1,9 +1,7 @@
 """Scores and the shell commands, on a tiny model that really translates nothing."""
 
-import contextlib
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +13,6 @@ from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
 from models.foreign import open_folder
 from models.training import evaluate as scores
-from models.training.recipe import read_recipe, recipe_names
-from models.training.recipes import numbering
 from models.training.repetition import repetition
 from models.training.saving import SNAPSHOTS, save_checkpoint, snapshot_name, snapshots
 from models.training.vocabulary import train_tokenizer
@@ -224,117 +220,6 @@ def test_train_makes_a_checkpoint_that_translates(
     assert [row["epoch"] for row in rows] == [1, 2]
     assert all("bleu" in row and "valid_loss" in row for row in rows)
     assert main(["translate", "--model", str(out / "checkpoint"), "the fox"]) == 0
-
-
-def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = tmp_path / "pairs.tsv"
-    data.write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS), encoding="utf-8")
-    # A batch a row, so that the steps count the rows.
-    recipe = tmp_path / "tiny.toml"
-    recipe.write_text(
-        f'[data]\njoined = 3\nstart = "{folder}"\n'
-        "[training]\nepochs = 1\nmax_tokens = 1\naverage = 1\n"
-        f"[model]\nvocab_size = {load_checkpoint(folder).config.vocab_size}\n"
-        "d_model = 16\nn_layers = 1\nn_heads = 2\nd_ff = 16\nn_ctx = 40\n"
-    )
-    out = str(tmp_path / "run")
-    assert main(["train", "--recipe", str(recipe), "--data", str(data), "--out", out]) == 0
-    (row,) = [json.loads(row) for row in capsys.readouterr().out.splitlines() if row[0] == "{"]
-    assert row["step"] == len(PAIRS) + 3
-    arguments = ["evaluate", "--model", str(folder), "--pairs", str(data)]
-    assert main(arguments) == 0
-    short = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert main([*arguments, "--joined", "7"]) == 0
-    long = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert short["sentences"] == 3 < long["sentences"]
-    assert main([*arguments, "--recipe", str(recipe)]) == 0  # what is held apart stays as it is
-    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == short | {
-        "seconds": pytest.approx(short["seconds"], abs=5)
-    }
-
-
-def test_a_number_is_kept_where_the_translation_names_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoint = load_checkpoint(folder)
-    assert isinstance(checkpoint.model, EncoderDecoder)
-    asked: list[list[str]] = []
-
-    def said(model: object, tokenizer: object, sentences: list[str], strategy: object) -> list[str]:
-        asked.append(sentences)
-        return ["他有20个", "二十五岁", "七点半"]
-
-    monkeypatch.setattr(numbering, "translate", said)
-    rows = [("twenty", "二十", 20), ("five", "五", 5), ("half past seven", "七点半", 7)]
-    result = numbering.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows)
-    assert result == {"numbers": 66.7, "sentences": 3}
-    assert asked == [["twenty", "five", "half past seven"]]
-
-
-def test_the_shell_asks_for_other_numbers(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = tmp_path / "pairs.tsv"
-    data.write_text("the fox is 20\t狐狸二十岁\n", encoding="utf-8")
-    arguments = ["evaluate", "--model", str(folder), "--pairs", str(data), "--numbered", "7"]
-    assert main(arguments) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert result == {"model": "tiny", "numbers": 0.0, "sentences": 7}
-
-
-@pytest.mark.parametrize("option", ["--joined", "--numbered"])
-def test_rows_are_counted_from_nought(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for wrong in ("-3", "few"):
-        with pytest.raises(SystemExit):
-            main(["evaluate", f"{option}={wrong}"])
-        assert "must be a whole number, 0 or more" in capsys.readouterr().err
-
-
-def test_a_twins_numbers_are_those_under_its_masks(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoint = load_checkpoint(folder)
-    assert isinstance(checkpoint.model, EncoderDecoder)
-    entered: list[str] = []
-
-    @contextlib.contextmanager
-    def noted(masks: str, model: object) -> Iterator[None]:
-        entered.append(masks)
-        yield
-
-    monkeypatch.setattr(numbering, "masked_as", noted)
-    rows = [("the fox", "狐狸", 20)]
-    numbering.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows, masks="no_causal")
-    assert entered == ["no_causal"]
-
-
-def test_every_recipe_that_ships_can_be_built() -> None:
-    assert "en-zh" in recipe_names()
-    for name in recipe_names():
-        assert build_model(read_recipe(name, []).model)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("model.colour=1", "unknown fields colour"),
-        ("model.n_heads=7", "d_model is 256"),
-        ("training.epochs=0", "epochs is 0"),
-        ("data.joined=-1", "joined is -1"),
-        ("data.numbered=-1", "numbered is -1"),
-        ('training.masks="open"', "masks is 'open'"),
-        ("model.norm=layernorm", "'model.norm=layernorm' is no change of a recipe"),
-        ("model.dropout", "'model.dropout' is no change of a recipe"),
-        ("foo", "'foo' is no change of a recipe"),
-        ("", "'' is no change of a recipe"),
-        ("garden.size=1", "unknown tables"),
-    ],
-)
-def test_a_change_that_makes_no_sense_is_refused(change: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        read_recipe("en-zh", [change])
 
 
 def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(

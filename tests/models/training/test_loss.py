@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from models.training.loss import sequence_loss
-from models.training.objectives.r_drop import disagreement
 
 BATCH, N_TGT, VOCAB = 3, 5, 11
 
@@ -53,15 +52,3 @@ def test_large_logits_do_not_overflow() -> None:
     labels, mask = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool)
     logits = torch.tensor([[[1e4, -1e4, 0.0]]])
     assert float(sequence_loss(logits, labels, mask)) == 0.0
-
-
-def test_disagreement_is_the_mean_of_both_divergences_over_real_labels() -> None:
-    one, other = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 3, 5).double()
-    real = torch.tensor([[True, True, False], [True, False, False]])
-    log_p, log_q = (each.log_softmax(-1)[real] for each in (one, other))
-    both = [
-        torch.nn.functional.kl_div(b, a, reduction="sum", log_target=True)
-        for a, b in ((log_p, log_q), (log_q, log_p))
-    ]
-    torch.testing.assert_close(disagreement(one, other, real), sum(both) / 2)
-    assert disagreement(one, one, real) == 0

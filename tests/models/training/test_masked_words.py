@@ -14,14 +14,8 @@ from models.marks import Marks
 from models.rows import Rows, padded
 from models.training.data import Example, Material, batches, collate
 from models.training.loop import Trainer
-from models.training.objectives.likelihood import Likelihood
-from models.training.objectives.masked_words import (
-    MASKED,
-    RANDOM,
-    MaskedWords,
-    fill_in,
-    with_words_masked,
-)
+from models.training.masked_words import MASKED, RANDOM, fill_in, with_words_masked
+from models.training.objectives import Likelihood, MaskedWords
 from models.training.settings import TrainingConfig
 from models.transformer import Model, build_model
 

@@ -34,8 +34,8 @@ def trained(name: str, seed: int, n: int) -> LoadedModel:
 
 
 def test_training_came_as_far_as_something_moved() -> None:
-    seed = read_recipe("twin-right", []).training.seed
-    for name in ("twin-right", "twin-right@40"):
+    seed = read_recipe("twin-learned", []).training.seed
+    for name in ("twin-learned", "twin-learned@40"):
         loaded = trained(name, seed, 11)
         found = learned(loaded, "src")
         assert found.reached == found.n_trained == 11
@@ -49,8 +49,8 @@ def test_training_came_as_far_as_something_moved() -> None:
 
 
 def test_another_model_of_that_name_has_no_known_beginning() -> None:
-    seed = read_recipe("twin-right", []).training.seed
-    assert learned(trained("twin-right", seed + 1, 3), "src").moved is None
+    seed = read_recipe("twin-learned", []).training.seed
+    assert learned(trained("twin-learned", seed + 1, 3), "src").moved is None
     unknown = learned(trained("my-own", seed, 3), "src")
     assert unknown.before is None
     assert unknown.added is None

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from models.__main__ import main
 from models.pictures.faces import FONTS
-from models.training.commands import main
 from models.training.evaluate import edit_distance
-from models.training.objectives.smudged import smudged
-from models.training.recipes.drawing import save_pictures, split_of
+from recipes.__main__ import main as draw
+from recipes.drawing import save_pictures, split_of
+from recipes.objectives import smudged
 
 PAIRS = "one two\t我们今天\nthree\t你好\n"
 
@@ -23,7 +24,7 @@ def test_a_recipe_learns_from_drawn_pictures(
     for name, count in (("train", "40"), ("valid", "8")):
         drawing = ["draw", "--words", str(tmp_path / "pairs.tsv"), "--split", "test"]
         drawing += ["--count", count, "--fonts", str(FONTS), "--chinese", "0.5"]
-        assert main([*drawing, "--out", str(tmp_path / f"{name}.npz")]) == 0
+        assert draw([*drawing, "--out", str(tmp_path / f"{name}.npz")]) == 0
     with np.load(tmp_path / "train.npz") as made:
         assert made["pictures"].shape == (40, 24, 96)
         assert made["pictures"].reshape(40, -1).max(1).min() > 50

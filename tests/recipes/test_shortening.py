@@ -2,7 +2,7 @@
 
 import pytest
 
-from models.training.recipes.shortening import short_rows
+from recipes.shortening import short_rows
 
 PAIRS = [
     ("Help!", "救命！"),

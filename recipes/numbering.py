@@ -17,7 +17,6 @@ from models.strategies import Beam, Strategy
 from models.tokenizer import Tokenizer
 from models.training.data import Pair
 from models.training.evaluate import translate
-from models.training.faults import Masks, masked_as
 from models.transformer import Model
 
 MOST = 999_999  # the largest supported number
@@ -211,14 +210,11 @@ def numbers_kept(
     tokenizer: Tokenizer,
     rows: Sequence[tuple[str, str, int]],
     strategy: Strategy | None = None,
-    masks: Masks = "right",
 ) -> dict[str, float]:
     """Percentage of rows (source, target, number) whose translation contains the number.
 
-    The rows are those of `numbered_rows`; digits and words both count. The model runs under
-    `masks`: the right ones, or the wrong ones that it was trained under.
+    The rows are those of `numbered_rows`; digits and words both count.
     """
-    with masked_as(masks, model):
-        written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
+    written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
     kept = sum(row[2] in numbers(text) for row, text in zip(rows, written, strict=True))
     return {"numbers": round(100 * kept / len(rows), 1), "sentences": len(rows)}

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from models.training.recipes.renaming import FEWEST, names_of, renamed_texts
+from recipes.renaming import FEWEST, names_of, renamed_texts
 
 ONE = "Then {0} saw a cat. {1} said that {0} liked it."
 TWO = "Then Tom met Anna. She saw that Tom was sad, so Anna gave Tom a cake."

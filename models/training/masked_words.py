@@ -6,7 +6,6 @@ Understanding, arXiv 1810.04805, §3.1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool
@@ -14,57 +13,12 @@ from torch import Tensor
 
 from models.marks import Marks
 from models.rows import Rows
-from models.training.data import Batch, Example, batches
+from models.training.data import Example, batches
 from models.training.loss import sequence_loss
-from models.training.objectives import Loss, Objective, Training
 from models.transformer import Model
 
 CHOSEN = 0.15  # share of a text's words to predict, at least one
 MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words replaced by [MASK] or a random token
-
-
-@dataclass(kw_only=True)
-class MaskedWords(Objective):
-    """Choose 15 % of the words, mask most of them, and predict the originals.
-
-    Each process samples for its own rows, so the curve depends on the number of processes.
-    """
-
-    name: ClassVar[str] = "masked_words"
-    main: ClassVar[bool] = True
-
-    def prepare(self, training: Training) -> None:
-        """Raises ValueError if the model is not an encoder with an LM head and a mask token."""
-        if not training.model.config.fills:
-            raise ValueError(
-                "masked_words is for encoder-only models, whose logits are about the token at the "
-                "same position"
-            )
-        if training.model.marks.mask is None:
-            raise ValueError("masked_words needs a tokenizer with a mask token")
-
-    def loss(self, batch: Batch, training: Training) -> Loss:
-        """The mean cross-entropy of the chosen words, times the words of this part of the batch.
-
-        Divided by the number of words in the whole batch, it is a mean over the chosen words.
-        """
-        model = training.model
-        rows, chosen = with_words_masked(
-            batch.rows, batch.loss_mask, model.marks, model.config.vocab_size
-        )
-        total = sequence_loss(training.logits(rows), batch.labels, chosen)
-        total = total * (batch.loss_mask.sum() / chosen.sum().clamp(min=1))
-        return Loss(total, shown=total)
-
-    def metrics(self, training: Training) -> dict[str, float]:
-        """`valid_loss` in nats and `valid_accuracy` in percent, on masked validation words."""
-        if not training.material.valid:
-            return {}
-        filled = fill_in(training.model, training.material.valid, training.config.max_tokens)
-        return {
-            "valid_loss": round(filled.loss, 4),
-            "valid_accuracy": round(100 * filled.accuracy, 2),
-        }
 
 
 @dataclass(frozen=True)

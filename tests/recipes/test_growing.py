@@ -11,10 +11,10 @@ import torch
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
 from models.rows import Rows
-from models.training.recipes.growing import add_tokens, grow
 from models.training.saving import SNAPSHOTS, save_checkpoint, snapshot_name
 from models.training.vocabulary import characters, train_tokenizer
 from models.transformer import EncoderDecoder, Model
+from recipes.growing import add_tokens, grow
 
 SIZES: dict[str, Any] = {
     "vocab_size": 30, "d_model": 16, "n_heads": 4, "d_ff": 24, "norm_placement": "pre",

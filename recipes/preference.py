@@ -16,9 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from models.rows import Rows, padded
-from models.training.data import Batch, Preference
-from models.training.objectives import Loss, OfOwnText, Training
+from models.training.data import Batch
+from models.training.objectives import Loss, Training
 from models.transformer import Model
+from recipes.judging import Preference
+from recipes.objectives import OfOwnText
 
 LIKELIHOOD = 0.2  # weight of the better text's mean loss, relative to the preference loss
 BETA = 0.1  # how strongly the model is tied to the reference
@@ -27,11 +29,17 @@ PAIRS = 16  # pairs per step, over all processes
 
 @dataclass(kw_only=True)
 class DirectPreference(OfOwnText):
-    """Learn `training.material.preferences`; `weight` weighs a pair relative to a label."""
+    """Learn from preference pairs; `weight` weighs a pair relative to a label."""
 
+    _pairs: Sequence[Preference] = field(default=(), init=False, repr=False, compare=False)
     _before: Model | None = field(default=None, init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "preference"
+
+    def learn_from(self, pairs: Sequence[Preference]) -> "DirectPreference":
+        """This objective, with its pairs."""
+        self._pairs = pairs
+        return self
 
     def prepare(self, training: Training) -> None:
         """Copy the model as the reference.
@@ -39,7 +47,7 @@ class DirectPreference(OfOwnText):
         Raises ValueError if the model is not decoder-only, or if there are no preference pairs.
         """
         super().prepare(training)
-        if not training.material.preferences:
+        if not self._pairs:
             raise ValueError(
                 f"preference is {self.weight}, with 0 pairs to prefer in: it must be above 0 where "
                 "there are judged continuations (data.judged), else 0"
@@ -52,8 +60,7 @@ class DirectPreference(OfOwnText):
         Computed in eval mode, since dropout only adds noise to the likelihoods.
         """
         assert self._before is not None
-        preferences = training.material.preferences
-        pairs = pairs_of_step(preferences, training.step, training.config.seed, training.share)
+        pairs = pairs_of_step(self._pairs, training.step, training.config.seed, training.share)
         if not pairs:  # more processes than pairs
             return Loss(torch.zeros((), device=batch.rows.tgt.device))
         both = batch_of(pairs, training.model).to(batch.rows.tgt.device)

@@ -1,11 +1,12 @@
 """The rows that a recipe makes out of those of its file."""
 
 from models.training.corpus import Row
-from models.training.recipes import more_rows
-from models.training.recipes.joining import joined_pairs
-from models.training.recipes.numbering import numbered_rows
-from models.training.recipes.renaming import renamed_texts
-from models.training.recipes.shortening import short_rows
+from models.training.recipe import read_recipe
+from recipes import CURRICULUM
+from recipes.joining import joined_pairs
+from recipes.numbering import numbered_rows
+from recipes.renaming import renamed_texts
+from recipes.shortening import short_rows
 
 PAIRS = [
     ("I see 3 dogs.", "我看见三条狗。"),
@@ -14,6 +15,13 @@ PAIRS = [
     ("We are late.", "我们迟到了。"),
 ]
 ROWS: list[Row] = [*PAIRS]
+
+
+def more_rows(rows: list[Row], steps: dict[str, int], seed: int) -> list[Row]:
+    """The rows that a recipe with these steps adds."""
+    changes = [f"data.{name}={n}" for name, n in steps.items()]
+    recipe = read_recipe("en-zh-short", [*changes, f"training.seed={seed}"])
+    return CURRICULUM.more_rows(recipe, rows)
 
 
 def test_nothing_more_is_made_unless_asked_for() -> None:

@@ -1,34 +1,31 @@
 """Objectives by name: what recipes can ask for, what goes together, and what a state remembers."""
 
-import inspect
+import dataclasses
 import json
-import pkgutil
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
-from toy_runs import CONFIG, EXAMPLES, SETTINGS, VALID, same, weights, without_times
+from toy_runs import CONFIG, EXAMPLES, SETTINGS, VALID
 
 from models.__main__ import main
-from models.training import objectives as package
-from models.training.data import Material
+from models.training.data import Material, collate
 from models.training.forcing import teacher_forced
 from models.training.loop import Trainer
-from models.training.objectives import Objective, settings_of
-from models.training.objectives.likelihood import Likelihood
-from models.training.objectives.preference import DirectPreference
-from models.training.objectives.r_drop import RDrop
-from models.training.objectives.registry import OBJECTIVES, make_objectives, without_shorthands
-from models.training.objectives.unlikelihood import Unlikelihood
-from models.training.objectives.wrong_masks import WrongMasks
+from models.training.objectives import (
+    OBJECTIVES,
+    Likelihood,
+    MaskedWords,
+    Objective,
+    make_objectives,
+    settings_of,
+)
 from models.training.recipe import read_recipe
-from models.training.state import STATE
 from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
+from recipes.objectives import RDrop, Smudged, Unlikelihood, WrongMasks, disagreement, twice
+from recipes.preference import DirectPreference
 
 
 def trainer(folder: Path, *objectives: Objective) -> Trainer:
@@ -37,19 +34,10 @@ def trainer(folder: Path, *objectives: Objective) -> Trainer:
     return Trainer(build_model(CONFIG), material, SETTINGS, folder, objectives)
 
 
-def test_every_file_holds_one_objective_and_recipes_can_name_it() -> None:
-    found = {}
-    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
-        of_module = [
-            cls
-            for _, cls in inspect.getmembers(import_module(module.name), inspect.isclass)
-            if cls.__module__ == module.name and isinstance(getattr(cls, "name", None), str)
-        ]
-        if not module.name.endswith(".registry"):
-            (cls,) = of_module
-            found[cls.name] = cls
-            assert module.name.endswith(f".{cls.name}")
-    assert found == OBJECTIVES
+def test_recipes_can_name_the_objectives_of_the_library_and_their_own() -> None:
+    ours = (RDrop, WrongMasks, Unlikelihood, DirectPreference, Smudged)
+    assert tuple(OBJECTIVES.values()) == (Likelihood, MaskedWords, *ours)
+    assert all(cls.name == name for name, cls in OBJECTIVES.items())
 
 
 def test_tables_become_objectives_and_back() -> None:
@@ -70,7 +58,7 @@ def test_tables_become_objectives_and_back() -> None:
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ({"kindness": {}}, "no objective 'kindness': it must be one of likelihood, r_drop"),
+        ({"kindness": {}}, "no objective 'kindness': it must be one of likelihood, masked_words"),
         ({"likelihood": {"weight": 1}}, r"\[objectives.likelihood\] has unknown fields weight"),
         ({"preference": {"_before": 1}}, "unknown fields _before"),
         ({"likelihood": {"label_smoothing": 1.0}}, r"label_smoothing is 1.0: it must be in \[0, 1"),
@@ -89,14 +77,8 @@ def test_a_table_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ("training.r_drop=5.0", (RDrop(weight=5.0),)),  # as the card of en-zh has it
-        ("training.r_drop=0", (Likelihood(),)),
-        ("training.label_smoothing=0.3", (Likelihood(label_smoothing=0.3),)),
         ("objectives.likelihood.label_smoothing=0.3", (Likelihood(label_smoothing=0.3),)),
-        ('training.masks="inverted"', (WrongMasks(masks="inverted"),)),
-        ('training.masks="right"', (Likelihood(),)),
-        ("training.unlikelihood=2.0", (Likelihood(), Unlikelihood(weight=2.0))),
-        ("objectives.preference.weight=2.0", (Likelihood(), DirectPreference(weight=2.0))),
+        ("objectives.unlikelihood.weight=2.0", (Likelihood(), Unlikelihood(weight=2.0))),
         ("objectives.unlikelihood.weight=0", (Likelihood(),)),
     ],
 )
@@ -106,22 +88,16 @@ def test_one_change_to_a_recipe_names_an_objective(
     assert read_recipe("en-zh-short", [change]).objectives == expected
 
 
-def test_a_shorthand_changes_the_table_that_is_there() -> None:
-    changes = ["training.unlikelihood=0.5", "training.label_smoothing=0.1"]
-    assert read_recipe("stories", changes).objectives == (
-        Likelihood(label_smoothing=0.1),
+def test_a_weight_of_0_omits_an_objective() -> None:
+    # As the card of en-zh replaces likelihood by R-Drop.
+    changes = ["objectives.likelihood.weight=0", "objectives.r_drop.weight=5.0"]
+    assert read_recipe("en-zh-short", changes).objectives == (RDrop(weight=5.0),)
+    stories = read_recipe("stories", ["objectives.unlikelihood.weight=0.5"])
+    assert stories.objectives == (
+        Likelihood(label_smoothing=0.0),
         Unlikelihood(weight=0.5),
         DirectPreference(weight=5.0),
     )
-    loops = read_recipe("stories-loops", ["training.unlikelihood=0"])
-    assert loops.objectives == (Likelihood(label_smoothing=0.0),)
-    tables = {"wrong_masks": {"masks": "inverted"}}
-    rest, objectives = without_shorthands({"label_smoothing": 0.2, "epochs": 3}, tables)
-    assert (rest, objectives) == (
-        {"epochs": 3},
-        {"wrong_masks": {"masks": "inverted", "label_smoothing": 0.2}},
-    )
-    assert tables == {"wrong_masks": {"masks": "inverted"}}  # what is given stays as it is
 
 
 @pytest.mark.parametrize("change", ["objectives.likelihood=3", "data.joined='x'"])
@@ -166,29 +142,6 @@ def test_a_run_under_other_objectives_is_refused(tmp_path: Path) -> None:
         trainer(tmp_path, Likelihood())
 
 
-def test_a_run_begun_before_objectives_had_tables_goes_on(tmp_path: Path) -> None:
-    whole = trainer(tmp_path / "whole", RDrop(weight=2.0))
-    expected = without_times(whole.run().curve)
-    half = trainer(tmp_path / "half", RDrop(weight=2.0))
-    half.run(stop=lambda: half.step >= 7)
-    state = tmp_path / "half" / STATE
-    with safe_open(state, framework="pt") as file:
-        about = file.metadata()
-    stored = json.loads(about["run"])
-    del stored["training"]["objectives"]
-    stored["training"]["moments"] = stored["training"].pop("snapshots")
-    stored["training"] |= {"label_smoothing": 0.1, "r_drop": 2.0, "masks": "right"}
-    stored["training"] |= {"unlikelihood": 0.0, "preference": 0.0}
-    del stored["model"]["lm_head"]  # a field that came later, with what was so before as default
-    save_file(load_file(state), state, metadata={**about, "run": json.dumps(stored)})
-    with pytest.raises(ValueError, match="contains a run with objectives"):
-        trainer(tmp_path / "half", RDrop(weight=3.0))
-    resumed = trainer(tmp_path / "half", RDrop(weight=2.0))
-    assert resumed.step == 7
-    assert without_times(resumed.run().curve) == expected
-    assert same(weights(resumed.model), weights(whole.model))
-
-
 def test_judgements_that_no_objective_reads_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -208,6 +161,48 @@ def test_judgements_that_no_objective_reads_are_refused(
     )
     arguments = ["train", "--recipe", str(recipe), "--data", str(tmp_path / "texts.txt")]
     assert main([*arguments, "--out", str(tmp_path / "run")]) == 1
-    assert "preference is 0.0, with 2 pairs to prefer in" in capsys.readouterr().err
+    assert "data.judged and objectives.preference belong together" in capsys.readouterr().err
     change = ["--set", "objectives.preference.weight=1.0", "--set", "training.average=1"]
     assert main([*arguments, "--out", str(tmp_path / "run"), *change]) == 0
+
+
+def test_r_drop_asks_two_passes_to_agree(tmp_path: Path) -> None:
+    """Without dropout they agree anyway and nothing changes; with it, they learn to."""
+
+    def made(name: str, r_drop: float, dropout: float) -> Trainer:
+        torch.manual_seed(SETTINGS.seed)
+        config = dataclasses.replace(CONFIG, dropout=dropout)
+        settings = dataclasses.replace(SETTINGS, epochs=4)
+        objective: Objective = RDrop(weight=r_drop) if r_drop else Likelihood()
+        material = Material(EXAMPLES, VALID)
+        made = Trainer(build_model(config), material, settings, tmp_path / name, [objective])
+        made.run()
+        return made
+
+    # By their losses: Adam makes whole steps of what rounding leaves of a gradient that is 0.
+    curves = [made(f"at {r_drop}", r_drop, 0.0).progress.curve for r_drop in (0.0, 5.0)]
+    for plain, agreeing in zip(*curves, strict=True):
+        assert agreeing["loss"] == pytest.approx(plain["loss"], abs=2e-3)
+        assert agreeing["valid_loss"] == pytest.approx(plain["valid_loss"], abs=2e-3)
+
+    def apart(trained: Trainer) -> float:
+        batch = collate(VALID, trained.model)
+        trained.model.train()
+        torch.manual_seed(0)
+        with torch.no_grad():
+            one, other = trained.model.read(twice(batch).rows).chunk(2)
+        return float(disagreement(one, other, batch.loss_mask)) / batch.n_labels
+
+    assert apart(made("with", 5.0, 0.3)) < 0.8 * apart(made("without", 0.0, 0.3))
+
+
+def test_disagreement_is_the_mean_of_both_divergences_over_real_labels() -> None:
+    one, other = torch.randn(2, 3, 5, dtype=torch.float64), torch.randn(2, 3, 5).double()
+    real = torch.tensor([[True, True, False], [True, False, False]])
+    log_p, log_q = (each.log_softmax(-1)[real] for each in (one, other))
+    both = [
+        torch.nn.functional.kl_div(b, a, reduction="sum", log_target=True)
+        for a, b in ((log_p, log_q), (log_q, log_p))
+    ]
+    torch.testing.assert_close(disagreement(one, other, real), sum(both) / 2)
+    assert disagreement(one, one, real) == 0

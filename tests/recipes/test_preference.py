@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from models.rows import Rows
-from models.training.data import Example, Material, Preference, collate
+from models.training.data import Example, Material, collate
 from models.training.loop import Trainer
-from models.training.objectives import Objective
-from models.training.objectives.likelihood import Likelihood
-from models.training.objectives.preference import (
+from models.training.objectives import Likelihood, Objective
+from models.training.settings import TrainingConfig
+from models.transformer import DecoderOnly, build_model
+from recipes.judging import Preference
+from recipes.objectives import WrongMasks
+from recipes.preference import (
     LIKELIHOOD,
     PAIRS,
     DirectPreference,
@@ -23,10 +26,7 @@ from models.training.objectives.preference import (
     preference_loss,
     preference_objective,
 )
-from models.training.objectives.wrong_masks import WrongMasks
-from models.training.settings import TrainingConfig
-from models.transformer import DecoderOnly, build_model
-from tests.models.training.test_repetition import BOS, CONFIG as PLAIN
+from tests.recipes.test_repetition import BOS, CONFIG as PLAIN
 
 CONFIG = dataclasses.replace(PLAIN, dropout=0.3)
 
@@ -125,8 +125,8 @@ def run(model: DecoderOnly, folder: Path, weight: float) -> Trainer:
     """A training of `ROWS`, not begun yet, that prefers as `LIKED` does."""
     objectives: list[Objective] = [Likelihood()]
     if weight:
-        objectives.append(DirectPreference(weight=weight))
-    return Trainer(model, Material(ROWS, [], LIKED), SETTINGS, folder, objectives)
+        objectives.append(DirectPreference(weight=weight).learn_from(LIKED))
+    return Trainer(model, Material(ROWS), SETTINGS, folder, objectives)
 
 
 def reference(trainer: Trainer) -> DecoderOnly:
@@ -192,17 +192,18 @@ def test_a_process_without_pairs_adds_nothing(tmp_path: Path) -> None:
 
 def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
     pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
-    both = [Likelihood(), DirectPreference(weight=2.0)]
+    both = [Likelihood(), DirectPreference(weight=2.0).learn_from(LIKED)]
     with pytest.raises(ValueError, match=r"preference is 2\.0: it is for decoder-only"):
-        Trainer(pairs, Material([], [], LIKED), SETTINGS, tmp_path, both)
+        Trainer(pairs, Material([]), SETTINGS, tmp_path, both)
+    none = [Likelihood(), DirectPreference(weight=2.0)]
     with pytest.raises(ValueError, match=r"preference is 2\.0, with 0 pairs"):
-        Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, both)
+        Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, none)
     with pytest.raises(ValueError, match="preference is -1: it must be at least 0"):
         DirectPreference(weight=-1)
     with pytest.raises(ValueError, match=r"preference is 2\.0: .* right masks, not 'inv"):
         Trainer(
             built(0),
-            Material(ROWS, [], LIKED),
+            Material(ROWS),
             SETTINGS,
             tmp_path,
             [WrongMasks(masks="inverted"), both[1]],

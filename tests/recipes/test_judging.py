@@ -8,9 +8,15 @@ from pathlib import Path
 import pytest
 
 from models.tokenizer import Tokenizer
-from models.training.data import Preference
-from models.training.recipes.judging import LEAD, Judged, judged_names, preferences_of, read_judged
 from models.training.vocabulary import train_tokenizer
+from recipes.judging import (
+    LEAD,
+    Judged,
+    Preference,
+    judged_names,
+    preferences_of,
+    read_judged,
+)
 
 TEXTS = ["one red cat sat there", "two dogs ran home and slept"]
 

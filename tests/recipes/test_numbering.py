@@ -5,8 +5,8 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from models.training.recipes import check_steps
-from models.training.recipes.numbering import MOST, in_chinese, in_english, numbered_rows, numbers
+from models.training.recipe import read_recipe
+from recipes.numbering import MOST, in_chinese, in_english, numbered_rows, numbers
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,10 @@ def test_the_seed_decides_and_directions_are_alike() -> None:
 
 def test_rows_of_a_task_get_no_other_numbers() -> None:
     with pytest.raises(ValueError, match="numbered is 3"):
-        check_steps({"numbered": 3}, made=True)
+        read_recipe("copy", ["data.numbered=3"])
     for name in ("short", "renamed"):
         with pytest.raises(ValueError, match=f"{name} is -1"):
-            check_steps({name: -1}, made=False)
+            read_recipe("en-zh", [f"data.{name}=-1"])
 
 
 def test_hours_and_minutes_stay_possible() -> None:

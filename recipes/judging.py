@@ -2,7 +2,7 @@
 
 In texts that a model generated from the beginnings of stories, a reader marked the first sentence
 that does not make sense. Of two texts with the same beginning, the one that makes sense for longer
-is better (`models/training/objectives/preference.py` learns from such pairs).
+is better (`preference.py` learns from such pairs).
 """
 
 import gzip
@@ -11,14 +11,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from models.tokenizer import Tokenizer
-from models.training.data import Preference
-from models.training.home import data
 
-JUDGED = data("models.training.recipes", "judged")
+JUDGED = Path(__file__).with_name("judged")
 ENDING = ".jsonl.gz"
 LEAD = 8  # minimum number of tokens by which the better one makes sense for longer
+
+
+class Preference(NamedTuple):
+    """Two continuations of one beginning, as token ids without the start token."""
+
+    given: tuple[int, ...]
+    better: tuple[int, ...]
+    worse: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from models.training.recipes import check_steps
-from models.training.recipes.joining import MOST, joined_pairs
+from models.training.recipe import read_recipe
+from recipes.joining import MOST, joined_pairs
 
 PAIRS = [
     ("Tom sleeps.", "汤姆在睡觉。"),
@@ -64,4 +64,4 @@ def test_too_few_pairs_are_refused() -> None:
 
 def test_rows_of_a_task_are_not_joined() -> None:
     with pytest.raises(ValueError, match="joined is 3"):
-        check_steps({"joined": 3}, made=True)
+        read_recipe("copy", ["data.joined=3"])

@@ -1,0 +1,5 @@
+"""Models that are tables, for the tests of objectives."""
+
+from tables import chain
+
+__all__ = ["chain"]

@@ -1,0 +1,126 @@
+"""Training a language model against its own repetitions."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.config import ModelConfig
+from models.training.data import Example, Material, batches, collate
+from models.training.loop import Trainer
+from models.training.objectives import Likelihood
+from models.training.repetition import (
+    CONTINUATION,
+    continued,
+    repetition,
+)
+from models.training.settings import TrainingConfig
+from models.transformer import DecoderOnly, build_model
+from recipes.objectives import Unlikelihood, WrongMasks, own_words, unlikelihood
+
+BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
+CONFIG = ModelConfig(
+    family="decoder-only",
+    vocab_size=16,
+    d_model=24,
+    n_layers=1,
+    n_heads=4,
+    d_ff=40,
+    n_ctx=64,
+    dropout=0.0,
+    positions="rotary",
+)
+SETTINGS = TrainingConfig()
+
+
+def test_own_words_are_marked_where_they_repeat(chain) -> None:
+    """A, B, C, A, B, C ... for ever after A; D ends at once."""
+    model = chain(8, _3={4: 1.0}, _4={5: 1.0}, _5={3: 1.0})
+    batch = collate([Example((), (A, B, D, D)), Example((), (D, D))], model)
+    own = own_words(model, batch, n_given=3)
+    assert own.rows.tgt.shape == own.labels.shape
+    assert own.n_labels == batch.n_labels
+    assert own.rows.src is None
+    first = [BOS, A, B, C] + [A, B, C] * CONTINUATION
+    assert own.rows.tgt[0].tolist() == first[: own.rows.tgt.shape[1]]
+    assert own.labels[0].tolist() == first[1 : own.rows.tgt.shape[1] + 1]
+    # Given: <s> A B. Written: C, then A B C A, the first copy of the four from A on, and so on.
+    assert own.loss_mask[0].tolist() == [False] * 3 + [True] * (own.rows.tgt.shape[1] - 3)
+    assert own.labels[1, 2] == EOS
+    assert not own.loss_mask[1].any()
+    assert own.rows.tgt_valid[1].tolist() == [True] * 4 + [False] * (own.rows.tgt.shape[1] - 4)
+
+
+def test_at_most_half_of_what_the_model_reads_is_given(chain) -> None:
+    model = chain(8)  # ends at once, whatever it reads
+    model.config = dataclasses.replace(model.config, n_ctx=40)
+    own = own_words(model, collate([Example((), (D,) * 35)], model), n_given=48)
+    assert own.rows.tgt.tolist() == [[BOS] + [D] * 19]
+    assert own.labels[0, -1] == EOS
+
+
+def test_shares_of_a_batch_add_up_to_the_whole() -> None:
+    """Two processes' own words are those of one, a row that only fills a share left out."""
+    torch.manual_seed(0)
+    model = build_model(CONFIG).double()
+    assert isinstance(model, DecoderOnly)
+    rows = [Example((), tuple(range(3, 3 + n))) for n in (9, 10, 11)]
+
+    def loss(share: tuple[int, int], few: list[Example]) -> float:
+        (batch,) = batches(few, model, 100, seed=0, epoch=0, share=share)
+        own = own_words(model, batch, n_given=5)
+        logits = model.read(own.rows).detach()
+        return float(unlikelihood(logits, own.labels, own.loss_mask))
+
+    assert loss((0, 1), rows) > 0
+    assert loss((0, 2), rows) + loss((1, 2), rows) == pytest.approx(loss((0, 1), rows))
+    assert loss((1, 2), rows[:1]) == 0
+
+
+def test_unlikelihood_is_that_of_the_paper() -> None:
+    logits = torch.tensor([[[0.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0, 4.0]]])
+    labels = torch.tensor([[1, 0, 2]])
+    mask = torch.tensor([[True, False, True]])
+    p = logits.softmax(-1)
+    expected = -(1 - p[0, 0, 1]).log() - (1 - p[0, 2, 2]).log()
+    assert unlikelihood(logits, labels, mask) == pytest.approx(float(expected))
+    assert unlikelihood(logits, labels, mask & False) == 0
+
+
+def test_a_certain_repetition_costs_a_finite_number() -> None:
+    logits = torch.tensor([[[100.0, 0.0]]], requires_grad=True)
+    loss = unlikelihood(logits, torch.tensor([[0]]), torch.tensor([[True]]))
+    assert 5 < float(loss.detach()) < 20
+
+
+def trained(folder: Path, weight: float) -> DecoderOnly:
+    """A model of texts that say two different things four times each."""
+    rows = [Example((), (a, b, a, b, a, b, a, b)) for a in range(3, 16) for b in range(3, 16)]
+    settings = TrainingConfig(epochs=3, max_tokens=200, warmup=5, learning_rate=1e-2, average=1)
+    objectives = [Likelihood(), *([Unlikelihood(weight=weight)] if weight else [])]
+    torch.manual_seed(1)
+    model = build_model(CONFIG)
+    Trainer(model, Material(rows), settings, folder, objectives).run()
+    assert isinstance(model, DecoderOnly)
+    return model.eval()
+
+
+def test_training_against_repetition_lessens_it(tmp_path: Path) -> None:
+    beginnings = [[BOS, a, a + 1] for a in range(3, 15)]
+    shares = [
+        repetition(continued(trained(tmp_path / str(weight), weight), beginnings, 24))
+        for weight in (0.0, 8.0)
+    ]
+    assert shares[1] < shares[0] / 2
+
+
+def test_it_is_refused_where_no_text_is_continued(tmp_path: Path) -> None:
+    pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
+    with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: it is for decoder-only"):
+        Trainer(pairs, Material([]), SETTINGS, tmp_path, [Likelihood(), Unlikelihood(weight=1.0)])
+    with pytest.raises(ValueError, match="unlikelihood is -1: it must be at least 0"):
+        Unlikelihood(weight=-1)
+    both = [WrongMasks(masks="inverted"), Unlikelihood(weight=1.0)]
+    with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: .* right masks, not 'inv"):
+        Trainer(build_model(CONFIG), Material([]), SETTINGS, tmp_path, both)
