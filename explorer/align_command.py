@@ -11,6 +11,7 @@ from explorer import text
 from explorer.analysis.alignment.aligned import Alignment, align_all
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.reading import cross_sites
+from explorer.engine.jobs import walked
 from explorer.exports.alignments import to_csv, to_json, to_moses, to_words
 from explorer.library import LoadedModel, list_models, open_model, translators
 from explorer.numbers import fixed
@@ -71,22 +72,13 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
         raise ValueError(text.t("align.no_cross", lang=args.lang, name=loaded.name))
     pairs = pairs_in(args.data.name, args.data.read_bytes())
     back = _back(loaded, args.back)
-    found = study(
-        loaded,
-        back,
-        _sentences(loaded),
-        () if back is None or _sentences(back) == _sentences(loaded) else _sentences(back),
-    )
-    _say(found, loaded, back, args)
+    own, other = _sentences(loaded), () if back is None else _sentences(back)
+    ranked = walked(study(loaded, back, own, () if other == own else other))
+    _say(ranked, loaded, back, args)
     with tqdm(total=len(pairs), unit="", disable=not sys.stderr.isatty()) as bar:
-        aligned, refused = align_all(
-            loaded,
-            back,
-            pairs,
-            found.aligner(args.read_off),
-            args.links,
-            lambda done, total: bar.update(done - bar.n),
-        )
+        aligner = ranked.aligner(args.read_off)
+        steps = align_all(loaded, back, pairs, aligner, args.links)
+        aligned, refused = walked(steps, lambda done, total: bar.update(done - bar.n))
     for number, problem in refused:
         why = text.problem(problem.key, problem.values, lang=args.lang)
         words = text.t("align.refused", lang=args.lang, number=number + 1, reason=why)
@@ -132,19 +124,19 @@ def _sentences(loaded: LoadedModel) -> tuple[str, ...]:
 
 
 def _say(
-    found: "Study", loaded: LoadedModel, back: LoadedModel | None, args: argparse.Namespace
+    ranked: "Study", loaded: LoadedModel, back: LoadedModel | None, args: argparse.Namespace
 ) -> None:
     """Print what the links are based on to standard error."""
-    shift, head = found.ranked()[0]
-    layer, number = found.heads[head]
-    mean = found.aligner(args.read_off) is found.mean
+    shift, head = ranked.ranked()[0]
+    layer, number = ranked.heads[head]
+    mean = ranked.aligner(args.read_off) is ranked.mean
     words = text.t(
         f"align.{'mean' if mean else 'best'}",
         lang=args.lang,
-        count=len(found.heads),
+        count=len(ranked.heads),
         layer=layer + 1,
         head=number + 1,
-        score=fixed(float(found.scores[shift, head])),
+        score=fixed(float(ranked.scores[shift, head])),
     )
     other = "align.one_way" if back is None else "align.back"
     also = text.t(other, lang=args.lang, **({"back": back.name} if back else {}))

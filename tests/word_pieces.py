@@ -69,8 +69,6 @@ PIECES = {
     *(f"alignment.known_{by}" for by in get_args(Source)),
     *(f"alignment.{name}" for name in ("part", "precision", "recall", "error")),
     *(f"align.{name}" for name in ("best", "mean")),
-    *(f"alignment.without_{verdict}" for verdict in ("more", "less")),
-    *(f"alignment.off_{name}" for name in ("count", "aligning", "others", "worst", "drawn")),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
     *(f"causes.{name}" for name in ("query", "key", "of_query", "of_key", "word", "rival")),

@@ -85,17 +85,6 @@ def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
     return sentences
 
 
-def pairs_from_file(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
-    """`pairs_in` of an uploaded file. Also raises InputProblem `file_too_large` (bytes) and
-    `too_many_sentences`."""
-    if len(data) > MAX_FILE_BYTES:
-        raise InputProblem("file_too_large", name=name, limit=MAX_FILE_BYTES, size=len(data))
-    pairs = pairs_in(name, data)
-    if len(pairs) > MAX_SENTENCES:
-        raise InputProblem("too_many_sentences", name=name, limit=MAX_SENTENCES)
-    return pairs
-
-
 def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
     """Sentences with their translations, cleaned, in order; "" if a line has only a sentence.
 

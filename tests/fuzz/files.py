@@ -12,7 +12,7 @@ from pathlib import Path
 
 from explorer import cli, library, uploads
 from explorer.analysis.atlas.store import read_atlas
-from explorer.runs.sentences import pairs_from_file, sentences_from_file
+from explorer.runs.sentences import pairs_in, sentences_from_file
 from explorer.sandbox.tokenizing import read_apart
 from models.foreign import look
 from models.refusals import Refusal
@@ -34,7 +34,7 @@ def file(rng: random.Random, folder: Path) -> None:
     if rng.random() < 0.5:
         assert all(sentences_from_file(name, data))
     else:
-        assert all(source for source, _ in pairs_from_file(name, data))
+        assert all(source for source, _ in pairs_in(name, data))
 
 
 def checkpoint(rng: random.Random, folder: Path) -> None:

@@ -57,22 +57,9 @@ def test_a_model_of_one_text_shows_what_there_is_instead(open_page: Open) -> Non
     assert "of its attention" in reading(at, "In layer")
 
 
-def test_bad_links_and_files_are_refused(open_page: Open) -> None:
+def test_bad_links_are_refused(open_page: Open) -> None:
     at = open_page(
         "alignment", back="no-such-model", symmetrise="longest", aligner="head", layer="99"
     )
     assert not at.exception
     assert any("symmetrise" in str(each.value) for each in at.warning)
-    at = open_page("alignment", part="file")
-    at.file_uploader(key="alignment.file").upload("pairs.pdf", b"x", "application/pdf").run()
-    assert any("is not a file of sentences" in str(each.value) for each in at.warning)
-
-
-def test_a_file_is_aligned_on_the_page(open_page: Open, back: None) -> None:
-    at = open_page("alignment", model="copy", part="file")
-    rows = b"c a b ||| c a b\nd o g\n" + b"a " * 60 + b"\n"
-    at.file_uploader(key="alignment.file").upload("rows.txt", rows, "text/plain").run()
-    assert not at.exception
-    assert "3 pairs, 6 links." in everything(at)
-    assert "| 2 | d o g | d o g | 0-0 1-1 2-2 |" in everything(at)
-    assert any("Pair 3 has no links" in str(each.value) for each in at.warning)

@@ -40,6 +40,8 @@ def test_edits_that_fit_nothing_are_counted_and_left_out(open_page: Open, page: 
 REMOVED: list[tuple[str, dict[str, str]]] = [
     ("machine", {"further": "history"}),
     ("decoding", {"part": "speculation", "draft": "writer", "ahead": "2"}),
+    ("alignment", {"part": "without"}),
+    ("alignment", {"part": "file"}),
     ("patching", {"part": "flow", "written": "2", "edge_share": "2", "how": "replace"}),
 ]
 """Links of earlier versions, and the page on which each opens the nearest view."""

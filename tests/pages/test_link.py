@@ -296,7 +296,7 @@ OLD = (
     "decoding?part=branches&strategy=beam-4-0.6&fork=7.9&limit=12&sample=sample-0.8-40-0.95-1",
     "causes?part=lens&beside_key=2&side=key&taken=2&word=2&rival=2&alone=1&filmed=1",
     "patching?part=paths&second=I+like+you.&align=1-2&into=first&what=attn_out&cell=decoder-1-2",
-    "alignment?part=without&aligner=best&word_row=write&symmetrise=forward&back=zh-en",
+    "alignment?part=matrices&aligner=best&word_row=write&symmetrise=forward&back=zh-en",
     "circuits?part=composition&behaviour=duplicate&made_of=by-hand&head_map=qk&composed=q",
     "atlas?part=search&across=alignment&up=entropy&like=cell&painted=1-2&found=2&shortest=4",
     "certificate?tested=1",

@@ -1,6 +1,6 @@
 """Aligned pairs: their links, where the links come from, and what they show about word order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ from explorer.analysis.alignment.reading import (
     AT_ONCE,
     Pair,
     Reading,
-    Tell,
     read,
     read_back,
     translated,
@@ -21,6 +20,7 @@ from explorer.analysis.alignment.words import words_in
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens
+from explorer.runs.passes import Steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,24 +88,15 @@ def align_pairs(
     pairs: Sequence[Pair],
     aligner: Aligner,
     method: Method,
-    tell: Tell | None = None,
 ) -> tuple[Alignment, ...]:
-    """Align every pair, in order; a pair without a translation has no links.
-
-    `tell(done, total)` is called with counts of readings. Raises InputProblem.
-    """
-    whole = [pair for pair in pairs if pair[1]]
-    n, both = len(whole), 1 if back is None else 2
-
-    def at(start: int) -> Tell:
-        return lambda done, total: tell(start + done, both * n) if tell else None
-
-    readings = read(loaded, whole, at(0))
-    backs: Sequence[Reading | None] = [None] * n
+    """Align every pair, in order; a pair without a translation has no links. Raises
+    InputProblem."""
+    readings = tuple(read(loaded, [pair for pair in pairs if pair[1]]))
+    backs: Iterable[Reading | None] = [None] * len(readings)
     if back is not None:
-        backs = read_back(back, readings, at(n))
-    found = iter([align(*each, aligner, method) for each in zip(readings, backs, strict=True)])
-    return tuple(next(found) if pair[1] else _empty(loaded, pair, method) for pair in pairs)
+        backs = read_back(back, readings)
+    aligned = (align(*both, aligner, method) for both in zip(readings, backs, strict=True))
+    return tuple(next(aligned) if pair[1] else _empty(loaded, pair, method) for pair in pairs)
 
 
 def align_all(
@@ -114,31 +105,29 @@ def align_all(
     pairs: Sequence[Pair],
     aligner: Aligner,
     method: Method,
-    tell: Tell | None = None,
-) -> tuple[tuple[Alignment, ...], tuple[tuple[int, InputProblem], ...]]:
+) -> Steps[tuple[tuple[Alignment, ...], tuple[tuple[int, InputProblem], ...]]]:
     """Align every pair of a file; translate pairs without a translation first.
 
     Also returns, for each pair that cannot be read (it then has no links), its index and the
-    reason. `tell(done, total)` is called with counts of pairs.
+    reason. The steps count pairs.
     """
-    found: list[Alignment] = []
+    aligned: list[Alignment] = []
     refused: list[tuple[int, InputProblem]] = []
     for start in range(0, len(pairs), AT_ONCE):
         batch = pairs[start : start + AT_ONCE]
         try:
             whole = completed(loaded, batch)
-            found += align_pairs(loaded, back, whole, aligner, method)
+            aligned += align_pairs(loaded, back, whole, aligner, method)
         except InputProblem:
             for place, pair in enumerate(batch, start):  # retry one by one
                 try:
                     whole = completed(loaded, [pair])
-                    found += align_pairs(loaded, back, whole, aligner, method)
+                    aligned += align_pairs(loaded, back, whole, aligner, method)
                 except InputProblem as problem:
                     refused.append((place, problem))
-                    found.append(_nothing(pair, method))
-        if tell is not None:
-            tell(len(found), len(pairs))
-    return tuple(found), tuple(refused)
+                    aligned.append(_nothing(pair, method))
+        yield len(aligned), len(pairs)
+    return tuple(aligned), tuple(refused)
 
 
 def _nothing(pair: Pair, method: Method) -> Alignment:
@@ -152,13 +141,11 @@ def _empty(loaded: LoadedModel, pair: Pair, method: Method) -> Alignment:
     return Alignment(pair, src, (), method, nothing, None, none, none, none)
 
 
-def completed(
-    loaded: LoadedModel, pairs: Sequence[Pair], tell: Tell | None = None
-) -> tuple[Pair, ...]:
+def completed(loaded: LoadedModel, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """The same pairs, with an empty second text replaced by the model's own greedy translation.
 
     The second text stays "" if the model's translation has no words. Raises InputProblem.
     """
     alone = list(dict.fromkeys(source for source, target in pairs if not target))
-    written = dict(translated(loaded, alone, tell))
+    written = dict(translated(loaded, alone))
     return tuple((source, target or written.get(source, "")) for source, target in pairs)

@@ -6,7 +6,7 @@ Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Transla
 second aligns better; here both are recorded and measured.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isqrt
 
@@ -29,7 +29,6 @@ AT_ONCE = 8
 MOST_CELLS = 1 << 25
 """Weights of all heads recorded per batch: 128 MB in float32."""
 Pair = tuple[str, str]
-Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,41 +61,30 @@ def words_of_pair(loaded: LoadedModel, pair: Pair) -> tuple[WordRow, WordRow]:
     return words_in(loaded, given_tokens(loaded, source), "src"), words_in(loaded, own)
 
 
-def read(
-    loaded: LoadedModel, pairs: Sequence[Pair], tell: Tell | None = None
-) -> tuple[Reading, ...]:
+def read(loaded: LoadedModel, pairs: Sequence[Pair]) -> Iterator[Reading]:
     """Read every pair with the model that translates from its first text into its second.
 
-    `tell(done, total)` is called with counts of pairs. Raises InputProblem for a text that cannot
-    be read, and ValueError for a model without cross-attention.
+    Several are read at a time. Raises InputProblem for a text that cannot be read, and ValueError
+    for a model without cross-attention.
     """
-    words = [words_of_pair(loaded, pair) for pair in pairs]
-    return tuple(_read(loaded, pairs, words, tell))
+    return _read(loaded, pairs, [words_of_pair(loaded, pair) for pair in pairs])
 
 
-def read_back(
-    loaded: LoadedModel, readings: Sequence[Reading], tell: Tell | None = None
-) -> tuple[Reading, ...]:
+def read_back(loaded: LoadedModel, readings: Sequence[Reading]) -> Iterator[Reading]:
     """Read the same pairs with the reverse model, expressed in the words of the first one.
 
     Its target is the pair's source. The weights are transposed to [shift, head, tgt_word,
     src_word], so that rows are again the pair's target words; here each column, not each row, comes
     from one query.
     """
-    pairs = [(target, source) for source, target in (each.pair for each in readings)]
-    words = [(each.tgt, each.src) for each in readings]
-    found = _read(loaded, pairs, words, tell)
-    return tuple(
-        Reading(own.pair, own.src, own.tgt, back.weights.swapaxes(2, 3))
-        for own, back in zip(readings, found, strict=True)
-    )
+    pairs = [(target, source) for source, target in (own.pair for own in readings)]
+    words = [(own.tgt, own.src) for own in readings]
+    for own, back in zip(readings, _read(loaded, pairs, words), strict=True):
+        yield Reading(own.pair, own.src, own.tgt, back.weights.swapaxes(2, 3))
 
 
 def _read(
-    loaded: LoadedModel,
-    pairs: Sequence[Pair],
-    words: Sequence[tuple[WordRow, WordRow]],
-    tell: Tell | None,
+    loaded: LoadedModel, pairs: Sequence[Pair], words: Sequence[tuple[WordRow, WordRow]]
 ) -> Iterator[Reading]:
     sites = cross_sites(loaded)
     if not sites:
@@ -112,8 +100,6 @@ def _read(
         for place, at in enumerate(batch):
             yield _reading(loaded, pairs[at], words[at], rows[at], patterns[place])
         done += len(batch)
-        if tell is not None:
-            tell(done, len(pairs))
 
 
 def readable(loaded: LoadedModel, pair: Pair) -> bool:
@@ -164,19 +150,16 @@ def _reading(
     return Reading(pair, src, tgt, weights)
 
 
-def translated(
-    loaded: LoadedModel, sentences: Sequence[str], tell: Tell | None = None
-) -> tuple[Pair, ...]:
+def translated(loaded: LoadedModel, sentences: Sequence[str]) -> Iterator[Pair]:
     """Each sentence with the model's own greedy translation; several are decoded at a time.
 
     A sentence is left out if it cannot be read, or if its translation has no words or cannot be
     read: when re-tokenized, a text may be longer than what was generated.
     """
-    found: list[Pair] = []
-    sentences = [each for each in sentences if readable(loaded, (each, ""))]
+    sentences = [sentence for sentence in sentences if readable(loaded, (sentence, ""))]
     for start in range(0, len(sentences), AT_ONCE):
         batch = sentences[start : start + AT_ONCE]
-        given = [given_tokens(loaded, each) for each in batch]
+        given = [given_tokens(loaded, sentence) for sentence in batch]
         rows = Rows.of([[0]] * len(given), given, loaded.marks)
         assert rows.src is not None
         room = room_for_output(loaded)
@@ -188,7 +171,4 @@ def translated(
         ):
             written = loaded.tokenizer.decode(one.tokens)
             if written.strip() and readable(loaded, (text, written)):
-                found.append((text, written))
-        if tell is not None:
-            tell(min(start + AT_ONCE, len(sentences)), len(sentences))
-    return tuple(found)
+                yield text, written

@@ -6,9 +6,9 @@ attention, which does not show that they attend to a translation, and the page s
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -46,7 +46,6 @@ from explorer.analysis.alignment.links import (
 from explorer.analysis.alignment.reading import (
     Pair,
     Reading,
-    Tell,
     heads_of,
     read,
     read_back,
@@ -56,11 +55,14 @@ from explorer.analysis.alignment.reading import (
 from explorer.analysis.positions.length import Toy, toy_of
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
+from explorer.runs.passes import Steps
 from models.training.tasks import task_pairs
 
 Basis = Literal["agreement", "known", "sharpness"]
 Source = Literal["hand", "task", "drawn"]
+Result = TypeVar("Result")
 TOY_ROWS, TOY_SEED = 40, 27
+PIECES = 4
 _DIRECTION = re.compile(r"(.*?)([a-z]{2,3})-([a-z]{2,3})")
 
 
@@ -127,8 +129,8 @@ def other_direction(name: str, translators: Sequence[str]) -> str | None:
         return base if toy.task != "sort" and base in translators else None
     if base.startswith("twin-"):
         return "zh-en" if "zh-en" in translators else None
-    found = _DIRECTION.fullmatch(base)
-    turned = "{0}{2}-{1}".format(*found.groups()) if found else ""
+    name_parts = _DIRECTION.fullmatch(base)
+    turned = "{0}{2}-{1}".format(*name_parts.groups()) if name_parts else ""
     return turned if turned in translators else None
 
 
@@ -137,8 +139,7 @@ def study(
     back: LoadedModel | None,
     sentences: Sequence[str],
     back_sentences: Sequence[str] = (),
-    tell: Tell | None = None,
-) -> Study:
+) -> Steps[Study]:
     """Rank the heads, choose aligners, and measure the choice.
 
     The pairs are the model's own translations of `sentences`, and the other model's translations of
@@ -146,28 +147,32 @@ def study(
     from, starting with the second, so that the sentence that opens the page is held out. Pairs that
     one of the models cannot read are left out.
 
-    `tell(done, total)` is called with counts of steps. Raises InputProblem, also for fewer than two
-    pairs, and ValueError for a model without cross-attention.
+    Raises InputProblem, also for fewer than two pairs, and ValueError for a model without
+    cross-attention.
     """
-    step = _Steps(tell, 5)
     toy = toy_of(loaded.name)
-    pairs = _toy_pairs(toy) if toy else translated(loaded, sentences, step.inside(0))
+    pairs = _toy_pairs(toy) if toy else ()
+    if not toy:
+        pairs = yield from _counted(translated(loaded, sentences), len(sentences), 0)
     if back is not None and back_sentences and not toy:
-        turned = translated(back, back_sentences, step.inside(1))
+        written = translated(back, back_sentences)
+        turned = yield from _counted(written, len(back_sentences), 1)
         pairs = (*pairs, *((target, source) for source, target in turned))
     pairs = tuple(pair for pair in pairs if _both_read(loaded, back, pair))
     if len(pairs) < 2:
         raise InputProblem("too_few_pairs")
-    readings = read(loaded, pairs, step.inside(2))
-    backs = None if back is None else read_back(back, readings, step.inside(3))
+    readings = yield from _counted(read(loaded, pairs), len(pairs), 2)
+    backs = None
+    if back is not None:
+        backs = yield from _counted(read_back(back, readings), len(pairs), 3)
     learned, held = slice(1, None, 2), slice(0, None, 2)
     picture = loaded.config.picture
     known: list[Known | None] = []
     if toy:
-        known = [known_of_task(toy.task, each) for each in readings]
+        known = [known_of_task(toy.task, reading) for reading in readings]
     elif picture:
-        known = [known_of_drawing(picture, each) for each in readings]
-    if not all(any(each is not None for each in known[half]) for half in (learned, held)):
+        known = [known_of_drawing(picture, reading) for reading in readings]
+    if not all(any(links is not None for links in known[half]) for half in (learned, held)):
         known = []  # an untrained model: no answer is right
     mean = along = None
     if backs is not None:
@@ -177,24 +182,22 @@ def study(
         along = float(agreement([*map(along_diagonal, readings[learned])], backs[learned]).max())
         mean = learn(readings[learned], backs[learned], best)
         named = {"best": best, "mean": mean}
-        found = {name: agreed(readings[held], backs[held], each) for name, each in named.items()}
+        rated = {name: agreed(readings[held], backs[held], by) for name, by in named.items()}
     else:
         basis = "known" if known else "sharpness"
         scores = _alone(readings[learned], known[learned])
         shift, head = np.unravel_index(scores.argmax(), scores.shape)
         best = Aligner(one_head(scores.shape, int(shift), int(head)))
-        found = {"best": float(_alone(readings[held], known[held])[shift, head])}
-    step.inside(4)(1, 2)
+        rated = {"best": float(_alone(readings[held], known[held])[shift, head])}
     if known:
         right = [at for at in range(len(known))[held] if known[at] is not None]
         own = [readings[at] for at in right]
         own_backs = None if backs is None else [backs[at] for at in right]
-        truth = [each for each in known[held] if each is not None]
+        truth = [links for links in known[held] if links is not None]
         source: Source = "task" if toy else "drawn"
         checked: Checked | None = _checked(own, own_backs, truth, best, mean, source)
     else:
         checked = _checked_by_hand(loaded, back, pairs[learned], best, mean)
-    step.inside(4)(2, 2)
     return Study(
         heads=heads_of(loaded),
         basis=basis,
@@ -204,23 +207,18 @@ def study(
         diagonal=along,
         n_learned=len(pairs[learned]),
         n_held=len(pairs[held]),
-        held=found,
+        held=rated,
         checked=checked,
     )
 
 
-class _Steps:
-    """Report several pieces of work as one progress: each has a hundred steps."""
-
-    def __init__(self, tell: Tell | None, pieces: int) -> None:
-        self._tell, self._pieces = tell, pieces
-
-    def inside(self, piece: int) -> Tell:
-        def tell(done: int, total: int) -> None:
-            if self._tell is not None:
-                self._tell(100 * piece + 100 * done // max(1, total), 100 * self._pieces)
-
-        return tell
+def _counted(results: Iterator[Result], total: int, piece: int) -> Steps[tuple[Result, ...]]:
+    """All results; the steps are those of one of PIECES pieces of work, each a hundred."""
+    found = []
+    for result in results:
+        found.append(result)
+        yield 100 * piece + 100 * len(found) // total, 100 * PIECES
+    return tuple(found)
 
 
 def _both_read(loaded: LoadedModel, back: LoadedModel | None, pair: Pair) -> bool:
@@ -269,14 +267,14 @@ def _checked_by_hand(
     mean: Aligner | None,
 ) -> Checked | None:
     """Evaluate against the hand-drawn links of pairs not learned from; None if there are none."""
-    drawn = [each for each in drawn_by_hand(loaded.name) if each.pair not in learned]
-    found = zip(drawn, read(loaded, [each.pair for each in drawn]), strict=True)
-    both = [(known_by_hand(each, reading), reading) for each, reading in found]
+    drawn = [gold for gold in drawn_by_hand(loaded.name) if gold.pair not in learned]
+    read_too = zip(drawn, read(loaded, [gold.pair for gold in drawn]), strict=True)
+    both = [(known_by_hand(gold, reading), reading) for gold, reading in read_too]
     known = [links for links, _ in both if links is not None]
     readings = [reading for links, reading in both if links is not None]
     if not known:
         return None
-    backs = None if back is None else read_back(back, readings)
+    backs = None if back is None else tuple(read_back(back, readings))
     return _checked(readings, backs, known, best, mean, "hand")
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.analysis.alignment.links import METHODS, Method
-from explorer.exhibits.choices import choice, one_of, unlinked
+from explorer.exhibits.choices import choice, one_of
 
 NO_MODEL = "none"
 USUAL_METHOD: Method = "grow-diag-final-and"
@@ -16,16 +16,12 @@ WRITES, READS = ROWS = ("write", "read")
 class AlignmentChoices:
     """`aligner` is the source of links: a learned mean, the best head, or the open head ("": the
     one with higher agreement on held-out sentences). `word_row` is the row of that head,
-    `symmetrise` the symmetrization method, `back` the reverse model ("": found by its name),
-    `rows_file` a file of pairs: its name and its bytes."""
+    `symmetrise` the symmetrization method, `back` the reverse model ("": found by its name)."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "words": ("alignment.words", "alignment.instead"),
         "matrices": ("alignment.matrices", "alignment.instead"),
-        "without": ("alignment.without", "alignment.instead"),
-        "file": ("alignment.upload", "alignment.file", "alignment.words", "alignment.instead"),
     }
-    rows_file: tuple[str, bytes] | None = unlinked(None)
     aligner: str = choice("", one_of(("mean", "best", "head")))
     word_row: str = choice(READS, one_of(ROWS))
     symmetrise: Method = choice(USUAL_METHOD, one_of(METHODS))

@@ -24,7 +24,7 @@ def show(answer: None, view: View) -> b.Blocks:
     tokens = traced.query_tokens(site.name)
     words = words_of(tokens)
     weights = by_word(traced.pattern(site.name)[view.head], words, words).astype(np.float64)
-    special = np.array([getattr(each, "special", False) for each in words.labels])
+    special = np.array([getattr(label, "special", False) for label in words.labels])
     weights[:, special] = 0
     weights[special] = 0
     np.fill_diagonal(weights, 0)
@@ -32,7 +32,11 @@ def show(answer: None, view: View) -> b.Blocks:
     if len(words.labels) <= MOST_LINES:
         draw = partial(
             lines,
-            *(words.labels, words.labels, links, np.where(links, "both", ""), weights),
+            words.labels,
+            words.labels,
+            links,
+            np.where(links, "both", ""),
+            weights,
             titles=(view.t("alignment.read_word"), view.t("alignment.reading_word")),
             words={**view.words("figures.alignment"), "both": view.t("alignment.strongest")},
         )

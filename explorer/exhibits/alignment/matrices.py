@@ -8,10 +8,11 @@ from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
+from explorer.engine.asking import Tell
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
-from explorer.exhibits.alignment.opened import AlignmentView, Progress
+from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row
 from explorer.figures.alignment.scores import scores
@@ -23,7 +24,7 @@ FIRST = 6
 """Number of listed heads."""
 
 
-def compute(loaded: LoadedModel, back: str | None, progress: Progress) -> Study:
+def compute(loaded: LoadedModel, back: str | None, progress: Tell) -> Study:
     """Raises InputProblem."""
     return opened.study(loaded.name, back, progress=progress)
 

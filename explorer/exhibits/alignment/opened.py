@@ -1,6 +1,5 @@
 """What all exhibits of the page share: the reverse model, the ranking of heads, the aligner."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,15 +12,14 @@ from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.reading import Reading
 from explorer.analysis.alignment.study import Study, other_direction
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
 from explorer.exhibits import block as b
 from explorer.exhibits.alignment.choices import NO_MODEL, READS, ROWS, AlignmentChoices
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.view import View, examples_of
-from explorer.exports.alignments import to_csv, to_json, to_moses
 from explorer.text import model_name
-
-Progress = Callable[[int, int], object]
 
 
 @cached
@@ -41,42 +39,18 @@ def back_of(view: View) -> str | None:
 
 def sentences(model: str) -> tuple[str, ...]:
     """The example sentences of a model, in order."""
-    return tuple(each for group in examples_of(model).values() for each in group)
+    return tuple(sentence for group in examples_of(model).values() for sentence in group)
 
 
 @cached
-def study(model: str, back: str | None, *, progress: Progress | None = None) -> Study:
+def study(model: str, back: str | None, *, progress: Tell | None = None) -> Study:
     """The ranking of all heads, and the chosen aligner. Raises InputProblem; ValueError as in
     `analysis`."""
     own = sentences(model)
     other = () if back is None else sentences(back)
-    return studying.study(
-        cache.open_model(model),
-        None if back is None else cache.open_model(back),
-        own,
-        () if other == own else other,
-        progress,
-    )
-
-
-def open_place(view: View) -> tuple[int, int]:
-    """Layer and head of the open head."""
-    return view.layer, view.head
-
-
-def chosen(
-    study: Study, asked: str, row: str, at: tuple[int, int]
-) -> tuple[str, tuple[int, int], Aligner]:
-    """The source of links, shift and number of its head, and its weights for both directions.
-
-    A manually opened head applies to one direction; the other one keeps its chosen aligner.
-    """
-    found = study.aligner(asked if asked != "head" else "")
-    if asked == "head":
-        place = ROWS.index(row), study.heads.index(at) if at in study.heads else 0
-        return asked, place, replace(found, forward=one_head(study.scores.shape, *place))
-    shift, head = divmod(int(study.best.forward.argmax()), len(study.heads))
-    return "mean" if found is study.mean else "best", (shift, head), found
+    reverse = None if back is None else cache.open_model(back)
+    steps = studying.study(cache.open_model(model), reverse, own, () if other == own else other)
+    return walked(steps, progress)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +77,17 @@ class AlignmentView:
 
     @property
     def _chosen(self) -> tuple[str, tuple[int, int], Aligner]:
-        asked = self.view.choices(AlignmentChoices)
-        return chosen(self.study, asked.aligner, asked.word_row, open_place(self.view))
+        """A manually opened head applies to one direction; the other one keeps its aligner."""
+        study, chosen = self.study, self.view.choices(AlignmentChoices)
+        if chosen.aligner == "head":
+            at = self.view.layer, self.view.head
+            number = study.heads.index(at) if at in study.heads else 0
+            place = ROWS.index(chosen.word_row), number
+            weights = one_head(study.scores.shape, *place)
+            return "head", place, replace(study.aligner(""), forward=weights)
+        aligner = study.aligner(chosen.aligner)
+        shift, head = divmod(int(study.best.forward.argmax()), len(study.heads))
+        return "mean" if aligner is study.mean else "best", (shift, head), aligner
 
     def align(self, readings: tuple[Reading, Reading | None]) -> Alignment:
         """The links of a pair, with the chosen aligner and method."""
@@ -119,13 +102,13 @@ class AlignmentView:
 def pick_back(view: View) -> b.Pick:
     """The reverse model, or none."""
 
-    def said(name: str) -> str:
+    def label(name: str) -> str:
         if name == NO_MODEL:
             return view.t("alignment.no_back")
         return model_name(name, lang=view.lang)
 
     options, now = (NO_MODEL, *translators(cache.models())), back_of(view) or NO_MODEL
-    more = b.More(said=said, menu=True, width=230, help=view.t("alignment.back_help"))
+    more = b.More(said=label, menu=True, width=230, help=view.t("alignment.back_help"))
     return pick_one(view, "alignment.back", options, now, **more)
 
 
@@ -139,8 +122,7 @@ def pick_aligner(choice: AlignmentView) -> tuple[b.Row, ...]:
     """The aligner and the symmetrization."""
     view, heads = choice.view, choice.study.heads
     names = ("mean", "best", "head") if choice.study.mean is not None else ("best", "head")
-    said = "alignment.aligners."
-    picks = [pick_one(view, "alignment.aligner", names, choice.name, said=said)]
+    picks = [pick_one(view, "alignment.aligner", names, choice.name, said="alignment.aligners.")]
     if choice.back is not None:
         picks.append(_pick_method(view))
     row = b.Row((*picks, pick_back(view)))
@@ -164,14 +146,3 @@ def open_head(study: Study, head: int, **more: str) -> b.Change:
     layer, number = study.heads[head]
     place: dict[str, Any] = {"site": "cross", "layer": layer, "head": number}
     return b.choose(elsewhere=True, aligner="head", **place, **more)
-
-
-def downloads(found: Sequence[Alignment], key: str) -> b.Row:
-    """A download button for each file format."""
-    return b.Row(
-        (
-            b.Download(f"{key}.take.txt", "Moses", lambda: to_moses(found), "txt"),
-            b.Download(f"{key}.take.json", "JSON", lambda: to_json(found), "json"),
-            b.Download(f"{key}.take.csv", "CSV", lambda: f"\ufeff{to_csv(found)}", "csv"),
-        )
-    )

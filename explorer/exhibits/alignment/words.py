@@ -12,13 +12,14 @@ from explorer.analysis.alignment.reading import Pair, Reading, read, read_back
 from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
 from explorer.engine import cache
+from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
-from explorer.exhibits.alignment.choices import AlignmentChoices
-from explorer.exhibits.alignment.opened import AlignmentView, Progress
+from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row, quoted
+from explorer.exports.alignments import to_csv, to_json, to_moses
 from explorer.figures.alignment.links import lines, matrix as matrix_figure
 from explorer.library import LoadedModel
 from explorer.numbers import percent
@@ -36,35 +37,24 @@ class PairReadings:
     readings: tuple[Reading, Reading | None] | None
 
 
-def compute(
-    loaded: LoadedModel, before: Trace, back: str | None, progress: Progress
-) -> PairReadings:
+def compute(loaded: LoadedModel, before: Trace, back: str | None, progress: Tell) -> PairReadings:
     """The sentence and its translation by the unedited model. Raises InputProblem."""
     study = opened.study(loaded.name, back, progress=progress)
     if not before.output.strip():
         return PairReadings(study, None)
     pair = (before.text, before.output)
-    return PairReadings(study, readings(loaded.name, back, pair, progress=progress))
+    return PairReadings(study, readings(loaded.name, back, pair))
 
 
 @cached
-def readings(
-    model: str, back: str | None, pair: Pair, *, progress: Progress | None = None
-) -> tuple[Reading, Reading | None]:
-    """One pair, read in both directions; `progress` is called for each. Raises InputProblem."""
-    tell = progress or (lambda done, total: None)
-    n = 1 if back is None else 2
-    found = read(cache.open_model(model), [pair], lambda done, total: tell(1, n))
-    if back is None:
-        return found[0], None
-    other = read_back(cache.open_model(back), found, lambda done, total: tell(2, n))
-    return found[0], other[0]
+def readings(model: str, back: str | None, pair: Pair) -> tuple[Reading, Reading | None]:
+    """One pair, read in both directions. Raises InputProblem."""
+    own = next(read(cache.open_model(model), [pair]))
+    return own, None if back is None else next(read_back(cache.open_model(back), [own]))
 
 
 def show(words: PairReadings, view: View) -> b.Blocks:
-    """The links, and what found them; on the part for files until there is one."""
-    if view.chosen("part") == "file" and view.choices(AlignmentChoices).rows_file is not None:
-        return
+    """The links, and what found them."""
     choice = AlignmentView(view, words.study)
     yield b.SentenceLine()
     if words.readings is None:
@@ -74,8 +64,14 @@ def show(words: PairReadings, view: View) -> b.Blocks:
     yield b.Hero((b.Sentence("alignment", _reading(choice, found)), _pictures(view, found)))
     yield from opened.pick_aligner(choice)
     yield b.Note(in_a_row(_notes(choice, found)))
-    moses = b.Verbatim(found.moses)
-    yield b.Fold(view.t("alignment.take"), (moses, opened.downloads([found], "alignment")))
+    files = b.Row(
+        (
+            b.Download("alignment.take.txt", "Moses", lambda: to_moses([found]), "txt"),
+            b.Download("alignment.take.json", "JSON", lambda: to_json([found]), "json"),
+            b.Download("alignment.take.csv", "CSV", lambda: f"\ufeff{to_csv([found])}", "csv"),
+        )
+    )
+    yield b.Fold(view.t("alignment.take"), (b.Verbatim(found.moses), files))
     yield b.Formula(_formula(choice), view.t("alignment.formula"))
     yield b.Code(_code(choice))
     yield b.Numbers(lambda: _numbers(view, found))
@@ -96,7 +92,10 @@ def _pictures(view: View, found: Alignment) -> b.Columns:
     linked = partial(lines, *ends, found.links, by, found.weights, titles=titles, words=words)
     weighted = partial(
         matrix_figure,
-        *(*ends, found.weights, found.links, by),
+        *ends,
+        found.weights,
+        found.links,
+        by,
         titles=titles,
         words=words,
         heatmap_words=view.words("figures.heatmap"),

@@ -19,7 +19,7 @@ from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
 from explorer.analysis.alignment.study import other_direction, sharpness, study
 from explorer.analysis.alignment.words import WordRow
-from explorer.exhibits.alignment.without import DRAWS, FEW, drawn, removal
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
@@ -37,7 +37,7 @@ def made(weights: np.ndarray) -> Reading:
 
 def test_the_rows_of_a_word_are_the_one_before_it_and_its_own() -> None:
     loaded = open_model("reverse")
-    reading = read(loaded, [("a b c", "c b a")])[0]
+    reading = next(read(loaded, [("a b c", "c b a")]))
     traced = trace(loaded, "a b c", "c b a")
     site = traced.sites_of("cross")[1]
     at = heads_of(loaded).index((1, 2))
@@ -50,7 +50,7 @@ def test_the_rows_of_a_word_are_the_one_before_it_and_its_own() -> None:
 def test_a_word_of_several_tokens_sums_keys_and_averages_rows() -> None:
     loaded = open_model("en-zh")
     pair = ("She reads a book.", "她看书。")
-    reading = read(loaded, [pair])[0]
+    reading = next(read(loaded, [pair]))
     traced = trace(loaded, *pair)
     keys = traced.src_str_tokens
     first = keys.index("read")
@@ -94,10 +94,10 @@ def test_the_best_head_is_compared_with_the_diagonal() -> None:
     readings = [made(each.weights.mT) for each in backs]
     along = agreement([along_diagonal(each) for each in readings], backs)
     assert along.max() == pytest.approx(5 / 9)
-    found = study(open_model("reverse"), open_model("reverse"), ())
+    found = walked(study(open_model("reverse"), open_model("reverse"), ()))
     assert found.diagonal is not None
     assert found.diagonal < found.scores.max() - 0.3
-    assert study(open_model("sort"), None, ()).diagonal is None
+    assert walked(study(open_model("sort"), None, ())).diagonal is None
 
 
 def test_a_mean_is_weighted() -> None:
@@ -116,7 +116,7 @@ def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> No
     loaded = open_model(task)
     back = other_direction(task, list_models())
     assert back == (None if task == "sort" else task)
-    found = study(loaded, loaded if back else None, ())
+    found = walked(study(loaded, loaded if back else None, ()))
     assert found.basis == ("agreement" if back else "known")
     assert (found.n_learned, found.n_held) == (20, 20)
     checked = found.checked
@@ -130,7 +130,7 @@ def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> No
 def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
     # One is misread.
     words = ["Brown", "attention", "minimum @antique", "hello @comic", "2026 @typewriter"]
-    found = study(open_model("reader"), None, words)
+    found = walked(study(open_model("reader"), None, words))
     assert found.basis == "known"
     assert found.checked is not None
     assert (found.checked.source, found.checked.n_pairs) == ("drawn", 2)
@@ -141,12 +141,12 @@ def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
 
 def test_the_known_links_of_the_toys() -> None:
     loaded = open_model("sort")
-    reading = read(loaded, [("b a b", "a b b")])[0]
+    reading = next(read(loaded, [("b a b", "a b b")]))
     known = known_of_task("sort", reading)
     assert known is not None
     assert moses(known.sure) == "1-0"
     assert moses(known.possible) == "0-1 0-2 1-0 2-1 2-2"
-    back = known_of_task("reverse", read(open_model("reverse"), [("a b c", "c b a")])[0])
+    back = known_of_task("reverse", next(read(open_model("reverse"), [("a b c", "c b a")])))
     assert back is not None
     assert moses(back.sure) == "0-2 1-1 2-0"
     assert known_of_task("copy", reading) is None
@@ -159,10 +159,10 @@ def test_links_by_hand_are_of_words_and_turn_with_the_direction() -> None:
     }
     assert drawn_by_hand("stories") == ()
     one = next(each for each in drawn_links if each.pair[0] == "She said that she loved him.")
-    reading = read(open_model("en-zh"), [one.pair])[0]
+    reading = next(read(open_model("en-zh"), [one.pair]))
     known = known_by_hand(one, reading)
     assert known is not None
-    assert known_by_hand(one, read(open_model("twin-right"), [("I", "我")])[0]) is None
+    assert known_by_hand(one, next(read(open_model("twin-right"), [("I", "我")]))) is None
     she = [at for at, word in enumerate(reading.tgt.labels) if "她" in word]
     src = reading.src.labels.index("she")
     assert known.sure[she[-1], src]
@@ -187,22 +187,13 @@ def translators() -> tuple[LoadedModel, LoadedModel]:
 def test_a_file_is_aligned_in_its_order(translators: tuple[LoadedModel, LoadedModel]) -> None:
     own, back = translators
     pairs = completed(own, [("Run!", "跑！"), ("I ate an apple.", "")])
-    assert pairs[1] == translated(own, ["I ate an apple."])[0]
+    assert pairs[1] == next(translated(own, ["I ate an apple."]))
     shape = (2, len(heads_of(own)))
     aligner = Aligner(one_head(shape, 1, 0), one_head(shape, 1, 0))
-    told: list[tuple[int, int]] = []
-    found = align_pairs(
-        own,
-        back,
-        [*pairs, ("I", "")],
-        aligner,
-        "union",
-        lambda done, total: told.append((done, total)),
-    )
+    found = align_pairs(own, back, [*pairs, ("I", "")], aligner, "union")
     assert [each.pair for each in found] == [*pairs, ("I", "")]
     assert found[0].moses == "0-0 1-1"
     assert found[2].moses == ""
-    assert told[-1] == (4, 4)
     forward = found[1]
     assert forward.method == "union"
     assert forward.back is not None
@@ -220,19 +211,19 @@ def test_reading_back_gives_the_pairs_own_words(
     translators: tuple[LoadedModel, LoadedModel],
 ) -> None:
     own, back = translators
-    reading = read(own, [("She reads a book.", "她看书。")])
-    turned = read_back(back, reading)[0]
-    assert turned.weights.shape == reading[0].weights.shape
+    reading = next(read(own, [("She reads a book.", "她看书。")]))
+    turned = next(read_back(back, [reading]))
+    assert turned.weights.shape == reading.weights.shape
     assert turned.weights.sum(2).max() <= 1 + 1e-5  # each source word's row, turned
 
 
 def test_what_cannot_be_aligned_is_refused(writer: LoadedModel) -> None:
     with pytest.raises(ValueError, match="no cross-attention"):
-        read(writer, [("I love you.", "a")])
+        next(read(writer, [("I love you.", "a")]))
     with pytest.raises(InputProblem):
-        read(open_model("copy"), [("a " * 40, "a")])
+        next(read(open_model("copy"), [("a " * 40, "a")]))
     with pytest.raises(InputProblem, match="too_few_pairs"):
-        study(open_model("en-zh"), None, ["Run!"])
+        walked(study(open_model("en-zh"), None, ["Run!"]))
 
 
 def test_a_model_goes_with_the_one_of_the_other_direction() -> None:
@@ -242,31 +233,3 @@ def test_a_model_goes_with_the_one_of_the_other_direction() -> None:
     assert other_direction("opus-mt-en-de", shelf) == "opus-mt-de-en"
     assert other_direction("twin-right", shelf) == "zh-en"
     assert other_direction("en-fr", shelf) is None
-
-
-def test_removing_the_heads_that_align_costs_more_than_others() -> None:
-    loaded = open_model("copy")
-    found = study(loaded, loaded, ())
-    order = tuple(dict.fromkeys(head for _, head in found.ranked()))
-    pairs = [("c a b", "c a b"), ("a b c d e", "a b c d e")]
-    lost = removal(loaded, pairs, order)
-    assert lost.counts == (1, 2, 4)
-    assert lost.aligning[-1] < lost.others[-1].min() - 0.5
-    assert lost.stands_out
-    assert [len(each) for each in lost.others] == [FEW, FEW, DRAWS]
-    assert not removal(loaded, pairs, order[::-1]).stands_out
-    assert set(drawn(6, 3, 1, [0, 1])) <= {2, 3, 4, 5}
-    with pytest.raises(ValueError, match="second head"):
-        removal(loaded, pairs, [0])
-
-
-@pytest.mark.sweep
-def test_random_heads_stand_out_in_at_most_five_of_a_hundred_cases() -> None:
-    """The heads are ranked at random, so the first of them matter no more than others."""
-    loaded, alarms = open_model("copy"), 0
-    pairs = [("c a b", "c a b"), ("a b c d e", "a b c d e")]
-    for seed in range(100):
-        order = np.random.default_rng([27, seed]).permutation(8).tolist()
-        alarms += removal(loaded, pairs, order).stands_out
-    print("alarms", alarms)
-    assert alarms <= 5
