@@ -1,24 +1,36 @@
-"""Detect hand-written attention that does not call softmax.
+"""Follow attention that is written out, from the scores to the product with the values.
 
-Such code multiplies two activations, one of them transposed (queries by keys), applies an
-elementwise nonlinearity or softmax variant, and multiplies the result by a third activation
-(values). Not taken for attention: a product with a parameter or buffer (a linear layer), products
-without a nonlinearity between them (a chain of matrices), and a softmax that ends in a loss or a
-sum of experts (not a factor of a product). Not found: additive attention, values that are
-multiplied elementwise and summed, and computations inside a custom autograd function.
+Two kinds of weights are followed through elementwise operations, views and dropout:
+
+- the result of a softmax over its last axis, which are the keys;
+- a product of two activations over their features (queries by keys) after a nonlinearity, as of
+  code that writes its softmax by hand.
+
+They are attention if they are then multiplied by an activation, the values, with the keys as the
+axis of the sum. A softmax over features (of a linear layer, without a product of activations) or
+one that is multiplied by a parameter is no attention. Not recognised: values that are multiplied
+elementwise and summed, and computations inside a custom autograd function.
 """
 
 import re
 import weakref
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum)
 DROPOUT = (F.dropout, torch.dropout)
+_SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
+_BY_TRANSPOSED = (F.linear,)
+_AFTER_A_SUMMAND = (torch.addmm, Tensor.addmm, torch.baddbmm, Tensor.baddbmm)
+_FROM_RIGHT = (Tensor.__rmatmul__,)
+_PLAIN = (
+    torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm,
+    torch.linalg.matmul,
+)  # fmt: skip
 
 # By name, since `a / b`, `a.div(b)`, `torch.div(a, b)` and `a.div_(b)` are different functions.
 _WORD = re.compile(r"\w+")
@@ -38,98 +50,338 @@ _BENT = set(
 )
 
 
-class ByHand:
-    """Tracks products of activations through elementwise operations until the next product.
+class Product(NamedTuple):
+    """Two factors and the axes that are summed over, from the end; letters of an einsum, if it is
+    one: of each factor and of the result."""
 
-    Tensors are referenced weakly, so tracking does not extend their lifetime.
-    """
+    left: Tensor
+    right: Tensor
+    left_axis: int
+    right_axis: int
+    letters: tuple[str, str, str] | None = None
+
+
+def product_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Product | None:
+    """The product that a call computes; None for other calls and for sums over several axes."""
+    tensors = tensors_in([*args, *kwargs.values()])
+    if func is torch.einsum:
+        return _einsum(args[0], tensors) if args and isinstance(args[0], str) else None
+    if func in _AFTER_A_SUMMAND:
+        tensors = tensors[1:]
+    if len(tensors) < 2:
+        return None
+    left, right = tensors[1::-1] if func in _FROM_RIGHT else tensors[:2]
+    if left.ndim < 2 or right.ndim < 2:
+        return None
+    if func in _BY_TRANSPOSED:
+        return Product(left, right, -1, -1)
+    if func in (*_PLAIN, *_AFTER_A_SUMMAND, *_FROM_RIGHT):
+        return Product(left, right, -1, -2)
+    return None
+
+
+def _einsum(equation: str, tensors: list[Tensor]) -> Product | None:
+    inputs, arrow, output = equation.replace(" ", "").partition("->")
+    factors = inputs.split(",")
+    if not arrow or "." in equation or len(factors) != 2 or len(tensors) != 2:
+        return _ellipsis(equation, tensors)
+    left, right = factors
+    summed = [letter for letter in left if letter in right and letter not in output]
+    if len(summed) != 1:
+        return None
+    axes = (factor.index(summed[0]) - len(factor) for factor in factors)
+    return Product(*tensors, *axes, (left, right, output))
+
+
+def _ellipsis(equation: str, tensors: list[Tensor]) -> Product | None:
+    """An einsum with `...`, written out in letters that it does not use."""
+    inputs, arrow, _ = equation.replace(" ", "").partition("->")
+    factors = inputs.split(",")
+    if not arrow or "..." not in equation or len(factors) != 2 or len(tensors) != 2:
+        return None
+    named = [len(factor.replace("...", "")) for factor in factors]
+    wide = {tensor.ndim - n for tensor, n in zip(tensors, named, strict=True)}
+    if len(wide) != 1:  # the axes of one are broadcast
+        return None
+    spare = [letter for letter in "ABCDEFGHIJ" if letter not in equation][: wide.pop()]
+    return _einsum(equation.replace("...", "".join(spare)), tensors)
+
+
+@dataclass(eq=False)
+class Softmax:
+    """One softmax over its last axis: the module that computed it, and its input. `is_used`: its
+    use was understood. `over_features`: its last axis are features."""
+
+    module: str
+    scores: Tensor
+    over_features: bool
+    is_used: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights about to be multiplied by values: `pattern` is their tensor before dropout, `scores`
+    the input of the softmax (None without one), `letters` the axes of an einsum's result."""
+
+    pattern: Tensor
+    scores: Tensor | None = None
+    letters: tuple[str, str, str] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Held:
+    """A tensor made of a softmax: `pattern` is what it shows, `key_axis` where its keys are."""
+
+    tensor: Tensor  # referenced, so that its id is not used again
+    softmax: Softmax
+    pattern: Tensor
+    key_axis: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Score:
+    """A product of two activations. `is_bent`: after a nonlinearity; `before`: before dropout."""
+
+    tensor: weakref.ref[Tensor]
+    letters: tuple[str, str, str] | None
+    is_bent: bool = False
+    before: Tensor | None = None
+
+
+class ByHand:
+    """Follows the weights of one thread. Scores are referenced weakly, so that following them does
+    not extend their lifetime."""
 
     def __init__(self) -> None:
         self._constants: dict[int, weakref.ref[Tensor]] = {}
-        # Products by the id of their current tensor: the tensor, whether a nonlinearity was
-        # applied, and the tensor before dropout, if any.
-        self._scores: dict[int, tuple[weakref.ref[Tensor], bool, Tensor | None]] = {}
+        self._scores: dict[int, _Score] = {}
+        self._softmaxes: list[Softmax] = []
+        self._held: dict[int, _Held] = {}
+        # Results of linear layers, and whether their axis with stride 1 are features.
+        self._linear: dict[int, tuple[weakref.ref[Tensor], bool]] = {}
 
     def begin(self, module: nn.Module) -> None:
         """The outermost module starts: register its parameters and buffers as constants."""
         for constant in (*module.parameters(), *module.buffers()):
             self._constants[id(constant)] = weakref.ref(constant)
 
+    def unused(self) -> list[Softmax]:
+        """The softmaxes whose use was not understood."""
+        return [softmax for softmax in self._softmaxes if not softmax.is_used]
+
     def end(self) -> None:
-        self._constants.clear()
-        self._scores.clear()
+        for followed in (self._constants, self._scores, self._held, self._linear):
+            followed.clear()
+        self._softmaxes.clear()
 
-    def weights(self, func: Callable[..., Any], args: Any) -> Tensor | None:
-        """The attention weights that this call multiplies by values; None if there are none."""
-        operands = _operands(func, args)
-        if len(operands) != 2 or any(map(self._is_constant, operands)):
-            return None
-        for operand in operands if func is torch.einsum else operands[:1]:
-            known = self._known(operand)
-            if known is not None and known[1]:
-                return operand if known[2] is None else known[2]
-        return None
+    # Before a call: is it a product with values?
 
-    def follow(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor) -> None:
-        """Track the result of a call on tracked tensors."""
-        tensors = _tensors([*args, *kwargs.values()])
+    def weights(self, product: Product) -> Iterator[Weights | Softmax]:
+        """The weights that a product multiplies by values; a softmax that is no attention."""
+        factors = (product.left, product.right)
+        for factor, axis, other in zip(
+            factors, (product.left_axis, product.right_axis), factors[::-1], strict=True
+        ):
+            held = self._held.get(id(factor))
+            if held is not None and held.key_axis % factor.ndim == axis % factor.ndim:
+                held.softmax.is_used = True
+                if held.softmax.over_features or self._is_constant(other):
+                    yield held.softmax
+                else:
+                    scores = held.softmax.scores
+                    yield _weights(held.pattern, scores, self._score(scores))
+            elif held is None and not any(map(self._is_constant, factors)):
+                score = self._score(factor)
+                if score is not None and score.is_bent and axis == -1:
+                    shown = factor if score.before is None else score.before
+                    yield _weights(shown, None, score)
+
+    def returned(self, pattern: Tensor) -> None:
+        """A module returns this pattern, which is recorded from there."""
+        held = self._held.get(id(pattern))
+        if held is not None:
+            held.softmax.is_used = True
+
+    # After a call: what does it make of tensors that are followed?
+
+    def follow(
+        self, func: Callable[..., Any], args: Any, kwargs: Any, result: Tensor, module: str
+    ) -> None:
+        """Follow the result of a call on tensors that are followed."""
+        tensors = tensors_in([*args, *kwargs.values()])
         if tensors and all(map(self._is_constant, tensors)):
             self._constants[id(result)] = weakref.ref(result)
             return
-        operands = _operands(func, args)
-        if operands:
-            is_score = len(operands) == 2 and result.ndim >= 2 and _over_features(args, operands)
-            if is_score and not any(map(self._is_constant, operands)):
-                self._scores[id(result)] = weakref.ref(result), False, None
+        if func in _SOFTMAX and tensors:
+            axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
+            if result.ndim > 1 and axis in (-1, result.ndim - 1):
+                self._softmaxed(tensors[0], result, module)
+                return
+        product = product_of(func, args, kwargs)
+        if product is not None:
+            self._multiplied(product, result)
             return
         name = getattr(func, "__name__", "").strip("_")
-        if name not in _STRAIGHT and name not in _BENT:
+        for source in tensors[:2]:
+            if id(source) in self._held:
+                self._reshaped(func, self._held[id(source)], source, result)
+                return
+        self._linear_followed(tensors, result, name)
+        if name in _STRAIGHT or name in _BENT:
+            self._score_followed(func, tensors, result, name in _BENT)
+
+    def _softmaxed(self, scores: Tensor, result: Tensor, module: str) -> None:
+        linear = self._linear.get(id(scores))
+        features = linear is not None and linear[0]() is scores and linear[1]
+        features = features and scores.stride(-1) == 1 and self._score(scores) is None
+        softmax = Softmax(module, scores.detach(), features)
+        score = self._score(scores)
+        if score is not None:  # the detached tensor stands for it
+            self._scores[id(softmax.scores)] = replace(score, tensor=weakref.ref(softmax.scores))
+        self._softmaxes.append(softmax)
+        self._held[id(result)] = _Held(result, softmax, result, result.ndim - 1)
+
+    def _multiplied(self, product: Product, result: Tensor) -> None:
+        if self._is_constant(product.right):
+            if result.shape[-1] > 1:  # one number per position may be a score
+                self._linear[id(result)] = weakref.ref(result), True
+        elif not self._is_constant(product.left) and _over_features(product):
+            self._scores[id(result)] = _Score(weakref.ref(result), product.letters)
+
+    def _reshaped(
+        self, func: Callable[..., Any], held: _Held, source: Tensor, result: Tensor
+    ) -> None:
+        """Follow weights through an elementwise operation, a view, a cut of keys, or dropout."""
+        order = _order(source, result)
+        if order is not None and order != tuple(range(source.ndim)):
+            at = order.index(held.key_axis)
+            self._held[id(result)] = replace(held, tensor=result, key_axis=at)
             return
+        if held.key_axis != source.ndim - 1:
+            return
+        cut = result.ndim == source.ndim and result.shape[:-1] == source.shape[:-1]
+        if result.shape[-2:] != source.shape[-2:] and not (
+            cut and result.shape[-1] < source.shape[-1] and _is_view(source, result)
+        ):
+            return
+        # After dropout, use the pattern before it; of several views, the one with a head axis.
+        shown = func not in DROPOUT and (
+            result.ndim == 4 or source.ndim == 3 or result.ndim == source.ndim
+        )
+        pattern = result if shown else held.pattern
+        self._held[id(result)] = _Held(result, held.softmax, pattern, result.ndim - 1)
+
+    def _score_followed(
+        self, func: Callable[..., Any], tensors: list[Tensor], result: Tensor, bent: bool
+    ) -> None:
         for source in tensors:
-            known = self._known(source)
-            if known is None or sorted(result.shape[-2:]) != sorted(source.shape[-2:]):
+            score = self._score(source)
+            if score is None or sorted(result.shape[-2:]) != sorted(source.shape[-2:]):
                 continue
-            before = known[2]
+            before = score.before
             if func in DROPOUT and before is None:
                 before = source
             elif func not in DROPOUT:
                 before = None
-            self._scores[id(result)] = weakref.ref(result), known[1] or name in _BENT, before
+            letters = score.letters
+            if letters is not None:
+                order = _order(source, result)
+                alike = result.shape == source.shape and order is None
+                named = letters[2] if alike else "".join(letters[2][at] for at in order or ())
+                letters = (*letters[:2], named) if named else None
+            self._scores[id(result)] = _Score(
+                weakref.ref(result), letters, score.is_bent or bent, before
+            )
             return
 
-    def _known(self, tensor: Tensor) -> tuple[weakref.ref[Tensor], bool, Tensor | None] | None:
-        known = self._scores.get(id(tensor))
-        return known if known is not None and known[0]() is tensor else None
+    def _linear_followed(self, tensors: list[Tensor], result: Tensor, name: str) -> None:
+        """Whether the last axis are features still: a view keeps the memory, a copy the axes."""
+        for source in tensors:
+            linear = self._linear.get(id(source))
+            if linear is None or linear[0]() is not source or not result.ndim:
+                continue
+            if _is_view(source, result):
+                features = linear[1] if result.shape[-1] > 1 else False
+            elif name in _STRAIGHT | _BENT and result.shape[-1] == source.shape[-1]:
+                features = linear[1] and source.stride(-1) == 1
+            else:
+                continue
+            self._linear[id(result)] = weakref.ref(result), features
+            return
+
+    def _score(self, tensor: Tensor) -> _Score | None:
+        score = self._scores.get(id(tensor))
+        return score if score is not None and score.tensor() is tensor else None
 
     def _is_constant(self, tensor: Tensor) -> bool:
         known = self._constants.get(id(tensor))
         return isinstance(tensor, nn.Parameter) or (known is not None and known() is tensor)
 
 
-def _operands(func: Callable[..., Any], args: Any) -> list[Tensor]:
-    """The factors of a product; an empty list for any other call."""
-    if func in (torch.baddbmm, Tensor.baddbmm):
-        return _tensors(args[1:3])
-    return _tensors(args) if func in PRODUCTS else []
+def _weights(pattern: Tensor, scores: Tensor | None, score: _Score | None) -> Weights:
+    letters = None if score is None else score.letters
+    fits = letters is not None and len(letters[2]) == pattern.ndim
+    return Weights(pattern, scores, letters if fits else None)
 
 
-def _over_features(args: Any, operands: list[Tensor]) -> bool:
-    """Whether a product contracts the features of both factors: one is transposed, as keys are.
+def axes_of(letters: tuple[str, str, str]) -> tuple[int, ...] | None:
+    """The order of a result's axes as [leading …, query, key]; None if the equation does not say.
+
+    The last axis, over which the softmax goes, are keys. Of the letters that only the queries
+    have, the last is the query; others are heads of a group.
+    """
+    left, right, output = letters
+    key = output[-1]
+    if (key in left) == (key in right):
+        return None
+    queries, keys = (right, left) if key in left else (left, right)
+    own = [letter for letter in output if letter in queries and letter not in keys]
+    if not own:
+        return None
+    query = own[-1]
+    leading = [letter for letter in output if letter not in (query, key)]
+    return tuple(output.index(letter) for letter in (*leading, query, key))
+
+
+def _over_features(product: Product) -> bool:
+    """Whether a product sums over the features of both factors: one is transposed, as keys are.
 
     This excludes graph aggregation, which multiplies features by an adjacency matrix.
     """
-    if isinstance(args[0], str):
-        first, second = args[0].replace(" ", "").split("->")[0].split(",")
-        return first[-1] == second[-1]
-    return any(each.ndim >= 2 and each.stride(-1) != 1 for each in operands)
+    if product.letters is not None:
+        left, right, _ = product.letters
+        return left[-1] == right[-1]
+    if product.left_axis == product.right_axis:
+        return True
+    return any(factor.stride(-1) != 1 for factor in (product.left, product.right))
 
 
-def _tensors(values: Iterable[Any]) -> list[Tensor]:
-    """The tensors among the arguments, including those in lists and tuples."""
-    found: list[Tensor] = []
+def _is_view(source: Tensor, result: Tensor) -> bool:
+    try:
+        return source.untyped_storage().data_ptr() == result.untyped_storage().data_ptr() != 0
+    except (RuntimeError, NotImplementedError):  # a tensor without memory
+        return False
+
+
+def _order(source: Tensor, result: Tensor) -> tuple[int, ...] | None:
+    """The axes of `source` in the order of `result`, a view that permutes them; None otherwise."""
+    if source.ndim != result.ndim or not _is_view(source, result) or source is result:
+        return None
+    before = list(zip(source.shape, source.stride(), strict=True))
+    after = list(zip(result.shape, result.stride(), strict=True))
+    if sorted(before) != sorted(after):
+        return None
+    order: list[int] = []
+    for axis, pair in enumerate(after):
+        fitting = [at for at, other in enumerate(before) if other == pair and at not in order]
+        order.append(axis if axis in fitting else fitting[0])
+    return tuple(order)
+
+
+def tensors_in(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among the arguments, including those in lists and tuples; no nested ones."""
+    tensors: list[Tensor] = []
     for value in values:
-        if isinstance(value, Tensor):
-            found.append(value)
-        elif isinstance(value, list | tuple):
-            found += [each for each in value if isinstance(each, Tensor)]
-    return found
+        parts = value if isinstance(value, list | tuple) else (value,)
+        tensors += [part for part in parts if isinstance(part, Tensor) and not part.is_nested]
+    return tensors

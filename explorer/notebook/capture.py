@@ -9,7 +9,11 @@ Attention is recognised wherever it is computed:
 - plain code: `softmax` over the last axis whose result, optionally after dropout or a mask, is
   multiplied by values; or any other function that turns a product of activations into rows that
   sum to 1. Opaque code that returns its patterns (`output_attentions`) is read from its output.
-  A product whose rows do not sum to 1 (sigmoids, for example) is named, but not shown (`by_hand`).
+  A product whose rows do not sum to 1 (sigmoids, for example) is named, but not shown, and so is a
+  softmax whose use was not understood (`by_hand`).
+
+Which axes are batch and heads is read off the equation, the code's reshapes and the batch of the
+input (`axes`). What gradient checkpointing computes again in the backward pass is not recorded.
 
 A recomputed pattern is shown only if it reproduces the result of the call. Otherwise the module is
 named in `unseen`, as is any call that cannot be inspected.
@@ -24,7 +28,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, Literal, ParamSpec
 
 import torch
 import torch.nn.functional as F
@@ -33,12 +37,11 @@ from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
 from explorer.notebook import kernels
-from explorer.notebook.by_hand import DROPOUT, PRODUCTS, ByHand
+from explorer.notebook.axes import Evidence
+from explorer.notebook.by_hand import ByHand, Softmax, Weights, axes_of, product_of
 from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.fused import FUSED, Running, agreeing, layer_again, may_fuse
 from explorer.notebook.multi_head import multi_head, of_module
-
-_SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
 
 
 class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
@@ -48,7 +51,14 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
     used in several threads at once (each records its own thread). After an error all hooks are
     removed, and calls recorded before it remain available. While a capture is active, compiled
     modules run in eager mode.
+
+    `sequences` is the number of sequences in the batch, by default that of the model's input;
+    `batch_first` says which of the input's first two axes is the batch, if both fit.
+    `show(seen, heads=…)` divides an axis that may hold heads, sequences or both.
     """
+
+    def __init__(self, batch_first: bool | None = None, sequences: int | None = None) -> None:
+        self._batch_first, self._sequences = batch_first, sequences
 
     def __enter__(self) -> Captured:
         self._seen = Captured()
@@ -57,10 +67,14 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
             watch = _here.watch = _Watch()
             watch.start()
         watch.listeners.append(self._seen)
+        watch.evidence.batch_first, watch.evidence.sequences = self._batch_first, self._sequences
         return self._seen
 
     def __exit__(self, *error: object) -> None:
         watch: _Watch = _here.watch
+        if error[0] is None:
+            watch.name_unused()
+            watch.name_compiled()
         watch.listeners = [each for each in watch.listeners if each is not self._seen]
         if not watch.listeners:
             _here.watch = None
@@ -71,11 +85,15 @@ _here = threading.local()
 """The watch of a thread, which all its captures share."""
 
 
+_COMPILER = "torch._dynamo"
+
+
 class _Eager:
     """Runs compiled modules in eager mode while any capture is active, so that they are recorded.
 
-    The setting is process-wide: the first capture sets it and the last one restores it. Nothing can
-    be compiled if the compiler was never imported.
+    The setting is process-wide: the first capture sets it and the last one restores it. If the
+    compiler is not imported yet, there is no setting, and importing it takes seconds: what is then
+    compiled while capturing runs compiled, and is named.
     """
 
     _lock, _active = threading.Lock(), 0
@@ -85,7 +103,7 @@ class _Eager:
     def begin(cls) -> None:
         with cls._lock:
             cls._active += 1
-            if cls._stance is None and "torch._dynamo" in sys.modules:
+            if cls._stance is None and _COMPILER in sys.modules:
                 cls._stance = torch.compiler.set_stance("force_eager")
                 cls._stance.__enter__()
 
@@ -119,10 +137,8 @@ class _Watch(TorchFunctionMode):
         self._n_seen = 0
         self._thread = threading.get_ident()
         self._running: list[Running] = []
-        # By id, each result of a softmax: the tensor (referenced, so that its id is not reused),
-        # its pattern, and the scores.
-        self._weights: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
-        self._by_hand = ByHand()
+        self._by_hand, self.evidence = ByHand(), Evidence()
+        self._may_compile = _COMPILER in sys.modules
 
     def start(self) -> None:
         self._handles = [
@@ -137,8 +153,28 @@ class _Watch(TorchFunctionMode):
         _Eager.end()
         for handle in self._handles:
             handle.remove()
-        self._weights.clear()
+        self._end()
+
+    def _end(self) -> None:
         self._by_hand.end()
+        self.evidence.end()
+
+    def name_unused(self) -> None:
+        """Name the softmaxes whose use was not understood."""
+        for softmax in self._by_hand.unused():
+            self._name_softmax(softmax)
+
+    def name_compiled(self) -> None:
+        """Name the compiler if it was imported meanwhile: what it compiled ran unseen."""
+        if not self._may_compile and _COMPILER in sys.modules:
+            self._miss("torch.compile (first used while capturing)")
+
+    def _name_softmax(self, softmax: Softmax) -> None:
+        module = softmax.module or "outside a module"
+        if softmax.over_features or softmax.is_used:
+            self._name_in("others", f"{module} (softmax)")
+        else:
+            self._name_in("unseen", f"{module} (softmax)")
 
     @property
     def _on(self) -> bool:
@@ -154,7 +190,9 @@ class _Watch(TorchFunctionMode):
     # Which module is running.
 
     def _enter(self, module: nn.Module, args: Any) -> None:
-        if threading.get_ident() != self._thread:
+        if torch.compiler.is_compiling():
+            return
+        if threading.get_ident() != self._thread or _in_backward():
             return
         if self._running:
             names = self._running[0].names
@@ -162,6 +200,8 @@ class _Watch(TorchFunctionMode):
         else:
             names = {id(part): path for path, part in module.named_modules()}
             self._by_hand.begin(module)
+            with torch._C.DisableTorchFunction():
+                self.evidence.begin(args)
         name = names.get(id(module)) or type(module).__name__
         was_on = self._on
         with torch._C.DisableTorchFunction():
@@ -170,6 +210,8 @@ class _Watch(TorchFunctionMode):
         self._switch(not dark)
 
     def _leave(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        if torch.compiler.is_compiling():
+            return
         if threading.get_ident() != self._thread or not self._running:
             return
         running = self._running[-1]
@@ -181,8 +223,9 @@ class _Watch(TorchFunctionMode):
             self._look(self._ended, running, args, kwargs, output)
         self._running.pop()
         if not self._running:
-            self._weights.clear()
-            self._by_hand.end()
+            if len(rest) == 2:
+                self.name_unused()
+            self._end()
 
     def _ended(self, call: Running, args: Any, kwargs: Any, output: Any) -> None:
         module, returned = call.module, False
@@ -192,6 +235,7 @@ class _Watch(TorchFunctionMode):
             self._layer(call, args, kwargs, output)
         if self._n_seen == call.first:
             for pattern in _returned(output):
+                self._by_hand.returned(pattern)
                 self._record(Attention(call.name, pattern))
                 returned = True
         if self._n_seen == call.first and _looks_like_attention(module):
@@ -225,16 +269,35 @@ class _Watch(TorchFunctionMode):
         return self._running[-1].name if self._running else ""
 
     def _miss(self, name: str) -> None:
+        self._name_in("unseen", name)
+
+    def _name_in(self, which: Literal["unseen", "others"], name: str) -> None:
         for seen in self.listeners:
-            if name not in seen.unseen:
-                seen.unseen.append(name)
+            names = getattr(seen, which)
+            if name not in names:
+                names.append(name)
 
     def _found(self, found: Attention | None, name: str = "") -> None:
         """Record the attention of a kernel; None: it could not be reproduced."""
         if found is None:
             self._miss(f"{self._name or 'outside a module'}{name}")
         else:
-            self._record(replace(found, name=self._name))
+            self._record(replace(self._laid(found), name=self._name))
+
+    def _laid(self, found: Attention) -> Attention:
+        """A call of a function that takes any axes before [head, pos, d_head]."""
+        shape = tuple(found.pattern.shape)
+        axes = self.evidence.read(shape[:-2], *shape[-2:])
+        if (
+            len(shape) == 4
+        ):  # [batch, head] by definition, but a batch of windows is not the input's
+            return replace(found, axes="kernel" if axes.why == "batch" else "order")
+        pattern, mask, query, key = (
+            None if tensor is None else axes.lay(tensor)
+            for tensor in (found.pattern, found.mask, found.query, found.key)
+        )
+        assert pattern is not None
+        return Attention(found.name, pattern, mask, query, key, found.fill, axes.why)
 
     def _record(self, found: Attention) -> None:
         if kernels.opaque(found.pattern):
@@ -256,6 +319,8 @@ class _Watch(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch.compiler.is_compiling() or _in_backward():
+            return func(*args, **kwargs)
         name = getattr(func, "__name__", "")
         kernel = (
             multi_head if func is F.multi_head_attention_forward else kernels.FUNCTIONS.get(name)
@@ -264,7 +329,7 @@ class _Watch(TorchFunctionMode):
             result = func(*args, **kwargs)
             self._look(self._called, kernel, func, args, kwargs, result)
         else:
-            self._look(self._multiplied, func, args)
+            self._look(self._multiplied, func, args, kwargs)
             result = func(*args, **kwargs)
             self._look(self._follow, func, args, kwargs, result)
         return result
@@ -284,65 +349,62 @@ class _Watch(TorchFunctionMode):
     # Plain code: track the result of a softmax until it is multiplied by values.
 
     @_unheard
-    def _multiplied(self, func: Callable[..., Any], args: Any) -> None:
-        if not (func in PRODUCTS and self._product(args)):
-            weights = self._by_hand.weights(func, args)
-            if weights is not None:
-                with kernels.aside():
+    def _multiplied(self, func: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        product = product_of(func, args, kwargs)
+        if product is None:
+            return
+        for weights in self._by_hand.weights(product):
+            with kernels.aside():
+                if isinstance(weights, Softmax):
+                    self._name_softmax(weights)
+                elif weights.scores is not None:
+                    self._plain(weights)
+                else:
                     self._weighted(weights)
 
-    def _product(self, args: Any) -> bool:
-        """Record the factors that came from a softmax; return whether there were any."""
-        # All operands of einsum, else the first: weights @ values.
-        tensors = args[1:] if isinstance(args[0], str) else args[:1]
-        found = [tensor for tensor in tensors if id(tensor) in self._weights]
-        for tensor in found:
-            _, pattern, scores = self._weights[id(tensor)]
-            with kernels.aside():
-                self._plain(kernels.four_axes(pattern), scores)
-        return bool(found)
-
-    def _weighted(self, weights: Tensor) -> None:
+    def _weighted(self, weights: Weights) -> None:
         """Record hand-made weights if they are a pattern, else list the module in `unseen`."""
-        if not kernels.opaque(weights) and _sums_to_one(weights):
-            self._record(Attention(self._name, kernels.four_axes(weights)))
+        if not kernels.opaque(weights.pattern) and _sums_to_one(weights.pattern):
+            self._plain(weights)
         elif self._running:
             self._running[-1].hides = True
         else:
             self._miss("outside a module")
 
-    def _plain(self, pattern: Tensor, scores: Tensor) -> None:
-        found = Attention(self._name, pattern)
-        if not kernels.opaque(pattern):
-            keep = kernels.allowed(scores)
+    def _plain(self, weights: Weights) -> None:
+        pattern, mask, fill = weights.pattern, None, None
+        if kernels.opaque(pattern):
+            self._miss(self._name or "outside a module")
+            return
+        if weights.scores is not None:
+            keep = kernels.allowed(weights.scores)[..., : pattern.shape[-1]]
             fits = keep.ndim == 3 or keep.shape == pattern.shape
             if fits and keep.numel() == pattern.numel() and not bool(keep.all()):
                 mask = keep.reshape(pattern.shape)
-                found = replace(found, mask=mask, fill=kernels.fill_of(scores, keep))
-        self._record(found)
+                fill = kernels.fill_of(weights.scores[..., : pattern.shape[-1]], keep)
+        order = None if weights.letters is None else axes_of(weights.letters)
+        if order is not None:
+            pattern = pattern.permute(order)
+            mask = None if mask is None else mask.permute(order)
+        axes = self.evidence.read(
+            tuple(pattern.shape[:-2]), *pattern.shape[-2:], "order" if order is None else "equation"
+        )
+        mask = None if mask is None else axes.lay(mask)
+        self._record(Attention(self._name, axes.lay(pattern), mask, fill=fill, axes=axes.why))
 
     @_unheard
     def _follow(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         name = getattr(func, "__name__", "")
         if any(part in name for part in FUSED):
             self._miss(f"{self._name or 'outside a module'} ({name})")
-        if not isinstance(result, Tensor) or not result.is_floating_point():
-            return
-        if func in _SOFTMAX:
-            axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            if result.ndim in (2, 3, 4) and axis in (-1, result.ndim - 1):
-                scores = args[0] if args else kwargs["input"]
-                self._weights[id(result)] = result, result, scores.detach()
-                return
-        self._by_hand.follow(func, args, kwargs, result)
-        for source in args[:2]:
-            known = self._weights.get(id(source))
-            if known is None or result.shape[-2:] != source.shape[-2:]:
-                continue
-            # After dropout, use the pattern before it; of several views, the one with a head axis.
-            other = func not in DROPOUT and (result.ndim == 4 or source.ndim == 3)
-            self._weights[id(result)] = result, result if other else known[1], known[2]
-            return
+        if isinstance(result, Tensor) and result.is_floating_point() and not result.is_nested:
+            self.evidence.follow(func, args, result)
+            self._by_hand.follow(func, args, kwargs, result, self._name)
+
+
+def _in_backward() -> bool:
+    """Whether autograd runs: gradient checkpointing then computes a forward pass again."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _looks_like_attention(module: nn.Module) -> bool:

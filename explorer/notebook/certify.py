@@ -53,9 +53,16 @@ SHARE = 1e-4
 In half precision the tolerance of the logits is used instead."""
 
 Why = Literal[
-    "both_ways", "no_pad", "no_embedding", "no_capture", "no_cache", "not_asked", "no_site"
+    "both_ways",
+    "no_pad",
+    "no_embedding",
+    "no_capture",
+    "no_cache",
+    "not_asked",
+    "no_site",
+    "unread",
 ]
-Note = Literal["fused_nan", "finite_fill", "own_input"]
+Note = Literal["fused_nan", "finite_fill", "own_input", "unread"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +227,8 @@ def certify(
             findings.append(Finding(name, math.inf, 0.0, error=said))
             continue
         if worst is None:
-            left_out[name] = "no_embedding" if name == "pad_content" else "no_site"
+            unproven: Why = "unread" if seen.has_unread else "no_site"
+            left_out[name] = "no_embedding" if name == "pad_content" else unproven
             continue
         shares = name in _Seen.CHECKS and behaviour.plain.dtype in TOLERANCES
         tolerance = SHARE if shares else behaviour.tolerance
@@ -230,6 +238,7 @@ def certify(
     fused = left is not None and not left.error and behaviour.fused_path_is_nan()
     notes: list[Note] = ["fused_nan"] if fused else []
     notes += ["finite_fill"] if seen.has_finite_fill else []
+    notes += ["unread"] if capture and seen.has_unread else []
     notes += ["own_input"] if causal and behaviour.predicts_its_input() else []
     causes: tuple[Cause, ...] = ()
     if not all(finding.passed for finding in findings):
@@ -246,6 +255,7 @@ class _Seen:
         self.behaviour, self.causal = behaviour, causal
         self.masks: dict[str, np.ndarray] = {}
         self._runs: list[Captured] = []
+        self._n_unread = 0
         self._calls: list[tuple[Padded, Attention, tuple[str, str]]] = []
 
     @property
@@ -253,6 +263,11 @@ class _Seen:
         """Whether any mask uses a finite number instead of minus infinity."""
         fills = [call.fill for seen in self._runs for call in seen if call.fill is not None]
         return any(map(math.isfinite, fills))
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether any attention was computed that could not be read."""
+        return self._n_unread > 0 or any(seen.unseen for seen in self._runs)
 
     def check(self, name: str) -> Worst | None:
         """Check one property at every attention whose shape identifies its queries and keys.
@@ -299,12 +314,14 @@ class _Seen:
         sentences = [(self.behaviour.src, self.behaviour.tgt)] * 3
         for left in (False, True)[: 1 + is_padded]:
             rows = self.behaviour.batch(sentences, left, 2 * is_padded)
-            with capture() as seen:
+            with capture(sequences=len(rows.tgt)) as seen:
                 self.behaviour.run(rows)
             self._runs.append(seen)
             for call in seen:
                 kind = _kind(call.pattern, rows)
-                if kind is not None:
+                if kind is None:
+                    self._n_unread += 1
+                else:
                     self._calls.append((rows, call, kind))
                     if not left:
                         visible = _visible(call.pattern, call.mask)

@@ -1,12 +1,12 @@
 """Likely causes of a set of findings, by which properties break, which hold, and where."""
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from explorer.analysis.certificate.certify import Finding
 from explorer.analysis.clinic import BY_ID, Pitfall
+from explorer.notebook.captured import kind_of
 
 Cause = Literal[
     "rows", "outside_future", "inverted_causal", "diagonal_open", "first_item", "first_head",
@@ -52,7 +52,7 @@ def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ..
         return ()
     if evidence.rows:
         return ("rows",)
-    places = {each.name: _kind(each.where.name) for each in findings if each.where is not None}
+    places = {each.name: kind_of(each.where.name) for each in findings if each.where is not None}
     case = _Case(broken, kept, endless, places, evidence)
     found: list[Cause] = ["error"] if any(each.error for each in findings) else []
     for part in _PARTS:
@@ -62,11 +62,6 @@ def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ..
     if not found and "cache" in broken:
         found.append("is_causal_cache")
     return tuple(found) or ("unknown",)
-
-
-def _kind(name: str) -> str:
-    """The path of a module without layer numbers."""
-    return re.sub(r"\d+", "#", name)
 
 
 @dataclass(frozen=True)

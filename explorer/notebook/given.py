@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from math import isqrt
+from itertools import accumulate
+from math import sqrt
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ MOST_EXTRA = 16
 """Most tokens before the patches that are found without a `grid`: a class token, registers."""
 LARGEST = 512
 """Longest side of an image in pixels; larger ones are averaged down, to keep the page small."""
+SQUARE = 0.01
+"""Most that a patch's height may differ from its width."""
 SUM_TOLERANCE = 1e-2
 """Tolerance for row sums without a note: the rounding error of bfloat16."""
 
@@ -77,6 +80,34 @@ def as_array(given: Any) -> np.ndarray:
         raise ValueError(f"expected numbers of one shape: {error}") from None
 
 
+def steps_stacked(given: Any) -> tuple[Any, np.ndarray | None]:
+    """The attentions of `generate`, one tuple of layers per step, as one array per layer and the
+    causal mask (None for cross-attention); anything else as it is, and None.
+
+    Raises ValueError if the steps do not share one growing cache.
+    """
+    nested = isinstance(given, list | tuple) and given and isinstance(given[0], list | tuple)
+    if not nested or np.ndim(given[0][0] if len(given[0]) else None) != 4:
+        return given, None
+    steps = [[as_array(layer) for layer in step] for step in given]
+    keys = [step[0].shape[-1] for step in steps]
+    read = list(accumulate(step[0].shape[-2] for step in steps))
+    alike = len({(len(step), *step[0].shape[:2]) for step in steps}) == 1
+    if not alike or (keys != read and len(set(keys)) > 1):
+        raise ValueError(
+            "these are the steps of generate(), whose caches do not grow by one token each; give "
+            "the attentions of one step, or of one forward pass over the whole text"
+        )
+    width = [((0, 0), (0, 0), (0, 0), (0, keys[-1] - n)) for n in keys]
+    layers = [
+        np.concatenate([np.pad(step[at], pad) for step, pad in zip(steps, width, strict=True)], 2)
+        for at in range(len(steps[0]))
+    ]
+    if keys != read:  # cross-attention: all keys exist at every step
+        return layers, None
+    return layers, np.tri(keys[-1], dtype=bool)
+
+
 def layers_of(given: Any, batch: int, lang: str) -> tuple[np.ndarray, list[str]]:
     """Convert an array, or one array per layer, to [layer, head, query, key], and return notes.
 
@@ -85,6 +116,16 @@ def layers_of(given: Any, batch: int, lang: str) -> tuple[np.ndarray, list[str]]
     [layer, batch, head, query, key], or omits leading axes. Raises ValueError for another shape or
     for masks, IndexError if `batch` is out of range.
     """
+    if hasattr(given, "attentions") or hasattr(given, "decoder_attentions"):
+        raise ValueError(
+            f"a {type(given).__name__} holds several results: give its .attentions "
+            "(or .encoder_attentions, .decoder_attentions, .cross_attentions)"
+        )
+    if isinstance(given, list | tuple) and any(part is None for part in given):
+        raise ValueError(
+            "the attentions are None: load the model with attn_implementation='eager', or record "
+            "them with hl.capture()"
+        )
     notes = []
     if isinstance(given, list | tuple) and given and np.ndim(as_array(given[0])) >= 3:
         parts = [as_array(part) for part in given]
@@ -163,14 +204,12 @@ def image_axis(
     """The image whose patches are the last keys, row by row, and the labels of all keys.
 
     Keys before the patches are extra tokens, labelled "+1", "+2" … The queries are the same tokens
-    if there are as many. Without a `grid` of (rows, columns), the patches are the largest square
-    that leaves at most MOST_EXTRA keys. Raises ValueError if there is none, or if it does not fit.
+    if there are as many. Without a `grid` of (rows, columns), it is that of square patches
+    (`grid_for`). Raises ValueError if there is none, or if it does not fit.
     """
+    pixels, sides = pixels_of(image)
     if grid is None:
-        side = isqrt(n_key)
-        grid = (side, side)
-        if n_key - side * side > MOST_EXTRA:
-            raise ValueError(f"{n_key} keys are no square of patches: give grid=(rows, columns)")
+        grid = grid_for(n_key, *sides)
     if len(grid) != 2 or not all(isinstance(side, Integral) for side in grid):
         raise ValueError(f"grid={grid!r}: give (rows, columns), two whole numbers")
     rows, columns = grid
@@ -181,18 +220,46 @@ def image_axis(
     labels = [f"+{at + 1}" for at in range(extra)]
     labels += [f"{row + 1},{column + 1}" for row in range(rows) for column in range(columns)]
     queries = keys if n_query == n_key else [-1] * n_query
-    return PictureAxis(pixels_of(image), grid, keys, queries), labels
+    return PictureAxis(pixels, grid, keys, queries), labels
+
+
+def grid_for(n_key: int, height: int, width: int) -> tuple[int, int]:
+    """The rows and columns of square patches that cover an image and leave the fewest keys.
+
+    At most MOST_EXTRA keys are left for other tokens. Raises ValueError if no grid or several fit.
+    """
+    fitting = []
+    for extra in range(min(MOST_EXTRA, n_key - 1) + 1):
+        n_patches = n_key - extra
+        rows = min(height, max(1, round(sqrt(n_patches * height / width))))
+        if n_patches % rows == 0 and _alike(height / rows, width / (n_patches // rows)):
+            fitting.append((rows, n_patches // rows))
+    if len(fitting) == 1 or (fitting and height == width):
+        return fitting[0]
+    raise ValueError(
+        f"no one grid of square patches fits {n_key} keys and an image of {height} x {width} "
+        "pixels: give grid=(rows, columns), as the model cuts it"
+    )
+
+
+def _alike(height: float, width: float) -> bool:
+    """Whether a patch is square, up to the pixels that a resized image loses at its edge."""
+    return abs(height / width - 1) < SQUARE
 
 
 def _levels(image: Any) -> np.ndarray:
-    """The pixels of a PIL image in 8 bits; 32-bit ones, whose range is unknown, as they are."""
+    """The pixels of a PIL image in 8 bits, upright and without transparency, as `transformers`
+    reads it; 32-bit ones, whose range is unknown, as they are."""
+    from PIL import ImageOps
+
+    image = ImageOps.exif_transpose(image)
     if image.mode.startswith("I;16"):  # converting would clip them
         return (np.asarray(image) >> 8).astype(np.uint8)
     return np.asarray(image if image.mode in ("I", "F") else image.convert("RGB"))
 
 
-def pixels_of(image: Any) -> np.ndarray:
-    """An image as uint8 [height, width, 3], at most LARGEST pixels long.
+def pixels_of(image: Any) -> tuple[np.ndarray, tuple[int, int]]:
+    """An image as uint8 [height, width, 3], at most LARGEST pixels long, and its own sides.
 
     Accepts an array or tensor [height, width], [height, width, 1, 3 or 4] or [1 or 3, height,
     width], of 0 to 255 or of floats 0 to 1, a PIL image, or the path of a file; of an animation the
@@ -222,6 +289,6 @@ def pixels_of(image: Any) -> np.ndarray:
     if not whole and pixels.max() <= 1:
         pixels = pixels * 255
     pixels = np.broadcast_to(pixels[..., :3], (*pixels.shape[:2], 3))
-    found = Image.fromarray(np.rint(pixels).astype(np.uint8))
-    found.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
-    return np.asarray(found)
+    shown = Image.fromarray(np.rint(pixels).astype(np.uint8))
+    shown.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
+    return np.asarray(shown), (pixels.shape[0], pixels.shape[1])

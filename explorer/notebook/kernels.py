@@ -80,15 +80,6 @@ def fill_of(scores: Tensor, keep: Tensor) -> float | None:
     return float(hidden.max()) if hidden.numel() else None
 
 
-def four_axes(tensor: Tensor) -> Tensor:
-    """Reshape [query, key], [batch, query, key] or more axes to [batch, head, query, key]."""
-    if tensor.ndim == 2:
-        return tensor[None, None]
-    if tensor.ndim == 3:
-        return tensor[:, None]
-    return tensor.reshape(-1, *tensor.shape[-3:])
-
-
 def same(found: Tensor, result: Tensor, scale: float) -> bool:
     """Whether two results agree up to rounding, with NaN at the same positions."""
     if found.shape != result.shape or not torch.equal(found.isnan(), result.isnan()):
@@ -113,7 +104,8 @@ def softmax_of(scores: Tensor) -> Iterator[Tensor]:
 
 
 def dot_product(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Attention | None:
-    """The attention of a call of `F.scaled_dot_product_attention`; None if not reproducible.
+    """The attention of a call of `F.scaled_dot_product_attention`, with the axes of its arguments;
+    None if not reproducible.
 
     A mask of a custom class is not interpreted: the function is called again with one-hot vectors
     as values. With dropout the result is random, so the arguments are trusted without a check.
@@ -195,7 +187,7 @@ def by_markers(attend: Callable[[Tensor], Tensor], value: Tensor) -> Tensor:
 def _attention(
     given: Mapping[str, Any], pattern: Tensor, keep: Tensor | None, fill: float | None
 ) -> Attention:
-    keep = None if keep is None else four_axes(keep.expand(pattern.shape))
+    keep = None if keep is None else keep.expand(pattern.shape)
     key = given["key"].detach()
     if given.get("enable_gqa"):
         key = _shared(given, "key").to(key.dtype)
@@ -203,7 +195,7 @@ def _attention(
         each.detach().expand(*pattern.shape[:-2], *each.shape[-2:])
         for each in (given["query"], key)
     )
-    return Attention("", four_axes(pattern), keep, four_axes(query), four_axes(key), fill)
+    return Attention("", pattern, keep, query, key, fill)
 
 
 def flex(func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> Attention | None:

@@ -1,6 +1,7 @@
 """`show`: attention from any source, in the linked view of all heads."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,16 @@ from explorer.components.standalone import Block, Component, Paragraph
 from explorer.exhibits.pictured import picture_axis
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.library import LoadedModel
-from explorer.notebook.captured import Attention, Captured
-from explorer.notebook.given import Patterns, as_array, checked, image_axis, layers_of, tokens_for
+from explorer.notebook.captured import Attention, Captured, calls_of_steps, kind_of
+from explorer.notebook.given import (
+    Patterns,
+    as_array,
+    checked,
+    image_axis,
+    layers_of,
+    steps_stacked,
+    tokens_for,
+)
 from explorer.notebook.masks import read_mask
 from explorer.notebook.opening import traced_of, worded
 from explorer.notebook.picture import Picture, axis_titles, cells_table, parts_svg
@@ -35,6 +44,7 @@ def attention(
     target: str | None = None,
     mask: Any = None,
     batch: int = 0,
+    heads: int | None = None,
     image: Any = None,
     grid: tuple[int, int] | None = None,
     title: str | None = None,
@@ -45,7 +55,8 @@ def attention(
     Raises ValueError and IndexError as documented in `explorer.render.notebook.show`.
     """
     if image is not None and isinstance(what, str | Path | LoadedModel | Trace | Captured):
-        raise ValueError("an image needs attention weights: show(weights, image=…)")
+        weights = "seen.patterns" if isinstance(what, Captured) else "weights"
+        raise ValueError(f"an image needs attention weights: show({weights}, image=…)")
     what = traced_of(what, "show", tokens, target)
     if isinstance(what, Trace):
         named = model_name(what.model, lang=lang)
@@ -62,7 +73,13 @@ def attention(
         raise ValueError("tokens are one string; give a list of tokens")
     name = title or t("notebook.title", lang=lang)
     if isinstance(what, Captured):
-        return _picture(name, *_of_capture(what, tokens, key_tokens, batch, lang), lang)
+        calls = [call if heads is None else call.with_heads(heads) for call in what]
+        parts = _of_capture(calls, tokens, key_tokens, batch, lang)
+        return _picture(name, parts, _unread(what, lang), lang)
+    if heads is not None:
+        raise ValueError("heads= is for a capture: show(seen, heads=…)")
+    what, written = steps_stacked(what)
+    mask = written if mask is None else mask
     weights, notes = layers_of(what, batch, lang)
     weights, odd = checked(weights, lang)
     n_query, n_key = weights.shape[2:]
@@ -108,23 +125,34 @@ def _of_trace(traced: Trace, lang: str) -> Iterator[Patterns]:
             )
 
 
+def _unread(seen: Captured, lang: str) -> list[str]:
+    """What was computed and is not drawn. Raises ValueError if nothing is."""
+    named = {"notebook.unseen": seen.unseen, "notebook.others": seen.others}
+    sentences = [t(key, lang=lang, names=", ".join(names)) for key, names in named.items() if names]
+    if not seen.calls:
+        nothing = "nothing called scaled_dot_product_attention or nn.MultiheadAttention, and no "
+        nothing += "softmax was multiplied by values"
+        raise ValueError(f"no attention was captured: {' '.join(sentences) or nothing}")
+    return sentences
+
+
 def _of_capture(
-    seen: Captured,
+    calls: Sequence[Attention],
     tokens: Sequence[str] | None,
     key_tokens: Sequence[str] | None,
     batch: int,
     lang: str,
-) -> tuple[list[Patterns], list[str]]:
-    unseen = t("notebook.unseen", lang=lang, names=", ".join(seen.unseen)) if seen.unseen else ""
-    if not seen.calls:
-        raise ValueError(
-            "no attention was captured: nothing called scaled_dot_product_attention or "
-            f"nn.MultiheadAttention, or multiplied a softmax by values. {unseen}".strip()
-        )
+) -> list[Patterns]:
+    for call in calls:
+        if call.axes == "doubtful":
+            raise ValueError(
+                f"{call.name or 'outside a module'}: the first axis ({len(call.pattern)}) may be "
+                "heads, sequences, or both; give the number of heads: show(seen, heads=…)"
+            )
     groups: dict[tuple[str, tuple[int, ...]], list[Attention]] = {}
-    for call in seen:
-        kind = re.sub(r"\d+", "#", call.name)
-        groups.setdefault((kind, tuple(call.pattern.shape[1:])), []).append(call)
+    for call in calls_of_steps(calls):
+        groups.setdefault((kind_of(call.name), tuple(call.pattern.shape[1:])), []).append(call)
+    kinds = Counter(kind for kind, _ in groups)
     lists = [each for each in (tokens, key_tokens) if each is not None]
     used: set[int] = set()
     parts = []
@@ -134,7 +162,9 @@ def _of_capture(
             raise IndexError(f"batch is {batch}, but {kind} has {n_batch} sequences")
         weights, notes = checked(np.stack([as_array(call.pattern[batch]) for call in calls]), lang)
         if n_batch > 1:
-            notes.insert(0, t("notebook.batch", lang=lang, index=batch + 1, count=n_batch))
+            by_order = any(call.axes == "order" for call in calls)
+            key = "notebook.axis" if by_order else "notebook.batch"
+            notes.insert(0, t(key, lang=lang, index=batch + 1, count=n_batch))
         mask = None
         if any(call.mask is not None for call in calls):
             mask = np.stack([_mask_of(call, batch, weights.shape[1:]) for call in calls])
@@ -149,12 +179,14 @@ def _of_capture(
             used |= {id(fitting)}
             rows.append(tokens_for(fitting, length, axis))
         title = kind if len(calls) == 1 else kind.replace("#", f"0–{len(calls) - 1}", 1)
+        if kinds[kind] > 1:
+            title += f" ({n_query} × {n_key})"
         parts.append(Patterns(title, weights, rows[0], rows[1], mask=mask, notes=notes))
     for each in lists:
         if id(each) not in used:
             lengths = sorted({n for part in parts for n in part.weights.shape[2:]})
             raise ValueError(f"{len(each)} tokens match no axis; the axes have lengths {lengths}")
-    return parts, [unseen] if unseen else []
+    return parts
 
 
 def _mask_of(call: Attention, batch: int, shape: tuple[int, ...]) -> np.ndarray:

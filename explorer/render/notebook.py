@@ -33,6 +33,7 @@ def show(
     target: str | None = None,
     mask: Any = None,
     batch: int = 0,
+    heads: int | None = None,
     image: Any = None,
     grid: tuple[int, int] | None = None,
     title: str | None = None,
@@ -46,14 +47,17 @@ def show(
     - the name of a shipped model, a model's folder, or the result of `open_model`; `tokens` is then
       the text, and `target` a translation to use instead of the model's own;
     - a Trace;
-    - attention weights [layer, head, query, key] as array, tensor or list, on any device and in any
+    - attention weights [layer, head, query, key] as array, tensor or list (also the steps that
+      `generate` of `transformers` returns), on any device and in any
       precision, with the `tokens` of the queries and `key_tokens` (by default the same, if there
       are as many keys as queries). Leading axes may be omitted. A batch is [layer, batch, head,
       query, key], or a list with one [batch, head, query, key] per layer; `batch` selects the
       sequence. `mask` takes any form that `hl.mask` accepts and must be broadcastable to the
       weights;
     - the result of `capture`, for the sequence `batch`. Attention calls of the same kind form one
-      view, with the calls as layers. A token list is used for the axes of its length;
+      view, with the calls as layers, and the steps of a cached decoding one row each. A token
+      list is used for the axes of its length. `heads` divides an axis that may hold heads,
+      sequences or both;
     - the name of an exhibit, with a model and a text: `show("masks.fills", "en-zh", text)`. A page
       of exhibits ("masks") shows all exhibits of its `part`. Choices have the same names as in the
       app's links, for example `way="twice"`; `layer` and `head` count from 0. Maps that the app
@@ -70,6 +74,7 @@ def show(
     if `batch` is out of range.
     """
     rows: Any = (tokens, key_tokens)
+    axes: Any = {"batch": batch, "heads": heads}
     given: dict[str, Any] = {"target": target, "title": title, "lang": lang}
     if isinstance(what, str) and isinstance(key_tokens, str):
         if not is_shown(what) or not isinstance(tokens, str | Path | LoadedModel):
@@ -77,7 +82,7 @@ def show(
         return exhibit(what, opened(tokens), key_tokens, **given, **chosen)
     if chosen:
         raise ValueError(f"only exhibits have choices: {', '.join(chosen)}")
-    return attention(what, *rows, mask=mask, batch=batch, image=image, grid=grid, **given)
+    return attention(what, *rows, mask=mask, **axes, image=image, grid=grid, **given)
 
 
 def is_shown(address: str) -> bool:

@@ -271,9 +271,14 @@ def test_weights_that_are_no_pattern_are_named_whatever_the_module_is_called(
     assert (len(seen), seen.unseen) == (0, ["1"])
 
 
-def _experts(x: Tensor) -> Tensor:
-    gate = (x @ _rand(4, 3)).softmax(-1)
-    return sum(gate[..., at, None] * (x + at) for at in range(3))  # type: ignore[return-value]
+class _Experts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate = self.gate(x).softmax(-1)
+        return sum(gate[..., at, None] * (x + at) for at in range(3))  # type: ignore[return-value]
 
 
 def _contrastive(x: Tensor) -> Tensor:
@@ -305,7 +310,7 @@ class _Weights(nn.Module):
         nn.Sequential(nn.LSTM(4, 4)),
         nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)),
         _Weights(),
-        _experts,
+        nn.Sequential(_Experts()),
         _contrastive,
         _graph,
         lambda x: (x @ x.mT / 2) @ x,  # a chain of matrices

@@ -1,0 +1,130 @@
+"""Which axes of a captured pattern are batch and head, and the evidence for it.
+
+The last two axes of a pattern are queries and keys. A pattern with one more axis may hold heads,
+sequences, or both in one axis, as `(b h) n d` does. The evidence is, in this order: the code's own
+reshape, and the batch that the outermost module was given. Without any, the axes stay in doubt.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Why = Literal["kernel", "equation", "reshape", "batch", "order", "doubtful"]
+"""Why the axes are read as they are: by the definition of torch's function, by an einsum's
+equation, by the code's own reshape, by the batch of the input, by their order alone, or not at all.
+"""
+
+_RESHAPES = ("reshape", "view", "flatten", "unflatten", "_unsafe_view")
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The leading axes of a pattern as [batch, head]; `heads_first` if they are [head, batch]."""
+
+    batch: int
+    heads: int
+    why: Why
+    heads_first: bool = False
+
+    def lay(self, tensor: Tensor) -> Tensor:
+        """[..., x, y] as [batch, head, x, y]."""
+        last = tensor.shape[-2:]
+        if self.heads_first:
+            return tensor.reshape(self.heads, self.batch, *last).transpose(0, 1)
+        return tensor.reshape(self.batch, self.heads, *last)
+
+
+class Evidence:
+    """What a forward pass reveals about its batch: its inputs, and reshapes of three and four axes.
+
+    `sequences` is the size of the batch if the caller knows it; `batch_first` says which of the
+    first two axes of an input is the batch, where both fit.
+    """
+
+    def __init__(self) -> None:
+        self.sequences: int | None = None
+        self.batch_first: bool | None = None
+        self._inputs: list[tuple[tuple[int, ...], bool]] = []  # shape, and whether floating point
+        self._folds: dict[int, tuple[int, int, bool]] = {}
+
+    def begin(self, args: Iterable[Any]) -> None:
+        """The outermost module starts with these arguments."""
+        for given in args:
+            self._read_from(given)
+
+    def _read_from(self, given: Any) -> None:
+        if isinstance(given, Tensor) and not given.is_nested and given.ndim:
+            self._inputs.append((tuple(given.shape), given.is_floating_point()))
+
+    def end(self) -> None:
+        self._inputs, self._folds = [], {}
+
+    def follow(self, func: Callable[..., Any], args: Any, result: Tensor) -> None:
+        """Note the ids that are embedded, an image that is read, and how axes are merged or split.
+
+        Heads are merged with the batch, [batch, head, pos, d] to [batch · head, pos, d] or back;
+        or split from the features, [pos, batch, d] to [pos, batch · head, d_head]; or the chunks of
+        the features are concatenated along the batch.
+        """
+        source = args[0] if args else None
+        if func in (F.embedding, F.conv2d):
+            self._read_from(source)
+        elif func in (torch.cat, torch.concat) and isinstance(source, list | tuple):
+            if result.ndim == 3 and len({tuple(part.shape) for part in source}) == 1:
+                n, size = len(source), len(source[0])
+                if n > 1 and len(result) == n * size:
+                    self._folds[len(result)] = n, size, True
+        elif getattr(func, "__name__", "") in _RESHAPES and isinstance(source, Tensor):
+            self._reshaped(tuple(source.shape), tuple(result.shape))
+
+    def _reshaped(self, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+        for long, short in ((before, after), (after, before)):
+            if len(long) == 4 and short == (long[0] * long[1], *long[2:]):
+                self._folds[short[0]] = long[0], long[1], False
+        if len(before) == len(after) == 3 and before[0] == after[0] and before[1] < after[1]:
+            n_heads = after[1] // before[1]
+            if after == (before[0], before[1] * n_heads, before[2] // n_heads):
+                self._folds[after[1]] = before[1], n_heads, False
+
+    def read(self, leading: tuple[int, ...], n_query: int, n_key: int, why: Why = "order") -> Axes:
+        """The axes before queries and keys. `why` is the evidence for their order, if any."""
+        batch = self._batch({n_query, n_key})
+        if not leading:
+            return Axes(1, 1, why)
+        first, rest = leading[0], leading[1:]
+        if rest:
+            if len(leading) == 2 and batch == rest[0] != first:
+                return Axes(rest[0], first, "batch", heads_first=True)
+            return Axes(first, prod(rest), "batch" if why == "order" and batch == first else why)
+        fold = self._folds.get(first)
+        if first > 1 and fold is not None:
+            outer, inner, chunked = fold
+            swapped = batch == inner != outer or (chunked and batch in (inner, None))
+            return Axes(*((inner, outer) if swapped else (outer, inner)), "reshape", swapped)
+        if first == 1 or batch == 1:
+            return Axes(1, first, "batch" if batch else why)
+        return Axes(first, 1, "batch" if batch == first else "doubtful")
+
+    def _batch(self, lengths: set[int]) -> int | None:
+        """The number of sequences that the outermost module was given; None if several fit."""
+        if self.sequences is not None:
+            return self.sequences
+        sizes = {size for given in self._inputs for size in self._sizes(*given, lengths)}
+        if len(sizes) > 1:
+            sizes.discard(1)  # position ids that are broadcast
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def _sizes(self, shape: tuple[int, ...], is_float: bool, lengths: set[int]) -> set[int]:
+        """The possible batch sizes of an input, for attention over sequences of these lengths."""
+        if len(shape) == 1 or (len(shape) == 2 and is_float):
+            return {1} if shape[0] in lengths else {shape[0]}
+        if len(shape) > 3:  # images
+            return {shape[0]}
+        if self.batch_first is not None:
+            return {shape[0 if self.batch_first else 1]}
+        return {shape[at] for at in (0, 1) if shape[1 - at] in lengths} or {shape[0]}

@@ -1,0 +1,275 @@
+"""Which axes of captured attention are batch and head, and what is named instead of drawn."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import explorer as hl
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def _scores(q: Tensor, k: Tensor) -> Tensor:
+    return torch.bmm(q, k.transpose(1, 2))
+
+
+WRITTEN: dict[str, Attend] = {
+    "einsum": lambda q, k, v: torch.einsum(
+        "b i j, b j d -> b i d", torch.einsum("b i d, b j d -> b i j", q, k).softmax(-1), v
+    ),
+    "operands in a list": lambda q, k, v: torch.einsum(
+        "bij,bjd->bid", [torch.einsum("bid,bjd->bij", [q, k]).softmax(-1), v]
+    ),
+    "ellipsis": lambda q, k, v: torch.einsum(
+        "...ij,...jd->...id", torch.einsum("...id,...jd->...ij", q, k).softmax(-1), v
+    ),
+    "bmm": lambda q, k, v: torch.bmm(_scores(q, k).softmax(-1), v),
+    "baddbmm": lambda q, k, v: torch.baddbmm(
+        torch.zeros_like(v), torch.baddbmm(q.new_zeros(1, 1, 1), q, k.mT).softmax(-1), v
+    ),
+    "values first": lambda q, k, v: (v.mT @ _scores(q, k).softmax(-1).mT).mT,
+    "kernel": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=1.0),
+}
+
+
+class _Folded(nn.Module):
+    """Attention of four heads that are one axis with the batch."""
+
+    def __init__(self, attend: Attend, chunked: bool = False) -> None:
+        super().__init__()
+        self.attend, self.chunked = attend, chunked
+        self.q, self.k, self.v = (nn.Linear(16, 16) for _ in range(3))
+
+    def fold(self, x: Tensor) -> Tensor:
+        if self.chunked:
+            return torch.cat(x.chunk(4, -1), 0)
+        return x.unflatten(-1, (4, 4)).transpose(1, 2).reshape(-1, x.shape[1], 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attend(*(self.fold(part(x)) for part in (self.q, self.k, self.v)))
+
+    def pattern(self, x: Tensor) -> Tensor:
+        q, k = (part(x).unflatten(-1, (4, 4)).transpose(1, 2) for part in (self.q, self.k))
+        return (q @ k.mT).softmax(-1)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("way", WRITTEN)
+def test_heads_in_one_axis_with_the_batch_are_unfolded(way: str, batch: int, chunked: bool) -> None:
+    module, x = _Folded(WRITTEN[way], chunked), torch.randn(batch, 5, 16)
+    with hl.capture() as seen:
+        nn.Sequential(module)(x)
+    assert (len(seen), seen.unseen, seen.calls[0].axes) == (1, [], "reshape")
+    assert torch.allclose(seen.patterns[0], module.pattern(x), atol=1e-5)
+
+
+def test_an_axis_that_may_be_heads_or_sequences_asks_for_the_heads() -> None:
+    x = torch.randn(4, 5, 8)
+    with hl.capture() as seen:
+        (x @ x.mT).softmax(-1) @ x
+    assert seen.calls[0].axes == "doubtful"
+    with pytest.raises(ValueError, match=r"first axis \(4\) may be heads, sequences, or both"):
+        hl.show(seen)
+    with pytest.raises(ValueError, match=r"heads=3: the first axis .* has 4 entries"):
+        hl.show(seen, heads=3)
+    (pattern,) = hl.show(seen, heads=2, batch=1).numpy().values()
+    assert np.allclose(pattern[0], (x @ x.mT).softmax(-1)[2:])
+
+
+def test_the_input_says_how_many_sequences_there_are() -> None:
+    class Plain(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ x.mT).softmax(-1) @ x
+
+    for shape, shown in (((3, 5, 8), (3, 1)), ((1, 5, 8), (1, 1))):
+        with hl.capture() as seen:
+            nn.Sequential(Plain())(torch.randn(shape))
+        assert (seen.patterns[0].shape[:2], seen.calls[0].axes) == (shown, "batch")
+    q = torch.randn(2, 6, 8)  # as many sequences as positions: both readings fit
+
+    class First(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            x = x.transpose(0, 1)
+            return (x @ x.mT).softmax(-1) @ x
+
+    for batch_first in (None, False):
+        with hl.capture(batch_first=batch_first) as seen:
+            nn.Sequential(First())(q.transpose(0, 1))
+        assert seen.patterns[0].shape == (2, 1, 6, 6)
+
+
+def test_an_equation_says_which_axis_is_which() -> None:
+    q, k = torch.randn(2, 6, 4, 8), torch.randn(2, 6, 4, 8)
+    with hl.capture() as seen:
+        torch.einsum("bqhk,bkhd->bqhd", torch.einsum("bqhd,bkhd->bqhk", q, k).softmax(-1), k)
+    wanted = torch.einsum("bqhd,bkhd->bhqk", q, k).softmax(-1)
+    assert torch.allclose(seen.patterns[0], wanted)
+    assert seen.calls[0].axes == "equation"
+
+
+@pytest.mark.parametrize("einsum", [True, False])
+def test_groups_of_heads_keep_their_mask(einsum: bool) -> None:
+    q, k = torch.randn(1, 2, 2, 5, 8), torch.randn(1, 2, 5, 8)
+    hidden = torch.ones(5, 5).triu(1).bool()
+    with hl.capture() as seen:
+        if einsum:
+            scores = torch.einsum("bghnd,bgsd->bghns", q, k).masked_fill(hidden, -1e9)
+            torch.einsum("bghns,bgsd->bghnd", scores.softmax(-1), k)
+        else:
+            scores = (q @ k[:, :, None].mT).masked_fill(hidden, -1e9)
+            scores.softmax(-1) @ k[:, :, None]
+    wanted = (q.flatten(1, 2) @ k.repeat_interleave(2, 1).mT).masked_fill(hidden, -1e9)
+    assert torch.allclose(seen.patterns[0], wanted.softmax(-1), atol=1e-6)
+    mask = seen.masks[0]
+    assert mask is not None
+    assert torch.equal(mask, ~hidden.expand(1, 4, 5, 5))
+
+
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda x: torch.mm((x @ x.T).softmax(-1), x),
+        lambda x: F.linear((x @ x.T).softmax(-1), x.T),
+        lambda x: torch.addmm(x, (x @ x.T).softmax(-1), x),
+        lambda x: torch.cat([x @ x.T, x[:, :1]], -1).softmax(-1)[:, :-1] @ x,  # a learned sink
+    ],
+)
+def test_other_functions_that_multiply_are_known(attend: Callable[[Tensor], Tensor]) -> None:
+    with hl.capture() as seen:
+        attend(torch.randn(5, 8))
+    assert [list(pattern.shape) for pattern in seen.patterns] == [[1, 1, 5, 5]]
+    assert seen.unseen == []
+
+
+class _Linear(nn.Module):
+    """Linear attention: the softmax goes over features."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k = (x.unflatten(-1, (4, 4)).transpose(1, 2) for _ in range(2))
+        return q.softmax(-1) @ (k.softmax(-2).mT @ k)
+
+
+class _Vocabulary(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(9, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ self.embedding.weight.T).softmax(-1) @ self.embedding.weight
+
+
+@pytest.mark.parametrize("module", [_Linear(), _Vocabulary()])
+def test_a_softmax_that_is_no_attention_is_named_and_not_drawn(module: nn.Module) -> None:
+    with hl.capture() as seen:
+        nn.Sequential(nn.Linear(16, 16), module)(torch.randn(1, 5, 16))
+    assert (len(seen), seen.unseen, seen.others) == (0, [], ["1 (softmax)"])
+    with pytest.raises(ValueError, match=r"no product of queries and keys: 1 \(softmax\)"):
+        hl.show(seen)
+
+
+class _Summed(nn.Module):
+    """The values are multiplied elementwise and summed, which is not recognised."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((x @ x.mT).softmax(-1)[..., None] * x[:, None]).sum(-2)
+
+
+def test_a_softmax_whose_use_is_not_recognised_is_named() -> None:
+    with hl.capture() as seen:
+        nn.Sequential(_Summed())(torch.randn(1, 5, 16))
+    assert (len(seen), seen.unseen) == (0, ["0 (softmax)"])
+
+
+class _Text(nn.Module):
+    """A decoder of one layer without its mask, with attention by `mix`."""
+
+    def __init__(self, mix: nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding, self.mix = nn.Embedding(9, 16), mix
+        self.head = nn.Linear(16, 9)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids)
+        return self.head(x + self.mix(x).reshape(x.shape))
+
+
+def test_certify_excuses_nothing_for_attention_that_it_saw() -> None:
+    folded = _Text(_Folded(lambda q, k, v: _scores(q, k).softmax(-1) @ v)).eval()
+    findings = hl.certify(folded, None, [1, 2, 3, 4]).findings
+    assert "future_mass" in {finding.name for finding in findings if not finding.passed}
+    summed = hl.certify(_Text(_Summed()).eval(), None, [1, 2, 3, 4])
+    assert summed.left_out["future_mass"] == "unread"
+    assert "unread" in summed.notes
+
+
+def test_what_checkpointing_computes_again_is_not_recorded() -> None:
+    class GPT2Attention(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x @ x.mT).softmax(-1) @ x
+
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.h = nn.ModuleList([GPT2Attention(), GPT2Attention()])
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.h:
+                x = checkpoint(layer, x, use_reentrant=False)
+            return x
+
+    x = torch.randn(1, 5, 8, requires_grad=True)
+    with hl.capture() as seen:
+        Layers()(x).sum().backward()
+    assert seen.names == ["h.0", "h.1"]
+    with hl.capture() as alone:
+        GPT2Attention()(x)
+        GPT2Attention()(x)
+    assert list(alone.numpy()) == ["GPT2Attention"]
+
+
+def test_the_steps_of_a_cached_decoding_form_one_picture() -> None:
+    class Cached(nn.Module):
+        def forward(self, x: Tensor, cache: Tensor) -> Tensor:
+            scores = x @ cache.mT
+            keep = torch.ones(scores.shape[-2:]).tril(cache.shape[1] - x.shape[1]).bool()
+            return scores.masked_fill(~keep, -torch.inf).softmax(-1) @ cache
+
+    x, layers = torch.randn(1, 5, 8), nn.ModuleList([Cached(), Cached()])
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = layers
+
+        def forward(self, x: Tensor, cache: Tensor) -> list[Tensor]:
+            return [layer(x, cache) for layer in self.layers]
+
+    with hl.capture() as seen:
+        for begin, end in ((0, 3), (3, 4), (4, 5)):
+            Model()(x[:, begin:end], x[:, :end])
+    whole = (x @ x.mT).masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf).softmax(-1)
+    (title,), (pattern,) = seen.numpy().keys(), seen.numpy().values()
+    assert title == "layers.0–1"
+    assert np.allclose(pattern, np.broadcast_to(whole[:, None], (2, 1, 5, 5)), atol=1e-6)
+
+
+def test_what_the_compiler_runs_is_captured_or_named() -> None:
+    code = (
+        "import sys, torch, explorer as hl\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "x = torch.randn(1, 2, 3, 4)\n"
+        "with hl.capture() as seen:\n"
+        "    torch.compile(lambda x: (x @ x.mT).softmax(-1) @ x, backend='eager')(x)\n"
+        "print(seen.unseen)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "['torch.compile (first used while capturing)']\n"
