@@ -1,4 +1,4 @@
-"""The Cell page's single head, engines and backward pass."""
+"""The asides of the Cell page: every one for every family; single head, engines, backward pass."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,8 @@ from shown import everything, figure, lines, panels
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.text import t
+from explorer.exhibits.cell.choices import ASIDES
+from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]
 
@@ -102,3 +103,24 @@ def test_dropout_is_what_the_config_says(
     words = everything(open_page("cell", model="stories", aside="dropout"))
     assert t(f"cell.{said}", lang="en", p=0.2) in words
     assert t("cell.dropout_none", lang="en") not in words
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("aside", ASIDES)
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_every_aside_is_drawn_for_every_family(
+    open_page: Open, lang: str, aside: str, model: str
+) -> None:
+    at = open_page("cell", lang=lang, model=model, aside=aside, layer="1", head="1", row="2")
+    assert not at.exception
+    assert not at.warning
+    other = {
+        "split": "split_not" if model == "en-zh" else "split_lead",
+        "backward": "backward_formula",
+        "dropout": "dropout_zero",  # their configs say so
+    }
+    if aside == "backward":
+        at.segmented_control(key="cell.more").set_value("formula").run()
+    root = t("cell.backward_root", lang=lang)
+    key = other.get(aside, f"{aside}_lead")
+    assert t(f"cell.{key}", lang=lang, d_in=24, divisor=root) in everything(at)

@@ -9,7 +9,7 @@ default (He et al. 2015 with a = sqrt 5) depends on fan_in only.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from explorer.analysis.cell.scaling import mean_of
 from explorer.analysis.heads.reading import entropy
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
@@ -158,17 +159,16 @@ def fresh_scores(
     site: AttentionSite,
     init: Init,
     seeds: Sequence[int] = SEEDS,
-    progress: Callable[[int, int], object] = lambda done, total: None,
-) -> tuple[Fresh, ...]:
+) -> Steps[tuple[Fresh, ...]]:
     """One site of fresh models that read a Trace's rows, for every layout of the weights.
 
-    `progress` is called with the number of seeds done and of all. The Trace's edits are ignored,
-    since they apply to the trained model. Raises KeyError for a site that the Trace does not have.
+    The Trace's edits are ignored, since they apply to the trained model. Raises KeyError for a
+    site that the Trace does not have.
     """
     trace.site(site.name)
     runs: dict[Storage, list[_Draw]] = {storage: [] for storage in STORAGES}
     for turn, seed in enumerate(seeds):
-        progress(turn, len(seeds))
+        yield turn, len(seeds)
         # Without a cap: the theory describes scores before capping.
         model = fresh_model(replace(trace.config, score_cap=None), init, seed)
         for storage in STORAGES:  # all else stays equal, so only the layouts differ

@@ -1,23 +1,42 @@
-"""Every number between q . k and the logit, side by side, and the five steps."""
+"""Every number between q . k and the logit, side by side, and the open step with its picture."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from explorer.analysis.cell.steps import Cell, lengths
+from explorer.analysis.cell.steps import Cell, cell_of, effect, lengths
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.cell.choices import STAGES, CellChoices
-from explorer.exhibits.cell.place import CellEffect, compute, goal_of, key_of
+from explorer.exhibits.cell.choices import ASIDES, STAGES, CellChoices
+from explorer.exhibits.cell.place import goal_of, key_of
+from explorer.exhibits.cell.steps import STEPS, CellEffect
 from explorer.exhibits.escape import escape
-from explorer.exhibits.picking import pick_one, pick_place
+from explorer.exhibits.picking import pick_aside, pick_one, pick_place
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
 
 
-def show(found: CellEffect, view: View) -> b.Blocks:
-    """The controls for the place, the numbers, and the controls for the step."""
+def compute(
+    loaded: LoadedModel,
+    trace: Trace,
+    site: AttentionSite,
+    head: int,
+    row: int,
+    key: int,
+    goal: tuple[int, int] | None,
+) -> CellEffect:
+    """A cell and its effect; `goal` is a position and the token whose logit counts there."""
+    cell = cell_of(loaded, trace, site, head, row, key)
+    return CellEffect(cell, None if goal is None else effect(loaded, trace, cell, *goal))
+
+
+def show(answer: CellEffect, view: View) -> b.Blocks:
+    """The controls for the place, the numbers, the step with its controls, and the menu of
+    asides."""
     yield b.SentenceLine()
     yield b.Changes("cell.reset")
     yield b.Row((*pick_place(view, "cell"), *_pick_tokens(view)))
-    cell, goal = found.cell, found.goal
+    cell, goal = answer.cell, answer.goal
     exponential = f"{cell.exponentials[cell.key]:.3f}" if cell.is_allowed else ""
     shown = [
         (view.t("cell.dot"), fixed(cell.dot)),
@@ -40,6 +59,9 @@ def show(found: CellEffect, view: View) -> b.Blocks:
     last, further = stage == len(STAGES) - 1, b.choose(stage=stage + 1)
     onward = b.Button("cell.next", view.t("cell.next"), further, "arrow_forward", disabled=last)
     yield b.Row((step, onward))
+    yield from STEPS[STAGES[stage]](answer, view)
+    aside = view.choices(CellChoices).aside
+    yield from pick_aside(view, "cell.aside", "cell.further", ASIDES, aside)
 
 
 def _joined(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:

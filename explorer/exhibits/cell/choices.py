@@ -15,8 +15,16 @@ GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""
 ASIDES: tuple[str, ...] = (
-    *("scaling", "initial", "split", "raw", "single", "layouts", "groups", "dropout"),
-    *("engines", "backward"),
+    "scaling",
+    "initial",
+    "split",
+    "raw",
+    "single",
+    "layouts",
+    "groups",
+    "dropout",
+    "engines",
+    "backward",
 )
 """The asides that can be shown in addition to the steps; "" is none."""
 
@@ -28,7 +36,7 @@ class CellChoices:
     single head), `engine`, `training` (training mode) and `gradient`."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "": tuple(f"cell.{name}" for name in ("chain", *STAGES, "further", *ASIDES))
+        "": tuple(f"cell.{name}" for name in ("chain", *ASIDES))
     }
     stage: int = choice(0, from_one(len(STAGES)), plus_one)
     goal: int | None = choice(None, whole(0, 999_999))

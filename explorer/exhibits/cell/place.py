@@ -1,44 +1,16 @@
-"""The open cell with its numbers, and what its steps and asides share."""
+"""The open cell, and what the exhibits of the page share."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from explorer.analysis.cell.steps import Cell, Effect, cell_of, chosen_token, effect
-from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.cell.choices import STAGES, CellChoices
+from explorer.analysis.cell.steps import chosen_token
+from explorer.exhibits import View, block as b
+from explorer.exhibits.cell.choices import CellChoices
 from explorer.exhibits.saying import quoted_at, site_axes
-from explorer.exhibits.shared import ScreenChoices
 from explorer.figures import cell as figures
 from explorer.figures.heatmap import weights
-from explorer.library import LoadedModel
-from explorer.runs.trace import Trace
-from models.attention import attend
-from models.hooks import AttentionSite
-
-
-@dataclass(frozen=True, eq=False)
-class CellEffect:
-    """A cell, and its effect on a token's logit; None in a model without logits."""
-
-    cell: Cell
-    goal: Effect | None
-
-
-def compute(
-    loaded: LoadedModel,
-    trace: Trace,
-    site: AttentionSite,
-    head: int,
-    row: int,
-    key: int,
-    goal: tuple[int, int] | None,
-) -> CellEffect:
-    """A cell and its effect; `goal` is a position and the token whose logit counts there."""
-    cell = cell_of(loaded, trace, site, head, row, key)
-    return CellEffect(cell, None if goal is None else effect(loaded, trace, cell, *goal))
 
 
 def key_of(view: View) -> int:
@@ -61,23 +33,9 @@ def goal_of(view: View) -> tuple[int, int] | None:
     return position, chosen
 
 
-def step(name: str, show: Callable[[CellEffect, View], b.Blocks]) -> Exhibit[CellEffect]:
-    """One of STAGES, drawn if it is open."""
-    inputs = {"key": key_of, "goal": goal_of}
-    return Exhibit(compute, show, inputs=inputs, open=partial(is_open, name))
-
-
 def is_open(name: str, view: View) -> bool:
-    """Whether the user has opened this step or aside."""
-    choices = view.choices(CellChoices)
-    return name in (STAGES[choices.stage], choices.aside)
-
-
-def with_sentence(view: View, words: str, *shown: b.Block) -> b.Hero:
-    """A picture below the sentence about it; in presentation mode above it."""
-    sentence = b.Sentence("cell", words)
-    first = view.choices(ScreenChoices).beamer
-    return b.Hero((*shown, sentence) if first else (sentence, *shown))
+    """Whether the user has opened this aside."""
+    return name == view.choices(CellChoices).aside
 
 
 def tokens(view: View) -> dict[str, str]:
@@ -86,52 +44,6 @@ def tokens(view: View) -> dict[str, str]:
     return {
         "query": quoted_at(view, view.trace.query_tokens(site), view.row),
         "key": quoted_at(view, view.trace.key_tokens(site), key_of(view)),
-    }
-
-
-def keys_chart(view: View, name: str, draw: Callable[..., b.Figure]) -> tuple[b.Block, ...]:
-    """A chart with a bar for each key: a click on its column opens that key's cell."""
-
-    def by_column(*, dark: bool) -> b.Figure:
-        figure = draw(dark=dark)  # a score near 0 has no bar to click
-        return {**figure, "layout": {**figure["layout"], "hovermode": "x"}}
-
-    layer, head, row = view.layer, view.head, view.row
-    keys = range(len(view.trace.key_tokens(view.site.name)))
-    clicks = [b.choose(layer=layer, head=head, row=row, key=key) for key in keys]
-    chart = b.Chart(f"cell.{name}", by_column, view.t(f"cell.stages.{name}"), clicks=clicks)
-    return chart, b.Note(view.t("cell.click"))
-
-
-def small_print(view: View, found: CellEffect, first: int = 0) -> b.Blocks:
-    """Formulas, code and numbers of all steps; `first` is the code to begin with: how the layer
-    attends, the layer, or the cell."""
-    score = view.scaled(r"q_i\cdot k_j") + ("" if found.cell.bias is None else r" + b_{ij}")
-
-    def bias(name: str) -> str:
-        return f" + b_{name}" if view.loaded.config.bias else ""
-
-    lines = (
-        r"q_i = x_i W_Q" + bias("Q") + r", \qquad k_j = x_j W_K" + bias("K") + r", \qquad "
-        r"v_j = x_j W_V" + bias("V"),
-        rf"s_{{ij}} = {score}, \qquad "
-        r"p_{ij} = \frac{e^{s_{ij}}}{\sum_{k\;\text{allowed}} e^{s_{ik}}}, \qquad "
-        r"\text{output}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O" + bias("O"),
-    )
-    yield b.Formula(lines, view.t("cell.formula"))
-    code = [attend, view.loaded.model.get_submodule(view.site.name), cell_of]
-    yield b.Code((code.pop(first), *code, *([] if found.goal is None else [effect])))
-    yield b.Numbers(lambda: _numbers(view, found.cell))
-
-
-def _numbers(view: View, cell: Cell) -> dict[str, list[object]]:
-    keys = view.trace.key_tokens(cell.site.name)
-    return {
-        view.t("cell.key"): [f"{index} {token}" for index, token in enumerate(keys)],
-        view.t("cell.score"): cell.scores.round(4).tolist(),
-        view.t("cell.allowed"): cell.allowed.tolist(),
-        view.t("cell.exponential"): cell.exponentials.round(4).tolist(),
-        view.t("cell.weight"): cell.weights.round(4).tolist(),
     }
 
 

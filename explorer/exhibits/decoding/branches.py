@@ -80,7 +80,10 @@ def _type(view: View, shown: Generation) -> b.Blocks:
             return b.choose(typed_token=text)
 
     box = b.TextBox(
-        *("branches.typed", view.t("branches.type", step=step + 1), typed, forced),
+        "branches.typed",
+        view.t("branches.type", step=step + 1),
+        typed,
+        forced,
         hint=view.t("branches.type_hint"),
         width=320,
     )

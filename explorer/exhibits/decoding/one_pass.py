@@ -6,7 +6,7 @@ mask both give the same logits, up to rounding; without it, every position but t
 own answer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -32,7 +32,6 @@ from models.hooks import LOGITS, AttentionSite, visiting
 from models.masks import causal_mask
 from models.pictures.patches import as_tensor
 from models.rows import Rows
-from models.transformer import Model
 
 FLOOR = 1e-8
 """Position of an exact 0 on the log axis."""
@@ -86,62 +85,61 @@ def one_pass(loaded: LoadedModel, made: Generation) -> Steps[OnePass]:
     kept = [
         edit for edit in made.edits if not (isinstance(edit, MaskSwitch) and edit.part == "causal")
     ]
-    n = len(made.steps)
-    stepped, whole, patterns, masks = yield from _both(loaded, made, kept, 0)
-    without_mask = yield from _both(loaded, made, [*kept, CAUSAL_OFF], n)
-    stepped_open, whole_open, patterns_open, _ = without_mask
+    n, first = len(made.steps), loaded.model.begin(as_tensor([made.given]))
+    row = torch.cat((first.tgt, torch.tensor([made.tokens[:-1]], dtype=torch.long)), dim=1)
+    rows = replace(first, tgt=row)
+    sites = [site for site in loaded.sites if site.query_stream == "tgt"]
+    wanted = {LOGITS, *(site.hook(what) for site in sites for what in ("pattern", "mask"))}
+    gaps: list[np.ndarray] = []
+    passes: list[dict[str, Tensor]] = []
+    for edits in (kept, [*kept, CAUSAL_OFF]):
+        stepped = yield from _stepwise(loaded, rows, n, edits, len(passes) * n)
+        passes.append(run(loaded.model, rows, wanted, edit_functions(loaded.sites, edits)))
+        whole = passes[-1][LOGITS][0, -n:].double().numpy()
+        gaps.append(np.abs(stepped.double().numpy() - whole).max(1))
+    masked, unmasked = passes
+
+    def of_steps(tensors: dict[str, Tensor], what: str) -> dict[str, np.ndarray]:
+        return {site.name: tensors[site.hook(what)][0, :, -n:].numpy() for site in sites}
+
+    logprobs = log_softmax(masked[LOGITS][0, -n:].double().numpy())
     return OnePass(
         queries=tuple(step.input_tokens[-1] for step in made.steps),
         keys=made.steps[-1].input_tokens,
         tokens=tuple(step.chosen_str for step in made.steps),
-        gaps=np.abs(stepped - whole).max(1),
-        gaps_open=np.abs(stepped_open - whole_open).max(1),
-        logprobs=log_softmax(whole)[np.arange(n), list(made.tokens)],
-        patterns=patterns,
-        masks=masks,
-        patterns_open=patterns_open,
+        gaps=gaps[0],
+        gaps_open=gaps[1],
+        logprobs=logprobs[np.arange(n), list(made.tokens)],
+        patterns=of_steps(masked, "pattern"),
+        masks=of_steps(masked, "mask"),
+        patterns_open=of_steps(unmasked, "pattern"),
     )
-
-
-def _both(
-    loaded: LoadedModel, made: Generation, edits: Sequence[Edit], before: int
-) -> Steps[tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """Logits [step, vocab] step by step and in one pass; patterns and masks of the one pass.
-
-    `before` steps of twice their number are done already.
-    """
-    n, functions = len(made.tokens), edit_functions(loaded.sites, edits)
-    first = loaded.model.begin(as_tensor([made.given]))
-    row = torch.cat((first.tgt, torch.tensor([made.tokens[:-1]], dtype=torch.long)), dim=1)
-    # Not under edits: without the mask, for example, keys and values of earlier tokens change.
-    cache = None if edits else KVCache(loaded.config.n_layers)
-    steps, logits = _stepwise(loaded.model, replace(first, tgt=row), n, cache), []
-    for done in range(n):
-        yield before + done, 2 * n
-        with visiting(functions):
-            logits.append(next(steps))
-    sites = [site for site in loaded.sites if site.query_stream == "tgt"]
-    wanted = {site.hook(what) for site in sites for what in ("pattern", "mask")}
-    seen = run(loaded.model, replace(first, tgt=row), {LOGITS, *wanted}, functions)
-    patterns, masks = (
-        {site.name: seen[site.hook(what)][0, :, -n:].numpy() for site in sites}
-        for what in ("pattern", "mask")
-    )
-    whole = seen[LOGITS][0, -n:]
-    stepped = torch.stack(logits).cpu()
-    return stepped.double().numpy(), whole.double().numpy(), patterns, masks
 
 
 @torch.inference_mode()
-def _stepwise(model: Model, rows: Rows, n: int, cache: KVCache | None) -> Iterator[Tensor]:
-    """Logits [vocab] of each of the last `n` positions, before the tokens after it exist."""
+def _stepwise(
+    loaded: LoadedModel, rows: Rows, n: int, edits: Sequence[Edit], before: int
+) -> Steps[Tensor]:
+    """Logits [step, vocab] of the last `n` positions, each before the tokens after it exist.
+
+    `before` steps of 2n are done already.
+    """
+    model, functions = loaded.model, edit_functions(loaded.sites, edits)
     rows = rows.to(next(model.parameters()).device)
-    memory, begun = model.memory_of(rows), rows.tgt.shape[1] - n
+    # Not under edits: without the mask, for example, keys and values of earlier tokens change.
+    cache = None if edits else KVCache(model.config.n_layers)
+    begun = rows.tgt.shape[1] - n
+    logits: list[Tensor] = []
+    with visiting(functions):
+        memory = model.memory_of(rows)
     for end in range(begun + 1, begun + n + 1):
+        yield before + len(logits), 2 * n
         cache = cache if end <= model.config.cacheable else None
         new = rows.tgt[:, cache.length if cache else 0 : end]
-        x = model.last_stack.run(replace(rows, tgt=new), memory, cache)
-        yield model.logits_of(x[:, -1:])[0, -1]
+        with visiting(functions):
+            x = model.last_stack.run(replace(rows, tgt=new), memory, cache)
+            logits.append(model.logits_of(x[:, -1:])[0, -1])
+    return torch.stack(logits).cpu()
 
 
 def show(found: OnePass | None, view: View) -> b.Blocks:

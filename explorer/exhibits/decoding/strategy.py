@@ -114,7 +114,11 @@ def sample_settings(view: View, place: str) -> tuple[b.Control, ...]:
         _setting(view, place, sample, "top_k", 0, 100, 1),
         _setting(view, place, sample, "top_p", 0.0, 1.0, 0.05),
         b.Slider(
-            *(f"{place}.seed", view.t("decoding.seed"), 0, MOST_SEED, sample.seed),
+            f"{place}.seed",
+            view.t("decoding.seed"),
+            0,
+            MOST_SEED,
+            sample.seed,
             partial(_changed, sample, "seed"),
             typed=True,
             help=view.t("decoding.seed_help"),
@@ -145,7 +149,11 @@ def _setting(
     step: float,
 ) -> b.Slider:
     return b.Slider(
-        *(f"{place}.{field}", view.t(f"decoding.{field}"), low, high, getattr(strategy, field)),
+        f"{place}.{field}",
+        view.t(f"decoding.{field}"),
+        low,
+        high,
+        getattr(strategy, field),
         partial(_changed, strategy, field),
         step=step,
         width=140,

@@ -364,8 +364,17 @@ def _model(view: View) -> list[object]:
     block = stack.blocks[0]
     reads = [model.memory_of] if model.config.reads_source else []
     return [
-        *(model.read, *reads, stack.run, stack.embed_tokens, stack.positions),
-        *(block, block.residual, block.attn, attend, block.attn_norm, block.ffn),
+        model.read,
+        *reads,
+        stack.run,
+        stack.embed_tokens,
+        stack.positions,
+        block,
+        block.residual,
+        block.attn,
+        attend,
+        block.attn_norm,
+        block.ffn,
     ]
 
 

@@ -16,6 +16,7 @@ from explorer.analysis.cell.initial import (
     stored_rows,
     weight_std,
 )
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.attention import Attention
@@ -72,7 +73,7 @@ def test_scores_scatter_as_the_theory_says(tiny: Tiny, positions: str, init: Ini
     loaded = tiny("writer", family="decoder-only", positions=positions, d_model=48)
     traced = trace(loaded, "The cat sat on the mat.")
     kept = {name: tensor.clone() for name, tensor in loaded.model.named_parameters()}
-    found = fresh_scores(traced, traced.sites[0], init, seeds=range(12))
+    found = walked(fresh_scores(traced, traced.sites[0], init, seeds=range(12)))
     for each in found:
         assert each.spread == pytest.approx(each.theory, rel=0.15)
         assert each.weight_std == pytest.approx(each.weight_formula, rel=0.05)
@@ -88,11 +89,8 @@ def test_of_cross_attention_and_of_shared_keys(tiny: Tiny) -> None:
     loaded = tiny(n_kv_heads=2)
     traced = trace(loaded, "The cat sat.", "猫坐。")
     told: list[tuple[int, int]] = []
-
-    def hear(done: int, total: int) -> None:
-        told.append((done, total))
-
-    (one, fused, _) = fresh_scores(traced, traced.sites[-1], "xavier", (0, 1), hear)
+    steps = fresh_scores(traced, traced.sites[-1], "xavier", (0, 1))
+    (one, fused, _) = walked(steps, lambda *at: told.append(at))
     assert traced.sites[-1].kind == "cross"
     assert one.shape == (24, 24)
     assert fused.shape == (48, 24)  # 24 rows of W_Q, 12 of W_K, 12 of W_V
@@ -103,7 +101,9 @@ def test_of_cross_attention_and_of_shared_keys(tiny: Tiny) -> None:
 def test_embeddings_of_unit_size_times_the_root_decide_softmax(tiny: Tiny) -> None:
     loaded = tiny("writer", family="decoder-only", d_model=48)
     traced = trace(loaded, "The cat sat on the mat.")
-    unit, ours = (fresh_scores(traced, traced.sites[0], init, (0, 1)) for init in ("unit", "ours"))
+    unit, ours = (
+        walked(fresh_scores(traced, traced.sites[0], init, (0, 1))) for init in ("unit", "ours")
+    )
     assert unit[0].entropy < 0.4 * unit[0].most
     assert unit[0].top > 0.8
     assert ours[0].entropy > 0.6 * ours[0].most
