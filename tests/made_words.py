@@ -11,7 +11,7 @@ from typing import get_args
 
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
-from explorer.analysis.card.facts import KINDS as MODEL_KINDS
+from explorer.analysis.card import KINDS as MODEL_KINDS
 from explorer.analysis.causes.ledger import Kind
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.scaling import SCALINGS

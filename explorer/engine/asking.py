@@ -75,5 +75,5 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
         request.address,
         lambda progress=hear: walked(request.function(**values()), progress),
         hear,
-        worth=lambda answer: told[0],  # a stopped result may be partial
+        worth=lambda answer: told[0] and worth(answer),  # a stopped result may be partial
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.analysis.card.words import MOST_CHARS
+from explorer.analysis.card import MOST_CHARS
 from models.checkpoint import CARD, CONFIG
 from models.training.home import asset
 

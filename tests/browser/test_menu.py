@@ -55,7 +55,7 @@ VIEWS = [
     for group in MENU
     for name in group.views
     for part in getattr(CHOICES.get(name), "parts", ("",))
-    if part not in ("printed", "paper", "experts")  # as long as what is printed; only a caption
+    if part not in ("printed", "experts")  # as long as what is printed; only a caption
 ]
 SCREENS = ((720, 450, 450, 10**6), (390, 844, 600, 10**6), (1440, 900, 300, 2500))
 """Width and height of a screen, and the most that the picture's top and the view's height may be;

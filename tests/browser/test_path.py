@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.exhibits.path.course import STEPS
-from explorer.exhibits.path.lesson import where_it_shows
+from explorer.exhibits.path.steps import where_it_shows
 from explorer.text import model_name, t
 from tests.browser.conftest import Visitor
 

@@ -10,7 +10,7 @@ from shown import Open, everything, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.card.words import MOST_CHARS
+from explorer.analysis.card import MOST_CHARS
 from explorer.text import LANGUAGES, t
 from models import load_checkpoint
 from models.checkpoint import CARD

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, positions
-from explorer.exhibits.claims.formulas import FORMULAS
+from explorer.exhibits.claims.claim import FORMULAS
 from explorer.text import family, t
 
 Open = Callable[..., AppTest]

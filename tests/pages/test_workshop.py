@@ -166,7 +166,7 @@ def test_without_the_package_all_but_running_is_there(
         assert task.text["en"] in everything(at)
         assert at.text_area(key=f"workshop.code.{task.id}").disabled
         assert has_picture(at) or task.is_check
-    for part in ("overview", "sheets", "paper"):
+    for part in ("overview", "sheets"):
         assert not open_page("workshop", part=part).exception
 
 
@@ -246,7 +246,7 @@ def test_made_up_answers_and_tasks_are_harmless(open_page: Open) -> None:
 
 def test_every_task_stands_on_paper(open_page: Open) -> None:
     for lang in LANGUAGES:
-        at = open_page("workshop", part="paper", lang=lang)
+        at = open_page("workshop", part="overview", on_paper="1", lang=lang)
         assert not at.exception
         said = everything(at)
         assert all(task.text[lang] in said for task in tasks())

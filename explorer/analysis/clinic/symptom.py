@@ -1,8 +1,6 @@
 """The effect of a bug injected into the user's model, for the user's sentence: before and after."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ from explorer.analysis.clinic.card import Pitfall, Plant
 from explorer.analysis.heads.compare import Status, token_diff
 from explorer.library import LoadedModel
 from explorer.runs.inputs import limit
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import require_same_model, rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
@@ -83,17 +82,12 @@ def _loss(logprobs: np.ndarray) -> float:
     return float(-logprobs.mean()) if len(logprobs) else float("nan")
 
 
-def symptom(
-    loaded: LoadedModel,
-    traced: Trace,
-    pitfall: Pitfall,
-    progress: Callable[[int, int], object] = lambda done, total: None,
-) -> Symptom:
+def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Steps[Symptom]:
     """Inject a bug into every run over the Trace's rows. The shared model is not changed.
 
-    `progress` is called with the tokens generated and their maximum. The Trace's own edits are
-    ignored: the bug is compared with the unmodified model. Raises ValueError for a pitfall that
-    cannot be injected, and for another model's Trace.
+    Yields the tokens generated and their maximum. The Trace's own edits are ignored: the bug is
+    compared with the unmodified model. Raises ValueError for a pitfall that cannot be injected, and
+    for another model's Trace.
     """
     require_same_model(loaded, traced)
     if pitfall.plant is None:
@@ -109,8 +103,7 @@ def symptom(
         streams.append(stream[: int(traced.tgt_valid.sum())])
         logprobs.append(token_logprobs(logits, written))
         before = 0 if plant is None else MAX_NEW_TOKENS
-        tell = partial(_tell, progress, before)
-        outputs.append(_output(loaded, traced, plant, pitfall, left, tell))
+        outputs.append((yield from _output(loaded, traced, plant, pitfall, left, before)))
     shown = [loaded.str_tokens(output) for output in outputs]
     return Symptom(
         tokens=tuple(loaded.str_tokens(written)),
@@ -123,10 +116,6 @@ def symptom(
         left=left,
         by_left=_by_left(loaded, traced, pitfall) if left else (),
     )
-
-
-def _tell(progress: Callable[[int, int], object], before: int, done: int) -> None:
-    progress(before + done, 2 * MAX_NEW_TOKENS)
 
 
 def room(loaded: LoadedModel, traced: Trace) -> int:
@@ -189,9 +178,12 @@ def _output(
     plant: Plant | None,
     pitfall: Pitfall,
     left: int,
-    tell: Callable[[int], object],
-) -> list[int]:
-    """The model's greedy output; each step uses a new visitor, since the rows grow."""
+    before: int,
+) -> Steps[list[int]]:
+    """The model's greedy output; each step uses a new visitor, since the rows grow.
+
+    Yields the tokens generated, with those `before`, and their maximum in both outputs.
+    """
     model, rows = loaded.model, _rows(traced, pitfall, left)
     if not model.config.generates:
         return []
@@ -207,5 +199,5 @@ def _output(
         if last.isnan().any() or loaded.marks.ends(int(last.argmax())):
             break
         row.append(int(last.argmax()))
-        tell(len(row) - n_given)
+        yield before + len(row) - n_given, 2 * MAX_NEW_TOKENS
     return row[n_given:]

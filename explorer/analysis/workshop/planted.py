@@ -21,6 +21,7 @@ from explorer.analysis.clinic.card import Pitfall, decoder_self
 from explorer.analysis.workshop.tasks import Task
 from explorer.library import LoadedModel
 from explorer.numerics import masked_softmax
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from explorer.sandbox import Grid
 from models.hooks import AttentionSite, Edits
@@ -42,17 +43,13 @@ def fits(task: Task, loaded: LoadedModel) -> bool:
 
 
 def examined(
-    task: Task,
-    code: str,
-    loaded: LoadedModel,
-    traced: Trace,
-    tell: Callable[[int, int], object] = lambda done, total: None,
-) -> tuple[Finding, ...]:
+    task: Task, code: str, loaded: LoadedModel, traced: Trace
+) -> Steps[tuple[Finding, ...]]:
     """Put a program's mask into a model's own sites, and test every property.
 
-    N_PROBED tokens of the Trace's sentence are read; its edits are ignored. `tell` is called with
-    the number of tested properties and their total. Raises PlantedError if the program fails, and
-    ValueError for a task whose mask applies nowhere in this model.
+    N_PROBED tokens of the Trace's sentence are read; its edits are ignored. Yields the number of
+    tested properties and their total. Raises PlantedError if the program fails, and ValueError for
+    a task whose mask applies nowhere in this model.
     """
     mask = _Mask(task, code, loaded)
     examination = Examination(
@@ -64,7 +61,7 @@ def examined(
         probe=QuickProbe,
     )
     for done, name in enumerate(examination.names):
-        tell(done, len(examination.names))
+        yield done, len(examination.names)
         examination.finding(name)
         mask.check()
     return examination.certificate().findings
@@ -76,14 +73,8 @@ def _probed(tokens: Sequence[int], loaded: LoadedModel) -> list[int]:
     return (real * N_PROBED)[:N_PROBED]
 
 
-def written(
-    task: Task,
-    code: str,
-    loaded: LoadedModel,
-    traced: Trace,
-    tell: Callable[[int, int], object] = lambda done, total: None,
-) -> Symptom:
-    """The model's output under a program's mask, and without it; `tell` as for `symptom`.
+def written(task: Task, code: str, loaded: LoadedModel, traced: Trace) -> Steps[Symptom]:
+    """The model's output under a program's mask, and without it; yields as `symptom`.
 
     Raises as `examined`.
     """
@@ -96,9 +87,9 @@ def written(
         demonstrate=lambda traced: Demonstration(()),
         plant=mask.plant,
     )
-    found = symptom(loaded, traced, pitfall, tell)
+    changed = yield from symptom(loaded, traced, pitfall)
     mask.check()
-    return found
+    return changed
 
 
 def _is_place(task: Task, site: AttentionSite) -> bool:

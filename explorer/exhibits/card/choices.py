@@ -8,4 +8,4 @@ from typing import ClassVar
 class CardChoices:
     """Empty: the page depends only on the model, which all pages share."""
 
-    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("card.facts", "card.words")}
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("card.facts",)}

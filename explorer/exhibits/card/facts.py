@@ -1,22 +1,38 @@
-"""Facts about the open model from its files."""
+"""Facts about the open model from its files, and its author's description."""
 
 from collections.abc import Iterator
 
-from explorer.analysis.card.facts import ModelFacts, facts
-from explorer.analysis.card.words import CardWords
+from explorer.analysis.card import MOST_CHARS, CardWords, ModelFacts, card_words, facts
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.card import words
 from explorer.exhibits.escape import escape
-from explorer.library import split_step
+from explorer.library import LoadedModel, split_step
 
 
-def show(found: ModelFacts, view: View) -> b.Blocks:
-    """A table of properties."""
-    written = words.EXHIBIT.answer(view)
-    said = (*_sizes(view, found), *_design(view), *_files(view, found, written))
+def compute(loaded: LoadedModel, lang: str) -> tuple[ModelFacts, CardWords]:
+    """The facts, and the description in the user's language if available, else as it is."""
+    return facts(loaded), card_words(loaded.folder, lang)
+
+
+def show(card: tuple[ModelFacts, CardWords], view: View) -> b.Blocks:
+    """A table of properties, then the description."""
+    known, written = card
+    properties = (*_sizes(view, known), *_design(view), *_files(view, known, written))
     yield b.Title(view.t("card.facts"), large=True)
-    rows = [(view.t(f"card.{name}"), value) for name, value in said]
+    rows = [(view.t(f"card.{name}"), value) for name, value in properties]
     yield b.Table((view.t("card.property"), view.t("card.value")), rows, "ll")
+    yield from _description(view, written)
+
+
+def _description(view: View, written: CardWords) -> b.Blocks:
+    """The author's text, its language if it is another one, and what is left out."""
+    if not written.markdown.strip():
+        yield b.Hint(view.t("card.none"), "info")
+        return
+    if written.lang not in (None, view.lang):
+        yield b.Hint(view.t(f"card.only_{written.lang}"), "translate")
+    yield b.Document("card", written.markdown, view.t("card.left_out"))
+    if written.is_cut:
+        yield b.Note(view.t("card.cut", count=f"{MOST_CHARS:,}"))
 
 
 def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
@@ -33,14 +49,14 @@ def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
     yield "heads", view.t(f"card.{shared}", **heads)
     yield "width", f"{config.d_model:,}"
     yield "parameters", f"{facts.parameters:,}"
-    said = [view.t("card.tokens", count=f"{config.vocab_size:,}")]
+    sizes = [view.t("card.tokens", count=f"{config.vocab_size:,}")]
     for lang, count in facts.written_in.items():
-        said.append(view.t(f"card.tokens_{lang}", count=f"{count:,}"))
+        sizes.append(view.t(f"card.tokens_{lang}", count=f"{count:,}"))
     if config.src_vocab_size:
-        said.append(view.t("card.tokens_source", count=f"{config.src_vocab_size:,}"))
+        sizes.append(view.t("card.tokens_source", count=f"{config.src_vocab_size:,}"))
     if facts.without_piece:
-        said.append(view.t("card.without_piece", count=f"{facts.without_piece:,}"))
-    yield "vocabulary", " · ".join(said)
+        sizes.append(view.t("card.without_piece", count=f"{facts.without_piece:,}"))
+    yield "vocabulary", " · ".join(sizes)
 
 
 def _design(view: View) -> Iterator[tuple[str, str]]:
@@ -80,4 +96,4 @@ def _code(text: str) -> str:
     return escape(text) if "`" in text or "|" in text else f"`{text}`"
 
 
-EXHIBIT = Exhibit(facts, show)
+EXHIBIT = Exhibit(compute, show)

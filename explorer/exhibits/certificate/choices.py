@@ -10,5 +10,5 @@ from explorer.exhibits.choices import as_digit, choice, switch
 class CertificateChoices:
     """`tested`: the user has started the tests."""
 
-    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("certificate.subject", "certificate.tests")}
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("certificate.tests",)}
     tested: bool = choice(False, switch, as_digit)

@@ -58,6 +58,7 @@ def compute(
 
 def show(tests: Tests, view: View) -> b.Blocks:
     """The list of tests with the button to start, or the verdict, all findings and the masks."""
+    yield from _subject(view)
     found = tests.certificate
     if found is None:
         start, words = b.choose(tested=True), view.t("certificate.run", count=len(tests.names))
@@ -88,6 +89,17 @@ def show(tests: Tests, view: View) -> b.Blocks:
     )
     yield b.Code(_code(found))
     yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _subject(view: View) -> b.Blocks:
+    """The sentence, and the user's edits of masks with a button to undo them."""
+    yield b.SentenceLine()
+    edits = [edit for edit in view.trace.edits if about_masks(edit)]
+    if edits:
+        named = " · ".join(f"**{saying.name_edit(view, edit)}**" for edit in edits)
+        words, undo = view.t("certificate.edited", edits=named), view.t("edits.reset")
+        reset = b.Button("certificate.reset", undo, b.choose(edits=()))
+        yield b.Row((b.Prose(words), reset), align="center")
 
 
 def _code(certificate: Certificate) -> list[object]:
@@ -241,4 +253,4 @@ def _numbers(view: View, certificate: Certificate) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, working="certificate.working")
+EXHIBIT = Exhibit(compute, show, working="certificate.working", pending=_subject)

@@ -1,7 +1,7 @@
 """The effect of a pitfall on the open model: the bug injected into every affected layer."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
@@ -14,13 +14,12 @@ from explorer.figures.curves import lines
 from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import percent
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import rows_of
 from explorer.runs.trace import Trace
 
 
-def compute(
-    loaded: LoadedModel, unedited: Trace, case: str, progress: Callable[[int, int], object]
-) -> Symptom | None:
+def compute(loaded: LoadedModel, unedited: Trace, case: str) -> Steps[Symptom | None]:
     """The output with and without the bug; None if it cannot be injected into this model.
 
     Raises InputProblem.
@@ -28,7 +27,7 @@ def compute(
     pitfall = chosen(case)
     if pitfall.plant is None or not pitfall.fits(loaded.model, rows_of(unedited)):
         return None
-    return symptom(loaded, unedited, pitfall, progress)
+    return (yield from symptom(loaded, unedited, pitfall))
 
 
 def show(found: Symptom | None, view: View) -> b.Blocks:

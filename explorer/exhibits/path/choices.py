@@ -74,12 +74,12 @@ class PathChoices:
     the name entered for a class, `class_links` the links of a class."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "steps": ("path.opened", "path.steps"),
-        "contents": ("path.opened", "path.contents"),
-        "results": ("path.opened", "path.results"),
-        "sheet": ("path.opened", "path.sheet"),
-        "printed": ("path.opened", "path.printed"),
-        "class": ("path.opened", "path.learners"),
+        "steps": ("path.steps",),
+        "contents": ("path.contents",),
+        "results": ("path.results",),
+        "sheet": ("path.sheet",),
+        "printed": ("path.printed",),
+        "class": ("path.learners",),
     }
     lesson: str = choice("", str)
     answers: tuple[StepAnswer, ...] = choice((), read_answers, write_answers)

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.choices import PathChoices
-from explorer.exhibits.path.course import CHAPTERS, answers_of, steps_of_view, title_of
-from explorer.exhibits.path.lesson import OPEN, RIGHT, WRONG
-from explorer.exhibits.path.steps import open_step
+from explorer.exhibits.path.course import CHAPTERS, answers_of, heading, steps_of_view, title_of
+from explorer.exhibits.path.steps import OPEN, RIGHT, WRONG, open_step
 
 
 def show(answer: None, view: View) -> b.Blocks:
     """All steps by chapter; the steps of a sheet in its order."""
+    yield from heading(view)
     if view.choices(PathChoices).sheet:
         yield lines(view, steps_of_view(view), "contents")
         whole = b.choose(sheet=(), sheet_title="", lesson="")

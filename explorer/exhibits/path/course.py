@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from explorer.exhibits import View, block as b
+from explorer.exhibits.escape import escape
 from explorer.exhibits.path import attention, blocks, masks, positions, writing
 from explorer.exhibits.path.asked import Step
 from explorer.exhibits.path.chapters import NAMES
 from explorer.exhibits.path.choices import PathChoices, StepAnswer
+from explorer.text import shorten
 
 CHAPTERS: dict[str, tuple[Step, ...]] = {
     "attention": attention.STEPS,
@@ -57,6 +59,19 @@ def opened(lesson: str, sheet: Sequence[str]) -> str:
     """The open step; the first if the link names none of the sheet."""
     named = steps_of(sheet)
     return lesson if lesson in named else named[0]
+
+
+def heading(view: View) -> b.Blocks:
+    """The title of a teacher's sheet, and messages about what a link names but does not exist."""
+    made = view.choices(PathChoices)
+    if made.sheet_title:
+        yield b.Title(escape(made.sheet_title), large=True)
+    unknown = " ".join(name for name in made.sheet if name not in STEPS)
+    wrong = {"sheet": unknown, "lesson": "" if made.lesson in STEPS else made.lesson}
+    for name, value in wrong.items():
+        if value:
+            words = view.t("shell.refused", name=name, value=escape(shorten(value, 40)))
+            yield b.Hint(words, "link_off", warns=True)
 
 
 def steps_of_view(view: View) -> tuple[str, ...]:

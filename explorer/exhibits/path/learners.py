@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.path.choices import MOST_NAME, PathChoices, read_answers
-from explorer.exhibits.path.course import STEPS, number_of, steps_of_view, title_of
+from explorer.exhibits.path.course import STEPS, heading, number_of, steps_of_view, title_of
 
 MOST_LINKS = 100
 MOST_PASTED = 200_000
@@ -15,6 +15,7 @@ MOST_PASTED = 200_000
 
 def show(answer: None, view: View) -> b.Blocks:
     """The box for the links, and the table."""
+    yield from heading(view)
     pasted = view.choices(PathChoices).class_links[:MOST_PASTED]
     yield b.Prose(view.t("path.class_lead"))
     yield b.TextBox(

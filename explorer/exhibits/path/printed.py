@@ -7,9 +7,9 @@ from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.asked import PosedStep, asked, found_by
 from explorer.exhibits.path.choices import PathChoices
-from explorer.exhibits.path.course import STEPS, chapter_of, opened, steps_of, title_of
+from explorer.exhibits.path.course import STEPS, chapter_of, heading, opened, steps_of, title_of
 from explorer.exhibits.path.found import Missing
-from explorer.exhibits.path.lesson import lead
+from explorer.exhibits.path.steps import lead
 from explorer.exhibits.picking import toggle
 
 LETTERS = "ABCD"
@@ -38,6 +38,7 @@ def _printed(lesson: str, sheet: Sequence[str]) -> list[str]:
 
 def show(found: dict[str, Any], view: View) -> b.Blocks:
     """The sheet, and the solutions if the teacher wants them."""
+    yield from heading(view)
     made = view.choices(PathChoices)
     switch = toggle(view, "path.solutions", made.solutions)
     yield b.Pane((b.Prose(view.t("path.printed_lead")), switch), key="path-noprint")

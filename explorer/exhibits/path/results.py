@@ -9,6 +9,7 @@ from explorer.exhibits.path.steps import open_step
 
 def show(answer: None, view: View) -> b.Blocks:
     """The number of right answers by chapter, and the steps to repeat."""
+    yield from course.heading(view)
     named, known = course.steps_of_view(view), course.answers_of(view)
     given = [known[step] for step in named if step in known]
     right = sum(each.right for each in given)

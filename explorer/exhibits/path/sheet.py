@@ -2,11 +2,12 @@
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.path.choices import MOST_TITLE, PathChoices
-from explorer.exhibits.path.course import STEPS, link_of, title_of
+from explorer.exhibits.path.course import STEPS, heading, link_of, title_of
 
 
 def show(answer: None, view: View) -> b.Blocks:
     """The controls and the link."""
+    yield from heading(view)
     made = view.choices(PathChoices)
     yield b.Prose(view.t("path.sheet_lead"))
     yield b.Several(

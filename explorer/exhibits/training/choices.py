@@ -58,7 +58,7 @@ class TrainingChoices:
 
     pictures: ClassVar[tuple[str, ...]] = ("loss", "forced", "free", "rows")
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        part: ("training.setting", "training.steer", f"training.{part}", "training.kept")
+        part: ("training.setting", "training.steer", f"training.{part}")
         for part in ("live", "opened", "compared", "asked")
     }
     setup: Setup = choice(USUAL, _setup, format_setup)

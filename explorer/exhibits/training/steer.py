@@ -1,9 +1,17 @@
-"""The state of the selected training, and the buttons that control it."""
+"""The state of the selected training, the buttons that control it, and the use of its model."""
+
+import io
+import zipfile
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.room import order, resume, run_of, steps_slider
+from explorer.library import LoadedModel, open_model
+from explorer.training.rooms import checkpoint_of
 from explorer.training.runs import ENDED, TrainingRun
 from explorer.training.setup import AT_START, FAULTS
 
@@ -21,6 +29,7 @@ def show(answer: None, view: View) -> b.Blocks:
     key = "training.stopping" if run.is_stopping else f"training.state.{run.state}"
     picked = (_pick_run(view, run),) if len(choices.runs) > 1 else ()
     yield b.Row((*picked, b.Prose(view.t(key, **values)), *_buttons(view, run)), "center")
+    yield from _use(view, run)
     if run.diverged:
         words = view.t(f"training.diverged.{run.diverged}", step=run.step)
         yield b.Hint(words, "trending_up", fails=True)
@@ -88,6 +97,54 @@ def _fault(view: View, run: TrainingRun, name: str) -> b.Button:
         "check" if on else "add",
         primary=on,
     )
+
+
+def _use(view: View, run: TrainingRun) -> b.Blocks:
+    """Buttons that open the trained model on other pages, or download it."""
+    folder = checkpoint_of(run)
+    if folder is None or run.is_live:
+        return
+    chosen = {"text": run.about["shown"][0], "target": None, "step": None}
+    opens = b.choose(visit="heads", elsewhere=True, **chosen)
+    yield b.Row(
+        (
+            b.Button(
+                "training.open",
+                view.t("training.open"),
+                replace(opens, model=partial(_opened, run, folder)),
+                "grid_view",
+                help=view.t("training.open_help"),
+            ),
+            b.Download(
+                "training.zip",
+                view.t("training.zip"),
+                partial(zipped, folder),
+                "zip",
+                name=trained_name(run),
+                help=view.t("training.zip_help"),
+            ),
+        ),
+        "center",
+    )
+
+
+def _opened(run: TrainingRun, folder: Path) -> LoadedModel:
+    loaded = open_model(folder)
+    return replace(loaded, name=trained_name(run), was_stored=loaded.stored)
+
+
+def trained_name(run: TrainingRun) -> str:
+    """The model's name: its task, training steps, and number among the user's trainings."""
+    return f"{run.setup.task}-{run.step}-steps-{run.number}"
+
+
+def zipped(folder: Path) -> bytes:
+    """A checkpoint's folder as a zip, which this app and `python -m models` open again."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            archive.write(path, path.name)
+    return out.getvalue()
 
 
 EXHIBIT = Exhibit(None, show)

@@ -8,11 +8,12 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_group, pick_one
 from explorer.exhibits.workshop.choices import WorkshopChoices
-from explorer.exhibits.workshop.subject import opened, program
+from explorer.exhibits.workshop.subject import absent, opened, program
 
 
 def show(answer: None, view: View) -> b.Blocks:
     """The choice of a task, then the task; its picture is above both (`answer`)."""
+    yield from absent(view)
     task = opened(view)
     yield from _pick(view, task)
     yield b.Columns(((*_task(view, task), *_editor(view, task), *_help(view, task)), ()), (5, 7))

@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.exhibits.choices import RefusedError, choice, unlinked
+from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
 
 MOST_TASKS = 200
 """Most tasks in a link; more than exist."""
@@ -76,22 +76,23 @@ def _name(text: str) -> str:
 class WorkshopChoices:
     """`task` is the open task ("" is the first), `solved` the solved ones.
 
-    `programs` are answers received in a link, by task; `solver` is the name entered with them.
+    `programs` are answers received in a link, by task; `solver` is the name entered with them,
+    `on_paper` whether all tasks are written out to print.
     `drafts` are the user's own programs, by task, which stay in the session until a link with them
     is requested. `helped` counts the hints shown, by task. `planted` is the task and the program
     that the user last put into the model, and `pasted` the results links of a class.
     """
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "task": ("workshop.absent", "workshop.asked", "workshop.answer", "workshop.planted"),
-        "overview": ("workshop.absent", "workshop.overview"),
-        "sheets": ("workshop.absent", "workshop.pasted", "workshop.sheets"),
-        "paper": ("workshop.absent", "workshop.paper"),
+        "task": ("workshop.asked", "workshop.answer", "workshop.planted"),
+        "overview": ("workshop.overview",),
+        "sheets": ("workshop.sheets",),
     }
     task: str = choice("", read_task)
     solved: tuple[str, ...] = choice((), read_ids, "~".join)
     programs: tuple[tuple[str, str], ...] = choice((), read_programs, write_programs)
     solver: str = choice("", _name)
+    on_paper: bool = choice(False, switch, as_digit)
     drafts: tuple[tuple[str, str], ...] = unlinked(())
     helped: tuple[tuple[str, int], ...] = unlinked(())
     planted: tuple[str, str] | None = unlinked(None)

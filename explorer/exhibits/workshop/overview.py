@@ -1,25 +1,32 @@
-"""All tasks, with the solved ones marked, and a link with the user's results."""
+"""All tasks, with the solved ones marked, to print, and a link with the user's results."""
 
 from typing import Any
 
 from explorer.analysis.workshop.tasks import KINDS, tasks
 from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.picking import toggle
 from explorer.exhibits.workshop.choices import (
     MOST_CARRIED,
     MOST_NAME,
     WorkshopChoices,
     write_programs,
 )
+from explorer.exhibits.workshop.subject import absent
 
 
 def show(answer: None, view: View) -> b.Blocks:
     """The tasks of each kind, and the link."""
+    yield from absent(view)
     known = {task.id for task in tasks()}
     done = len(known & set(view.choices(WorkshopChoices).solved))
     yield b.Prose(view.t("workshop.progress", done=done, count=len(known)))
     yield b.ProgressBar(done / max(1, len(known)))
     yield b.Pane([each for kind in KINDS for each in _of_kind(view, kind)])
     yield b.Pane((b.Title(view.t("workshop.send")), *_results(view)))
+    made = view.choices(WorkshopChoices)
+    yield toggle(view, "workshop.on_paper", made.on_paper)
+    if made.on_paper:
+        yield from _on_paper(view)
 
 
 def _of_kind(view: View, kind: str) -> tuple[b.Block, ...]:
@@ -56,6 +63,17 @@ def _results(view: View) -> b.Blocks:
     chosen: dict[str, Any] = {"part": "overview", "solver": made.solver, "solved": made.solved}
     yield b.Note(view.t("workshop.sent", count=len(sent)))
     yield b.Link(chosen | {"programs": sent})
+
+
+def _on_paper(view: View) -> b.Blocks:
+    """The tasks of each kind, numbered: description, formula, and space to write."""
+    for kind in KINDS:
+        yield b.Title(view.t(f"workshop.groups.{kind}"), large=True)
+        for number, task in enumerate((each for each in tasks() if each.kind == kind), 1):
+            asked = f"{task.text[view.lang]} {task.note[view.lang]}"
+            yield b.Prose(f"**{number}. {task.name[view.lang]}** {asked}")
+            yield b.Prose(f"${view.formula(task.formula)}$")
+            yield b.Verbatim(task.signature if not task.clinic else task.starter, "python")
 
 
 EXHIBIT = Exhibit(None, show)

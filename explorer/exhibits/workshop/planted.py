@@ -1,6 +1,5 @@
 """The second test: the user's mask in the trained model, its certificate and its translation."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,15 +10,15 @@ from explorer.analysis.clinic import Symptom
 from explorer.analysis.workshop import planted
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
-from explorer.engine.jobs import whole
+from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.exhibits.workshop.said import fault_words
 from explorer.exhibits.workshop.subject import graded, opened, program, task_named
 from explorer.numbers import digits
+from explorer.runs.passes import Steps
 from explorer.sandbox import Fault
 
-Told = Callable[[int, int], object]
 Program = tuple[str, str]
 """A task and a program for it."""
 Status = Literal["", "no_place", "plant"]
@@ -36,38 +35,30 @@ class Trial:
 
 
 @cached
-def examined(run: Run, program: Program, *, progress: Told | None = None) -> tuple[Finding, ...]:
+def examined(run: Run, program: Program) -> tuple[Finding, ...]:
     """The properties of a run's model with a program's mask.
 
     Raises PlantedError if the program fails, and InputProblem.
     """
     loaded, traced = open_model(run.model), trace(run)
-    return planted.examined(task_named(program[0]), program[1], loaded, traced, progress or _silent)
+    return walked(planted.examined(task_named(program[0]), program[1], loaded, traced))
 
 
-def _silent(done: int, total: int) -> None:
-    """A progress callback that does nothing."""
-
-
-@cached(worth=lambda found: not isinstance(found, Fault))
-def tried(
-    plain: Run, wanted: Program | Status, *, progress: Told | None = None
-) -> Trial | Fault | Status:
+@cached(worth=lambda trial: not isinstance(trial, Fault))
+def tried(plain: Run, wanted: Program | Status) -> Steps[Trial | Fault | Status]:
     """A program's mask in the model without edits; its fault if it fails there, which may be a
     timeout of a busy machine. Raises InputProblem."""
     if isinstance(wanted, str):
         return wanted
-    task, tell = task_named(wanted[0]), whole(progress or _silent)
-    right = task.id, task.reference
+    task = task_named(wanted[0])
     try:
-        return Trial(
-            examined(plain, wanted, progress=lambda done, n: tell(done, 3 * n)),
-            examined(plain, right, progress=lambda done, n: tell(n + done, 3 * n)),
-            planted.written(
-                *(task, wanted[1], open_model(plain.model), trace(plain)),
-                lambda done, n: tell(2 * n + done, 3 * n),
-            ),
-        )
+        yield 0, 3
+        own = examined(plain, wanted)
+        yield 1, 3
+        right = examined(plain, (task.id, task.reference))
+        yield 2, 3
+        changed = planted.written(task, wanted[1], open_model(plain.model), trace(plain))
+        return Trial(own, right, walked(changed))
     except planted.PlantedError as problem:
         fault: Fault = problem.args[0]
         return fault

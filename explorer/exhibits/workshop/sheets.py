@@ -1,12 +1,10 @@
 """Class results from pasted links: programs are run again here, and nothing is stored."""
 
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 from explorer.analysis.workshop.tasks import task_of, tasks
-from explorer.engine.caching import cached
-from explorer.engine.jobs import whole
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.workshop.choices import (
@@ -16,10 +14,12 @@ from explorer.exhibits.workshop.choices import (
     read_ids,
     read_programs,
 )
-from explorer.exhibits.workshop.subject import graded
+from explorer.exhibits.workshop.subject import absent, graded
 
 MOST_LINKS = 60
 """Most links of a class."""
+MOST_PASTED = 800_000
+"""Most characters of all links."""
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,21 @@ class Class:
     unread: int
 
 
-@cached(worth=lambda found: False)
-def checked(pasted: str, *, progress: Callable[[int, int], object] | None = None) -> Class:
-    """The results of a class, of at most MOST_LINKS links, one per line; never cached."""
+def compute(pasted: str) -> Generator[tuple[int, int], bool, Class]:
+    """The results of a class, of at most MOST_LINKS links, one per line."""
     links = [line.strip() for line in pasted.splitlines() if line.strip()][:MOST_LINKS]
-    found = [learner_of(link) for link in links]
-    learners = [each for each in found if each is not None]
-    tell, proved = whole(progress or (lambda done, total: None)), []
+    read = [learner_of(link) for link in links]
+    learners = [learner for learner in read if learner is not None]
+    proved = []
     for at, learner in enumerate(learners):
         solved = []
         for task, code in learner.programs:
-            tell(at, len(learners))
-            made = graded(task, code)
-            if made is not None and made.passed:
+            yield at, len(learners)
+            grade = graded(task, code)
+            if grade is not None and grade.passed:
                 solved.append(task)
         proved.append((learner, solved))
-    return Class(tuple(proved), found.count(None))
+    return Class(tuple(proved), read.count(None))
 
 
 def learner_of(link: str) -> Learner | None:
@@ -70,8 +69,25 @@ def learner_of(link: str) -> Learner | None:
     return Learner(name, tuple(each for each in claimed if each in known), own)
 
 
+def _box(view: View) -> b.Blocks:
+    """The box for the links, which become a choice of the session."""
+    yield from absent(view)
+    yield b.Prose(view.t("workshop.class_lead"))
+    yield b.TextBox(
+        "workshop.pasted",
+        view.t("workshop.paste"),
+        view.choices(WorkshopChoices).pasted,
+        lambda text: b.choose(pasted=text),
+        160,
+        most=MOST_PASTED,
+    )
+
+
 def show(found: Class, view: View) -> b.Blocks:
-    """A table: solved here, or claimed only."""
+    """The box, and a table: solved here, or claimed only."""
+    yield from _box(view)
+    if not view.choices(WorkshopChoices).pasted.strip():
+        return
     if found.unread:
         yield b.Hint(view.t("workshop.unread", count=found.unread), "warning", warns=True)
     rows = []
@@ -88,9 +104,4 @@ def _names(view: View, ids: list[str]) -> str:
     return f"**{len(ids)}** {names}" if ids else "0"
 
 
-EXHIBIT = Exhibit(
-    checked,
-    show,
-    working="workshop.rerunning",
-    open=lambda view: bool(view.choices(WorkshopChoices).pasted.strip()),
-)
+EXHIBIT = Exhibit(compute, show, working="workshop.rerunning", pending=_box)

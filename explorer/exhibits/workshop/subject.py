@@ -1,4 +1,4 @@
-"""The open task, the user's program for it, and its grade."""
+"""The open task, the user's program for it, its grade, and why no program can run."""
 
 from explorer import sandbox
 from explorer.analysis.workshop import grading
@@ -6,7 +6,7 @@ from explorer.analysis.workshop.grading import Grade
 from explorer.analysis.workshop.tasks import Task, task_of, tasks
 from explorer.engine.caching import cached
 from explorer.engine.turns import waiting
-from explorer.exhibits import View
+from explorer.exhibits import View, block as b
 from explorer.exhibits.workshop.choices import WorkshopChoices
 
 
@@ -25,6 +25,12 @@ def program(view: View) -> str:
     made, task = view.choices(WorkshopChoices), opened(view)
     code = (dict(made.programs) | dict(made.drafts)).get(task.id, task.starter)
     return code.replace("\r\n", "\n")
+
+
+def absent(view: View) -> b.Blocks:
+    """Why no program can run here, if none can."""
+    if not sandbox.available():
+        yield b.Hero((b.Hint(view.t("workshop.absent"), "extension_off"),))
 
 
 def _settled(made: Grade | None) -> bool:

@@ -9,6 +9,7 @@ import torch
 
 from explorer.analysis.clinic import PITFALLS, Figure
 from explorer.analysis.clinic.symptom import LEFT, padded_on_the_left, room, symptom
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel, open_model
 from explorer.runs.inputs import limit
 from explorer.runs.trace import trace
@@ -47,7 +48,7 @@ def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(
 ) -> None:
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, "The cat sat.", "猫坐在垫子上。" if kind == "translator" else "")
-    found = symptom(loaded, traced, BY_ID["left_positions"])
+    found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert found.left == min(8, room(loaded, traced)) > 0
     assert found.by_left[0].n == 0
     assert found.by_left[0].after == pytest.approx(found.by_left[0].before, abs=1e-5)
@@ -65,10 +66,10 @@ def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(
 def test_pads_that_are_seen_change_every_kind_of_model(tiny: Tiny, positions: str) -> None:
     loaded = tiny("left", family="decoder-only", positions=positions)
     traced = trace(loaded, "The cat sat.", "")
-    found = symptom(loaded, traced, BY_ID["mask_replaced"])
+    found = walked(symptom(loaded, traced, BY_ID["mask_replaced"]))
     assert found.changed
     assert found.moved > 0.01
-    plain = symptom(loaded, traced, BY_ID["left_positions"])
+    plain = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert plain.changed == (positions == "sinusoidal")
 
 
@@ -76,7 +77,7 @@ def test_a_sentence_that_fills_the_model_has_no_room(tiny: Tiny) -> None:
     loaded = tiny("full", family="decoder-only", n_ctx=12)
     traced = trace(loaded, "The cat sat on the", "")
     spare = room(loaded, traced)
-    found = symptom(loaded, traced, BY_ID["left_positions"])
+    found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
     assert found.left == min(spare, 8)
     assert [each.n for each in found.by_left] == [n for n in LEFT if n <= spare] * (spare > 0)
     assert not any(math.isnan(each.after) for each in found.by_left)
@@ -89,4 +90,4 @@ def test_a_row_that_pads_have_made_too_long_has_no_room_left() -> None:
     traced = trace(loaded, letters, letters, pads=8)
     assert max(len(traced.src_tokens), len(traced.tgt_tokens)) > limit(loaded)
     assert room(loaded, traced) == 0
-    assert symptom(loaded, traced, BY_ID["left_positions"]).left == 0
+    assert walked(symptom(loaded, traced, BY_ID["left_positions"])).left == 0

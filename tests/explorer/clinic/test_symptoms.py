@@ -8,6 +8,7 @@ import pytest
 from faults import BY_ID
 
 from explorer.analysis.clinic import PITFALLS, symptom
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of, token_logprobs, written_tokens
 from explorer.runs.run import run
@@ -17,7 +18,7 @@ from models.hooks import LOGITS, NO_EDITS
 
 def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
-    found = symptom(translator, traced, BY_ID["inverted_causal"])
+    found = walked(symptom(translator, traced, BY_ID["inverted_causal"]))
     assert len(found.logprobs_before) == len(found.logprobs_after) > 0
     assert found.loss_before != found.loss_after
     rows = rows_of(traced)
@@ -28,7 +29,7 @@ def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
     expected = token_logprobs(seen[LOGITS][0].numpy(), written_tokens(traced))
     np.testing.assert_allclose(found.logprobs_after, expected, atol=1e-5)
     # A hidden source of nothing but PADs in sight is another translation altogether.
-    padding = symptom(translator, traced, BY_ID["inverted_padding"])
+    padding = walked(symptom(translator, traced, BY_ID["inverted_padding"]))
     assert padding.output_before == found.output_before
     assert padding.output_after != padding.output_before
 
@@ -36,8 +37,8 @@ def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
 def test_a_fault_of_decoding_is_measured_in_cached_steps(translator: LoadedModel) -> None:
     """In one pass it does not exist: an equal loss there would say that it costs nothing."""
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
-    found = symptom(translator, traced, BY_ID["is_causal_cache"])
-    whole = symptom(translator, traced, BY_ID["no_mask"])
+    found = walked(symptom(translator, traced, BY_ID["is_causal_cache"]))
+    whole = walked(symptom(translator, traced, BY_ID["no_mask"]))
     np.testing.assert_allclose(found.logprobs_before, whole.logprobs_before, atol=1e-5)
     assert found.logprobs_after[0] == pytest.approx(found.logprobs_before[0], abs=1e-5)
     assert np.abs(found.logprobs_after - found.logprobs_before)[1:].max() > 1e-3
@@ -52,7 +53,7 @@ def test_without_a_fault_the_symptom_is_the_model_itself(
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, "The cat sat.", None if kind == "translator" else "")
     alone = replace(BY_ID["first_item"], batched=False)  # a batch of one stays intact
-    found = symptom(loaded, traced, alone)
+    found = walked(symptom(loaded, traced, alone))
     assert not found.changed
     np.testing.assert_allclose(found.logprobs_before, found.logprobs_after, atol=1e-5)
     assert found.output_before == found.output_after
@@ -67,15 +68,15 @@ def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(
     translator: LoadedModel,
 ) -> None:
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
-    found = symptom(translator, traced, BY_ID["first_item"])
+    found = walked(symptom(translator, traced, BY_ID["first_item"]))
     assert found.changed
-    usual = symptom(translator, traced, BY_ID["no_mask"])
+    usual = walked(symptom(translator, traced, BY_ID["no_mask"]))
     np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
 
 
 def test_a_symptom_names_its_tokens_and_words(translator: LoadedModel) -> None:
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
-    found = symptom(translator, traced, BY_ID["inverted_causal"])
+    found = walked(symptom(translator, traced, BY_ID["inverted_causal"]))
     assert found.tokens == (*traced.tgt_str_tokens[1:], "</s>")
     assert len(found.tokens) == len(found.logprobs_after)
     kept = [token for token, status in found.words if status != "gone"]
@@ -114,9 +115,9 @@ def test_own_patterns_name_their_site(translator: LoadedModel) -> None:
 def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:
     traced = trace(translator, "The cat sat.", "猫坐")
     with pytest.raises(ValueError, match="label_view"):
-        symptom(translator, traced, BY_ID["label_view"])
+        walked(symptom(translator, traced, BY_ID["label_view"]))
     with pytest.raises(ValueError, match="made by 'tiny'"):
-        symptom(writer, traced, BY_ID["inverted_causal"])
+        walked(symptom(writer, traced, BY_ID["inverted_causal"]))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +149,7 @@ def test_a_model_without_logits_is_compared_by_its_vectors(
         run(loaded.model, rows_of(traced), {stream}, edits)[stream].double()
         for edits in (NO_EDITS, BY_ID["model_scale"].plant(loaded.model, rows_of(traced)))
     )
-    found = symptom(loaded, traced, BY_ID["model_scale"])
+    found = walked(symptom(loaded, traced, BY_ID["model_scale"]))
     assert found.moved == pytest.approx(float((after - before).norm() / before.norm()))
     assert found.changed
-    assert not symptom(loaded, traced, BY_ID["small_fill"]).changed
+    assert not walked(symptom(loaded, traced, BY_ID["small_fill"])).changed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.exhibits.training.kept import zipped
+from explorer.exhibits.training.steer import zipped
 from explorer.library import open_model
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace

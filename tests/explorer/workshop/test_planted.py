@@ -5,6 +5,7 @@ import pytest
 from explorer import library
 from explorer.analysis.workshop.planted import PlantedError, examined, fits, written
 from explorer.analysis.workshop.tasks import Task, tasks
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 
@@ -23,7 +24,7 @@ def translator() -> tuple[LoadedModel, Trace]:
 
 
 def broken(task: Task, code: str, translator: tuple[LoadedModel, Trace]) -> list[str]:
-    return [each.name for each in examined(task, code, *translator) if not each.passed]
+    return [each.name for each in walked(examined(task, code, *translator)) if not each.passed]
 
 
 @pytest.mark.parametrize("task", MASKS)
@@ -46,14 +47,14 @@ def test_the_model_writes_the_same_under_its_own_masks(
 ) -> None:
     for name in ("causal", "both", "cross"):
         task = next(each for each in tasks() if each.id == name)
-        assert not written(task, task.reference, *translator).changed
+        assert not walked(written(task, task.reference, *translator)).changed
 
 
 def test_a_wrong_mask_breaks_promises_and_the_loss(translator: tuple[LoadedModel, Trace]) -> None:
     task = tasks()[0]
     upside_down = task.mutants[0].code
     assert {"future_leak", "future_mass"} <= set(broken(task, upside_down, translator))
-    found = written(task, upside_down, *translator)
+    found = walked(written(task, upside_down, *translator))
     assert found.loss_after > found.loss_before + 1
 
 
@@ -62,10 +63,10 @@ def test_a_program_that_fails_at_a_size_of_the_model_says_how(
 ) -> None:
     code = "def may_attend(q, k):\n    return k <= q if q < 8 else 1 // 0"
     with pytest.raises(PlantedError) as raised:
-        written(tasks()[0], "def may_attend(q, k):\n    return 1 // 0 == k", *translator)
+        walked(written(tasks()[0], "def may_attend(q, k):\n    return 1 // 0 == k", *translator))
     assert raised.value.args[0].error == "ZeroDivisionError"
     with pytest.raises(PlantedError):
-        examined(tasks()[0], code, *translator)
+        walked(examined(tasks()[0], code, *translator))
 
 
 def test_a_mask_is_only_planted_where_it_belongs(translator: tuple[LoadedModel, Trace]) -> None:
@@ -73,4 +74,4 @@ def test_a_mask_is_only_planted_where_it_belongs(translator: tuple[LoadedModel, 
     alibi = next(task for task in tasks() if task.id == "alibi")
     assert not fits(alibi, loaded)
     with pytest.raises(ValueError, match="alibi has no place in twin-right"):
-        examined(alibi, alibi.reference, loaded, traced)
+        walked(examined(alibi, alibi.reference, loaded, traced))

@@ -1,15 +1,78 @@
-"""The author's text about a model: CARD.md in our checkpoints, else README.md.
+"""A model's card: facts counted, measured or read from its files, and its author's text.
 
-The text is untrusted, of any length and encoding. Nothing in it is interpreted: from the YAML block
-at the top (the Hub's front matter) the licence and languages are read line by line; the rest is
-text.
+The text is CARD.md in our checkpoints, else README.md. It is untrusted, of any length and encoding,
+and nothing in it is interpreted: from the YAML block at the top (the Hub's front matter) the
+licence and languages are read line by line; the rest is text.
 """
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Literal, get_args
 
+from explorer.library import LoadedModel
 from explorer.text import script
+from models.hooks import Role
+
+Kind = Literal["translator", "writer", "filler", "reader"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """`layers` per stack; `bytes_stored` of the weights on disk, and their `dtypes`.
+
+    `written_in` counts the tokens whose letters belong to a language, by its code (`text.script`);
+    others, such as digits and single bytes, are not counted. `marks` are the special tokens by
+    purpose. `without_piece` is the number of the model's ids without a token in its tokenizer.
+    """
+
+    kind: Kind
+    layers: dict[Role, int]
+    parameters: int
+    bytes_stored: int
+    dtypes: tuple[str, ...]
+    written_in: dict[str, int]
+    marks: dict[str, str]
+    without_piece: int
+
+
+def facts(loaded: LoadedModel) -> ModelFacts:
+    """Collect the facts about a model from its config, tokenizer and files."""
+    model, marks = loaded.model, loaded.marks
+    ids = {
+        each.name: (getattr(marks, each.name),) for each in fields(marks) if each.name != "source"
+    }
+    ids["end"] += ids.pop("further_ends")[0]
+    return ModelFacts(
+        kind=_kind(loaded),
+        layers={stack.role: stack.n_layers for stack in model.stacks()},
+        parameters=sum(each.numel() for each in model.parameters()),
+        bytes_stored=loaded.stored.n_bytes,
+        dtypes=loaded.stored.dtypes,
+        without_piece=loaded.config.vocab_size - loaded.tokenizer.vocab_size,
+        written_in=_written_in(loaded),
+        marks={
+            name: " ".join(loaded.str_tokens([token])[0] for token in tokens if token is not None)
+            for name, tokens in ids.items()
+            if tokens[0] is not None
+        },
+    )
+
+
+def _kind(loaded: LoadedModel) -> Kind:
+    if loaded.config.reads_source:
+        return "translator"
+    return "writer" if loaded.config.generates else "filler" if loaded.config.fills else "reader"
+
+
+def _written_in(loaded: LoadedModel) -> dict[str, int]:
+    tokenizer = loaded.tokenizer
+    ordinary = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]
+    counts = Counter(script(tokenizer.decode([token])) for token in ordinary)
+    return {lang: n for lang, n in counts.most_common() if lang is not None}
+
 
 MOST_CHARS = 40_000
 """Characters that are read of a card; a longer one is truncated."""
@@ -82,8 +145,9 @@ def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
     key = ""
     for line in block[1].splitlines():
         if entry := _ENTRY.fullmatch(line):
-            key, said = entry.groups()
-            values[key] = [_plain(each) for each in said.strip("[] ").split(",") if _plain(each)]
+            key, listed = entry.groups()
+            items = map(_plain, listed.strip("[] ").split(","))
+            values[key] = [item for item in items if item]
         elif (item := _ITEM.fullmatch(line)) and key:
             values[key].append(_plain(item[1]))
     return {key: each[:_MOST_VALUES] for key, each in values.items()}, text[block.end() :]

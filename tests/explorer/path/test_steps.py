@@ -16,8 +16,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.path.asked import AlikeError, PosedStep, Step, asked, found_by, question
 from explorer.exhibits.path.course import CHAPTERS, STEPS, chapter_of, number_of
 from explorer.exhibits.path.found import LONGEST, Missing
-from explorer.exhibits.path.lesson import where_it_shows
-from explorer.exhibits.path.steps import place_of
+from explorer.exhibits.path.steps import place_of, where_it_shows
 from explorer.exhibits.view import View, build
 from explorer.numbers import fixed, number, percent
 from explorer.shell import LINKS
