@@ -5,7 +5,6 @@ from typing import get_args
 from made_words import said_in_claims
 
 from explorer.analysis.alignment.study import Basis, Source
-from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.certificate.certify import FINDINGS, LeftOut
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
@@ -21,6 +20,7 @@ from explorer.analysis.positions.turning import LAYOUTS
 from explorer.exhibits import needs
 from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.atlas.choices import SOURCES
+from explorer.exhibits.blocks.choices import CurveOf
 from explorer.exhibits.cell.engines import OPTIONS
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, WAYS
 from explorer.exhibits.masks.conventions import OUTCOMES

@@ -3,26 +3,48 @@
 from functools import partial
 
 import numpy as np
+import torch
+from jaxtyping import Float
 
-from explorer.analysis.blocks.activations import curves
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.blocks.choices import BlocksChoices, CurveOf
+from explorer.exhibits.blocks.norms import model_line
 from explorer.exhibits.picking import pick_one
 from explorer.figures.curves import lines
 from explorer.numbers import number, signed
+from models.feedforward import ACTIVATIONS
 
 X = np.linspace(-4, 4, 801)
+EXACT = "gelu"
+"""The reference for differences."""
+
+
+def curves(
+    x: Float[np.ndarray, " x"], what: CurveOf = "value"
+) -> dict[str, Float[np.ndarray, " x"]]:
+    """Each activation of the library at `x`, float64: its value, slope, or value minus GELU."""
+    by_name = {}
+    for name, function in ACTIVATIONS.items():
+        leaf = torch.from_numpy(np.asarray(x, np.float64)).requires_grad_()
+        with torch.enable_grad():
+            y = function(leaf)
+            (slope,) = torch.autograd.grad(y.sum(), leaf)
+        by_name[name] = (slope if what == "slope" else y.detach()).numpy()
+    if what == "difference":
+        return {name: y - by_name[EXACT] for name, y in by_name.items() if name != EXACT}
+    return by_name
 
 
 def show(answer: None, view: View) -> b.Blocks:
     """One large figure of all four, and numbers that distinguish them."""
+    yield from model_line(view)
     pictures = BlocksChoices.pictures
     what = view.one_of("picture", pictures)
     yield pick_one(view, "blocks.curves", pictures, what, "picture", "blocks.curve_")
-    found, title = curves(X, what), view.t("blocks.curves")
-    names = [view.t(f"blocks.act_{name}") for name in found]
+    drawn, title = curves(X, what), view.t("blocks.curves")
+    names = [view.t(f"blocks.act_{name}") for name in drawn]
     y_title = view.t(f"blocks.curve_{what}")
-    values = np.stack(list(found.values()))
+    values = np.stack(list(drawn.values()))
     yield b.Sentence("activations", _said(view))
     draw = partial(lines, X, values, names, x_title="x", y_title=y_title, height=440)
     yield b.Chart("blocks.activations", draw, title)

@@ -1,12 +1,13 @@
 """Choices on the Blocks page."""
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
-from explorer.analysis.blocks.activations import What
 from explorer.analysis.blocks.norms import NORMS
 from explorer.exhibits.choices import RefusedError, as_digit, choice, one_of, switch, whole
 
+CurveOf = Literal["value", "slope", "difference"]
+"""Which curve of an activation is drawn; the difference is from GELU."""
 GAMMAS = (100, 250, 40, 100, 160, 100)
 """Initial gammas in percent, all different."""
 
@@ -29,13 +30,13 @@ class BlocksChoices:
     are switched off in the selected layer."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "norms": ("blocks.own", "blocks.norms", "blocks.backward"),
-        "residual": ("blocks.own", "blocks.depth", "blocks.residual", "blocks.twins"),
-        "activations": ("blocks.own", "blocks.activations"),
-        "hidden": ("blocks.own", "blocks.hidden"),
+        "norms": ("blocks.norms", "blocks.backward"),
+        "residual": ("blocks.residual", "blocks.twins"),
+        "activations": ("blocks.activations",),
+        "hidden": ("blocks.hidden",),
         "experts": ("blocks.experts",),
     }
-    pictures: ClassVar[tuple[What, ...]] = get_args(What)
+    pictures: ClassVar[tuple[CurveOf, ...]] = get_args(CurveOf)
     norm: str = choice("", one_of(NORMS))
     depth: int | None = choice(None, whole(1, 48))
     final: bool = choice(True, switch, as_digit)

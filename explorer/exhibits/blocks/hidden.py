@@ -1,23 +1,87 @@
 """Inside the feed-forward network: hidden units for the sentence's tokens, with SwiGLU's gate."""
 
 from collections.abc import Container
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from explorer.analysis.blocks.activations import Hidden, hidden
 from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits.blocks.norms import model_line
 from explorer.exhibits.picking import pick_number, pick_stream, titled
 from explorer.figures.blocks.hidden import units
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, share
+from explorer.runs.rerun import rerun
 from explorer.runs.trace import Trace
 from models.feedforward import GATED, FeedForwardKind
 from models.hooks import StackSite
 from models.rows import Stream
 
 MOST_UNITS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """The hidden units of one block for one sentence, each [pos, d_ff].
+
+    `pre` is the input of the activation; for SwiGLU it is the output of w_up, and `gate` is
+    silu(w_gate x). `post` is the input of w_down: activation(pre), or the product of both. `biased`
+    names the matrices whose bias is not all zeros: a model with biases in attention only is loaded
+    with zero biases elsewhere.
+    """
+
+    pre: Float[np.ndarray, "pos d_ff"]
+    post: Float[np.ndarray, "pos d_ff"]
+    gate: Float[np.ndarray, "pos d_ff"] | None = None
+    biased: frozenset[str] = frozenset()
+
+    def strongest(self, n: int) -> np.ndarray:
+        """The `n` units with the largest |post| on any token, in index order."""
+        reach = np.abs(self.post).max(0)
+        return np.sort(np.argsort(-reach, kind="stable")[:n])
+
+    @property
+    def silent(self) -> float:
+        """The share of (token, unit) pairs that add nothing: |post| below 1e-6."""
+        return float((np.abs(self.post) < 1e-6).mean())
+
+    @property
+    def shut(self) -> float:
+        """The share of (token, unit) pairs whose gate is nearly shut: |gate| below 0.05."""
+        return 0.0 if self.gate is None else float((np.abs(self.gate) < 0.05).mean())
+
+
+def hidden(
+    loaded: LoadedModel, traced: Trace, stack: Literal["encoder", "decoder"], layer: int
+) -> Hidden:
+    """Rerun a Trace's rows and record one block's hidden units.
+
+    `stack` is "encoder" or "decoder". Raises KeyError for a missing block, ValueError for another
+    model's Trace.
+    """
+    of_role = {site.role: site for site in loaded.model.stacks()}
+    hooks = {
+        what: of_role[stack].block_hook(layer, what, "ffn") for what in ("pre", "post", "gate")
+    }
+    seen = rerun(loaded, traced, set(hooks.values()))
+    gate = seen.get(hooks["gate"])
+    pre, post = (seen[hooks[what]][0].numpy() for what in ("pre", "post"))
+    net = loaded.model.get_submodule(of_role[stack].path("blocks", layer, "ffn"))
+    matrices = {name: each for name, each in net.named_children() if isinstance(each, nn.Linear)}
+    return Hidden(
+        pre=pre,
+        post=post,
+        gate=None if gate is None else gate[0].numpy(),
+        biased=frozenset(
+            name
+            for name, matrix in matrices.items()
+            if isinstance(matrix.bias, Tensor) and matrix.bias.any()
+        ),
+    )
 
 
 def compute(
@@ -32,6 +96,7 @@ def compute(
 def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
     """Inputs and outputs of the activation, by unit and token."""
     stack, layer, found = answer
+    yield from model_line(view)
     yield b.SentenceLine()
     yield b.Changes("blocks.reset")
 

@@ -57,8 +57,20 @@ def compute(loaded: LoadedModel, text: str, others: tuple[str, ...]) -> Norms:
     return Norms(batch, *moved_by_others(loaded, sentences), by_eps, np.stack([inside, outside]))
 
 
+def model_line(view: View) -> b.Blocks:
+    """Norm, placement, feed-forward network and eps of the open model, in one line that is left out
+    in presentation mode."""
+    config = view.loaded.config
+    if not view.choices(ScreenChoices).beamer:
+        norm, ffn = view.t(f"blocks.{config.norm}"), view.t(f"blocks.ffn_{config.ffn}")
+        place = view.t(f"figures.residual.{config.norm_placement}")
+        words = {"norm": norm, "placement": place, "ffn": ffn, "eps": number(config.norm_eps)}
+        yield b.Note(view.t("blocks.model", **words))
+
+
 def show(found: Norms, view: View) -> b.Blocks:
     """Statistics as heatmaps, dependence on other tokens, and eps."""
+    yield from model_line(view)
     if not view.choices(ScreenChoices).beamer:
         yield b.Prose(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
     norm = next((each for each in NORMS if each == view.chosen("norm", BlocksChoices)), NORMS[0])

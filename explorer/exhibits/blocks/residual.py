@@ -1,6 +1,6 @@
 """Norm placement: wiring with measured numbers; residual stream and gradient by block."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,10 +18,12 @@ from explorer.analysis.blocks.residual import (
 )
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.blocks.norms import model_line
 from explorer.exhibits.picking import slider, titled, toggle
 from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.numbers import number, percent
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.blocks import Block
 from models.config import NormPlacement
@@ -30,9 +32,7 @@ DEPTH = 12
 Flows = Mapping[NormPlacement, StreamNorms]
 
 
-def compute(
-    trace: Trace, depth: int | None, final: bool
-) -> Generator[tuple[int, int], bool, tuple[Flows, StreamNorms]]:
+def compute(trace: Trace, depth: int | None, final: bool) -> Steps[tuple[Flows, StreamNorms]]:
     """Three untrained models of each placement, then "pre" again with f(norm(x)) in place of x +
     f(norm(x)). Raises ValueError for a single token."""
     flows: dict[NormPlacement, StreamNorms] = {}
@@ -51,7 +51,9 @@ def depth_of(chosen: int | None) -> int:
 
 
 def controls(view: View) -> b.Blocks:
-    """Depth, and a final norm or none."""
+    """The open model in one line; depth of the untrained models, and a final norm or none. They
+    stay usable while the models are computed."""
+    yield from model_line(view)
     made = view.choices(BlocksChoices)
     layers = slider(view, "blocks.depth", 1, MOST_LAYERS, depth_of(made.depth), width=320)
     yield b.Row((layers, toggle(view, "blocks.final", made.final)), gap="large")
@@ -60,6 +62,7 @@ def controls(view: View) -> b.Blocks:
 def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
     """Three placements side by side, then the same models without the residual sum."""
     flows, cut = answer
+    yield from controls(view)
     depth = depth_of(view.choices(BlocksChoices).depth)
     tokens = view.trace.src_tokens or view.trace.tgt_tokens
     yield b.Sentence("placement", _said(view, flows, depth))
@@ -164,4 +167,4 @@ def _numbers(view: View, flows: Flows) -> dict[str, list[object]]:
     return columns
 
 
-EXHIBIT = Exhibit(compute, show, working="blocks.building")
+EXHIBIT = Exhibit(compute, show, working="blocks.building", pending=controls)

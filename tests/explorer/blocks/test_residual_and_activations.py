@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.blocks.activations import curves, hidden
 from explorer.analysis.blocks.residual import (
     D_FF,
     D_MODEL,
@@ -15,6 +14,8 @@ from explorer.analysis.blocks.residual import (
     fresh_flow,
     trained_flow,
 )
+from explorer.exhibits.blocks.activations import curves
+from explorer.exhibits.blocks.hidden import hidden
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.config import ModelConfig

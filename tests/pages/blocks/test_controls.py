@@ -1,4 +1,4 @@
-"""The Blocks page: what its widgets change, and what it says of this model."""
+"""The Blocks page: every part, what its widgets change, and what it says of this model."""
 
 import re
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from shown import Open, everything, figure, link, reading
 
 from explorer import library
 from explorer.analysis.blocks.residual import trained_flow
+from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.runs.trace import trace
-from explorer.text import examples, t
+from explorer.text import LANGUAGES, examples, t
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -164,3 +165,17 @@ def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page: Op
     chosen = open_page("blocks", part="norms", model="modern", norm="layernorm")
     assert title("LayerNorm") in everything(chosen)
     assert " · of β: " in everything(chosen)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("part", [part for part in BlocksChoices.parts if part != "experts"])
+@pytest.mark.parametrize("model", ["en-zh", "modern"])
+def test_every_part_in_each_language(open_page: Open, model: str, part: str, lang: str) -> None:
+    at = open_page("blocks", part=part, lang=lang, model=model, depth="2")
+    assert not at.exception
+    assert not at.warning
+    assert at.get("plotly_chart")
+    for more in ("formula", "code", "numbers"):
+        at.segmented_control(key="blocks.more").set_value(more).run()
+        assert not at.exception
+    assert len(at.dataframe[-1].value) > 1
