@@ -42,8 +42,8 @@ from explorer.exhibits.positions.sizes import DRAWN
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.masks import MaskName
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
-from explorer.figures.alignment.links import FOUND
-from explorer.figures.blocks.residual import Placement
+from explorer.figures.alignment import FOUND
+from explorer.figures.blocks import Placement
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note, Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
@@ -169,7 +169,7 @@ MADE = {
     "atlas.axes": {"entropy", "deviation", "distance", "cost", "depth"},
     "atlas.kinds": {*ATLAS_MEASURES, "mixed"},
     "atlas.parts": set(AtlasChoices.parts),
-    "figures.profile": words_in("figures/atlas/profile.py"),
+    "figures.profile": words_in("figures/atlas.py"),
     "figures.heatmap": words_in("figures/heatmap.py"),
     "figures.effect_map": words_in("figures/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
@@ -180,14 +180,14 @@ MADE = {
     "circuits.maps": set(MAPS),
     "circuits.ways": set(READS),
     "circuits.columns": {"what", "best", "score", "even", "chance"},
-    "figures.composed": words_in("figures/circuits/composed.py"),
+    "figures.composed": words_in("figures/circuits.py"),
     "alignment.aligners": {"mean", "best", "head"},
     "alignment.rows": set(ROWS),
     "alignment.methods": set(METHODS),
     "figures.alignment": {*FOUND, "weight", "head", "layer"},
     "causes.writers": {*get_args(Kind), "self", "cross", "from", "rest"} - {"head"},
     "causes.depths": {"embedding", "self", "cross", "ffn"},
-    "figures.causes": words_in("figures/causes/terms.py", "figures/causes/depths.py"),
+    "figures.causes": words_in("figures/causes.py"),
     "figures.head_map": words_in("figures/head_map.py"),
     "card.kinds": set(MODEL_KINDS),
     # `further_ends` are shown with `end`, and the source's own marks in its tokens.
@@ -231,7 +231,7 @@ MADE = {
     "components.batch_rows": words_of("batch_rows"),
     "components.tree_view": words_of("tree_view"),
     "figures.turning": {"query", "key"} | words_in("figures/positions/turning.py"),
-    "figures.residual": {*get_args(Placement)} | words_in("figures/blocks/residual.py"),
+    "figures.residual": {*get_args(Placement)} | words_in("figures/blocks.py"),
     "training.state": set(get_args(RunState)),
     "training.tasks": set(TASKS),
     "training.fields": {each.name for each in fields(Setup)} - {"text", *TRAINING_NAMES},

@@ -26,7 +26,7 @@ from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, 
 from explorer.exhibits.masks.conventions import OUTCOMES
 from explorer.exhibits.masks.fills import Empty
 from explorer.exhibits.path.course import STEPS
-from explorer.figures.blocks.residual import Placement
+from explorer.figures.blocks import Placement
 from explorer.pages import LESSONS, PAGES
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES

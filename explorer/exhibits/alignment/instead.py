@@ -10,7 +10,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment.words import MOST_LINES
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import quoted_at
-from explorer.figures.alignment.links import lines
+from explorer.figures.alignment import lines
 from explorer.numbers import whole_percent
 
 

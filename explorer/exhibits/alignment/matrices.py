@@ -15,7 +15,7 @@ from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row
-from explorer.figures.alignment.scores import scores
+from explorer.figures.alignment import scores
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.text import model_name

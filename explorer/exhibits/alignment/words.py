@@ -20,7 +20,7 @@ from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row, quoted
 from explorer.exports.alignments import to_csv, to_json, to_moses
-from explorer.figures.alignment.links import lines, matrix as matrix_figure
+from explorer.figures.alignment import lines, matrix as matrix_figure
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.trace import Trace

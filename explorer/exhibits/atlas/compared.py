@@ -156,7 +156,7 @@ def _chart(
     view, heads = one.view, [head for head, _ in pair.heads]
     kinds = [pair.one.names[head.number].kind for head in heads]
     draw = partial(
-        scatter.heads,
+        scatter,
         both[0],
         both[1],
         kinds,

@@ -19,7 +19,7 @@ from explorer.exhibits.atlas.shown import (
     shown_atlas,
 )
 from explorer.exhibits.saying import in_a_row
-from explorer.figures.atlas import profile
+from explorer.figures.atlas import by_distance
 from explorer.numbers import fixed, minus, percent
 
 
@@ -48,7 +48,7 @@ def show(found: OneByOne | None, view: View) -> b.Blocks:
 def _profile(shown: AtlasView) -> tuple[b.Block, ...]:
     view, head = shown.view, shown.head
     weights, words = shown.atlas.by_offset[head.number], view.words("figures.profile")
-    draw = partial(profile.by_distance, weights, REACH, words=words)
+    draw = partial(by_distance, weights, REACH, words=words)
     note = view.t(f"atlas.profile_{'cross' if head.role == 'cross' else 'self'}")
     return b.Chart("atlas.profile", draw, view.t("atlas.profile")), b.Note(note)
 

@@ -74,7 +74,7 @@ def _picture(shown: AtlasView, across: str, up: str) -> b.Chart:
     low, high = atlas.ends if up == "cost" else (None, None)
     kinds = [name.kind for name in atlas.names]
     draw = partial(
-        scatter.heads,
+        scatter,
         values(atlas, across),
         values(atlas, up),
         kinds,

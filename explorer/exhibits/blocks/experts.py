@@ -12,7 +12,7 @@ from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.needs import EXPERTS
 from explorer.exhibits.picking import pick_number
-from explorer.figures.blocks.hidden import routes
+from explorer.figures.blocks import routes
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.rerun import rerun

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.blocks.norms import model_line
 from explorer.exhibits.picking import pick_number, pick_stream, titled
-from explorer.figures.blocks.hidden import units
+from explorer.figures.blocks import units
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, share
 from explorer.runs.rerun import rerun

@@ -22,7 +22,7 @@ from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View, examples_of
-from explorer.figures.blocks import norms as figures
+from explorer.figures import blocks as figures
 from explorer.figures.order import moved
 from explorer.library import LoadedModel
 from explorer.numbers import number, share

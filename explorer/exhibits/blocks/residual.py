@@ -20,7 +20,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.blocks.norms import model_line
 from explorer.exhibits.picking import slider, titled, toggle
-from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
+from explorer.figures.blocks import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.numbers import number, percent
 from explorer.runs.passes import Steps

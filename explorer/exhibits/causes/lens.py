@@ -18,7 +18,7 @@ from explorer.exhibits.causes.words import position_of, token_name
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.picking import pick_one, titled, toggle
 from explorer.exhibits.saying import message, quoted, quoted_at
-from explorer.figures.causes.depths import depths
+from explorer.figures.causes import depths
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
 from explorer.library import LoadedModel

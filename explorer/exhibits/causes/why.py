@@ -31,7 +31,7 @@ from explorer.exhibits.causes.place import (
 )
 from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import quoted_at
-from explorer.figures.causes.terms import products
+from explorer.figures.causes import products
 from explorer.numbers import fixed, percent, signed
 
 MOST = 16

@@ -36,7 +36,7 @@ from explorer.exhibits.causes.words import (
 )
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.saying import quoted, quoted_at
-from explorer.figures.causes.terms import ranking
+from explorer.figures.causes import ranking
 from explorer.numbers import compact, percent, signed
 
 MOST = 18

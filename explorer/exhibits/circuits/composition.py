@@ -20,7 +20,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import place, scope
 from explorer.exhibits.picking import pick_one
-from explorer.figures.circuits.composed import composed as composed_figure
+from explorer.figures.circuits import composed as composed_figure
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
 from explorer.runs.passes import Steps

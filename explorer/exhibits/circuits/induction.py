@@ -16,8 +16,8 @@ from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsCh
 from explorer.exhibits.circuits.measured import place, scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import in_a_row
-from explorer.figures.alignment.scores import scores
-from explorer.figures.circuits.rings import ringed
+from explorer.figures.alignment import scores
+from explorer.figures.circuits import ringed
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
 from explorer.numbers import percent

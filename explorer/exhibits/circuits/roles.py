@@ -24,8 +24,8 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import chosen_head, place, scope, tokens_heatmap
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import in_a_row
-from explorer.figures.alignment.scores import scores
-from explorer.figures.circuits.rings import ringed
+from explorer.figures.alignment import scores
+from explorer.figures.circuits import ringed
 from explorer.figures.frame import Figure
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent

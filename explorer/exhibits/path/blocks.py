@@ -9,8 +9,8 @@ from explorer.exhibits.path import pictures
 from explorer.exhibits.path.asked import PosedStep, question, step
 from explorer.exhibits.path.found import blocks as finding
 from explorer.exhibits.saying import quoted_at
-from explorer.figures.blocks import norms as figures
-from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
+from explorer.figures import blocks as figures
+from explorer.figures.blocks import WiringNumbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.figures.order import moved

@@ -11,7 +11,7 @@ from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.training.live import curves, heads, pick_role
 from explorer.exhibits.training.room import before, is_shown, small_print, steps_slider
 from explorer.exhibits.training.setting import label_of, value_of
-from explorer.figures.training.curves import Curve
+from explorer.figures.training import Curve
 from explorer.numbers import percent
 from explorer.training.comparing import Arm, Band, Difference, Measure, arms, band, difference
 from explorer.training.runs import TrainingRun

@@ -11,8 +11,7 @@ from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import axis_title
 from explorer.exhibits.training import room
 from explorer.exhibits.training.choices import TrainingChoices
-from explorer.figures.training.curves import Curve, over_steps
-from explorer.figures.training.heads import small_heads
+from explorer.figures.training import Curve, over_steps, small_heads
 from explorer.numbers import percent, signed
 from explorer.training.before import Before
 from explorer.training.runs import TrainingRun, Validation, WatchedHeads

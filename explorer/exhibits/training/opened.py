@@ -9,7 +9,7 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.training import room
 from explorer.exhibits.training.choices import TrainingChoices
-from explorer.figures.training.losses import token_losses
+from explorer.figures.training import token_losses
 from explorer.numbers import digits
 from explorer.training.before import Before
 

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from explorer.figures.alignment.links import lines, matrix, present
-from explorer.figures.alignment.scores import scores
-from explorer.figures.circuits.composed import composed
-from explorer.figures.circuits.rings import ringed
+from explorer.figures.alignment import lines, matrix, present, scores
+from explorer.figures.circuits import composed, ringed
 from explorer.figures.heatmap import attention
 from explorer.text import family
 

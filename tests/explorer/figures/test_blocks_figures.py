@@ -3,9 +3,16 @@
 import numpy as np
 import pytest
 
-from explorer.figures.blocks.hidden import units
-from explorer.figures.blocks.norms import by_feature, by_token, eps_curves, gradients
-from explorer.figures.blocks.residual import WiringNumbers, by_block, wiring
+from explorer.figures.blocks import (
+    WiringNumbers,
+    by_block,
+    by_feature,
+    by_token,
+    eps_curves,
+    gradients,
+    units,
+    wiring,
+)
 from explorer.text import family
 
 

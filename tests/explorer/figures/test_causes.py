@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.figures.causes.depths import depths
-from explorer.figures.causes.terms import products, ranking
+from explorer.figures.causes import depths, products, ranking
 from explorer.text import family
 
 WORDS = family("figures.causes", lang="en")

@@ -1,8 +1,9 @@
-"""Composition scores: how much each head reads from each earlier head."""
+"""Figures of circuits: heads marked by their role, and how heads compose."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explorer.figures import frame as f
 from explorer.figures.theme import palette
@@ -63,3 +64,24 @@ def composed(
     frame["xaxis"] = f.axis(colours, words["earlier"], side="top", **shown)
     frame["yaxis"] = f.axis(colours, words["later"], autorange="reversed", **shown)
     return {"data": [heatmap], "layout": frame}
+
+
+def ringed(
+    figure: f.Figure, queries: NDArray[np.integer], keys: NDArray[np.integer], *, dark: bool = False
+) -> f.Figure:
+    """The heatmap with a ring around each (query, key)."""
+    heatmap = figure["data"][0]
+    rings = f.scatter(
+        [heatmap["x"][key] for key in keys],
+        [heatmap["y"][query] for query in queries],
+        "markers",
+        marker={
+            "symbol": "circle-open",
+            "size": 11,
+            "color": palette(dark).target,
+            "line": {"width": 1.5},
+        },
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    return {**figure, "data": [*figure["data"], rings]}

@@ -1,1 +1,0 @@
-"""Figures of word alignment: lines between two texts, links on a matrix, heads by score."""

@@ -1,1 +1,0 @@
-"""Figures of the page Causes: ranked terms, products of writers, predictions at each depth."""

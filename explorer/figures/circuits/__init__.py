@@ -1,1 +1,0 @@
-"""Figures of circuits: how heads read the output of other heads."""

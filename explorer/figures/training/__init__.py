@@ -1,1 +1,0 @@
-"""Figures of a running training: its curves, and its heads as they form."""
