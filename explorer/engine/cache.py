@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from explorer import library
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.engine.caching import PARTS, cached
-from explorer.engine.jobs import Steps
+from explorer.runs.passes import Steps
 from explorer.engine.together import TOGETHER
 from explorer.library import LoadedModel
 from explorer.runs import generation, trace as tracing
@@ -131,7 +131,7 @@ def measures(run: Run, kind: Role) -> Steps[dict[HeadMeasure, NDArray[np.float64
     return (yield from measure_maps(trace(run), kind))
 
 
-@cached(worth=lambda made: not made.stopped)
+@cached
 def generate(
     model: str,
     text: str,
@@ -140,18 +140,17 @@ def generate(
     limit: int,
     forced: tuple[int, ...] = (),
     ruled: bool = True,
-    *,
-    progress: generation.StepsDone | None = None,
-) -> generation.Generation:
-    """Decode one sentence; a stopped decoding is not cached. Raises InputProblem.
+) -> Steps[generation.Generation]:
+    """Decode one sentence. Raises InputProblem.
 
     `ruled`: with the rules of the model's own generation_config.json. A greedy translation is read
     from its Trace, if there is one.
     """
     loaded, run = open_model(model), Run(model, text)
     rules = loaded.asked.rules if ruled else None
-    asked = loaded, text, strategy, limit, edits, forced, progress, rules
+    asked = loaded, text, strategy, limit, edits, forced, rules
     if isinstance(strategy, Greedy) and not (edits or forced or rules) and trace.is_kept(run):
         most = min(limit, generation.room(loaded, text))
-        return generation.generate(*asked, greedy_steps(loaded, trace(run), most))
-    return generation.generate(*asked)
+        known = greedy_steps(loaded, trace(run), most)
+        return (yield from generation.generating(*asked, known))
+    return (yield from generation.generating(*asked))

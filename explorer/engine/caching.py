@@ -308,8 +308,16 @@ class CachedSteps(CachedFunction[P, Result]):
         if self.is_kept(*args, **kwargs):
             return self(*args, **kwargs)
         work: Steps[Result] = self._function(*args, **kwargs)  # type: ignore[assignment]
-        result = yield from work
-        self.keep(result, *args, **kwargs)
+        wanted: bool | None = None
+        while True:
+            try:
+                step = work.send(wanted)
+            except StopIteration as end:
+                result: Result = end.value
+                break
+            wanted = yield step
+        if wanted is not False and (self.worth or always)(result):
+            self.keep(result, *args, **kwargs)
         return result
 
 

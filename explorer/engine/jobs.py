@@ -6,10 +6,11 @@ from threading import Event, Thread
 from typing import Generic, TypeVar
 
 from explorer.engine.turns import SHORT, TURNS, rest
-from explorer.runs.generation import StepsDone
 from explorer.runs.passes import Steps
 
 Result = TypeVar("Result")
+Tell = Callable[[int, int], bool]
+"""Takes what is done and the total; False once the result is not wanted any more."""
 ABSENCE = 15.0
 """Seconds that work continues for a disconnected session, which may reconnect."""
 
@@ -30,7 +31,7 @@ class Job(Generic[Result]):
     def __init__(
         self,
         key: Hashable,
-        work: Callable[[StepsDone], Result],
+        work: Callable[[Tell], Result],
         is_here: Callable[[], bool] = lambda: True,
     ) -> None:
         self.key = key
@@ -43,7 +44,7 @@ class Job(Generic[Result]):
         self._problem: Exception | None = None
         Thread(target=self._run, args=(work,), daemon=True).start()
 
-    def _run(self, work: Callable[[StepsDone], Result]) -> None:
+    def _run(self, work: Callable[[Tell], Result]) -> None:
         try:
             with TURNS.turn(self._ticket):
                 self._result = work(self._tell)

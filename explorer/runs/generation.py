@@ -1,6 +1,6 @@
 """One sentence decoded token by token, with the model's actual values at every step."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ from explorer.runs.inputs import (
     target_tokens,
 )
 from explorer.runs.interventions import edit_functions, fits
-from explorer.runs.passes import give_way
+from explorer.runs.passes import Steps, at_once, give_way
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
 from models.fast.memory import FastRecord
@@ -30,7 +30,6 @@ from models.strategies import Greedy, Rules, Strategy, largest
 
 N_CANDIDATES = 12
 MAX_NEW_TOKENS = 128  # generated and shown step by step
-StepsDone = Callable[[int, int], bool]
 """Called with the steps done and their maximum; returns whether to continue."""
 Recorded = tuple[DecodeStep, dict[str, np.ndarray]]
 """A step, and its attention by site name: [row, head, key]."""
@@ -175,26 +174,24 @@ def _decoding(
     )
 
 
-def generate(
+def generating(
     loaded: LoadedModel,
     text: str,
     strategy: Strategy,
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
     forced: str | Sequence[int] = "",
-    progress: StepsDone | None = None,
     rules: Rules | None = None,
     known: Sequence[Recorded] = (),
-) -> Generation:
+) -> Steps[Generation]:
     """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), recording every step.
 
     A translator translates `text`, a decoder continues it, an encoder fills in its mask tokens;
     the Generation's text is the output, without `text` itself.
     `forced` is the prefix that the output must begin with, as text, or as token ids for exact
     tokens (ids after an end token are ignored). Fewer than `max_new_tokens` are generated if
-    the sequence would exceed the token limit. `progress` is called after every step and may stop
-    the decoding; the Generation then holds the output so far. `rules` apply to every choice.
-    `known` are all steps, if they have been taken already.
+    the sequence would exceed the token limit. After a stop, the Generation holds the output so far.
+    `rules` apply to every choice. `known` are all steps, if they have been taken already.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
     than new ones), `bad_number` (max_new_tokens, a forced token id), `unknown_forced` (a forced
@@ -222,7 +219,7 @@ def generate(
         queries = (range(len(step.positions)), slice(None), list(step.positions))
         rows = {site: record.activations[hook][queries].numpy() for hook, site in hooks.items()}
         taken.append((step, rows))
-        stopped = progress is not None and not progress(len(taken), max_new_tokens)
+        stopped = (yield len(taken), max_new_tokens) is False
 
     last = taken[-1][0]
     output = last.best[0]
@@ -248,6 +245,9 @@ def generate(
         unknown=tuple(loaded.tokenizer.of("src").unknown(clean_text(text))),
         stopped=stopped and bool(last.live[0]),
     )
+
+
+generate = at_once(generating)
 
 
 def decoding_of(

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from models.transformer import Stack
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 Clock = Callable[[], float]
 Steps = Generator[tuple[int, int], bool | None, Result]
@@ -37,6 +39,26 @@ def give_way() -> None:
     do = _let_others.get()
     if do is not None:
         do()
+
+
+def finished(steps: Steps[Result]) -> Result:
+    """The result of work step by step, done at once."""
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+
+
+def at_once(work: Callable[P, Steps[Result]]) -> Callable[P, Result]:
+    """The function that does such work at once."""
+
+    @wraps(work)
+    def whole(*args: P.args, **kwargs: P.kwargs) -> Result:
+        return finished(work(*args, **kwargs))
+
+    return whole
 
 
 def timed(call: Callable[[], Result], clock: Clock = time.perf_counter) -> tuple[float, Result]:

@@ -13,10 +13,9 @@ import streamlit as st
 from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from explorer.engine.jobs import Job, StoppedError
+from explorer.engine.jobs import Job, StoppedError, Tell
 from explorer.engine.turns import waiting
 from explorer.exhibits.view import Viewer
-from explorer.runs.generation import StepsDone
 from explorer.text import t
 
 Result = TypeVar("Result")
@@ -26,7 +25,7 @@ MANY = 4
 """Computations that take about as long as PATIENCE together: a page's script takes 0.1 to 0.3 s."""
 
 
-def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Result]:
+def job(name: str, key: Hashable, work: Callable[[Tell], Result]) -> Job[Result]:
     """The session's job of this name: the running one if it has this `key`, else a new one."""
     running: Job[Result] | None = st.session_state.get(name)
     if running is None or running.key != key:
@@ -66,7 +65,7 @@ def finished(
 def awaited(
     name: str,
     key: Hashable,
-    work: Callable[[StepsDone], Result],
+    work: Callable[[Tell], Result],
     working: str,
     lang: str,
     *,

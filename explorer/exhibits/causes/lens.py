@@ -9,8 +9,6 @@ import numpy as np
 from explorer.analysis.causes.lens import Depth, Lens, depths_of, film, lens
 from explorer.analysis.causes.writers import points
 from explorer.engine import cache
-from explorer.engine.asking import Tell
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
 from explorer.exhibits.causes.place import opening
@@ -25,6 +23,7 @@ from explorer.library import LoadedModel
 from explorer.numbers import digits, fixed, percent
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.strategies import Greedy
 
@@ -48,24 +47,18 @@ def compute(
     text: str,
     edits: tuple[Edit, ...],
     filmed: bool,
-    progress: Tell,
-) -> LensTable | InputProblem:
+) -> Steps[LensTable | InputProblem]:
     """The lens at every position of the text, or at every step of greedy decoding; the problem if
     there is nothing to decode."""
     if not filmed:
         n_real = int(trace.tgt_valid.sum())
-        return LensTable(walked(lens(loaded, trace), progress), trace.tgt_str_tokens[:n_real])
-
-    def told(done: int, total: int) -> bool:
-        progress(done, total)
-        return True
-
+        return LensTable((yield from lens(loaded, trace)), trace.tgt_str_tokens[:n_real])
     try:
-        generation = cache.generate(loaded.name, text, Greedy(), edits, N_FILM, progress=told)
+        generation = yield from cache.generate.steps(loaded.name, text, Greedy(), edits, N_FILM)
     except InputProblem as problem:
         return problem
     columns = tuple(step.chosen_str for step in generation.steps)
-    return LensTable(walked(film(loaded, generation), progress), columns)
+    return LensTable((yield from film(loaded, generation)), columns)
 
 
 def _controls(view: View) -> b.Blocks:

@@ -8,6 +8,7 @@ import numpy as np
 
 from explorer.components.token_strip import pack_token_strip
 from explorer.engine import cache
+from explorer.engine.jobs import StoppedError
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.one_pass import is_open
@@ -21,6 +22,7 @@ from explorer.numbers import fixed
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, forced_tokens, room
+from explorer.runs.passes import Steps
 from models.hooks import AttentionSite, Role
 
 Pair = tuple[Generation, Generation | None]
@@ -35,18 +37,16 @@ def compute(
     fork: tuple[int, ...],
     ruled: bool,
     made: Generation,
-    progress: Callable[[int, int], object],
-) -> Pair:
+) -> Steps[Pair]:
     """The first output, and the second one, which the film shows; None without a forced prefix."""
     if not fork:
         return made, None
 
-    def told(done: int, total: int) -> bool:
-        progress(done, total)
-        return True
-
     key = (loaded.name, text, strategy, edits, limit, (), ruled)
-    return cache.generate(*key, progress=told), made
+    first = yield from cache.generate.steps(*key)
+    if first.stopped:
+        raise StoppedError
+    return first, made
 
 
 def show(answer: Pair | None, view: View) -> b.Blocks:

@@ -5,7 +5,7 @@ given the previous ones. A beam's hypothesis is dropped when none of its extensi
 best: the node records the step and the score at which that happened.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from explorer.numbers import fixed
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
 from explorer.runs.inputs import checked_number
+from explorer.runs.passes import Steps
 from models.decoding import DecodeStep
 from models.hooks import visiting
 from models.strategies import Beam, Greedy, Hypothesis, Rules, Sample
@@ -78,21 +79,22 @@ def grow(
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
     rules: Rules | None = None,
-    progress: Callable[[int, int], object] = lambda *_: None,
-) -> Tree:
+) -> Steps[Tree]:
     """The tree of a beam search, with the answers of other strategies added.
 
-    `progress(done, total)` is called after every step of the search.
     Raises InputProblem as `generate`, and `bad_number` for a beam that is too wide to draw.
     """
     checked_number("width", beam.width, 1, MOST_WIDTH)
     known: dict[tuple[int, ...], Node] = {}
     steps: list[DecodeStep] = []
     visitor, decoding = decoding_of(loaded, text, beam, max_new_tokens, edits, rules)
-    with visiting(visitor):
-        for step in decoding:
-            steps.append(step)
-            progress(len(steps), max_new_tokens)
+    while True:
+        with visiting(visitor):
+            step = next(decoding, None)
+        if step is None:
+            break
+        steps.append(step)
+        yield len(steps), max_new_tokens
     before: tuple[Hypothesis, ...] = (Hypothesis((), 0.0, 0.0, rows=(), finished=False),)
     for step in steps:
         _take(step, before, known, beam)
@@ -231,21 +233,15 @@ def compute(
     edits: tuple[Edit, ...],
     limit: int,
     ruled: bool,
-    progress: Callable[[int, int], object],
-) -> Tree:
+) -> Steps[Tree]:
     """Greedy, beam search and sampling in one tree. Raises InputProblem."""
-
-    def told(done: int, total: int) -> bool:
-        progress(done, total)
-        return True
-
-    def made(strategy: Greedy | Sample) -> Generation:
+    strategies: dict[Line, Greedy | Sample] = {"greedy": Greedy(), "sample": sample}
+    others: dict[Line, Generation] = {}
+    for line, strategy in strategies.items():
         key = (loaded.name, text, strategy, edits, limit, (), ruled)
-        return cache.generate(*key, progress=told)
-
-    others: dict[Line, Generation] = {"greedy": made(Greedy()), "sample": made(sample)}
+        others[line] = yield from cache.generate.steps(*key)
     rules = loaded.asked.rules if ruled else None
-    return grow(loaded, text, beam, others, limit, edits, rules, progress)
+    return (yield from grow(loaded, text, beam, others, limit, edits, rules))
 
 
 def show(tree: Tree | None, view: View) -> b.Blocks:

@@ -21,7 +21,8 @@ from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
-from explorer.runs.generation import Generation, StepsDone, generate
+from explorer.runs.generation import Generation, generate
+from explorer.runs.passes import Steps
 from models.hooks import AttentionSite
 from models.strategies import Greedy
 
@@ -52,28 +53,24 @@ class GreedyOutput:
     problem: InputProblem | None = None
 
 
-def _is_whole(found: GreedyOutput) -> bool:
-    return not any(each.stopped for each in (found.made, found.before) if each is not None)
-
-
-@cached(worth=_is_whole)
-def written(plain: Run, *, progress: StepsDone | None = None) -> GreedyOutput:
+@cached
+def written(plain: Run) -> Steps[GreedyOutput]:
     """The output of a run without padding, as far as it was generated when it was stopped, and its
     flow. Raises InputProblem."""
     made = before = problem = None
     try:
-        made = _greedy(plain, plain.edits, progress)
+        made = yield from _greedy(plain, plain.edits)
         if plain.edits and not made.stopped:
-            before = _greedy(plain, (), progress)
+            before = yield from _greedy(plain, ())
     except InputProblem as refused:
         problem = refused
     found = flow(cache.open_model(plain.model), cache.trace(plain), made, plain.edits)
     return GreedyOutput(found, made, before, problem)
 
 
-def _greedy(plain: Run, edits: tuple[Edit, ...], progress: StepsDone | None) -> Generation:
+def _greedy(plain: Run, edits: tuple[Edit, ...]) -> Steps[Generation]:
     limit = MOST_CONTINUED if cache.open_model(plain.model).continues else MOST_NEW
-    return cache.generate(plain.model, plain.text, Greedy(), edits, limit, progress=progress)
+    return (yield from cache.generate.steps(plain.model, plain.text, Greedy(), edits, limit))
 
 
 @cached

@@ -9,6 +9,7 @@ from explorer.components.tree_view import TreeNode, pack_tree_view
 from explorer.exhibits.decoding.tree import Line, Tree, grow
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
+from explorer.runs.passes import finished
 from explorer.runs.trace import Generation, generate
 from explorer.text import family
 from models.strategies import Beam, Greedy, Sample
@@ -30,7 +31,7 @@ def grown(loaded: LoadedModel, beam: Beam = BEAM, limit: int = 6) -> Tree:
         "greedy": generate(loaded, TEXT, Greedy(), limit),
         "sample": generate(loaded, TEXT, Sample(temperature=2.0, seed=4), limit),
     }
-    return grow(loaded, TEXT, beam, others, limit)
+    return finished(grow(loaded, TEXT, beam, others, limit))
 
 
 def test_every_node_adds_one_token_and_its_probability(loaded: LoadedModel) -> None:
@@ -103,7 +104,7 @@ def test_a_beam_of_one_is_the_greedy_line(loaded: LoadedModel) -> None:
 
 def test_a_width_that_cannot_be_drawn_is_refused(translator: LoadedModel) -> None:
     with pytest.raises(InputProblem) as caught:
-        grow(translator, TEXT, Beam(99), {})
+        finished(grow(translator, TEXT, Beam(99), {}))
     assert caught.value.key == "bad_number"
 
 

@@ -6,7 +6,7 @@ import pytest
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
-from explorer.runs.generation import MAX_NEW_TOKENS
+from explorer.runs.generation import MAX_NEW_TOKENS, generating
 from explorer.runs.inputs import limit
 from explorer.runs.trace import generate, trace
 from models.strategies import Beam, Greedy, Sample, Strategy
@@ -168,15 +168,12 @@ def test_the_shipped_model_writes_the_same_in_steps(shipped: LoadedModel) -> Non
 
 
 def test_progress_is_told_and_may_stop_a_decoding(loaded: LoadedModel) -> None:
-    told: list[tuple[int, int]] = []
-
-    def until_three(done: int, most: int) -> bool:
-        told.append((done, most))
-        return done < 3
-
     whole = generate(loaded, TEXT, Beam(2), 8)
-    made = generate(loaded, TEXT, Beam(2), 8, progress=until_three)
-    assert told == [(1, 8), (2, 8), (3, 8)]
+    steps = generating(loaded, TEXT, Beam(2), 8)
+    assert [next(steps), steps.send(True), steps.send(True)] == [(1, 8), (2, 8), (3, 8)]
+    with pytest.raises(StopIteration) as ended:
+        steps.send(False)
+    made = ended.value.value
     assert made.stopped
     assert not whole.stopped
     assert len(made.tokens) == 3
