@@ -15,6 +15,7 @@ elementwise and summed, and computations inside a custom autograd function.
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -89,8 +90,8 @@ def _einsum(equation: str, tensors: list[Tensor]) -> Product | None:
     summed = [letter for letter in left if letter in right and letter not in output]
     if len(summed) != 1:
         return None
-    axes = (factor.index(summed[0]) - len(factor) for factor in factors)
-    return Product(*tensors, *axes, (left, right, output))
+    axes = [factor.index(summed[0]) - len(factor) for factor in factors]
+    return Product(tensors[0], tensors[1], axes[0], axes[1], (left, right, output))
 
 
 def _ellipsis(equation: str, tensors: list[Tensor]) -> Product | None:
@@ -357,10 +358,9 @@ def _over_features(product: Product) -> bool:
 
 
 def _is_view(source: Tensor, result: Tensor) -> bool:
-    try:
+    with suppress(RuntimeError):  # a tensor without memory
         return source.untyped_storage().data_ptr() == result.untyped_storage().data_ptr() != 0
-    except (RuntimeError, NotImplementedError):  # a tensor without memory
-        return False
+    return False
 
 
 def _order(source: Tensor, result: Tensor) -> tuple[int, ...] | None:

@@ -37,7 +37,7 @@ from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
 from explorer.notebook import kernels
-from explorer.notebook.axes import Evidence
+from explorer.notebook.axes import Evidence, Why
 from explorer.notebook.by_hand import ByHand, Softmax, Weights, axes_of, product_of
 from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.fused import FUSED, Running, agreeing, layer_again, may_fuse
@@ -286,11 +286,9 @@ class _Watch(TorchFunctionMode):
 
     def _laid(self, found: Attention) -> Attention:
         """A call of a function that takes any axes before [head, pos, d_head]."""
-        shape = tuple(found.pattern.shape)
-        axes = self.evidence.read(shape[:-2], *shape[-2:])
-        if (
-            len(shape) == 4
-        ):  # [batch, head] by definition, but a batch of windows is not the input's
+        *leading, n_query, n_key = found.pattern.shape
+        axes = self.evidence.read(tuple(leading), n_query, n_key)
+        if len(leading) == 2:  # [batch, head] by definition; a batch of windows is not the input's
             return replace(found, axes="kernel" if axes.why == "batch" else "order")
         pattern, mask, query, key = (
             None if tensor is None else axes.lay(tensor)
@@ -386,9 +384,9 @@ class _Watch(TorchFunctionMode):
         if order is not None:
             pattern = pattern.permute(order)
             mask = None if mask is None else mask.permute(order)
-        axes = self.evidence.read(
-            tuple(pattern.shape[:-2]), *pattern.shape[-2:], "order" if order is None else "equation"
-        )
+        *leading, n_query, n_key = pattern.shape
+        why: Why = "order" if order is None else "equation"
+        axes = self.evidence.read(tuple(leading), n_query, n_key, why)
         mask = None if mask is None else axes.lay(mask)
         self._record(Attention(self._name, axes.lay(pattern), mask, fill=fill, axes=axes.why))
 

@@ -87,7 +87,7 @@ def steps_stacked(given: Any) -> tuple[Any, np.ndarray | None]:
     Raises ValueError if the steps do not share one growing cache.
     """
     nested = isinstance(given, list | tuple) and given and isinstance(given[0], list | tuple)
-    if not nested or np.ndim(given[0][0] if len(given[0]) else None) != 4:
+    if not nested or not given[0] or getattr(given[0][0], "ndim", 0) != 4:
         return given, None
     steps = [[as_array(layer) for layer in step] for step in given]
     keys = [step[0].shape[-1] for step in steps]

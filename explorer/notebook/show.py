@@ -55,8 +55,8 @@ def attention(
     Raises ValueError and IndexError as documented in `explorer.render.notebook.show`.
     """
     if image is not None and isinstance(what, str | Path | LoadedModel | Trace | Captured):
-        weights = "seen.patterns" if isinstance(what, Captured) else "weights"
-        raise ValueError(f"an image needs attention weights: show({weights}, image=…)")
+        name = "seen.patterns" if isinstance(what, Captured) else "weights"
+        raise ValueError(f"an image needs attention weights: show({name}, image=…)")
     what = traced_of(what, "show", tokens, target)
     if isinstance(what, Trace):
         named = model_name(what.model, lang=lang)

@@ -74,7 +74,6 @@ def show(
     if `batch` is out of range.
     """
     rows: Any = (tokens, key_tokens)
-    axes: Any = {"batch": batch, "heads": heads}
     given: dict[str, Any] = {"target": target, "title": title, "lang": lang}
     if isinstance(what, str) and isinstance(key_tokens, str):
         if not is_shown(what) or not isinstance(tokens, str | Path | LoadedModel):
@@ -82,7 +81,7 @@ def show(
         return exhibit(what, opened(tokens), key_tokens, **given, **chosen)
     if chosen:
         raise ValueError(f"only exhibits have choices: {', '.join(chosen)}")
-    return attention(what, *rows, mask=mask, **axes, image=image, grid=grid, **given)
+    return attention(what, *rows, mask=mask, batch=batch, heads=heads, image=image, grid=grid, **given)
 
 
 def is_shown(address: str) -> bool:
