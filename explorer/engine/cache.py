@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from explorer import library
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.engine.caching import PARTS, cached
-from explorer.runs.passes import Steps
 from explorer.engine.together import TOGETHER
 from explorer.library import LoadedModel
 from explorer.runs import generation, trace as tracing
@@ -22,6 +21,7 @@ from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
 from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import rules_in_force
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import read_again
 from explorer.runs.retold import greedy_steps
 from models.foreign.languages import split_languages

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
 from explorer.analysis.claims import training
-from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, curve_of, judged
+from explorer.analysis.claims.card import Claim, Result, ResultRow, curve_of, judged
 from explorer.analysis.clinic.card import Pattern, causal_keep, decoder_self, fixed_scores, own_case
 from explorer.analysis.clinic.fills import (
     hidden_with_a_billion,
@@ -20,6 +20,7 @@ from explorer.analysis.clinic.fills import (
 )
 from explorer.analysis.heads.reading import entropy
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 from models.masks import causal_mask
@@ -35,9 +36,7 @@ def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.randn(shape, generator=generator)
 
 
-def variance(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, draw: Draw = _normal
-) -> Result:
+def variance(loaded: LoadedModel, traced: Trace, draw: Draw = _normal) -> Steps[Result]:
     """Var(q . k) of entries drawn by `draw`, compared with q = k and with the user's head.
 
     The verdict is about the drawn entries, which satisfy the claim's premises; a variance passes
@@ -48,7 +47,7 @@ def variance(
     for step, width in enumerate(WIDTHS):
         q, k = draw((2, 8000, width), generator)
         rows.append(_variances("independent", (q * k).sum(-1), width))
-        progress((step + 1) / len(WIDTHS))
+        yield step + 1, len(WIDTHS)
     q = torch.randn(8000, 64, generator=generator)
     same = _variances("equal_vectors", (q * q).sum(-1), 64)
     site = traced.sites[0]
@@ -73,9 +72,7 @@ def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
     return ResultRow(name, (found, found / width), of=str(width))
 
 
-def saturation(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, width: int = 1024
-) -> Result:
+def saturation(loaded: LoadedModel, traced: Trace, width: int = 1024) -> Result:
     """Softmax with and without division by sqrt(d): random scores, the user's heads.
 
     The random queries and keys have `width` features. The gradient "vanishes" if scaling makes
@@ -121,9 +118,7 @@ FILLS: dict[str, Pattern] = {
 }
 
 
-def fills(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, ways: Mapping[str, Pattern] = FILLS
-) -> Result:
+def fills(loaded: LoadedModel, traced: Trace, ways: Mapping[str, Pattern] = FILLS) -> Result:
     """The weight left on hidden keys: for the user's scores, very low scores, and an empty row.
 
     Random scores are used for a model without a causal mask. A fill value is as good as infinity if
@@ -188,9 +183,7 @@ REASONS = {
 """(case, outcome) -> the name of the explanation."""
 
 
-def reference(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, way: Attend = one_bias
-) -> Result:
+def reference(loaded: LoadedModel, traced: Trace, way: Attend = one_bias) -> Result:
     """The reference code against the operator, with every kind of mask, on the user's q, k, v."""
     site = _self_site(traced)
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
@@ -258,9 +251,8 @@ HEADS = (1, 4)
 def one_head(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     learn: training.Learn = training.train,
-) -> Result:
+) -> Steps[Result]:
     """One head against four of the same total width, on one task for each and three seeds.
 
     "Far better" is a mean accuracy higher by more than 0.1, with every seed of four heads above
@@ -278,7 +270,7 @@ def one_head(
         for name, task in tasks.items()
         for n_heads in HEADS
     }
-    found = training.several(arms, learn, progress)
+    found = yield from training.several(arms, learn)
     rights = {name: [each.right for each in tries] for name, tries in found.items()}
     rows = tuple(
         ResultRow(row, training.mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import Claim, Curves, FractionDone, Result, ResultRow, judged
+from explorer.analysis.claims.card import Claim, Curves, Result, ResultRow, judged
 from explorer.analysis.claims.training import fresh_block
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -28,7 +28,6 @@ PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
 def original(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     published: Callable[[Block], nn.Module] | None = None,
 ) -> Result:
     """Each placement compared with torch's TransformerEncoderLayer of 2017, with the same weights.
@@ -77,7 +76,6 @@ def _as_torch(block: Block) -> nn.TransformerEncoderLayer:
 def batch_norm(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     norm: Callable[[int], nn.Module] = nn.BatchNorm1d,
 ) -> Result:
     """Normalize the input of the model's first attention block with `norm` and with LayerNorm.
@@ -172,7 +170,6 @@ def _moved(now: Tensor, before: Tensor) -> float:
 def gelu_tanh(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     approximate: Callable[[Tensor], Tensor] = ACTIVATIONS["gelu_tanh"],
 ) -> Result:
     """The largest difference between the exact GELU and an approximation, also in float16 steps.

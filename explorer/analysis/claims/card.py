@@ -1,20 +1,20 @@
 """The parts of a claim: a common statement, an experiment that runs live, and a verdict."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 
 Verdict = Literal["true", "false", "depends"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Group = Literal["attention", "counting", "cost", "positions", "blocks"]
 GROUPS: tuple[Group, ...] = get_args(Group)
-FractionDone = Callable[[float], None]
-"""Called with the fraction of an experiment done, 0 to 1."""
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,19 @@ class Claim:
     """A claim; its text is at `claims.<id>.claim`, its explanations are named by its Finding.
 
     `test` runs the experiment with the user's model and sentence. `own`: it uses them. `slow`: it
-    takes noticeably long and reports its progress.
+    takes noticeably long and goes step by step.
     """
 
     id: str
     group: Group
-    test: Callable[[LoadedModel, Trace, FractionDone], Result]
+    test: Callable[[LoadedModel, Trace], Result | Steps[Result]]
     own: bool = True
     slow: bool = False
+
+    def steps(self, loaded: LoadedModel, traced: Trace) -> Steps[Result]:
+        """The experiment step by step, if it has steps."""
+        result = self.test(loaded, traced)
+        return (yield from result) if isinstance(result, Generator) else result
 
 
 def judged(true: bool, false: bool = False) -> Verdict:
@@ -84,9 +89,16 @@ def judged(true: bool, false: bool = False) -> Verdict:
     return "false" if false else "true" if true else "depends"
 
 
-def part_of(progress: FractionDone, turn: int, turns: int) -> FractionDone:
-    """The progress of one of several equal parts, reported as progress of the whole."""
-    return lambda done: progress((turn + done) / turns)
+def part_of(steps: Steps[Done], turn: int, turns: int) -> Steps[Done]:
+    """The steps of one of several equal parts, counted as steps of the whole."""
+    wanted = None
+    while True:
+        try:
+            done, total = steps.send(wanted)
+        except StopIteration as end:
+            result: Done = end.value
+            return result
+        wanted = yield turn * total + done, turns * total
 
 
 def curve_of(

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
+from explorer.analysis.claims.card import Claim, Result, ResultRow, judged
 from explorer.analysis.claims.training import (
     PRE,
     SEEDS,
@@ -30,6 +30,7 @@ from explorer.analysis.claims.training import (
 )
 from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.config import ModelConfig
 from models.transformer import build_model
@@ -38,9 +39,7 @@ CLOSE = 0.05
 """Losses (nats) and shares that differ by less than this count as equal."""
 
 
-def swiglu_equal(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Result:
+def swiglu_equal(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Steps[Result]:
     """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds.
 
     "Beats" is a smaller loss with every seed than with any seed of the other.
@@ -49,14 +48,12 @@ def swiglu_equal(
         "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
         "swiglu_net": symbol_config(ffn="swiglu", d_ff=64, bias=False),
     }
-    rows, (gelu, swiglu), numbers = _losses_left(configs, learn, progress)
+    rows, (gelu, swiglu), numbers = yield from _losses_left(configs, learn)
     verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
     return Result(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
 
 
-def rms_quality(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Result:
+def rms_quality(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Steps[Result]:
     """The same pre-norm model with either norm in its blocks, three seeds.
 
     "Hardly" is a difference of at most CLOSE between any seed of one and any of the other; "false"
@@ -67,7 +64,7 @@ def rms_quality(
         "layernorm_net": symbol_config(**PRE),
         "rmsnorm_net": symbol_config(norm="rmsnorm", **PRE),
     }
-    rows, (layer, rms), numbers = _losses_left(configs, learn, progress)
+    rows, (layer, rms), numbers = yield from _losses_left(configs, learn)
     means_apart = abs(float(np.mean(layer)) - float(np.mean(rms)))
     disjoint = max(layer) < min(rms) or max(rms) < min(layer)
     farthest = max(max(layer) - min(rms), max(rms) - min(layer))
@@ -80,15 +77,15 @@ SIZED = ("parameters", "loss_after", "range")
 
 
 def _losses_left(
-    configs: Mapping[str, ModelConfig], learn: Learn, progress: FractionDone
-) -> tuple[tuple[ResultRow, ...], list[list[float]], dict[str, float]]:
+    configs: Mapping[str, ModelConfig], learn: Learn
+) -> Steps[tuple[tuple[ResultRow, ...], list[list[float]], dict[str, float]]]:
     """(a row of SIZED for each config; the final loss per seed; the numbers for the text)."""
     arms = {
         name: TaskTraining(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()
     }
     rows, lefts = [], []
     numbers: dict[str, float] = {}
-    for name, tries in several(arms, learn, progress).items():
+    for name, tries in (yield from several(arms, learn)).items():
         lefts.append([each.left for each in tries])
         mean, spread = mean_and_range(lefts[-1])
         size = numbers_of(on_paper(partial(build_model, configs[name])))
@@ -97,23 +94,20 @@ def _losses_left(
     return tuple(rows), lefts, numbers
 
 
-def tying_quality(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Result:
+def tying_quality(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Steps[Result]:
     """One matrix for embedding and output, or two: on a task whose answer is the symbol itself, and
     on one whose answer is another symbol.
 
     Tying costs something if the mean loss over the whole training is larger by more than CLOSE; if
     not with every seed, the verdict is "depends".
     """
-    found = several(
+    found = yield from several(
         {
             f"{name}_{kind}": TaskTraining(symbol_config(tie_embeddings=tie, **PRE), task, 60, 5e-3)
             for name, task in (("same", same), ("other", next_symbol))
             for kind, tie in (("tied", True), ("untied", False))
         },
         learn,
-        progress,
     )
     costs = [_loses(found[f"{name}_tied"], found[f"{name}_untied"]) for name in ("same", "other")]
     verdict = judged(all(each is False for each in costs), false=all(costs))
@@ -127,15 +121,15 @@ def tying_quality(
     return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
-def no_positions(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Result:
+def no_positions(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Steps[Result]:
     """Sinusoidal positions or none: on a task that depends on order, and on one that does not.
 
     "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; if not
     with every seed, the verdict is "depends".
     """
-    found = _placed({"order": two_back, "count": times_here}, "sinusoidal", "none", learn, progress)
+    found = yield from _placed(
+        {"order": two_back, "count": times_here}, "sinusoidal", "none", learn
+    )
     slower = [
         _loses(found[f"{name}_none"], found[f"{name}_sinusoidal"]) for name in ("order", "count")
     ]
@@ -144,16 +138,14 @@ def no_positions(
     return Result(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
-def learned_positions(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Result:
+def learned_positions(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Steps[Result]:
     """Learned against sinusoidal positions: a task of distances, and one of absolute positions.
 
     "More" is a mean accuracy that is higher by more than CLOSE; if not with every seed, the verdict
     is "depends".
     """
     tasks = {"distance": two_back, "place": shuffled}
-    found = _placed(tasks, "sinusoidal", "learned", learn, progress)
+    found = yield from _placed(tasks, "sinusoidal", "learned", learn)
     better = []
     for name in tasks:
         sines, learned = (
@@ -170,15 +162,15 @@ LEARNT = ("loss_mean", "loss_range", "right", "right_range")
 
 
 def _placed(
-    tasks: Mapping[str, SymbolTask], one: str, other: str, learn: Learn, progress: FractionDone
-) -> dict[str, list[TrainingResult]]:
+    tasks: Mapping[str, SymbolTask], one: str, other: str, learn: Learn
+) -> Steps[dict[str, list[TrainingResult]]]:
     """The results of two kinds of positions on each task, at "<task>_<kind>"."""
     arms = {
         f"{name}_{kind}": TaskTraining(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
         for name, task in tasks.items()
         for kind in (one, other)
     }
-    return several(arms, learn, progress)
+    return (yield from several(arms, learn))
 
 
 def _loses(these: list[TrainingResult], those: list[TrainingResult]) -> bool | None:
@@ -208,9 +200,7 @@ def _numbers(found: Mapping[str, list[TrainingResult]]) -> dict[str, float]:
 RATES = {"low": 3e-3, "high": 2e-2}
 
 
-def norm_stabilises(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
-) -> Result:
+def norm_stabilises(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Steps[Result]:
     """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
 
     A placement stabilizes training if it learns, with every seed, at a rate at which the model
@@ -228,7 +218,7 @@ def norm_stabilises(
         for design, (config, normed) in designs.items()
         for rate in RATES
     }
-    found = several(arms, learn, progress)
+    found = yield from several(arms, learn)
     rows, learned = [], {}
     for name, tries in found.items():
         highest = max(max(each.losses) for each in tries)

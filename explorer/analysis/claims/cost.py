@@ -12,7 +12,6 @@ from torch.profiler import ProfilerActivity, profile
 from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
 from explorer.analysis.claims.card import (
     Claim,
-    FractionDone,
     Result,
     ResultRow,
     curve_of,
@@ -23,7 +22,7 @@ from explorer.analysis.claims.training import symbol_config
 from explorer.analysis.machine.cost import Passes, best_time, measure_passes
 from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
-from explorer.runs.passes import Exclusive
+from explorer.runs.passes import Exclusive, Steps
 from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.norms import LayerNorm, RMSNorm
@@ -40,9 +39,7 @@ Way = Callable[[], object]
 Seconds = Callable[[Way], float]
 
 
-def interleaved(
-    ways: Mapping[str, Way], seconds: Seconds, progress: FractionDone = lambda done: None
-) -> dict[str, np.ndarray]:
+def interleaved(ways: Mapping[str, Way], seconds: Seconds) -> Steps[dict[str, np.ndarray]]:
     """The milliseconds of each implementation in TIMED tries, [try].
 
     Every try runs each of them in turn, so that a slow phase of the machine affects all equally.
@@ -51,13 +48,11 @@ def interleaved(
     for turn in range(TIMED):
         for name, way in ways.items():
             times[name].append(1000 * seconds(way))
-        progress((turn + 1) / TIMED)
+        yield turn + 1, TIMED
     return {name: np.array(each) for name, each in times.items()}
 
 
-def rms_speed(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, seconds: Seconds = best_time
-) -> Result:
+def rms_speed(loaded: LoadedModel, traced: Trace, seconds: Seconds = best_time) -> Steps[Result]:
     """Both norms, written out and as torch's own functions, on 4 x 256 tokens of width 1024.
 
     "True": in both pairs LayerNorm takes 1.05 to 1.25 times as long, and longer in every try;
@@ -72,7 +67,7 @@ def rms_speed(
         "rms_norm_torch": lambda: nn.functional.rms_norm(x, (1024,), weight, 1e-6),
     }
     with torch.inference_mode():
-        times = interleaved(ways, seconds, progress)
+        times = yield from interleaved(ways, seconds)
     ratios = {
         "written": times["layer_norm_written"] / times["rms_norm_written"],
         "torch": times["layer_norm_fused"] / times["rms_norm_torch"],
@@ -93,9 +88,7 @@ def rms_speed(
     return Result(verdict, columns, rows, bars="milliseconds", why=why, numbers=numbers)
 
 
-def fused_speed(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, seconds: Seconds = best_time
-) -> Result:
+def fused_speed(loaded: LoadedModel, traced: Trace, seconds: Seconds = best_time) -> Steps[Result]:
     """Attention written out, torch's operator, and the operator on three axes instead of four.
 
     "Faster" means by more than 5 % in every try. "True" requires it of both calls at 512 and 1,024
@@ -107,8 +100,7 @@ def fused_speed(
         for step, length in enumerate(LENGTHS):
             q, k, v = torch.randn(3, 1, 4, length, 64)
             ways = {name: partial(way, q, k, v) for name, way in KERNELS.items()}
-            part = part_of(progress, step, len(LENGTHS))
-            times = interleaved(ways, seconds, part)
+            times = yield from part_of(interleaved(ways, seconds), step, len(LENGTHS))
             gains = {name: times["by_hand"] / times[name] for name in ("four_axes", "three_axes")}
             if length >= 512:
                 faster += [each.min() > 1.05 for each in gains.values()]
@@ -132,7 +124,6 @@ def fused_speed(
 def free_heads(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     of_heads: Callable[[int], tuple[int, int]] | None = None,
 ) -> Result:
     """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns.
@@ -169,18 +160,18 @@ def _of_heads(n_heads: int) -> tuple[int, int]:
 def parallel(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
-    measure: Callable[..., Passes] = measure_passes,
-) -> Result:
+    measure: Callable[..., Steps[Passes]] = measure_passes,
+) -> Steps[Result]:
     """The user's model over 64 tokens: at once, one by one, and one by one with the cache.
 
     Steps and tokens are counted as the model reads them; times are from three tries. "True"
     requires the same logits from all of them, from one step and from n.
     """
     n_tokens = min(N_TOKENS, traced.config.n_ctx)
-    tries = [
-        measure(loaded, traced, n_tokens, part_of(progress, turn, TRIES)) for turn in range(TRIES)
-    ]
+    tries = []
+    for turn in range(TRIES):
+        steps = measure(loaded, traced, n_tokens)
+        tries.append((yield from part_of(steps, turn, TRIES)))
     rows = []
     for passes in zip(*(each.passes for each in tries), strict=True):
         times = [1000 * each.seconds for each in passes]
@@ -215,7 +206,6 @@ KERNELS: dict[str, Callable[[Tensor, Tensor, Tensor], object]] = {
 def quadratic(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     kernels: Mapping[str, Callable[[Tensor, Tensor, Tensor], object]] = KERNELS,
 ) -> Result:
     """Peak memory of attention with 4 heads of 32 features, written out and by torch's operator.
@@ -265,9 +255,7 @@ def _fused(one: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
     return one(x).chunk(3, dim=-1)
 
 
-def fused_qkv(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, seconds: Seconds = best_time
-) -> Result:
+def fused_qkv(loaded: LoadedModel, traced: Trace, seconds: Seconds = best_time) -> Steps[Result]:
     """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens.
 
     "Faster" means by more than 5 % in every try.
@@ -283,7 +271,7 @@ def fused_qkv(
                 "three": partial(_apart, three, x),
                 "one": partial(_fused, one, x),
             }
-            times = interleaved(ways, seconds, part_of(progress, step, len(TOKENS)))
+            times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
             ratios = times["three"] / times["one"]
             medians = (float(np.median(each)) for each in (*times.values(), ratios))
             rows.append(ResultRow("tokens", (*medians, float(np.ptp(ratios))), of=str(n_tokens)))

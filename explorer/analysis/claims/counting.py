@@ -7,10 +7,11 @@ from functools import partial
 import torch
 from torch import nn
 
-from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
+from explorer.analysis.claims.card import Claim, Result, ResultRow, judged
 from explorer.analysis.claims.training import symbol_config
 from explorer.analysis.machine.parameters import llama, numbers_of, on_paper
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.attention import Attention
 from models.blocks import Block, DecoderBlock
@@ -44,9 +45,7 @@ def _finding(
     return Result(verdict, COLUMNS, tuple(rows), bars=bars, why=(verdict, *more), numbers=counts)
 
 
-def mha_count(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
-) -> Result:
+def mha_count(loaded: LoadedModel, traced: Trace, count: Count = numbers_of) -> Result:
     """Attention of width 64 with 1 to 16 heads, biases, shared keys; and the user's model."""
     sized = partial(symbol_config, d_model=64, bias=False)
     rows = []
@@ -71,9 +70,7 @@ def mha_count(
     return _finding(rows, bars="counted", more=tuple(more), numbers=numbers)
 
 
-def ffn_table(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
-) -> Result:
+def ffn_table(loaded: LoadedModel, traced: Trace, count: Count = numbers_of) -> Result:
     """Feed-forward networks of width 4096, counted without biases, and one with them."""
     cases: tuple[tuple[str, FeedForwardKind, int, bool, int], ...] = (
         ("relu_11008", "relu", 11_008, False, 90_177_536),
@@ -101,16 +98,15 @@ def _llama(tied: bool) -> int:
 def tying(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     count: Callable[[bool], int] = _llama,
-) -> Result:
+) -> Steps[Result]:
     """Llama 7B with and without a tied unembedding, and the user's model likewise.
 
     `count(tied)` returns the parameters of either. Even if they differ by the claimed number, the
     claim also requires that the published model is the tied one.
     """
     untied = count(False)
-    progress(0.5)
+    yield 1, 2
     tied = count(True)
     saved = 131_072_000
     rows = [
@@ -134,7 +130,7 @@ def tying(
             "own_saved": both[0] - both[1], "own_untied": both[0],
             "own_percent": 100 * (both[0] - both[1]) / both[0],
         }  # fmt: skip
-    progress(1.0)
+    yield 2, 2
     verdict = judged(tied == PUBLISHED, false=untied - tied != saved)
     own = ("own_tied" if config.tie_embeddings else "own_untied",) if config.lm_head else ()
     return Result(
@@ -148,7 +144,6 @@ Shapes = dict[str, tuple[int, ...]]
 def shape_flow(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = None,
 ) -> Result:
     """The shapes in one block 4096/32/11008 for 32 sentences of 2048 tokens, as computed."""
@@ -187,7 +182,6 @@ def _size(shape: tuple[int, ...]) -> int:
 def layer_shapes(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     count: Count = numbers_of,
     run: Callable[[ModelConfig, tuple[int, ...]], Shapes] = block_shapes,
 ) -> Result:
@@ -206,9 +200,7 @@ def layer_shapes(
     return _finding(rows)
 
 
-def totals(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
-) -> Result:
+def totals(loaded: LoadedModel, traced: Trace, count: Count = numbers_of) -> Result:
     """Three complete designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
     block = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.claims import training
-from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, judged
+from explorer.analysis.claims.card import Claim, Result, ResultRow, judged
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.config import NormPlacement
@@ -22,9 +23,8 @@ WIDTH, LENGTH = 32, 8
 def warmup(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     learn: training.Learn = training.train,
-) -> Result:
+) -> Steps[Result]:
     """Deep post-norm at a large rate, with warm-up, and at a small rate; deep pre-norm; three
     seeds.
 
@@ -41,7 +41,7 @@ def warmup(
         "post_small": replace(post, rate=5e-4),
         "pre_plain": replace(post, config=training.symbol_config(n_layers=DEPTH, **training.PRE)),
     }
-    found = training.several(arms, learn, progress)
+    found = yield from training.several(arms, learn)
     rows, learned = [], {}
     for name, tries in found.items():
         before = float(np.mean([each.losses[0] for each in tries]))
@@ -84,9 +84,7 @@ def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, fl
     return float(stream.detach().pow(2).mean().sqrt()), first, last
 
 
-def deep_pre(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, start: Start = at_start
-) -> Result:
+def deep_pre(loaded: LoadedModel, traced: Trace, start: Start = at_start) -> Steps[Result]:
     """Fresh stacks of 24 and 192 layers: the size of the stream, the gradients at both ends.
 
     A stack has exploded if a gradient is infinite, NaN or above EXPLODED. "True": 192 pre-norm
@@ -98,7 +96,7 @@ def deep_pre(
         tries = []
         for at, seed in enumerate(training.SEEDS):
             tries.append(start(placement, depth, seed))
-            progress((len(training.SEEDS) * turn + at + 1) / (len(training.SEEDS) * len(cases)))
+            yield len(training.SEEDS) * turn + at + 1, len(training.SEEDS) * len(cases)
         stream, first, last = np.mean(tries, axis=0)
         largest = [max(each[1:]) for each in tries]
         exploded[placement, depth] = sum(not gradient < EXPLODED for gradient in largest)

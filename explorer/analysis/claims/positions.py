@@ -10,9 +10,10 @@ from torch import Tensor
 
 from explorer.analysis.cell.steps import module_of
 from explorer.analysis.claims import training
-from explorer.analysis.claims.card import Claim, FractionDone, Result, ResultRow, curve_of, judged
+from explorer.analysis.claims.card import Claim, Result, ResultRow, curve_of, judged
 from explorer.analysis.positions import encoding
 from explorer.library import LoadedModel, open_model
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.decoding import decode
 from models.hooks import StackSite
@@ -31,7 +32,6 @@ TOY = "reverse"
 def offset_only(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     make: Callable[[int, int], np.ndarray] = encoding.table,
 ) -> Result:
     """Dot products of position vectors by distance: for the sinusoids and for the user's model.
@@ -85,7 +85,6 @@ def _projected(loaded: LoadedModel, traced: Trace, added: np.ndarray) -> float:
 def frequencies(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     turns_of: Callable[[int], np.ndarray] = encoding.wavelengths,
 ) -> Result:
     """The wavelength of every dimension at a width of 512.
@@ -108,9 +107,8 @@ def frequencies(
 def extrapolation(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     right: Callable[[int, int], float] | None = None,
-) -> Result:
+) -> Steps[Result]:
     """The toy that reverses rows of 2 to 10 letters, tested on rows of 2 to 16. Raises
     InputProblem.
 
@@ -126,7 +124,7 @@ def extrapolation(
     for step, length in enumerate(lengths):
         tries.append([right(length, seed) for seed in training.SEEDS])
         rows.append(ResultRow("letters", training.mean_and_range(tries[-1]), of=str(length)))
-        progress((step + 1) / len(lengths))
+        yield step + 1, len(lengths)
     trained, beyond = tries[4], tries[5:]
     verdict = judged(
         all(min(each) > 0.9 * max(trained) for each in beyond),
@@ -163,9 +161,8 @@ def _turned_round(
 def causal_order(
     loaded: LoadedModel,
     traced: Trace,
-    progress: FractionDone,
     learn: training.Learn = training.train,
-) -> Result:
+) -> Steps[Result]:
     """Shuffled words through the user's first layer; small decoders with positions and without.
 
     Whether order reaches the layer's outputs at all is shown by how far they are from being
@@ -191,7 +188,7 @@ def causal_order(
             ("mask_longer", "decoder-only", "none", LONGER),
         )
     }
-    found, shares = training.several(arms, learn, progress), {}
+    found, shares = (yield from training.several(arms, learn)), {}
     for name, tries in found.items():
         mean, spread = training.mean_and_range([each.right for each in tries])
         shares[name] = mean

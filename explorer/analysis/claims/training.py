@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import Curves, FractionDone, Verdict, part_of
+from explorer.analysis.claims.card import Curves, Verdict, part_of
+from explorer.runs.passes import Steps
 from explorer.seeding import seeded
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
@@ -85,11 +86,11 @@ class TrainingResult:
         return self.left < math.log(SYMBOLS) - 0.1
 
 
-Learn = Callable[[TaskTraining, int, FractionDone], TrainingResult]
-"""(training, seed, progress) -> the result."""
+Learn = Callable[[TaskTraining, int], Steps[TrainingResult]]
+"""(training, seed) -> the result."""
 
 
-def train(training: TaskTraining, seed: int, progress: FractionDone) -> TrainingResult:
+def train(training: TaskTraining, seed: int) -> Steps[TrainingResult]:
     """Train a fresh model; `seed` determines its weights and rows."""
     generator = torch.Generator().manual_seed(seed)
     losses = []
@@ -106,20 +107,20 @@ def train(training: TaskTraining, seed: int, progress: FractionDone) -> Training
             torch.autograd.backward([loss])
             optimizer.step()
             losses.append(loss.item())
-            progress((step + 1) / training.steps)
+            yield step + 1, training.steps
     return TrainingResult(tuple(losses), share_right(model, training.task))
 
 
 def several(
-    arms: Mapping[str, TaskTraining], learn: Learn, progress: FractionDone
-) -> dict[str, list[TrainingResult]]:
+    arms: Mapping[str, TaskTraining], learn: Learn
+) -> Steps[dict[str, list[TrainingResult]]]:
     """The results of each of the compared training runs, with every seed."""
     found: dict[str, list[TrainingResult]] = {name: [] for name in arms}
     turns = len(arms) * len(SEEDS)
     for turn, (name, training) in enumerate(arms.items()):
         for at, seed in enumerate(SEEDS):
-            part = part_of(progress, len(SEEDS) * turn + at, turns)
-            found[name].append(learn(training, seed, part))
+            part = part_of(learn(training, seed), len(SEEDS) * turn + at, turns)
+            found[name].append((yield from part))
     return found
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from explorer.analysis.machine.parameters import on_paper
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.passes import Clock, timed
+from explorer.runs.passes import Clock, Steps, finished, timed
 from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
@@ -131,9 +131,8 @@ def measure_passes(
     loaded: LoadedModel,
     traced: Trace,
     n_tokens: int,
-    progress: Callable[[float], None] | None = None,
     clock: Clock = time.perf_counter,
-) -> Passes:
+) -> Steps[Passes]:
     """Read `n_tokens` (the Trace's own, repeated) all at once and token by token.
 
     Raises ValueError for another model's Trace and for sequences longer than n_ctx; InputProblem
@@ -157,15 +156,14 @@ def measure_passes(
         logits(row)  # warm-up: the first pass includes torch's initialisation
         reads = [_Reads(loaded) for _ in range(3)]
         cache = KVCache(traced.config.n_layers)
-        tell = progress or (lambda done: None)
         with visiting(reads[0]):
-            once, (whole,) = _timed([partial(logits, row)], clock, lambda done: None)
+            once, (whole,) = finished(_timed([partial(logits, row)], clock))
         with visiting(reads[1]):
             ways = [partial(logits, row[:, :end]) for end in range(1, n_tokens + 1)]
-            slow, serial = _timed(ways, clock, tell)
+            slow, serial = yield from _timed(ways, clock)
         with visiting(reads[2]):
             ways = [partial(logits, row[:, end : end + 1], cache) for end in range(n_tokens)]
-            quick, cached = _timed(ways, clock, lambda done: None)
+            quick, cached = finished(_timed(ways, clock))
     apart = max(
         float((torch.stack([logits[0, -1] for logits in each]) - whole[0]).abs().max())
         for each in (serial, cached)
@@ -179,15 +177,15 @@ def measure_passes(
 
 
 def _timed(
-    passes: Sequence[Callable[[], Tensor]], clock: Clock, progress: Callable[[float], None]
-) -> tuple[float, list[Tensor]]:
+    passes: Sequence[Callable[[], Tensor]], clock: Clock
+) -> Steps[tuple[float, list[Tensor]]]:
     """The seconds of all passes and their results; yields to other sessions between passes."""
     seconds, found = 0.0, []
     for done, one_pass in enumerate(passes, 1):
         taken, logits = timed(one_pass, clock)
         seconds += taken
         found.append(logits)
-        progress(done / len(passes))
+        yield done, len(passes)
     return seconds, found
 
 

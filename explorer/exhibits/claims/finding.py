@@ -17,35 +17,20 @@ from explorer.exhibits.saying import in_a_row
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.numbers import tabled
+from explorer.runs.passes import Steps
 
 
 @cached
-def finding_of(
-    run: Run, claim: str, turn: int = 0, *, progress: Callable[[float], None] | None = None
-) -> Result:
-    """The experiment of a claim on one run; `progress` gets the fraction done, 0 to 1. Another
-    `turn` runs it again.
-
-    Raises InputProblem.
-    """
-    return BY_ID[claim].test(open_model(run.model), trace(run), progress or (lambda done: None))
+def finding_of(run: Run, claim: str, turn: int = 0) -> Steps[Result]:
+    """The experiment of a claim on one run; another `turn` runs it again. Raises InputProblem."""
+    return (yield from BY_ID[claim].steps(open_model(run.model), trace(run)))
 
 
-def compute(
-    run: Run, claim: str, guess: str, turn: int, progress: Callable[[int, int], object]
-) -> Result | None:
+def compute(run: Run, claim: str, guess: str, turn: int) -> Steps[Result | None]:
     """The finding about the model as trained; None before the guess. Raises InputProblem."""
-    unedited, step = replace(run, edits=()), in_percent(progress)
-    return finding_of(unedited, claim or CLAIMS[0].id, turn, progress=step) if guess else None
-
-
-def in_percent(progress: Callable[[int, int], object]) -> Callable[[float], None]:
-    """A function that reports a fraction done to `progress`, in percent."""
-
-    def step(done: float) -> None:
-        progress(round(100 * min(done, 1.0)), 100)
-
-    return step
+    if not guess:
+        return None
+    return (yield from finding_of.steps(replace(run, edits=()), claim or CLAIMS[0].id, turn))
 
 
 def show(finding: Result | None, view: View) -> b.Blocks:

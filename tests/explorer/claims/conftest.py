@@ -8,10 +8,17 @@ import pytest
 from explorer.analysis.claims import Result
 from explorer.analysis.claims.attention import fills
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps, finished
 from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES, t
 
 TEXT = "The cat sat on the mat."
+
+
+def result_of(test: Callable[..., Result | Steps[Result]], *args: Any, **more: Any) -> Result:
+    """The result of an experiment with or without steps."""
+    result = test(*args, **more)
+    return result if isinstance(result, Result) else finished(result)
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +31,7 @@ def find(translator: LoadedModel, traced: Trace) -> Callable[..., Result]:
     """find(test, *args): the finding on the tiny translator; its explanation has words."""
 
     def found(test: Callable[..., Result], *args: Any, **more: Any) -> Result:
-        finding = test(translator, traced, lambda done: None, *args, **more)
+        finding = result_of(test, translator, traced, *args, **more)
         for lang in LANGUAGES:
             for why in finding.why:
                 filled = t(f"claims.{test.__name__}.{why}", lang=lang, **finding.numbers)

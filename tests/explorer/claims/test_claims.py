@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,10 @@ from explorer.analysis.claims import (
     positions as on_positions,
     training,
 )
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel, list_models
 from explorer.problems import InputProblem
+from explorer.runs.passes import Steps, finished
 from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, words
 from models.config import NormPlacement
@@ -58,24 +60,24 @@ def find(translator: LoadedModel):
 
     @cache
     def found(name: str) -> Result:
-        told: list[float] = []
+        told: list[tuple[int, int]] = []
         test = BY_ID[name].test
         brief = {name: BRIEF[name] for name in BRIEF.keys() & inspect.signature(test).parameters}
-        finding = test(translator, traced, told.append, **brief)
+        steps = replace(BY_ID[name], test=partial(test, **brief)).steps(translator, traced)
+        finding = walked(steps, lambda *step: told.append(step))
         assert told == sorted(told)
+        assert len({total for _, total in told}) <= 1
         assert BY_ID[name].slow <= bool(told)
-        assert all(0 <= done <= 1.0001 for done in told)
+        assert all(0 < done <= total for done, total in told)
         return finding
 
     return found
 
 
-def briefly(
-    asked: training.TaskTraining, seed: int, progress: card.FractionDone
-) -> training.TrainingResult:
+def briefly(asked: training.TaskTraining, seed: int) -> Steps[training.TrainingResult]:
     """Two steps of a training, of two layers at most."""
     config = replace(asked.config, n_layers=min(2, asked.config.n_layers))
-    return training.train(replace(asked, config=config, steps=2), seed, progress)
+    return (yield from training.train(replace(asked, config=config, steps=2), seed))
 
 
 def once(way: Callable[[], object]) -> float:
@@ -134,7 +136,7 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim: Claim, f
 def test_claims_about_the_readers_model_take_the_other_family_too(
     name: str, writer: LoadedModel
 ) -> None:
-    found = BY_ID[name].test(writer, trace(writer, TEXT), lambda done: None)
+    found = finished(BY_ID[name].steps(writer, trace(writer, TEXT)))
     assert found.verdict in card.VERDICTS
 
 
@@ -224,7 +226,7 @@ def test_the_table_goes_on_and_the_model_does_not(find) -> None:
 def test_without_the_toy_its_claim_says_so(translator, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(on_positions, "open_model", lambda name: library.open_model(name, tmp_path))
     with pytest.raises(InputProblem, match="unknown_model"):
-        BY_ID["extrapolation"].test(translator, trace(translator, TEXT), lambda done: None)
+        finished(BY_ID["extrapolation"].steps(translator, trace(translator, TEXT)))
 
 
 def test_equal_distances_have_equal_products_where_the_table_makes_it_so(
@@ -232,14 +234,13 @@ def test_equal_distances_have_equal_products_where_the_table_makes_it_so(
 ) -> None:
     learned = tiny("learned", positions="learned", n_ctx=64)
     test = BY_ID["offset_only"].test
-    quiet = lambda done: None  # noqa: E731
-    assert test(translator, trace(translator, TEXT), quiet).verdict == "true"
-    found = test(learned, trace(learned, TEXT), quiet)
+    assert test(translator, trace(translator, TEXT)).verdict == "true"
+    found = test(learned, trace(learned, TEXT))
     assert found.verdict == "depends"
     assert value(found, "own_table_spread", "dot") > 0.01
     for loaded in (translator, learned):
         found = on_positions.offset_only(
-            loaded, trace(loaded, TEXT), quiet, lambda n, d: np.linspace(0, 1, n * d).reshape(n, d)
+            loaded, trace(loaded, TEXT), lambda n, d: np.linspace(0, 1, n * d).reshape(n, d)
         )
         assert found.verdict == "false"
 

@@ -65,7 +65,7 @@ def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(f
 def test_the_readers_attention_is_said_to_fit_or_not(find: Find, tiny: Any) -> None:
     assert "own_fits" in find(counting.mha_count).why
     sharing = tiny("sharing", n_kv_heads=2)
-    found = counting.mha_count(sharing, trace(sharing, "The cat"), lambda done: None)
+    found = counting.mha_count(sharing, trace(sharing, "The cat"))
     assert "own_differs" in found.why
     assert (found.numbers["n_heads"], found.numbers["n_kv_heads"]) == (4, 2)
 
@@ -108,7 +108,7 @@ def test_the_fills_depend_on_the_scores(find: Find, tiny: Any) -> None:
     assert found.verdict == "depends"
     assert found.why == ("depends", "own", "beyond", "rule")
     reader = tiny("reader", family="encoder-only")
-    blind = attention.fills(reader, trace(reader, "The cat"), lambda done: None)
+    blind = attention.fills(reader, trace(reader, "The cat"))
     assert blind.why[1] == "random", "no causal mask, so no sentence of its own"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from explorer.analysis.claims import Result, cost
+from explorer.engine.jobs import walked
 from tests.explorer.claims.test_claims import value
 
 Find = Callable[..., Result]
@@ -19,16 +20,17 @@ def taking(*tries: tuple[float, ...]) -> Callable[[object], float]:
 
 def test_all_ways_take_their_turn_in_every_try() -> None:
     asked: list[str] = []
-    told: list[float] = []
+    told: list[tuple[int, int]] = []
 
     def seconds(way: Callable[[], object]) -> float:
         asked.append(str(way()))
         return float(len(asked))
 
-    times = cost.interleaved({"a": lambda: "a", "b": lambda: "b"}, seconds, told.append)
+    steps = cost.interleaved({"a": lambda: "a", "b": lambda: "b"}, seconds)
+    times = walked(steps, lambda *step: told.append(step))
     assert asked == ["a", "b"] * cost.TIMED
     assert times["b"].tolist() == [2000 * (turn + 1) for turn in range(cost.TIMED)]
-    assert told[-1] == 1
+    assert told[-1] == (cost.TIMED, cost.TIMED)
 
 
 # LayerNorm written out, LayerNorm of torch, RMSNorm written out, RMSNorm of torch.

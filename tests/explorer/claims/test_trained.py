@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from explorer.analysis.claims import Result, attention, compared, depth, positions, training
-from explorer.analysis.claims.card import FractionDone
 from explorer.analysis.claims.training import TaskTraining, TrainingResult
+from explorer.engine.jobs import walked
+from explorer.runs.passes import Steps, finished
 from models.config import ModelConfig
 from models.norms import LayerNorm
 from models.rows import Rows
@@ -20,14 +21,20 @@ GUESSING = math.log(training.SYMBOLS)
 Says = Callable[[TaskTraining, int], float]
 
 
+def trained(result: TrainingResult) -> Steps[TrainingResult]:
+    """A training of one step."""
+    yield 1, 1
+    return result
+
+
 def losing(loss: Says) -> training.Learn:
     """A world in which every step of a training has this loss."""
-    return lambda asked, seed, progress: TrainingResult((loss(asked, seed),) * 12, 0.5)
+    return lambda asked, seed: trained(TrainingResult((loss(asked, seed),) * 12, 0.5))
 
 
 def right(share: Says) -> training.Learn:
     """A world in which this share is right after a training."""
-    return lambda asked, seed, progress: TrainingResult((1.0,) * 12, share(asked, seed))
+    return lambda asked, seed: trained(TrainingResult((1.0,) * 12, share(asked, seed)))
 
 
 @pytest.mark.parametrize(
@@ -74,23 +81,21 @@ def test_one_seed_that_learns_without_warm_up_is_no_proof(
 
 
 def test_a_small_model_learns_its_task_and_warms_up() -> None:
-    told: list[float] = []
+    told: list[tuple[int, int]] = []
     asked = TaskTraining(training.symbol_config(n_ctx=12), training.same, 40, 1e-2)
-    learned = training.train(asked, 0, told.append)
+    learned = walked(training.train(asked, 0), lambda *step: told.append(step))
     assert learned.losses[-1] < learned.losses[0] / 2
     assert learned.right > 0.9
-    assert told[-1] == 1
+    assert told[-1] == (40, 40)
     assert len(told) == len(learned.losses) == 40
-    cold, warm = (
-        training.train(replace(asked, steps=3, warm=n), 0, told.append) for n in (0, 1000)
-    )
+    cold, warm = (finished(training.train(replace(asked, steps=3, warm=n), 0)) for n in (0, 1000))
     assert cold.losses[0] == warm.losses[0]
     assert cold.losses[2] < warm.losses[2] - 0.05  # a thousandth of the rate moves nothing yet
 
 
 def test_seeds_repeat_a_training_and_differ() -> None:
     asked = TaskTraining(training.symbol_config(), training.same, 2, 1e-2)
-    first, again, other = (training.train(asked, seed, lambda done: None) for seed in (0, 0, 1))
+    first, again, other = (finished(training.train(asked, seed)) for seed in (0, 0, 1))
     assert first == again
     assert first.losses != other.losses
 
@@ -105,16 +110,16 @@ def test_a_model_without_norms_has_none_and_still_runs() -> None:
 
 
 def test_several_trainings_have_every_seed_and_one_progress() -> None:
-    told: list[float] = []
+    told: list[tuple[int, int]] = []
 
-    def learn(asked: TaskTraining, seed: int, progress: FractionDone) -> TrainingResult:
-        progress(1.0)
-        return TrainingResult((asked.rate,), seed)
+    def learn(asked: TaskTraining, seed: int) -> Steps[TrainingResult]:
+        return trained(TrainingResult((asked.rate,), seed))
 
     asked = TaskTraining(training.symbol_config(), training.same, 1, 0.5)
-    found = training.several({"one": asked, "other": replace(asked, rate=0.1)}, learn, told.append)
+    arms = {"one": asked, "other": replace(asked, rate=0.1)}
+    found = walked(training.several(arms, learn), lambda *step: told.append(step))
     assert [each.right for each in found["other"]] == list(training.SEEDS)
-    assert told == pytest.approx([part / 6 for part in range(1, 7)])
+    assert told == [(part, 6) for part in range(1, 7)]
 
 
 @pytest.mark.parametrize(

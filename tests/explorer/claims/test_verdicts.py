@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from explorer.analysis.claims import Result, attention, blocks, cost, counting, positions
 from explorer.analysis.machine.cost import Pass, Passes
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.trace import trace
 from tests.explorer.claims.test_claims import value
 
@@ -103,7 +104,7 @@ def test_softmax_saturates_where_scores_are_large(
 ) -> None:
     loaded = sharper(translator, factor)
     traced = trace(loaded, TEXT)
-    found = attention.saturation(loaded, traced, lambda done: None, width)
+    found = attention.saturation(loaded, traced, width)
     assert found.verdict == verdict
 
 
@@ -133,7 +134,8 @@ def test_training_is_parallel_where_it_takes_one_step_for_the_same(
 ) -> None:
     seconds = iter(range(1, 100))
 
-    def measure(*args: object) -> Passes:
+    def measure(*args: object) -> Steps[Passes]:
+        yield 1, 1
         names = ("training", "no_cache", "with_cache")
         passes = (Pass(n, s, 64, next(seconds)) for n, s in zip(names, steps, strict=True))
         return Passes(tuple(passes), difference)

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from explorer.analysis.machine.cost import best_time, cost, measure_passes, ways
 from explorer.exhibits.decoding.caching import held_bytes
 from explorer.library import LoadedModel
-from explorer.runs.passes import letting
+from explorer.runs.passes import finished, letting
 from explorer.runs.trace import trace
 from models.cache import KVCache
 from models.config import ModelConfig
@@ -37,15 +37,15 @@ def test_writing_reads_more_without_a_cache_and_gives_the_same(
     translator: LoadedModel, writer: LoadedModel
 ) -> None:
     for loaded in (translator, writer):
-        found = measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock())
+        found = finished(measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock()))
         assert [(p.steps, p.tokens, p.seconds) for p in found.passes] == [
             (1, 12, 1.0), (12, 78, 12.0), (12, 12, 12.0),
         ]  # fmt: skip
         assert found.difference < 1e-3
     with pytest.raises(ValueError, match="reads up to 160"):
-        measure_passes(translator, trace(translator, TEXT), 161)
+        finished(measure_passes(translator, trace(translator, TEXT), 161))
     with pytest.raises(ValueError, match="the trace was made by"):
-        measure_passes(writer, trace(translator, TEXT), 4)
+        finished(measure_passes(writer, trace(translator, TEXT), 4))
 
 
 def test_what_others_compute_between_two_passes_is_not_counted(writer: LoadedModel) -> None:
@@ -60,7 +60,7 @@ def test_what_others_compute_between_two_passes_is_not_counted(writer: LoadedMod
         now[0] += 100.0
 
     with letting(let_others):
-        found = measure_passes(writer, trace(writer, TEXT), 12, clock=clock)
+        found = finished(measure_passes(writer, trace(writer, TEXT), 12, clock=clock))
         assert best_time(lambda: None, 3, clock) == 1.0
     assert [each.seconds for each in found.passes] == [1.0, 12.0, 12.0]
     assert others[0] > 24
