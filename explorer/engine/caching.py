@@ -352,5 +352,6 @@ def cached(
     """
     if function is None:
         return lambda each: CachedFunction(each, worth, is_model)
-    kind = CachedSteps if inspect.isgeneratorfunction(function) else CachedFunction
+    is_long = inspect.isgeneratorfunction(inspect.unwrap(function))
+    kind = CachedSteps if is_long else CachedFunction
     return kind(function, worth, is_model)
