@@ -4,8 +4,8 @@
 and biases, since the initial 1 and 0 hide bugs. It saves the model, opens the folder here and
 compares the logits, the residual stream of every layer and every pattern, at all positions. It then
 compares the last layer with padding on either side and token by token with a cache, and the greedy
-outputs. The Makefile creates the environment for it. `--write` writes the golden files that the
-tests compare with.
+outputs. The Makefile creates the environment for it. A run over all models writes docs/parity.md;
+`--write` writes the golden files that the tests compare with.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from benchmarks.foreign_models import EXTRA, MODELS, PROCESSORS, Small
 from explorer.runs.run import run
 from models.cache import KVCache
 from models.decoding import best, decode
-from models.foreign import FAMILIES, open_folder
+from models.foreign import open_folder
 from models.foreign.vision import PROCESSOR
 from models.pictures import PictureTokenizer, keep
 from models.pictures.patches import as_tensor
@@ -50,11 +50,13 @@ from foreign import (
     TO_CUT,
     VOCABULARY,
     Golden,
+    family_list,
     own_numbers,
     weights,
 )
 
-DOCS = (Path("docs/own-models.md"), Path("docs/zh/own-models.md"))
+DOCS = {"en": Path("docs/own-models.md"), "zh": Path("docs/zh/own-models.md")}
+TABLE = Path("docs/parity.md")
 WRITTEN = 8  # tokens
 SECOND = 7  # where the second text of a pair begins
 LENGTHS = {"first": (14, 13), "second": (12, 12)}  # of tgt, of src
@@ -272,7 +274,6 @@ def main() -> int:
     """Compare all or the named models; exit status 1 if any is off by more than 1e-4."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*MODELS, []])
-    parser.add_argument("--docs", action="store_true", help="put these rows into docs/")
     parser.add_argument("--write", action="store_true", help="write the golden files of the tests")
     args = parser.parse_args()
     hf.logging.set_verbosity_error()
@@ -304,21 +305,13 @@ def main() -> int:
         lines.append(f"| {name} | {' | '.join(numbers)} | {greedy} |")
         print(lines[-1], flush=True)
         failed = failed or any(value > 1e-4 for value in worst.values())
-    if args.docs:
-        titles = dict.fromkeys(family.title for family in FAMILIES.values())
-        said = f"transformers {hf.__version__}, torch {torch.__version__}:"
-        rows = {line.split(" | ")[0]: line for line in [*table_in(DOCS[0]), *lines[2:]]}
-        table = [*lines[:2], *(rows[f"| {name}"] for name in MODELS)]
-        for file in DOCS:
-            put(file, "parity", [said, "", *table])
-            put(file, "families", [f"{', '.join(titles)}."])
+    if not args.names:
+        about = TABLE.read_text(encoding="utf-8").partition("\ntransformers ")[0]
+        versions = f"transformers {hf.__version__}, torch {torch.__version__}:"
+        TABLE.write_text("\n".join([about, versions, "", *lines, ""]), encoding="utf-8")
+        for lang, file in DOCS.items():
+            put(file, "families", [family_list(lang)])
     return int(failed)
-
-
-def table_in(file: Path) -> list[str]:
-    """The rows of a document's present table; models that are not compared keep theirs."""
-    text = file.read_text(encoding="utf-8").partition("<!-- parity -->")[2]
-    return [line for line in text.partition("<!--")[0].splitlines() if line.startswith("| ")][2:]
 
 
 def put(file: Path, name: str, lines: list[str]) -> None:

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from models.foreign import FAMILIES
 from models.foreign.folds import neighbours
 from models.foreign.gguf_file import FAMILIES as GGUF_FAMILIES
 
@@ -44,6 +45,18 @@ PREPARED = GOLDEN.parent / "prepared.npz"
 """Pictures of `ODD` modes and sizes, prepared by the processors of `transformers`."""
 ODD = (("RGB", (7, 31)), ("RGBA", (33, 9)), ("L", (21, 22)), ("RGB", (16, 16)), ("RGB", (3, 1)))
 NAMES = tuple(sorted(path.stem for path in GOLDEN.glob("*.npz")))
+
+
+def family_list(lang: str) -> str:
+    """All families by title, as the documents list them."""
+    titles = list(dict.fromkeys(family.title for family in FAMILIES.values()))
+    if lang == "en":
+        return ", ".join(titles) + "."
+    listed = "、".join(titles) + "。"
+    words = {" and ": "、", " with registers": "（带寄存器）", " (pictures)": "（图像）"}
+    for english, chinese in words.items():
+        listed = listed.replace(english, chinese)
+    return listed
 
 
 def weights(name: str, shape: tuple[int, ...]) -> torch.Tensor:

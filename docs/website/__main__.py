@@ -34,7 +34,7 @@ DOCS = {"en": ROOT / "docs", "zh": ROOT / "docs" / "zh"}
 SOURCES = [
     path
     for path in sorted(DOCS["en"].rglob("*.*"))
-    if path.name != "README.md" and not {"decisions", "serving", "website"} & set(path.parts)
+    if path.name != "README.md" and not {"serving", "website"} & set(path.parts)
 ]
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; frame-src 'self'; script-src 'self'; "

@@ -1,6 +1,6 @@
 """GGUF: one file with the config, the (mostly quantised) weights and the tokenizer.
 
-The format of llama.cpp, read by its own package `gguf` (`pip install headlight[gguf]`), which
+The format of llama.cpp, read by its own package `gguf` (an extra of the package), which
 dequantises all kinds of blocks. Names and config are converted to those of `transformers` for the
 Llama, Qwen and Gemma families, so that the same tables apply.
 """

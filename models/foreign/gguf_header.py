@@ -13,7 +13,7 @@ from models.checkpoint import CheckpointError
 from models.refusals import Refusal
 
 ENDING = ".gguf"
-INSTALL = "pip install 'headlight[gguf]'"
+INSTALL = "pip install 'gguf>=0.17,<1'"
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 STRING, ARRAY, MOST_AXES = 8, 9, 8
 USUAL_ALIGNMENT = 32  # bytes; the tensors begin at a multiple
