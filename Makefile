@@ -81,7 +81,6 @@ lint: .venv/development
 	$(BIN)/codespell
 	$(BIN)/python -m tests.wording
 
-# With the sandbox that the workshop runs visitors' code in, an extra of the package.
 .venv/runtime: requirements.txt
 	$(PYTHON) -m venv .venv
 	$(PIP) -r requirements.txt

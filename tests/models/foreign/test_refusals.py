@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from foreign import Golden, family_list
+from foreign import Golden
 from safetensors.torch import load_file, save_file
 
-from benchmarks.foreign_models import MODELS
 from models import CheckpointError, refusals
 from models.decoding import best, decode
 from models.foreign import Placing, few, json_files, look, open_folder, weights
@@ -26,8 +25,6 @@ from models.hooks import LOGITS, Edits, visiting
 from models.strategies import Greedy
 from models.training.commands import main
 from models.training.home import asset
-
-DOCS = Path(__file__).parents[3] / "docs"
 
 
 @pytest.fixture
@@ -413,23 +410,6 @@ def test_every_family_has_a_golden_file() -> None:
     kinds = {Golden.load(name).config["model_type"] for name in NAMES}
     parts = {"gemma3", "clip", "siglip"}  # the text model of one, the vision towers of the others
     assert kinds == set(FAMILIES) - parts
-
-
-@pytest.mark.parametrize(("lang", "file"), [("en", "own-models.md"), ("zh", "zh/own-models.md")])
-def test_the_docs_list_every_family(lang: str, file: str) -> None:
-    text = (DOCS / file).read_text("utf-8")
-    listed = text.partition("<!-- families -->")[2].partition("<!--")[0].strip()
-    assert listed == family_list(lang)
-
-
-def test_the_table_of_parity_lists_every_model_that_is_compared() -> None:
-    table = (DOCS / "parity.md").read_text("utf-8")
-    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
-    assert [row[0].removeprefix("| ") for row in rows] == list(MODELS)
-    numbers = [float(cell) for row in rows for cell in row[1:-1] if cell != "–"]
-    assert len(numbers) > 3 * len(MODELS)
-    assert max(numbers) < 1e-4
-    assert {row[-1] for row in rows} == {"equal |", "– |"}
 
 
 def test_each_of_several_end_tokens_ends_an_output(tmp_path: Path) -> None:

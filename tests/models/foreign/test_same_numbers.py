@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from foreign import GOLDEN, NAMES, TEXTS, Golden
+from foreign import GOLDEN, NAMES, TEXTS, Golden, family_list
 from safetensors.torch import load_file, save_file
 
+from benchmarks.foreign_models import MODELS
 from explorer.runs.run import run
 from models.cache import KVCache
 from models.decoding import decode
@@ -22,6 +23,7 @@ from models.rows import Rows, padded
 from models.strategies import Greedy
 from models.transformer import Model
 
+DOCS = Path(__file__).parents[3] / "docs"
 TOLERANCE = 1e-4  # of the largest value
 
 
@@ -188,3 +190,20 @@ def test_a_decoder_that_begins_with_the_padding_never_writes_it(tmp_path: Path) 
     assert all(step.log_probs[0, 0] == -torch.inf for step in steps)
     assert 0 not in steps[-1].best[0].tokens
     assert float(model.read(model.begin(src))[0, 0, 0]) > 50, "the logits stay the model's own"
+
+
+@pytest.mark.parametrize(("lang", "file"), [("en", "own-models.md"), ("zh", "zh/own-models.md")])
+def test_the_docs_list_every_family(lang: str, file: str) -> None:
+    text = (DOCS / file).read_text("utf-8")
+    listed = text.partition("<!-- families -->")[2].partition("<!--")[0].strip()
+    assert listed == family_list(lang)
+
+
+def test_the_table_of_parity_lists_every_model_that_is_compared() -> None:
+    table = (DOCS / "parity.md").read_text("utf-8")
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert [row[0].removeprefix("| ") for row in rows] == list(MODELS)
+    numbers = [float(cell) for row in rows for cell in row[1:-1] if cell != "–"]
+    assert len(numbers) > 3 * len(MODELS)
+    assert max(numbers) < 1e-4
+    assert {row[-1] for row in rows} == {"equal |", "– |"}
