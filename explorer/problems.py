@@ -23,7 +23,6 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "nothing_aligned": "",  # no position of two texts at which both can be asked
         "too_few_pairs": "",  # of sentences and their translations
         "one_token": "",  # for an experiment that needs several
-        "too_few_tokens": "limit length",  # of a text that must be longer than in training
         # a typed translation, or the forced prefix of one
         "target_too_long": "limit length",
         "unknown_forced": "characters",

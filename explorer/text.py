@@ -179,15 +179,6 @@ def script(text: str) -> str | None:
 
 
 @cache
-def long_story() -> str:
-    """A story of some 900 words for small children, written for this project, in one paragraph.
-
-    In English, restricted to the small vocabulary of the shipped story model.
-    """
-    return " ".join(asset("long", "story.txt").read_text(encoding="utf-8").split())
-
-
-@cache
 def telling(lesson: str, model: str) -> str | None:
     """A sentence that shows a lesson with this model, from `assets/lessons/telling.toml`.
 

@@ -38,7 +38,6 @@ from explorer.exhibits.machine.sizes import OWN, PRESETS
 from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
 from explorer.exhibits.path.course import CHAPTERS
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.positions.sizes import DRAWN
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.masks import MaskName
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
@@ -195,8 +194,6 @@ MADE = {
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
     "machine.asides": set(MACHINE_ASIDES),
-    "sizes.drawn": set(DRAWN),
-    "sizes.verdicts": {"drown", "dominate", "both"},
     "reach.nets": set(NETS),
     "swaps.choices": {option.choice for option in SWAPS},
     "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},

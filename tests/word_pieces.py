@@ -192,7 +192,6 @@ PIECES = {
         for of in ("sines", "vectors")
     ),
     *(f"positions.learned_curve_{name}" for name in ("sines", "vectors", "before", "added")),
-    *(f"positions.natural_{said}" for said in ("hurts", "helps", "same", "whole", "windowed")),
     *(f"positions.{name}" for name in ("base", "width", "length", "dimension", "wavelength")),
     *(f"sums.{name}" for name in ("way", "width", "parameters", "more")),
     *(f"positions.learned_{state}" for state in ("none", "trace", "close")),

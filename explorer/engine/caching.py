@@ -25,8 +25,9 @@ import torch
 from cachetools import LRUCache
 
 from explorer import library
-from explorer.engine.jobs import Steps, walked
+from explorer.engine.jobs import walked
 from explorer.engine.turns import TURNS
+from explorer.runs.passes import Steps
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

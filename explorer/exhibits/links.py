@@ -36,6 +36,7 @@ GONE: dict[str, tuple[str, ...]] = {
     "further": ("history",),
     "draft": (),
     "ahead": (),
+    "story": (),
 }
 """Choices that links of earlier versions may name, and that no page has any longer: the values of
 each, or () for all. A link with one opens the nearest view, and the app says so."""

@@ -81,7 +81,9 @@ def show(
         return exhibit(what, opened(tokens), key_tokens, **given, **chosen)
     if chosen:
         raise ValueError(f"only exhibits have choices: {', '.join(chosen)}")
-    return attention(what, *rows, mask=mask, batch=batch, heads=heads, image=image, grid=grid, **given)
+    return attention(
+        what, *rows, mask=mask, batch=batch, heads=heads, image=image, grid=grid, **given
+    )
 
 
 def is_shown(address: str) -> bool:

@@ -4,6 +4,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
@@ -16,6 +17,25 @@ from models.pictures.faces import split_face
 from models.pictures.patches import Picture
 from models.training.home import asset
 from models.training.tasks import Task, solve
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A model's task, and the shortest and longest of its training sequences."""
+
+    task: Task
+    shortest: int
+    longest: int
+    n_symbols: int
+
+
+def toy_of(name: str) -> Toy | None:
+    """The toy task of a shipped model, as its recipe defines it; None for other models.
+
+    A model of a toy task has the task's name.
+    """
+    base, _ = split_step(name)
+    return next((Toy(task, 2, 10, 20) for task in get_args(Task) if task == base), None)
 
 
 def known_of_task(task: Task, reading: Reading) -> Known | None:

@@ -26,11 +26,13 @@ from explorer.analysis.alignment.agreement import (
     one_head,
 )
 from explorer.analysis.alignment.known import (
+    Toy,
     drawn_by_hand,
     errors,
     known_by_hand,
     known_of_drawing,
     known_of_task,
+    toy_of,
 )
 from explorer.analysis.alignment.links import (
     METHODS,
@@ -52,7 +54,6 @@ from explorer.analysis.alignment.reading import (
     readable,
     translated,
 )
-from explorer.analysis.positions.length import Toy, toy_of
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
 from explorer.runs.passes import Steps

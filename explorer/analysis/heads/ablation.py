@@ -6,7 +6,7 @@ Heads Really Better than One?", §3.2.
 """
 
 import os
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.runs import rerun
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.foreign.placing import inside
 from models.hooks import ROLES, AttentionSite, Edits, Role, StackSite, visiting
@@ -84,7 +85,7 @@ def ablate(loaded: LoadedModel, traced: Trace, tokens: Sequence[int] | None = No
 
 def ablating(
     loaded: LoadedModel, traced: Trace, tokens: Sequence[int] | None = None
-) -> Generator[tuple[int, int], None, Ablation]:
+) -> Steps[Ablation]:
     """Ablate every head of every site, one at a time; yields (heads done, total heads).
 
     The generator returns the Ablation. `tokens` are scored after the first len(tokens)

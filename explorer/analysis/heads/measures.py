@@ -1,6 +1,5 @@
 """What each head does, measured over one sentence."""
 
-from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -8,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from explorer.analysis.heads.reading import distances, entropy
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from models.hooks import Role
 
@@ -114,7 +114,7 @@ def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
 
 def measure_maps(
     trace: Trace, kind: Role
-) -> Generator[tuple[int, int], object, dict[HeadMeasure, Float[np.ndarray, "layer head"]]]:
+) -> Steps[dict[HeadMeasure, Float[np.ndarray, "layer head"]]]:
     """Every measure that some head of a kind has, for all its heads; NaN if a head has none.
 
     Yields (layers done, all layers). Raises ValueError for a kind that the model does not have.

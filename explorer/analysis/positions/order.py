@@ -6,10 +6,10 @@ Positions break that, and so does a causal mask, under which a token sees as man
 """
 
 import random
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.inputs import given_tokens, room_after
 from explorer.runs.interventions import edit_functions
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
@@ -31,8 +32,6 @@ from models.rows import Stream
 from models.strategies import Greedy
 
 Setting = Literal["as_is", "without", "unmasked"]
-Result = TypeVar("Result")
-Writing = Generator[tuple[int, int], bool | None, Result]
 CONTINUED = 16
 """New tokens of a decoder-only model, which has no natural end."""
 
@@ -157,7 +156,7 @@ def writing(
     functions: Edits,
     orders: Sequence[Sequence[int]] = (),
     use_cache: bool = False,
-) -> Writing[list[str]]:
+) -> Steps[list[str]]:
     """The model's greedy output under edits for the `given` tokens, and for each order of them.
 
     A text is continued by at most `CONTINUED` tokens. "" if there is nothing to generate.
@@ -203,7 +202,7 @@ class FourTexts:
 
 def four_texts(
     loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()
-) -> Writing[FourTexts]:
+) -> Steps[FourTexts]:
     """Generate four texts in one batch. Yields the tokens generated and their maximum.
 
     Raises InputProblem as `trace`.

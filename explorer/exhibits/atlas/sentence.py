@@ -7,7 +7,6 @@ from functools import partial
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import HeadGrid, HeadsSelection
 from explorer.engine.cache import Run
-from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES, kept_of, open_of
 from explorer.exhibits.atlas.shown import AtlasView, shown_atlas
@@ -15,6 +14,7 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.opened import Opened, grid_of
 from explorer.exhibits.heads.picture import Values, measure_of, options, values_of
 from explorer.exhibits.view import View, build
+from explorer.runs.passes import Steps
 from models.hooks import Role
 
 

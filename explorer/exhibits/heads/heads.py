@@ -15,7 +15,6 @@ from explorer.analysis.heads.words import by_word
 from explorer.components import HeadGrid
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
@@ -29,6 +28,7 @@ from explorer.exhibits.saying import quoted, quoted_at, site_axes
 from explorer.figures import heatmap
 from explorer.numbers import percent
 from explorer.runs.edits import HeadOff
+from explorer.runs.passes import Steps
 from models.attention import attend
 from models.hooks import Role
 

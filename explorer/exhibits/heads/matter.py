@@ -6,13 +6,13 @@ from typing import Any
 from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.ranks import LITTLE, need
 from explorer.engine.cache import Run
-from explorer.engine.jobs import Steps
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.links import State
 from explorer.figures.head_map import head_map
 from explorer.runs.edits import HeadOff
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
 from models.hooks import ROLES
 

@@ -19,11 +19,11 @@ from explorer.components.heads_payload import step_of
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.engine.jobs import Steps
 from explorer.exhibits import View
 from explorer.exhibits.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.exhibits.links import FREE
 from explorer.once import once
+from explorer.runs.passes import Steps
 from models.hooks import AttentionSite, Role
 
 

@@ -15,7 +15,6 @@ from explorer.components.mount import Index
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.engine.jobs import Steps
 from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.heads.opened import Opened, ablation
@@ -25,6 +24,7 @@ from explorer.exhibits.reasons import blocked_by
 from explorer.exhibits.saying import blocker_words, model_title, site_titles, trained
 from explorer.exports.page import axes_of
 from explorer.exports.picture import site_svg
+from explorer.runs.passes import Steps
 from explorer.runs.rerun import written_tokens
 from models.hooks import Role
 

@@ -21,23 +21,17 @@ def _dims(text: str) -> tuple[int, ...]:
 @dataclass(frozen=True)
 class PositionsChoices:
     """`base`, `width`, `length` and `dims` (the drawn waves) belong to the table; `change` is the
-    change of a stream's positions, `shuffle` a seed, `layout` the layout of rotated pairs, `story`
-    a long text, `place` the token whose sum is drawn."""
+    change of a stream's positions, `shuffle` a seed, `layout` the layout of rotated pairs, `place`
+    the token whose sum is drawn."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
-        "order": ("positions.own", "positions.order", "positions.texts"),
-        "head": ("positions.own", "positions.head"),
-        "sum": ("positions.own", "positions.sum", "positions.sizes"),
-        "table": ("positions.own", "positions.table", "positions.limits"),
-        "learned": ("positions.own", "positions.learned"),
-        "rotary": ("positions.own", "positions.rotary"),
-        "length": (
-            "positions.own",
-            "positions.length",
-            "positions.toys",
-            "positions.story",
-            "positions.natural",
-        ),
+        "order": ("positions.order", "positions.texts"),
+        "head": ("positions.head",),
+        "sum": ("positions.sum",),
+        "table": ("positions.table",),
+        "learned": ("positions.learned",),
+        "rotary": ("positions.rotary",),
+        "length": ("positions.length",),
     }
     groups: ClassVar[dict[str, tuple[str, ...]]] = {
         "words": ("order", "head"),
@@ -53,5 +47,4 @@ class PositionsChoices:
     layout: str = choice("", one_of(LAYOUTS))
     change: PositionChange = choice(REMOVE, parse_change, format_change)
     shuffle: int | None = choice(None, whole(0, 9999))
-    story: str | None = choice(None, str)
     place: int = choice(1, whole(0, 1023))

@@ -15,7 +15,7 @@ from explorer.analysis.positions.order import written
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_one, pick_place, pick_stream, pick_token, titled
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.positions.code import positions_at
+from explorer.exhibits.positions.opening import opening, positions_at
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
@@ -161,6 +161,7 @@ def _possible(
 
 def show(found: Changed | None, view: View) -> b.Blocks:
     """One head before and after a change of positions, and the resulting output."""
+    yield from opening(view)
     if found is None:
         yield b.Hint(view.t("positions.none_to_change"))
         return

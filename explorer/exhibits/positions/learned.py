@@ -10,6 +10,7 @@ from explorer.analysis.positions.encoding import dot_by_distance, gram, model_ta
 from explorer.engine import cache
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_stream, titled
+from explorer.exhibits.positions.opening import opening
 from explorer.figures.curves import lines
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel, split_step
@@ -124,6 +125,7 @@ def compute(
 
 def show(answer: tuple[LoadedModel, PositionVectors] | None, view: View) -> b.Blocks:
     """Both tables, their dot products, the similarity of positions, and the change in training."""
+    yield from opening(view, sentence=False)
     if answer is None:
         yield b.Hint(view.t("positions.learned_nobody"))
         return

@@ -8,7 +8,7 @@ import numpy as np
 from explorer.analysis.positions.length import SHIFTS, most_shift, shift_losses
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
-from explorer.exhibits.positions.code import positions_at
+from explorer.exhibits.positions.opening import opening, positions_at
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
@@ -36,6 +36,7 @@ def compute(loaded: LoadedModel, trace: Trace) -> Shifted:
 
 def show(found: Shifted, view: View) -> b.Blocks:
     """The loss by start position."""
+    yield from opening(view)
     shifts, curves = found.shifts, found.losses
     if not np.isfinite(curves["tgt"]).all():
         why = "positions.nothing_written" if view.loaded.config.lm_head else "positions.no_loss"
@@ -51,7 +52,6 @@ def show(found: Shifted, view: View) -> b.Blocks:
     yield b.Formula.of(
         view.t("positions.length_formula"),
         r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
-        r"\text{perplexity} = e^{\,\text{loss}}",
     )
     yield b.Code((shift_losses, *positions_at(view, "tgt")))
     columns = dict(zip(names, losses.round(4).tolist(), strict=True))

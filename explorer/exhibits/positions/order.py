@@ -12,7 +12,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.needs import TEXTS
 from explorer.exhibits.picking import pick_stream
 from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.exhibits.positions.code import positions_at
+from explorer.exhibits.positions.opening import opening, positions_at
 from explorer.figures import order as figures
 from explorer.library import LoadedModel, list_models
 from explorer.numbers import number, share
@@ -39,6 +39,7 @@ def compute(
 
 def show(answer: tuple[list[str], tuple[Moved, ...]] | None, view: View) -> b.Blocks:
     """The words in another order, and the change of each vector."""
+    yield from opening(view)
     seed = view.choices(PositionsChoices).shuffle
     again = b.choose(shuffle=(2 if seed is None else seed + 1) % 10_000)
     words = view.t("positions.shuffle")

@@ -20,6 +20,7 @@ from explorer.analysis.positions.turning import (
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.links import FREE
 from explorer.exhibits.picking import pick_one, pick_place, pick_token, titled
+from explorer.exhibits.positions.opening import opening
 from explorer.figures.curves import lines
 from explorer.figures.positions.turning import arrows
 from explorer.library import LoadedModel
@@ -92,6 +93,7 @@ def compute(
 
 def show(found: Arrows | str, view: View) -> b.Blocks:
     """One query, one key, and their score by distance."""
+    yield from opening(view)
     if isinstance(found, str):
         yield b.Hint(view.t(found))
         return

@@ -9,6 +9,7 @@ from explorer.analysis.positions.sums import Addends, Overlap, by_two_halves, ro
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.picking import pick_stream, pick_token
 from explorer.exhibits.positions.choices import PositionsChoices
+from explorer.exhibits.positions.opening import opening
 from explorer.figures.curves import lines
 from explorer.figures.positions import sums as figures
 from explorer.library import LoadedModel
@@ -38,6 +39,7 @@ def compute(loaded: LoadedModel, trace: Trace, stream: Stream) -> SumCheck | Non
 
 def show(answer: SumCheck | None, view: View) -> b.Blocks:
     """The vectors of one token, the angles of all, and the cost of concatenation."""
+    yield from opening(view)
     if streams := pick_stream(view, "positions.stream.sum"):
         yield b.Row(streams)
     if answer is None:

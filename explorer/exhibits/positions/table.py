@@ -1,5 +1,7 @@
-"""Sinusoidal positions: the table that is added, its waves, and its dot products."""
+"""Sinusoidal positions: the table that is added, its waves, its dot products, and where their
+regular pattern ends: a head's projections."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,8 +11,11 @@ from explorer.analysis.positions import encoding as numbers
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import titled
 from explorer.exhibits.positions.choices import MOST_DIMS, PositionsChoices
+from explorer.exhibits.positions.opening import opening
 from explorer.figures.positions import encoding as figures
-from explorer.numbers import digits
+from explorer.library import LoadedModel
+from explorer.numbers import digits, percent
+from explorer.runs.trace import Trace
 
 STOPS = {
     "base": (10, 100, 1_000, 10_000, 100_000, 1_000_000),
@@ -32,10 +37,28 @@ def table_size(base: int | None, width: int | None, length: int | None) -> dict[
     }
 
 
-def show(answer: None, view: View) -> b.Blocks:
-    """The table, waves and wavelengths of some dimensions, and dot products by distance."""
-    made = view.choices(PositionsChoices)
-    size = table_size(made.base, made.width, made.length)
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """Dot products of positions after the projections of `head` [pos, pos]; None if the model adds
+    no positions."""
+
+    head: int
+    products: np.ndarray | None
+
+
+def compute(loaded: LoadedModel, trace: Trace, head: int, length: int | None) -> Projected:
+    """Project positions in the first layer of the model's first kind of attention."""
+    site = trace.sites[0]
+    head, n = min(head, site.n_heads - 1), table_size(None, None, length)["length"]
+    return Projected(head, numbers.projected_gram(loaded, site.name, head, n))
+
+
+def show(answer: Projected, view: View) -> b.Blocks:
+    """The table, waves and wavelengths of some dimensions, and dot products by distance and of any
+    two positions, also after a head's projections."""
+    yield from opening(view, sentence=False)
+    choices = view.choices(PositionsChoices)
+    size = table_size(choices.base, choices.width, choices.length)
     base, width, length = size.values()
     yield b.Row([*_controls(view, size)], gap="medium")
     encoding, turns = numbers.table(length, width, base), numbers.wavelengths(width, base)
@@ -63,6 +86,10 @@ def show(answer: None, view: View) -> b.Blocks:
     by_distance = titled(view, "positions.dot", draw, note="note")
     yield b.Columns(((_pick_dims(view, width, dims), waves), by_width, by_distance))
     yield from _read_distances(view, mean)
+    draw = partial(figures.gram, numbers.gram(encoding), **words)
+    of_table = titled(view, "positions.gram", draw, note="note")
+    yield b.Columns((of_table, _projected(view, answer)))
+    yield b.Prose(view.t("positions.limits"))
     yield b.Formula.of(
         view.t("positions.formula"),
         r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad "
@@ -111,6 +138,22 @@ def _pick_dims(view: View, width: int, dims: list[int]) -> b.Several:
     )
 
 
+def _projected(view: View, answer: Projected) -> tuple[b.Block, ...]:
+    """The dot products of the model's own positions after a head's projections."""
+    if answer.products is None:
+        title = b.Title(view.t("positions.projected"))
+        return title, b.Note(view.t("positions.projected_none"))
+    note = view.t(
+        "positions.projected_note",
+        kind=view.t(f"kinds.{view.kinds[0]}"),
+        head=answer.head + 1,
+        spread=percent(numbers.spread_by_distance(answer.products)),
+        asymmetry=percent(numbers.asymmetry(answer.products)),
+    )
+    draw = partial(figures.gram, answer.products, words=view.words("figures.positions"))
+    return titled(view, "positions.projected", draw, note=note)
+
+
 def _read_distances(view: View, mean: np.ndarray) -> b.Blocks:
     low, top, rise = numbers.largest_rise(mean)
     values = {"zero": f"{mean[0]:.1f}", "one": f"{mean[1]:.1f}"}
@@ -124,4 +167,4 @@ def _read_distances(view: View, mean: np.ndarray) -> b.Blocks:
         yield b.Sentence("rises", rises)
 
 
-EXHIBIT = Exhibit(None, show)
+EXHIBIT = Exhibit(compute, show)

@@ -1,19 +1,18 @@
 """The outputs for original and shuffled order, with and without positions."""
 
-from collections.abc import Generator
-
 from explorer.analysis.positions.order import FourTexts, four_texts, reading_stream
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.needs import OUTPUT
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, MaskSize
+from explorer.runs.passes import Steps
 from models.rows import Stream
 
 
 def compute(
     loaded: LoadedModel, text: str, shuffle: int | None, edits: tuple[Edit, ...], stream: Stream
-) -> Generator[tuple[int, int], bool, FourTexts | None]:
+) -> Steps[FourTexts | None]:
     """The four texts if the shuffled sequence is the one that is read. Raises InputProblem."""
     if stream != reading_stream(loaded):
         return None

@@ -14,7 +14,13 @@ from explorer.analysis.alignment.agreement import (
     one_head,
 )
 from explorer.analysis.alignment.aligned import align, align_pairs, completed
-from explorer.analysis.alignment.known import drawn_by_hand, known_by_hand, known_of_task
+from explorer.analysis.alignment.known import (
+    Toy,
+    drawn_by_hand,
+    known_by_hand,
+    known_of_task,
+    toy_of,
+)
 from explorer.analysis.alignment.links import moses
 from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
 from explorer.analysis.alignment.study import other_direction, sharpness, study
@@ -137,6 +143,12 @@ def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
     assert found.checked.n_links == len("Brown" + "2026")
     assert found.checked.errors.min() == 0
     assert found.checked.diagonal.error > 0
+
+
+def test_the_task_of_a_toy_comes_from_its_recipe() -> None:
+    assert toy_of("reverse") == toy_of("reverse@40") == Toy("reverse", 2, 10, 20)
+    assert toy_of("en-zh") is None
+    assert toy_of("nobody") is None
 
 
 def test_the_known_links_of_the_toys() -> None:

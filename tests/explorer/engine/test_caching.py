@@ -15,7 +15,8 @@ from torch import nn
 from explorer import library
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget, cached, size_of
-from explorer.engine.jobs import Steps, walked
+from explorer.engine.jobs import walked
+from explorer.runs.passes import Steps
 from models.fast.maps import FastLinear
 
 ROOM = 15_000

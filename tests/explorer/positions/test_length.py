@@ -1,19 +1,12 @@
-"""Longer than trained."""
+"""The loss at later positions."""
 
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from explorer.analysis.positions.length import (
-    MOST_SHIFT,
-    Toy,
-    by_length,
-    most_shift,
-    shift_losses,
-    toy_of,
-)
-from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
+from explorer.analysis.positions.length import MOST_SHIFT, most_shift, shift_losses
+from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 
 Tiny = Callable[..., LoadedModel]
@@ -32,19 +25,3 @@ def test_losses_by_shift(tiny: Tiny) -> None:
 def test_learned_positions_end(tiny: Tiny) -> None:
     assert most_shift(tiny(positions="learned", n_ctx=20), 8) == 12
     assert most_shift(tiny(), 8) == MOST_SHIFT
-
-
-def test_the_task_of_a_toy_comes_from_its_recipe() -> None:
-    assert toy_of("reverse") == toy_of("reverse@40") == Toy("reverse", 2, 10, 20)
-    assert toy_of("en-zh") is None
-    assert toy_of("nobody") is None
-
-
-@pytest.mark.skipif("reverse" not in list_models(CHECKPOINTS), reason="no checkpoint of reverse")
-def test_reversing_ends_where_training_did() -> None:
-    toy = toy_of("reverse")
-    assert toy is not None
-    found = by_length(open_model("reverse"), toy, (6, 16), n_rows=12)
-    assert found.exact[0] > 0.85
-    assert found.exact[1] < 0.2
-    assert found.letters[0] > found.letters[1]

@@ -187,27 +187,6 @@ def test_a_shelf_without_learned_vectors_says_so(
     assert t("positions.learned_nobody", lang="en") in everything(at)
 
 
-def test_a_long_text_is_read_with_all_of_it_and_with_its_end(open_page: Open) -> None:
-    at = open_page("positions", part="length", model="turner")
-    assert "**turner** reads the first 192 of" in everything(at)
-    before = reading(at, "Beyond 64 tokens, the perplexity is")
-    assert "For the same 128 tokens" in everything(at)
-    at.text_area(key="positions.story").set_value("We went to the park yesterday. " * 20).run()
-    assert at.query_params["story"].startswith("We went")
-    assert reading(at, "Beyond 64 tokens, the perplexity is") != before
-    at.text_area(key="positions.story").set_value("We went.").run()
-    assert "at least 96" in everything(at)
-    at.text_area(key="positions.story").set_value("").run()
-    assert "story" not in at.query_params
-    assert reading(at, "Beyond 64 tokens, the perplexity is") == before
-
-
-def test_learned_positions_cannot_read_on(open_page: Open) -> None:
-    at = open_page("positions", part="length", model="twin-right")
-    assert t("positions.natural_learned", lang="en", limit=40) in everything(at)
-    assert "the perplexity is" not in everything(at)
-
-
 def test_the_row_that_begins_later_is_a_target_or_the_text(open_page: Open) -> None:
     at = open_page("positions", part="length", model="writer")
     assert "text shifted by" in reading(at, "shifted by")

@@ -1,0 +1,28 @@
+"""The positional encoding of the open model: as a note above the pictures, and as code."""
+
+from explorer.analysis.positions.changes import stack_module
+from explorer.exhibits import View, block as b
+from explorer.exhibits.shared import ScreenChoices
+from models.positions import rotate
+from models.rows import Stream
+
+
+def opening(view: View, sentence: bool = True) -> b.Blocks:
+    """The encoding, left out in presentation mode, and the `sentence` if the picture depends on
+    it."""
+    config = view.loaded.config
+    if not view.choices(ScreenChoices).beamer:
+        own = {"width": config.d_model, "limit": config.n_ctx}
+        yield b.Note(view.t(f"positions.model_{config.positions}", **own))
+    if sentence:
+        yield b.SentenceLine()
+        yield b.Changes("positions.reset")
+
+
+def positions_at(view: View, stream: Stream) -> tuple[object, ...]:
+    """The positional encoding of a stream, and the rotation code; () if there is none."""
+    stack = stack_module(view.loaded, stream)
+    acts = view.loaded.config.position_type.acts
+    if stack is None or acts == "nothing":
+        return ()
+    return (stack.positions, rotate) if acts == "turns" else (stack.positions,)
