@@ -8,7 +8,6 @@ from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
-from explorer.engine.asking import Tell
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
@@ -16,17 +15,11 @@ from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
 from explorer.exhibits.saying import in_a_row
 from explorer.figures.alignment import scores
-from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.text import model_name
 
 FIRST = 6
 """Number of listed heads."""
-
-
-def compute(loaded: LoadedModel, back: str | None, progress: Tell) -> Study:
-    """Raises InputProblem."""
-    return opened.study(loaded.name, back, progress=progress)
 
 
 def show(found: Study, view: View) -> b.Blocks:
@@ -202,5 +195,9 @@ def _numbers(view: View, found: Study) -> dict[str, list[object]]:
 
 
 EXHIBIT = Exhibit(
-    compute, show, TRANSLATES, inputs={"back": opened.back_of}, working="alignment.working"
+    opened.study,
+    show,
+    TRANSLATES,
+    inputs={"model": lambda view: view.loaded.name, "back": opened.back_of},
+    working="alignment.working",
 )

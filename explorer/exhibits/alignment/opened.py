@@ -12,13 +12,12 @@ from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.reading import Reading
 from explorer.analysis.alignment.study import Study, other_direction
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import block as b
 from explorer.exhibits.alignment.choices import NO_MODEL, READS, ROWS, AlignmentChoices
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.view import View, examples_of
+from explorer.runs.passes import Steps
 from explorer.text import model_name
 
 
@@ -43,14 +42,14 @@ def sentences(model: str) -> tuple[str, ...]:
 
 
 @cached
-def study(model: str, back: str | None, *, progress: Tell | None = None) -> Study:
+def study(model: str, back: str | None) -> Steps[Study]:
     """The ranking of all heads, and the chosen aligner. Raises InputProblem; ValueError as in
     `analysis`."""
     own = sentences(model)
     other = () if back is None else sentences(back)
     reverse = None if back is None else cache.open_model(back)
-    steps = studying.study(cache.open_model(model), reverse, own, () if other == own else other)
-    return walked(steps, progress)
+    also = () if other == own else other
+    return (yield from studying.study(cache.open_model(model), reverse, own, also))
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from explorer.analysis.alignment.reading import Pair, Reading, read, read_back
 from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.alignment import opened
@@ -23,6 +22,7 @@ from explorer.exports.alignments import to_csv, to_json, to_moses
 from explorer.figures.alignment import lines, matrix as matrix_figure
 from explorer.library import LoadedModel
 from explorer.numbers import percent
+from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 
 MOST_LINES = 160
@@ -37,9 +37,9 @@ class PairReadings:
     readings: tuple[Reading, Reading | None] | None
 
 
-def compute(loaded: LoadedModel, before: Trace, back: str | None, progress: Tell) -> PairReadings:
+def compute(loaded: LoadedModel, before: Trace, back: str | None) -> Steps[PairReadings]:
     """The sentence and its translation by the unedited model. Raises InputProblem."""
-    study = opened.study(loaded.name, back, progress=progress)
+    study = yield from opened.study.steps(loaded.name, back)
     if not before.output.strip():
         return PairReadings(study, None)
     pair = (before.text, before.output)

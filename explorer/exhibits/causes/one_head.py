@@ -7,9 +7,7 @@ import numpy as np
 
 from explorer.analysis.causes.writes import Pushes, Writes, pushes, without_head
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.place import pick_row, site_name
 from explorer.exhibits.causes.words import position_of, token_name, words_of
@@ -18,6 +16,7 @@ from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.numbers import fixed, percent, signed
+from explorer.runs.passes import Steps
 
 KEYS = 8
 """Most keys in the table."""
@@ -45,15 +44,14 @@ def compute(
     site: str,
     head: int,
     query: int,
-    progress: Tell,
-) -> HeadOutput:
+) -> Steps[HeadOutput]:
     """Raises as `writes`."""
     loaded, traced, place = cache.open_model(run.model), cache.trace(run), (head, query)
-    whole = writes(run, position, words, "sublayers", progress=progress)
-    pushed = walked(pushes(loaded, traced, loaded.site(site), *place), progress)
+    whole = yield from writes.steps(run, position, words, "sublayers")
+    pushed = yield from pushes(loaded, traced, loaded.site(site), *place)
     split, after = None, None
     if pushed.direct:
-        split = writes(run, position, words, (site, head), progress=progress)
+        split = yield from writes.steps(run, position, words, (site, head))
     if compared:
         after = without_head(loaded, traced, whole, loaded.site(site), *place)
     return HeadOutput(whole, pushed, split, after, query)

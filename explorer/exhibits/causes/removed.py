@@ -7,7 +7,6 @@ import numpy as np
 from explorer.analysis.causes.why import Removal, remove
 from explorer.analysis.causes.writers import Detail, Side
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
@@ -16,6 +15,7 @@ from explorer.exhibits.causes.why import CELL, to_remove, why
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure, least_width, upright
 from explorer.numbers import fixed, number, percent, signed
+from explorer.runs.passes import Steps
 
 ROOM = 900
 """Assumed width in pixels for the labels of keys."""
@@ -32,13 +32,11 @@ def removal(
     detail: Detail,
     side: str,
     taken: int | None,
-    *,
-    progress: Tell | None = None,
-) -> Removal:
+) -> Steps[Removal]:
     """Ablate a writer in the query or the key, by default the largest. Raises as `why`."""
     cell = run, site, head, row, at_key
-    compared = why(*cell, against, detail, progress=progress)
-    whole = why(*cell, None, detail, progress=progress)
+    compared = yield from why.steps(*cell, against, detail)
+    whole = yield from why.steps(*cell, None, detail)
     loaded, writer = cache.open_model(run.model), to_remove(compared, side, taken)[1]
     return remove(loaded, cache.trace(run), whole, cast(Side, side), writer)
 

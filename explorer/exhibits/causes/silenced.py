@@ -3,7 +3,6 @@
 from explorer.analysis.causes.writers import Detail
 from explorer.analysis.causes.writes import Silenced, silence
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
@@ -11,6 +10,7 @@ from explorer.exhibits.causes.place import writer_name
 from explorer.exhibits.causes.writes import LOGIT, to_remove, writes
 from explorer.exhibits.needs import OUTPUT
 from explorer.numbers import fixed, signed
+from explorer.runs.passes import Steps
 
 
 @cached
@@ -21,13 +21,11 @@ def silenced(
     detail: Detail,
     compared: bool,
     taken: int | None,
-    *,
-    progress: Tell | None = None,
-) -> Silenced | None:
+) -> Steps[Silenced | None]:
     """Ablate a writer; None without a second word. Raises as `writes`."""
     if not compared:
         return None
-    whole = writes(run, position, words, detail, progress=progress)
+    whole = yield from writes.steps(run, position, words, detail)
     writer = to_remove(whole, words[1], taken)[1]
     return silence(cache.open_model(run.model), cache.trace(run), whole, writer)
 

@@ -11,10 +11,8 @@ from explorer.analysis.causes.ledger import Components, largest
 from explorer.analysis.causes.why import Why, projected, remove
 from explorer.analysis.causes.writers import Detail, Side, read_by, writers_at
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
 from explorer.exhibits.causes.place import (
@@ -33,6 +31,7 @@ from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import quoted_at
 from explorer.figures.causes import products
 from explorer.numbers import fixed, percent, signed
+from explorer.runs.passes import Steps
 
 MOST = 16
 """Most writers on one side of the matrix; the smallest ones share one more row."""
@@ -50,13 +49,11 @@ def why(
     at_key: int,
     against: int | None,
     detail: Detail,
-    *,
-    progress: Tell | None = None,
-) -> Why:
+) -> Steps[Why]:
     """The score of a cell as a sum. Raises InputProblem; IndexError if out of range."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     place = loaded.site(site), head, row, at_key
-    return walked(reasons.why(loaded, traced, *place, against, detail), progress)
+    return (yield from reasons.why(loaded, traced, *place, against, detail))
 
 
 def key_of(view: View) -> int:

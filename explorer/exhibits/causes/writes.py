@@ -10,10 +10,8 @@ from explorer.analysis.causes.ledger import largest
 from explorer.analysis.causes.writers import Detail, output, writers_at
 from explorer.analysis.causes.writes import Writes, silence
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.causes.choices import CausesChoices
 from explorer.exhibits.causes.place import (
@@ -38,18 +36,17 @@ from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.causes import ranking
 from explorer.numbers import compact, percent, signed
+from explorer.runs.passes import Steps
 
 MOST = 18
 """Most bars in the ranking; the smallest terms share the last one."""
 
 
 @cached
-def writes(
-    run: Run, position: int, words: tuple[int, int], detail: Detail, *, progress: Tell | None = None
-) -> Writes:
+def writes(run: Run, position: int, words: tuple[int, int], detail: Detail) -> Steps[Writes]:
     """The logits of two words as sums. Raises InputProblem; IndexError if out of range."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
-    return walked(written.writes(loaded, traced, position, *words, detail), progress)
+    return (yield from written.writes(loaded, traced, position, *words, detail))
 
 
 def show(found: Writes, view: View) -> b.Blocks:

@@ -8,8 +8,6 @@ from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
-from explorer.engine.asking import Tell
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
@@ -21,6 +19,7 @@ from explorer.figures.circuits import ringed
 from explorer.figures.curves import lines
 from explorer.figures.frame import Figure
 from explorer.numbers import percent
+from explorer.runs.passes import Steps
 
 
 def _model(view: View) -> str:
@@ -31,19 +30,19 @@ def _own_text(view: View) -> str | None:
     return view.text if view.choices(CircuitsChoices).made_of == OWN else None
 
 
-def compute(model: str, own_text: str | None, progress: Tell) -> Circuit | None:
+def compute(model: str, own_text: str | None) -> Steps[Circuit | None]:
     """The circuit on synthetic sequences, or on a repeated text; None if that is one token.
 
     Raises InputProblem.
     """
     loaded = measured.opened(model)
     if own_text is None:
-        chance = measured.chance(model, progress=progress)
-        return walked(circuit(loaded, measured.behaviour(model), chance=chance), progress)
+        chance = yield from measured.chance.steps(model)
+        return (yield from circuit(loaded, measured.behaviour(model), chance=chance))
     given = measured.said_twice(model, own_text)[0]
     if given.n < 2:
         return None
-    return walked(circuit(loaded, measured.on_text(model, own_text), given), progress)
+    return (yield from circuit(loaded, measured.on_text(model, own_text), given))
 
 
 def show(found: Circuit | None, view: View) -> b.Blocks:

@@ -15,13 +15,12 @@ from explorer.analysis.circuits.rows import (
     twice,
 )
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import View, block as b
 from explorer.figures.frame import Figure
 from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from explorer.runs.run import run
 
 
@@ -58,10 +57,9 @@ def work_of_chance(loaded: LoadedModel) -> int:
 
 
 @cached
-def chance(model: str, *, progress: Tell | None = None) -> Chance:
-    """The best head's score by chance on synthetic sequences; `progress` counts the shuffled
-    copies."""
-    return walked(behaving.best_by_chance(opened(model)), progress)
+def chance(model: str) -> Steps[Chance]:
+    """The best head's score by chance on synthetic sequences, shuffled copy by shuffled copy."""
+    return (yield from behaving.best_by_chance(opened(model)))
 
 
 @cached

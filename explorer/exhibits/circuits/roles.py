@@ -17,7 +17,6 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.chance import COPIES, JOINT, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
-from explorer.engine.asking import Tell
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
@@ -29,6 +28,7 @@ from explorer.figures.circuits import ringed
 from explorer.figures.frame import Figure
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent
+from explorer.runs.passes import Steps
 
 AT_ONCE = 3e11
 """Most tokens times parameters for which `chance` runs without a click: three times the cost for a
@@ -51,9 +51,9 @@ def _asked(view: View) -> bool:
     return known or measured.work_of_chance(view.loaded) <= AT_ONCE
 
 
-def compute(loaded: LoadedModel, text: str, asked: bool, progress: Tell) -> Roles:
+def compute(loaded: LoadedModel, text: str, asked: bool) -> Steps[Roles]:
     """Raises InputProblem."""
-    chance = measured.chance(loaded.name, progress=progress) if asked else None
+    chance = (yield from measured.chance.steps(loaded.name)) if asked else None
     return Roles(measured.behaviour(loaded.name), measured.on_text(loaded.name, text), chance)
 
 

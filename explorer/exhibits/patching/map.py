@@ -9,15 +9,14 @@ from explorer.analysis.patching import maps
 from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patches import gaps, patching
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.names import cell_words, map_chart, part_name, said, stream_of
 from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
 from explorer.exhibits.saying import in_a_row, quoted_at
 from explorer.numbers import fixed, percent, signed
+from explorer.runs.passes import Steps
 
 AT_ONCE = 1e11
 """Most tokens times parameters computed without a click (10 s on a slow core)."""
@@ -28,11 +27,11 @@ LITTLE = 0.1
 
 
 @cached
-def map_of(asked: Asked, what: maps.What, *, progress: Tell | None = None) -> maps.Map:
+def map_of(asked: Asked, what: maps.What) -> Steps[maps.Map]:
     """Every single patch of one kind of activation between two runs that differ."""
     both = two(asked).pair
     assert both is not None
-    return walked(maps.patch_map(cache.open_model(asked.run.model), both, what), progress)
+    return (yield from maps.patch_map(cache.open_model(asked.run.model), both, what))
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +43,12 @@ class Mapped:
     found: maps.Map | None
 
 
-def compute(asked: Asked, what: maps.What, is_wanted: bool, progress: Tell) -> Mapped | None:
+def compute(asked: Asked, what: maps.What, is_wanted: bool) -> Steps[Mapped | None]:
     """None if there is nothing to recover."""
     both = two(asked).differ
     if both is None:
         return None
-    return Mapped(both, what, map_of(asked, what, progress=progress) if is_wanted else None)
+    return Mapped(both, what, (yield from map_of.steps(asked, what)) if is_wanted else None)
 
 
 def is_wanted(view: View, what: maps.What) -> bool:

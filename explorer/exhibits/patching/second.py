@@ -8,10 +8,8 @@ from explorer.analysis.patching import exchange, pair
 from explorer.analysis.patching.maps import What, by_head, by_place
 from explorer.analysis.patching.pair import Pair, Places
 from explorer.engine import cache
-from explorer.engine.asking import Tell
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.escape import escape
@@ -22,6 +20,7 @@ from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, quoted, quoted_at, unknown_words
 from explorer.numbers import percent
 from explorer.problems import InputProblem
+from explorer.runs.passes import Steps
 from explorer.text import exchanges
 
 
@@ -60,17 +59,18 @@ def asked_of(view: View) -> Asked:
 
 
 @cached
-def offered(run: Run, *, progress: Tell | None = None) -> str | None:
+def offered(run: Run) -> Steps[str | None]:
     """A run's sentence with one word replaced, such that the answer changes. Raises
     InputProblem."""
     loaded, traced = cache.open_model(run.model), cache.trace(run)
-    return walked(exchange.offered(loaded, traced, exchanges(), run.target), progress)
+    return (yield from exchange.offered(loaded, traced, exchanges(), run.target))
 
 
 @cached
-def two(asked: Asked, *, progress: Tell | None = None) -> Two:
+def two(asked: Asked) -> Steps[Two]:
     """The two runs side by side. Raises InputProblem if no sentence can be suggested."""
-    run, second = asked.run, asked.second or offered(asked.run, progress=progress)
+    run = asked.run
+    second = asked.second or (yield from offered.steps(run))
     if not second:
         return Two("")
     loaded, traced = cache.open_model(run.model), cache.trace(run)
