@@ -53,12 +53,24 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _still_a_generator(function: Callable[..., Any], checked: Callable[..., Any]) -> Any:
+    """A checked generator function that the app recognizes as one."""
+
+    @wraps(function)
+    def steps(*args: Any, **kwargs: Any) -> Any:
+        return (yield from checked(*args, **kwargs))
+
+    return steps
+
+
 def _decorator(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
     """What the import hook puts over every class and function: `jaxtyped` with cheaper calls."""
 
     def decorate(given: Any) -> Any:
-        if isinstance(given, FunctionType) and not isgeneratorfunction(given):
-            return _checked(given)
+        if isinstance(given, FunctionType):
+            if not isgeneratorfunction(given):
+                return _checked(given)
+            return _still_a_generator(given, jaxtyped(typechecker=typechecker)(given))
         if isinstance(given, staticmethod | classmethod):
             return type(given)(decorate(given.__func__))
         if isinstance(given, property):

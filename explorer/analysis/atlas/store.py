@@ -286,8 +286,14 @@ def read_atlas(path: Path) -> Atlas:
 
 
 _UNREADABLE = (
-    *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError),
-    *(OverflowError, RecursionError),  # non-finite numbers and nested lists
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,  # non-finite numbers and nested lists
 )
 
 

@@ -20,10 +20,10 @@ Painted = tuple[tuple[int, int], ...]
 
 def parse_painted(text: str) -> Painted:
     """`3-2_4-3`: cells, each a query and a key. Raises RefusedError."""
-    found = [_CELL.fullmatch(each) for each in text.split("_")] if text else []
-    if len(found) > MOST_PAINTED or not all(found):
+    cells = [_CELL.fullmatch(cell) for cell in text.split("_")] if text else []
+    if len(cells) > MOST_PAINTED or not all(cells):
         raise RefusedError(text)
-    return tuple(dict.fromkeys((int(each[1]), int(each[2])) for each in found if each))
+    return tuple(dict.fromkeys((int(cell[1]), int(cell[2])) for cell in cells if cell))
 
 
 def format_painted(cells: Painted) -> str:
@@ -41,21 +41,14 @@ class AtlasChoices:
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "heads": (
-            "atlas.file",
             "atlas.measured",
             "atlas.map",
             "atlas.head",
             "atlas.sentences",
             "atlas.sentence",
         ),
-        "compare": (
-            "atlas.file",
-            "atlas.measured",
-            "atlas.moments",
-            "atlas.against",
-            "atlas.compared",
-        ),
-        "search": ("atlas.file", "atlas.measured", "atlas.searched", "atlas.search"),
+        "compare": ("atlas.measured", "atlas.moments", "atlas.compared"),
+        "search": ("atlas.measured", "atlas.searched", "atlas.search"),
     }
     across: str = choice("", one_of(AXES))
     up: str = choice("", one_of(AXES))

@@ -1,6 +1,5 @@
 """Two models head by head, measured over the same sentences."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,11 +20,14 @@ from explorer.exhibits.atlas.measured import (
     reads_language,
     which_for,
 )
+from explorer.exhibits.atlas.moments import steps_of
 from explorer.exhibits.atlas.searched import texts_to_search
 from explorer.exhibits.escape import escape
-from explorer.exhibits.saying import model_title
+from explorer.exhibits.saying import message, model_title
 from explorer.figures.atlas import scatter
 from explorer.numbers import fixed
+from explorer.problems import InputProblem
+from explorer.runs.passes import Steps
 from explorer.text import script
 
 MOST_ROWS = 12
@@ -41,9 +43,15 @@ class AtlasPair:
     heads: tuple[tuple[Head, Head], ...]
 
 
-def compute(
-    which: Which, other: Which | None, progress: Callable[[int, int], object]
-) -> AtlasPair | None:
+def compute(which: Which, other: Which | None) -> Steps[AtlasPair | InputProblem | None]:
+    """`_compared`, or why one of the models cannot be measured."""
+    try:
+        return (yield from _compared(which, other))
+    except InputProblem as problem:
+        return problem
+
+
+def _compared(which: Which, other: Which | None) -> Steps[AtlasPair | None]:
     """Both atlases: the files if these use the same corpus, else measured over the open model's
     sentences. None without another model, or if it reads another kind of input.
 
@@ -52,20 +60,22 @@ def compute(
     if other is None:
         return None
     if not (which.texts or other.texts):
-        one, two = atlas(which), atlas(other)
+        one = yield from atlas.steps(which)
+        two = yield from atlas.steps(other)
         if (one.about.digest, one.about.reverse) == (two.about.digest, two.about.reverse):
             return _paired(one, two)
     if is_other_family(which.model, other.model):
         return None
-    texts = which.texts or _texts_of(atlas(which, progress=progress))
+    texts = which.texts or _texts_of((yield from atlas.steps(which)))
     theirs = turned(texts, other.model)
-    both = Which(which.model, texts=texts, ablate=False), Which(other.model, (), theirs, False)
-    return _paired(*(atlas(each, progress=progress) for each in both))
+    one = yield from atlas.steps(Which(which.model, texts=texts, ablate=False))
+    two = yield from atlas.steps(Which(other.model, texts=theirs, ablate=False))
+    return _paired(one, two)
 
 
 def _paired(one: Atlas, two: Atlas) -> AtlasPair:
-    each = ((head, two.of(head.role, head.layer, head.head)) for head in one.heads)
-    return AtlasPair(one, two, tuple((head, mate) for head, mate in each if mate is not None))
+    mates = ((head, two.of(head.role, head.layer, head.head)) for head in one.heads)
+    return AtlasPair(one, two, tuple((head, mate) for head, mate in mates if mate is not None))
 
 
 def _texts_of(found: Atlas) -> tuple[Text, ...]:
@@ -92,13 +102,29 @@ def is_other_family(model: str, other: str) -> bool:
 
 
 def other_of(view: View) -> Which | None:
-    """The atlas of the other model; None without one. Raises InputProblem."""
+    """The atlas of the other model; None without one. `compute` says what is wrong with it."""
     name = view.choices(AtlasChoices).against
-    return None if name in ("", view.loaded.name) else which_for(name)
+    try:
+        return None if name in ("", view.loaded.name) else which_for(name)
+    except InputProblem:
+        return Which(name)
 
 
-def show(pair: AtlasPair | None, view: View) -> b.Blocks:
+def _pick_other(view: View) -> b.Blocks:
+    """The menu of models, and what to do if there is nothing to show yet."""
+    now = view.choices(AtlasChoices).against
+    label, why = view.t("atlas.against"), view.t("atlas.against_help")
+    yield b.PickModel("atlas.against", label, now, lambda name: b.choose(against=name), why, 320)
+    if now in ("", view.loaded.name) and not steps_of(view):
+        yield b.Note(view.t("atlas.compare_none"))
+
+
+def show(pair: AtlasPair | InputProblem | None, view: View) -> b.Blocks:
     """Heads of both models with the same number by one measure; those that differ most."""
+    yield from _pick_other(view)
+    if isinstance(pair, InputProblem):
+        yield b.Hint(message(pair, view.lang), "info", warns=True)
+        return
     other = view.choices(AtlasChoices).against
     names = [model_title(view, name) for name in (view.loaded.name, other)]
     said = {"one": escape(names[0]), "other": escape(names[1])}
@@ -188,4 +214,5 @@ EXHIBIT = Exhibit(
     inputs={**WHICH, "other": other_of},
     working="atlas.measuring",
     after="atlas.measured",
+    pending=_pick_other,
 )

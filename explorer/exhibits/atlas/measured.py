@@ -1,6 +1,6 @@
 """The atlas of the open model: from its file, or measured here over available sentences."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,13 +27,14 @@ from explorer.analysis.atlas.store import (
 from explorer.analysis.atlas.sums import MEASURES
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.picking import pick_place
+from explorer.exhibits.saying import message
 from explorer.exhibits.view import View, examples_of
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
+from explorer.runs.passes import Steps
 from explorer.text import script
 
 HERE = "here"
@@ -47,9 +48,7 @@ def lines_of_texts(texts: Sequence[Text]) -> list[Line]:
     return [Line(at, text.source, text.target, text.credit) for at, text in enumerate(texts)]
 
 
-def measured(
-    loaded: LoadedModel, texts: Sequence[Text], *, ablate: bool = True
-) -> Generator[tuple[int, int], object, Atlas]:
+def measured(loaded: LoadedModel, texts: Sequence[Text], *, ablate: bool = True) -> Steps[Atlas]:
     """An atlas over a few texts; yields (done, total) in texts. With `ablate`, every head is
     ablated in GROUP of them. Raises InputProblem `nothing_measured`."""
     lines = lines_of_texts(texts)
@@ -88,15 +87,15 @@ def one_by_one(loaded: LoadedModel, texts: Sequence[Text], rare: np.ndarray) -> 
     known = known_of(loaded, rare)
     encoded, _ = encode(loaded, lines_of_texts(texts))
     shape = len(texts), sum(site.n_heads for site in loaded.sites), len(MEASURES)
-    found = OneByOne(np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(len(texts), np.int64))
-    for each in encoded:
+    alone = OneByOne(np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(len(texts), np.int64))
+    for line in encoded:
         adding = Adding(loaded, known)
-        adding.add(batch_of(loaded, [each]))
+        adding.add(batch_of(loaded, [line]))
         numbers = numbers_of(adding.sums, loaded.sites)
-        found.strengths[each.offset] = strengths(numbers["share"], numbers["weight"])
-        found.weight[each.offset] = numbers["weight"]
-        found.tokens[each.offset] = max(len(each.src), len(each.tgt))
-    return found
+        alone.strengths[line.offset] = strengths(numbers["share"], numbers["weight"])
+        alone.weight[line.offset] = numbers["weight"]
+        alone.tokens[line.offset] = max(len(line.src), len(line.tgt))
+    return alone
 
 
 def known_of(loaded: LoadedModel, rare: np.ndarray) -> Vocabulary:
@@ -134,14 +133,14 @@ def found(model: str, stamp: tuple[tuple[str, int], ...]) -> Found:
 
 
 @cached
-def atlas(which: Which, *, progress: Callable[[int, int], object] | None = None) -> Atlas:
+def atlas(which: Which) -> Steps[Atlas]:
     """Load or measure an atlas. Raises InputProblem `nothing_measured`."""
     stored = found(which.model, which.stamp).atlas if not which.texts else None
     if stored is not None:
         return stored
     loaded = cache.open_model(which.model)
     small = loaded.n_parameters <= library.SMALL
-    return walked(measured(loaded, which.texts, ablate=which.ablate and small), progress)
+    return (yield from measured(loaded, which.texts, ablate=which.ablate and small))
 
 
 @cached
@@ -169,7 +168,7 @@ def texts_for(model: str) -> tuple[Text, ...]:
         if bool(texts and texts[0].target) == paired and same and finding.readable(loaded, texts):
             return texts[:MOST_TEXTS]
     shown = loaded.tokenizer.renderings
-    return tuple(Text(each) for sentence in examples for each in shown(sentence))
+    return tuple(Text(form) for sentence in examples for form in shown(sentence))
 
 
 def reads_language(model: str) -> str | None:
@@ -177,8 +176,18 @@ def reads_language(model: str) -> str | None:
     return script(" ".join(s for group in examples_of(model).values() for s in group))
 
 
-def show(made: Atlas, view: View) -> b.Blocks:
+def _about_file(view: View) -> b.Blocks:
+    """The problem with the atlas file of the open model, if there is one."""
+    file = found(view.loaded.name, finding.stamp(view.loaded))
+    if file.problem is not None:
+        yield b.Hint(message(file.problem, view.lang), "info", warns=True)
+    if file.stale:
+        yield b.Hint(view.t("atlas.stale", path=str(file.path)), "history", warns=True)
+
+
+def show(whole: Atlas, view: View) -> b.Blocks:
     """Whether it was measured here; and, to compare models, the place."""
+    yield from _about_file(view)
     texts = which_of(view).texts
     if texts:
         yield b.Hint(view.t("atlas.no_file", model=view.loaded.name, count=len(texts)))
@@ -187,4 +196,4 @@ def show(made: Atlas, view: View) -> b.Blocks:
 
 
 WHICH = {"which": which_of}
-EXHIBIT = Exhibit(atlas, show, inputs=WHICH, working="atlas.measuring")
+EXHIBIT = Exhibit(atlas, show, inputs=WHICH, working="atlas.measuring", pending=_about_file)

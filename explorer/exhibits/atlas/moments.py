@@ -1,6 +1,6 @@
 """The training snapshot at which a head appears."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -18,19 +18,20 @@ from explorer.exhibits.picking import pick_one
 from explorer.figures import curves
 from explorer.library import at_step, snapshots, split_step
 from explorer.numbers import percent
+from explorer.runs.passes import Steps
 
 MOST_LINES = 6
 Atlases = tuple[Atlas, ...]
 
 
-def compute(asked: tuple[Which, ...]) -> Generator[tuple[int, int], object, Atlases]:
+def compute(asked: tuple[Which, ...]) -> Steps[Atlases]:
     """The atlases of several training steps over the same sentences, without ablation."""
-    found = []
+    atlases = []
     for done, which in enumerate(asked, 1):
         steps = measured(cache.open_model(which.model), which.texts, ablate=False)
-        found.append(walked(steps))
+        atlases.append(walked(steps))
         yield done, len(asked)
-    return tuple(found)
+    return tuple(atlases)
 
 
 def appears(does: Sequence[bool]) -> int | None:
@@ -70,13 +71,13 @@ def show(made: Atlases | None, view: View) -> b.Blocks:
     kind, drawn = kind_words(view, measure), _drawn(made[-1], head, over[-1])
     yield b.Title(view.t("atlas.moments"), large=True)
     yield b.Hero((b.Sentence("atlas-moments", _reading(view, head, measure, over, moments)),))
-    said = partial(kind_words, view)
-    yield pick_one(view, "atlas.traced", offered, measure, said=said, menu=True, width=280)
+    label = partial(kind_words, view)
+    yield pick_one(view, "atlas.traced", offered, measure, said=label, menu=True, width=280)
     draw = partial(
         curves.lines,
         np.array([*steps, steps[-1] + (steps[-1] - steps[-2] if len(steps) > 1 else 1)]),
-        100 * np.array([over[:, each.number] for each in drawn]),
-        [short(each) for each in drawn],
+        100 * np.array([over[:, mate.number] for mate in drawn]),
+        [short(mate) for mate in drawn],
         x_title=view.t("atlas.moments_axis", end=ended),
         y_title=view.t("atlas.axis_share", kind=kind),
     )
@@ -86,7 +87,7 @@ def show(made: Atlases | None, view: View) -> b.Blocks:
     yield b.Formula(DIFFERENCE, view.t("atlas.compare_formula"))
     chosen = view.choices(AtlasChoices).traced
     yield b.Code((measured, appears) if chosen else (measured, grown, appears))
-    columns = {short(each): over[:, each.number].round(4).tolist() for each in drawn}
+    columns = {short(mate): over[:, mate.number].round(4).tolist() for mate in drawn}
     yield b.Numbers(lambda: {view.t("atlas.moment"): moments, **columns})
 
 
@@ -100,8 +101,8 @@ def _measure(made: Atlases, head: Head, view: View) -> tuple[Measure, list[Measu
 
 def _drawn(last: Atlas, head: Head, shares: Float[np.ndarray, " head"]) -> list[Head]:
     """The head, and the heads of its kind with the largest share at the end."""
-    mates = [each for each in last.heads if each.role == head.role and each != head]
-    mates.sort(key=lambda each: -np.nan_to_num(shares[each.number]))
+    mates = [mate for mate in last.heads if mate.role == head.role and mate != head]
+    mates.sort(key=lambda mate: -np.nan_to_num(shares[mate.number]))
     return [head, *mates[: MOST_LINES - 1]]
 
 
@@ -113,12 +114,12 @@ def _reading(
     moments: Sequence[str],
 ) -> str:
     shares = [float(share) for share in over[:, head.number]]
-    found = appears([does_it(measure, share) for share in shares])
+    since = appears([does_it(measure, share) for share in shares])
     return view.t(
-        f"atlas.moments_{'never' if found is None else 'from' if found else 'always'}",
+        f"atlas.moments_{'never' if since is None else 'from' if since else 'always'}",
         place=place(view, head),
         kind=kind_words(view, measure),
-        step=moments[found or 0],
+        step=moments[since or 0],
         first=percent(shares[0]),
         last=percent(shares[-1]),
     )

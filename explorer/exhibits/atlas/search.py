@@ -92,27 +92,27 @@ def wanted_in(
 ) -> Float[np.ndarray, "query key"]:
     """The search pattern on the open sentence; 0 outside of it."""
     pattern = trace.pattern(site.name)[head].astype(np.float32)
-    found = np.zeros_like(pattern)
+    wanted = np.zeros_like(pattern)
     if like == "matrix":
         return pattern
     if like == "row":
-        found[row] = pattern[row]
+        wanted[row] = pattern[row]
     elif like == "cell":
-        found[row, key] = 1.0
+        wanted[row, key] = 1.0
     else:
-        found[_painted(trace.mask(site.name)[head], painted)] = 1.0
-        total = found.sum(1, keepdims=True)
-        np.divide(found, total, out=found, where=total > 0)
-    return found
+        wanted[_painted(trace.mask(site.name)[head], painted)] = 1.0
+        total = wanted.sum(1, keepdims=True)
+        np.divide(wanted, total, out=wanted, where=total > 0)
+    return wanted
 
 
 def _painted(mask: np.ndarray, painted: Painted) -> np.ndarray:
     """The painted cells, Bool [query, key], that exist in this sentence and are not masked."""
-    found = np.zeros_like(mask)
+    cells = np.zeros_like(mask)
     for query, key in painted:
         if query < mask.shape[0] and key < mask.shape[1]:
-            found[query, key] = mask[query, key]
-    return found
+            cells[query, key] = mask[query, key]
+    return cells
 
 
 def show(found: Similar | None, view: View) -> b.Blocks:
@@ -155,7 +155,9 @@ def _wanted(view: View, wanted: np.ndarray) -> list[b.Block]:
         title = view.t("atlas.wanted")
         return [b.Note(title), _heatmap(view, wanted, "atlas.wanted", title)]
     clear = b.Button(
-        *("atlas.paint_clear", view.t("atlas.paint_clear"), b.choose(painted=())),
+        "atlas.paint_clear",
+        view.t("atlas.paint_clear"),
+        b.choose(painted=()),
         disabled=not choices.painted,
     )
     return [_brush(view, choices.painted), clear]
@@ -308,12 +310,16 @@ def _sentences(view: View, best: list[Close]) -> list[b.Block]:
     """The sentences; one of them is drawn."""
     title = view.t("atlas.search_sentences")
 
-    def said(at: int) -> str:
+    def label(at: int) -> str:
         text, head, like = best[at]
         return f"{fixed(like)} · {short(head)} · {escape(beginning(text.source))}"
 
     picked = b.Pick(
-        *("atlas.found", title, range(len(best)), _open(view, best), said),
+        "atlas.found",
+        title,
+        range(len(best)),
+        _open(view, best),
+        label,
         change=lambda at: b.choose(found=at + 1),
         listed=True,
         quiet=True,

@@ -6,7 +6,7 @@ pattern becomes such a vector, a mean over rows. All heads have much in common, 
 heads is subtracted, and each feature is divided by its spread within one head.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +20,10 @@ from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import OFFSETS
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.engine.jobs import walked
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, known_of, lines_of_texts
 from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
 from models.hooks import AttentionSite, Role
 from models.rows import Rows
 
@@ -47,8 +47,8 @@ class HeadFeatures:
     def scaled(self, features: Float[np.ndarray, "*some feature"]) -> np.ndarray:
         """Features minus the mean of all heads, divided by their spread within one head."""
         spread = np.sqrt(self.features.var(axis=0).mean(axis=0)) + LEAST_SPREAD
-        found: np.ndarray = (features - self.features.mean(axis=(0, 1))) / spread
-        return found
+        scaled: np.ndarray = (features - self.features.mean(axis=(0, 1))) / spread
+        return scaled
 
     def of_heads(self, wanted: Float[np.ndarray, " feature"]) -> Float[np.ndarray, " head"]:
         """The similarity of each head's mean over all texts to the wanted features, -1 to 1."""
@@ -98,18 +98,18 @@ def painted_features(
     chosen = total > 0
     weights = weights / total.clamp_min(1e-12)[:, None]
     keys = keys_of(rows, site.key_stream, known_of(loaded, rare))
-    found = features_of(site, weights[None, None], chosen[None], rows, keys)
-    return found[0, 0].double().numpy()
+    features = features_of(site, weights[None, None], chosen[None], rows, keys)
+    return features[0, 0].double().numpy()
 
 
 def search(
     loaded: LoadedModel, texts: Sequence[Text], role: Role, rare: np.ndarray
-) -> Generator[tuple[int, int], object, HeadFeatures]:
+) -> Steps[HeadFeatures]:
     """Compute the features of every head of a role, text by text; yields (done, total) in texts."""
     known = known_of(loaded, rare)
     sites = [site for site in loaded.sites if site.role == role]
     encoded, _ = encode(loaded, lines_of_texts(texts))
-    found, numbers = [], []
+    of_batches, numbers = [], []
     for batch in batches(loaded, encoded):
         patterns = read_patterns(loaded, batch.rows)
         of_sites = []
@@ -119,11 +119,11 @@ def search(
             valid = batch.rows.valid(site.query_stream)
             chosen = (mask[:, 0].sum(-1) > 1) & valid
             of_sites.append(features_of(site, pattern, chosen, batch.rows, keys))
-        found.append(torch.cat(of_sites, dim=1).double().numpy())
+        of_batches.append(torch.cat(of_sites, dim=1).double().numpy())
         numbers += batch.lines.tolist()
         yield len(numbers), len(encoded)
     n_heads = sum(site.n_heads for site in sites)
-    features = np.concatenate(found) if found else np.zeros((0, n_heads, FEATURES))
+    features = np.concatenate(of_batches) if of_batches else np.zeros((0, n_heads, FEATURES))
     return HeadFeatures(role, tuple(numbers), features)
 
 
@@ -132,8 +132,8 @@ def alike(
 ) -> Float[np.ndarray, "*some"]:
     """The cosine similarity of each one with the wanted features."""
     lengths = np.linalg.norm(features, axis=-1) * np.linalg.norm(wanted)
-    found: np.ndarray = (features @ wanted) / np.maximum(lengths, 1e-12)
-    return found
+    cosines: np.ndarray = (features @ wanted) / np.maximum(lengths, 1e-12)
+    return cosines
 
 
 def in_sentence(
@@ -162,13 +162,11 @@ def numbers_to_search(which: Which) -> tuple[int, ...]:
 
 
 @cached
-def searched(
-    which: Which, kind: Role, *, progress: Callable[[int, int], object] | None = None
-) -> HeadFeatures:
+def searched(which: Which, kind: Role) -> Steps[HeadFeatures]:
     """The features of every head of a role on the sentences of an atlas. Raises InputProblem."""
-    whole = atlas(which)
+    whole = yield from atlas.steps(which)
     texts = [whole.texts[number] for number in numbers_to_search(which)]
-    return walked(search(cache.open_model(which.model), texts, kind, whole.rare), progress)
+    return (yield from search(cache.open_model(which.model), texts, kind, whole.rare))
 
 
 def show(found: HeadFeatures | None, view: View) -> b.Blocks:

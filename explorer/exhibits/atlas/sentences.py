@@ -40,9 +40,9 @@ def compute(which: Which, kind: Role, layer: int, head: int) -> Best:
     number = opened(whole, kind, layer, head).number
     measure = whole.names[number].nearest
     texts = tuple(whole.texts[at] for at in whole.best[number])
-    found = alone(which, texts)
-    shares = found.weight[:, number, MEASURES.index(measure)]
-    return Best(measure, texts, shares, found.tokens)
+    of_texts = alone(which, texts)
+    shares = of_texts.weight[:, number, MEASURES.index(measure)]
+    return Best(measure, texts, shares, of_texts.tokens)
 
 
 def show(best: Best | None, view: View) -> b.Blocks:
@@ -62,7 +62,10 @@ def show(best: Best | None, view: View) -> b.Blocks:
         yield b.Hint(view.t("atlas.filtered_none", count=count), "filter_alt")
         return
     picked = b.Pick(
-        *("atlas.sentence", view.t("atlas.sentences"), kept, open_of(kept, view)),
+        "atlas.sentence",
+        view.t("atlas.sentences"),
+        kept,
+        open_of(kept, view),
         lambda at: said(view, best.texts[at], float(best.shares[at])),
         change=lambda at: b.choose(sentence=at + 1),
         listed=True,
@@ -73,8 +76,8 @@ def show(best: Best | None, view: View) -> b.Blocks:
 
 def kept_of(best: Best, view: View) -> list[int]:
     """The indices of the sentences that pass the filters."""
-    choices, each = view.choices(AtlasChoices), zip(best.tokens, best.shares, strict=True)
-    numbers = [(int(tokens), float(share)) for tokens, share in each]
+    choices, measured = view.choices(AtlasChoices), zip(best.tokens, best.shares, strict=True)
+    numbers = [(int(tokens), float(share)) for tokens, share in measured]
     return [at for at, text in enumerate(best.texts) if passes(choices, text, *numbers[at])]
 
 
@@ -123,7 +126,11 @@ def _filters(view: View) -> b.Row:
     chosen = view.choices(AtlasChoices)
     boxes = [
         slider(
-            *(view, f"atlas.{field}", 0, limit, getattr(chosen, field)),
+            view,
+            f"atlas.{field}",
+            0,
+            limit,
+            getattr(chosen, field),
             help=view.t(f"atlas.{field}_help"),
             typed=True,
             width=150,
@@ -131,7 +138,9 @@ def _filters(view: View) -> b.Row:
         for field, limit in (("shortest", 9999), ("longest", 9999), ("least", 100))
     ]
     word = b.TextBox(
-        *("atlas.containing", view.t("atlas.word"), chosen.containing),
+        "atlas.containing",
+        view.t("atlas.word"),
+        chosen.containing,
         lambda word: b.choose(containing=word),
         most=60,
         help=view.t("atlas.word_help"),

@@ -119,7 +119,11 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
     key = f"causes.{field}"
     shown = next(label for label, token in labels.items() if token == now)
     return b.Pick(
-        *(key, view.t(key), list(labels), shown, str),
+        key,
+        view.t(key),
+        list(labels),
+        shown,
+        str,
         change=change,
         menu=True,
         open=True,
