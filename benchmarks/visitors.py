@@ -25,6 +25,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -37,7 +38,6 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from explorer.analysis.claims import CLAIMS
 from explorer.pages import PAGES
 from explorer.runs.edits import HeadOff, format_edits
-from explorer.workers import COOKIE
 from tests.browser.app import running_workers
 
 KINDS = ("old", "new", "small", "red", "quiet", "bright", "heavy", "long", "strange", "famous")
@@ -169,27 +169,27 @@ def is_picture(element: Element) -> bool:
     return kind == "plotly_chart" or (kind == "bidi_component" and not named.endswith(AROUND))
 
 
-def connected(url: str, worker: int | None = None) -> websockets.connect:
-    """A session without a browser, on the given worker, if any."""
-    cookie = {} if worker is None else {"Cookie": f"{COOKIE}={worker}"}
+def connected(url: str) -> websockets.connect:
+    """A session without a browser."""
     return websockets.connect(
         f"{url}/_stcore/stream",
         subprotocols=["streamlit"],
         max_size=None,
         ping_interval=None,
-        additional_headers=cookie,
     )
 
 
 async def warm(url: str, workers: int) -> None:
     """Open each page once on every worker, so that its modules are imported."""
+    async with AsyncExitStack() as visits:
+        # Each new session is on the worker with the fewest.
+        sockets = [await visits.enter_async_context(connected(url)) for _ in range(workers)]
 
-    async def all_pages(worker: int) -> None:
-        async with connected(url, worker) as socket:
+        async def all_pages(socket: websockets.ClientConnection) -> None:
             for page in PAGES:
                 await change(socket, 0, page.name, {"lang": "en", "text": "I like dogs."})
 
-    await asyncio.gather(*map(all_pages, range(workers)))
+        await asyncio.gather(*map(all_pages, sockets))
 
 
 async def measure(url: str, asked: Asked) -> list[Change]:

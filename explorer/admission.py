@@ -21,7 +21,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PROCESSES = "HEADLIGHT_PROCESSES"
-"""The environment variable in which a relay passes its workers the number of workers."""
+"""The environment variable in which workers learn how many they are."""
 VARIABLE = "HEADLIGHT_SESSIONS"
 """The environment variable that overrides the number of sessions per process."""
 PER_CORE = 60

@@ -78,14 +78,13 @@ def app(args: argparse.Namespace) -> int:
 
 
 def _several(args: argparse.Namespace) -> int:
-    """Serve with several processes at one address, on which their relay listens."""
+    """Serve with several processes at one address, on which Caddy listens."""
     taken = ("--server.address", "--server.port", "--server.headless")
-    for each in args.further:
-        if each.partition("=")[0] in taken:
-            raise ValueError(f"--workers opens its own port: use --port and --public, not {each}")
-    address, port = EVERYWHERE if args.public else "localhost", args.port or 8501
-    print(f"headlight: {args.workers} workers, http://localhost:{port}", flush=True)
-    asyncio.run(workers.serve(args.workers, address, port, args.further))
+    for option in args.further:
+        if option.partition("=")[0] in taken:
+            raise ValueError(f"--workers opens its own port: use --port and --public, not {option}")
+    host, port = EVERYWHERE if args.public else "localhost", args.port or 8501
+    asyncio.run(workers.serve(args.workers, host, port, args.further))
     return 0
 
 
@@ -166,7 +165,8 @@ def _parser() -> argparse.ArgumentParser:
         type=_workers,
         default=1,
         metavar="N",
-        help="so many processes behind one address, one for each core (usually 1)",
+        help="so many processes behind one address, one for each core (usually 1); more than one "
+        f"needs {workers.INSTALL}",
     )
     command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
     add_commands(commands)

