@@ -22,6 +22,7 @@ from streamlit import config, file_util
 
 from explorer import text
 from explorer.figures.theme import DARK, LIGHT
+from explorer.guard import configured, hostname
 from models.training.home import asset, data
 
 PICTURE, THEME = "preview.png", "theme.js"
@@ -125,13 +126,24 @@ def page(name: str, base: str, scope: Scope) -> str:
     attributes = " ".join((f'lang="{lang}"', *(f"data-hl-{each}" for each in wears)))
     if theme in ("light", "dark"):
         attributes += f' data-hl-theme="{theme}"'
-    host = asked.get("host", "")
-    origin = f"{scope.get('scheme', 'http')}://{host}{base}" if _HOST.fullmatch(host) else ""
+    origin = own_origin(asked.get("host", ""), scope.get("scheme", "http"))
     return (
         shell.replace('lang="en"', attributes, 1)
-        .replace("<title>Streamlit</title>", preview(name, params, lang, origin), 1)
+        .replace(
+            "<title>Streamlit</title>", preview(name, params, lang, origin and origin + base), 1
+        )
         .replace("</body>", f"{styles}</body>", 1)
     )
+
+
+def own_origin(host: str, scheme: str) -> str:
+    """Where the app is: at the request's `Host`, or at the first configured name if that is none of
+    them. "" if neither is known: a request may contain any `Host`."""
+    is_host = _HOST.fullmatch(host) is not None
+    names = [name for name in configured() if _HOST.fullmatch(hostname(name) or "")]
+    if names and not (is_host and hostname(host) in map(hostname, names)):
+        return names[0] if "//" in names[0] else f"{scheme}://{names[0]}"
+    return f"{scheme}://{host}" if is_host else ""
 
 
 @cache

@@ -64,15 +64,18 @@ def is_own(origin: str | None, host: str | None) -> bool:
         return False
     if not name:  # "null": a sandboxed page, or a file
         return False
-    if asked.netloc == host or name in LOCAL:
-        return True
-    known = [str(each) for each in config.get_option("server.corsAllowedOrigins")]
+    return asked.netloc == host or name in LOCAL or name in map(hostname, configured())
+
+
+def configured() -> list[str]:
+    """The addresses that the operator has named for this app, with or without a scheme."""
+    addresses = [str(address) for address in config.get_option("server.corsAllowedOrigins")]
     if config.is_manually_set("browser.serverAddress"):
-        known.append(str(config.get_option("browser.serverAddress")))
-    return name in map(_hostname, known)
+        addresses.append(str(config.get_option("browser.serverAddress")))
+    return addresses
 
 
-def _hostname(address: str) -> str | None:
+def hostname(address: str) -> str | None:
     """The host of an address, with or without a scheme."""
     return urlsplit(address if "//" in address else f"//{address}").hostname
 

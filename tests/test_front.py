@@ -93,6 +93,24 @@ def test_a_link_that_is_not_drawn_names_no_picture(link: dict[str, str], host: s
     assert host == "example.org" or host not in html
 
 
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("forged.example", "https://own.example:8443"),
+        ('"><script>', "https://own.example:8443"),
+        ("own.example:8443", "https://own.example:8443"),
+        ("second.example", "https://second.example"),
+    ],
+)
+def test_the_picture_is_at_a_configured_name(
+    host: str, origin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["*", "https://own.example:8443", "second.example"]
+    monkeypatch.setattr(front, "configured", lambda: names)
+    html = asked("/heads?text=a", host)[1].decode()
+    assert tags(html)["og:image"].startswith(f"{origin}/preview.png?")
+
+
 def test_all_else_is_answered_by_the_app() -> None:
     for path in ("/_stcore/health", "/static/js/x.js", "/media/a.png", "/masks/x", "//x"):
         assert asked(path)[0]["status"] == "0"
