@@ -226,6 +226,14 @@ def canonical(query: str) -> str:
     return urlencode(found)
 
 
+def normal(query: str) -> str:
+    """A canonical link as the app would write it, without invalid values and defaults."""
+    from explorer.exhibits.links import Links  # imports torch, which starts up later
+
+    links = Links()
+    return urlencode(links.write(links.read(dict(parse_qsl(query)))[0]))
+
+
 class Pictures:
     """The pictures of links: drawn in a thread, kept, and limited in number."""
 
@@ -236,9 +244,9 @@ class Pictures:
 
     async def of(self, query: str) -> tuple[int, bytes]:
         """The status and picture of a link: 404 if it has none, 503 while too many are asked."""
-        key = canonical(query)
-        if not key:
+        if not (asked := canonical(query)):
             return 404, b""
+        key = await asyncio.to_thread(normal, asked)
         if key not in self._made:
             if key not in self._drawing:
                 if not self._may():

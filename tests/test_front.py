@@ -139,8 +139,9 @@ def test_pictures_are_drawn_once_and_not_without_end(monkeypatch: pytest.MonkeyP
     async def test() -> list[int]:
         pictures = front.Pictures()
         same = await asyncio.gather(*(pictures.of("text=a&unknown=1") for _ in range(5)))
-        same.append(await pictures.of("text=a"))
-        assert drawn == ["text=a"]
+        for query in ("text=a", "text=a&layer=99999999999", "text=a&lang=xx&site=cross"):
+            same.append(await pictures.of(query))
+        assert drawn == ["lang=en&text=a"]
         assert set(same) == {(200, b"png")}
         return [(await pictures.of(f"text={n}"))[0] for n in range(front.PER_MINUTE)]
 
