@@ -38,6 +38,7 @@ from uvicorn import Server
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer.admission import bound_the_log, capacity, watch
+from explorer.leftovers import sweep
 
 OFTEN = 0.0005
 """Seconds until a waiting thread gets the interpreter. Python's default, 0.005, would delay
@@ -168,6 +169,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     """
     send_at_once()
     bound_the_log(asyncio.get_running_loop())
+    sweep()
     leaving = asyncio.create_task(let_go())
     over = threading.Event()
     getting_ready = threading.Thread(target=get_ready, args=(over,), name="get ready", daemon=True)

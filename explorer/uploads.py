@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from explorer.leftovers import prefix
 from explorer.library import LoadedModel, open_model
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.sandbox.apart import Apart, Away
@@ -58,7 +59,7 @@ def open_zip(name: str, file: BinaryIO, away: Away = nullcontext) -> LoadedModel
     `open_model`.
     """
     called = re.sub(r"[^\w-]+", "-", Path(name).stem, flags=re.ASCII).strip("-")[:40] or "model"
-    with tempfile.TemporaryDirectory(prefix="headlight-", ignore_cleanup_errors=True) as place:
+    with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as place:
         folder = Path(place) / called
         folder.mkdir()
         _unpack(name, file, folder, away)
@@ -100,7 +101,7 @@ def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = n
         raise InputProblem("picture_bytes", name=name, limit=MOST_PICTURE, size=size)
     file.seek(0)
     reader = Apart("picturing")
-    with tempfile.NamedTemporaryFile(prefix="headlight-") as held:
+    with tempfile.NamedTemporaryFile(prefix=prefix()) as held:
         shutil.copyfileobj(file, held)
         held.flush()
         asked: dict[str, Any] = {"file": held.name, "height": picture[0], "width": picture[1]}

@@ -1,6 +1,7 @@
 """What the server does beside Streamlit: files from memory, nothing held back."""
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -193,16 +194,34 @@ def test_torch_s_libraries_are_there_before_it_is_imported() -> None:
     assert said.stdout == "True False\n"
 
 
-def test_the_server_ends_in_peace_on_ctrl_c(tmp_path: Path) -> None:
+LEAVE = """
+import os, signal, tempfile
+from explorer.leftovers import prefix
+held = tempfile.NamedTemporaryFile(prefix=prefix()), tempfile.mkdtemp(prefix=prefix())
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_server_sweeps_what_was_left_and_ends_in_peace_on_ctrl_c(tmp_path: Path) -> None:
     """While it gets ready, too: a thread that imports torch would abort the process at its end."""
-    port, log = free_port(), tmp_path / "log"
+    port, log, temporary = free_port(), tmp_path / "log", tmp_path / "temporary"
+    temporary.mkdir()
+    (kept := temporary / f"headlight-{os.getpid()}-kept").touch()
+    environment = os.environ | {"TMPDIR": str(temporary)}
+    subprocess.run([sys.executable, "-c", LEAVE], cwd=ROOT, env=environment, check=False)
+    assert len(list(temporary.glob("headlight-*"))) == 3
     command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
     with log.open("w") as out:
         server = subprocess.Popen(
-            [*command, "--server.port", str(port)], cwd=ROOT, stdout=out, stderr=out
+            [*command, "--server.port", str(port)],
+            cwd=ROOT,
+            env=environment,
+            stdout=out,
+            stderr=out,
         )
         try:
             until_answering(server, port)
+            assert list(temporary.glob("headlight-*")) == [kept]
             server.send_signal(signal.SIGINT)
             assert server.wait(timeout=60) == 0, log.read_text()
         finally:

@@ -18,6 +18,7 @@ from typing import Any
 
 import tokenizers
 
+from explorer.leftovers import prefix
 from explorer.problems import InputProblem
 from explorer.sandbox.apart import SOON, Apart, Away
 from explorer.sandbox.cutter import ANY, ROOM
@@ -120,7 +121,7 @@ class _Served:
             lock.release()
 
     def _read(self) -> bytes | None:
-        with tempfile.TemporaryDirectory(prefix="headlight-") as place:
+        with tempfile.TemporaryDirectory(prefix=prefix()) as place:
             path = Path(place) / self._name
             path.write_bytes(zlib.decompress(self._content))
             return self._asked({"file": str(path), "seconds": READING})

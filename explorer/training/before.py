@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from explorer.leftovers import prefix
 from explorer.seeding import seeded
 from explorer.training.learning import HeadsFrame, SetupTrainer, ValidationScores
 from explorer.training.opened import opened
@@ -45,7 +46,7 @@ def before(setup: Setup, name: str, at: tuple[int, ...]) -> Before:
     found = corpus(setup)
     check(setup, *found.sizes)
     with (
-        tempfile.TemporaryDirectory(prefix="headlight-") as place,
+        tempfile.TemporaryDirectory(prefix=prefix()) as place,
         seeded(setup.seed),
         torch.inference_mode(False),
         torch.enable_grad(),

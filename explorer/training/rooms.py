@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from explorer.leftovers import prefix
 from explorer.problems import InputProblem
 from explorer.training.process import CHECKPOINT
 from explorer.training.runs import ENDED, TrainingRun
@@ -38,7 +39,6 @@ ABSENCE = 15.0
 IDLE = 300.0
 """Seconds until a paused run gives up its process; continuing starts another."""
 _TICK = 1.0
-PREFIX = "headlight-training-"
 Presence = Callable[[], bool]
 
 
@@ -80,7 +80,7 @@ class Room:
         self.name, self.owner = name, owner
         self.runs: list[TrainingRun] = []
         self.series: list[Series] = []
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.folder = Path(tempfile.mkdtemp(prefix=prefix()))
         self.number = 0
         self.watchers: dict[str, Presence] = {}
         self.seen = time.monotonic()
@@ -111,7 +111,6 @@ class Rooms:
         """A new room."""
         with self._guard:
             if self._keeper is None:
-                _sweep_leftovers()
                 atexit.register(self.close_all)
                 self._keeper = threading.Thread(target=self._keep, daemon=True, name="trainings")
                 self._keeper.start()
@@ -334,24 +333,6 @@ def _end(series: Series) -> None:
     if series.process is not None:
         series.process.kill()
         series.process.wait()
-
-
-def _sweep_leftovers() -> None:
-    """Delete the folders of dead processes, such as those killed together with their server."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if owner.isdecimal() and not _is_alive(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # owned by another user
-        return True
-    return True
 
 
 ROOMS = Rooms()
