@@ -185,16 +185,12 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a part of the response; its end is delayed until the request has been read."""
+        """Send a part of the response, once the request has been read."""
         if message["type"] == "http.response.start":
-            said = MutableHeaders(scope=message)
-            for name, value in self._further.items():
-                said[name] = value
-        is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
-        if is_end and not self._is_read:
-            await self._send({**message, "more_body": True})
             await self._drain()
-            message = {"type": "http.response.body", "body": b""}
+            answered = MutableHeaders(scope=message)
+            for name, value in self._further.items():
+                answered[name] = value
         await self._send(message)
 
     async def answer(self, status: int, kind: str, content: bytes, **more: str) -> None:
@@ -210,7 +206,8 @@ class _Exchange:
         await self.send({"type": "http.response.body", "body": content})
 
     async def _drain(self) -> None:
-        """Read the rest of the request: closing earlier would lose the response."""
+        """Read the rest of the request: a connection that is closed earlier loses the response, and
+        a proxy closes it when the response is complete."""
         left = MOST_DRAINED
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):

@@ -178,11 +178,11 @@ def test_no_page_around_the_app_may_send_it_orders() -> None:
     assert json.loads(answer.body) == {"allowedOrigins": [], "useExternalAuthToken": False}
 
 
-def test_an_answer_that_comes_early_ends_once_the_request_is_read() -> None:
+def test_an_answer_that_comes_early_is_sent_once_the_request_is_read() -> None:
+    """Caddy closes the connection of a client that is still sending when the answer is complete."""
     answer = asked("/", {"content-length": "12"}, [b"abcd"] * 3)
     assert answer.body == b"other"
-    assert answer.unread == [3, 3, 0], "the answer itself must not wait"
-    assert [each.get("more_body") for each in answer.said[1:]] == [True, None]
+    assert answer.unread == [0, 0]
 
 
 def test_a_body_that_waits_for_a_word_is_not_asked_for() -> None:
