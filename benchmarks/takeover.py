@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, WebSocket
 
 from benchmarks.visitors import tree
 from tests.browser.app import chromium, running_workers
@@ -46,8 +46,9 @@ def command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _note(seen: list[Page], page: Page, _: object) -> None:
-    seen.append(page)
+def _note(seen: list[Page], page: Page, websocket: WebSocket) -> None:
+    """Record a page once its new session has answered."""
+    websocket.once("framereceived", lambda _: seen.append(page))
 
 
 def run() -> list[str]:
