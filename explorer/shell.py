@@ -21,8 +21,7 @@ from explorer.exhibits.links import Links, State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.path.chapters import CHAPTER_OF
 from explorer.exhibits.shared import PartChoices, ScreenChoices
-from explorer.exhibits.start.choices import SHUT, StartChoices
-from explorer.exhibits.start.masks import CHANGES, MaskName, with_mask
+from explorer.exhibits.start.choices import CHANGES, SHUT, MaskName, StartChoices, with_mask
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf

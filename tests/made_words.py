@@ -39,7 +39,7 @@ from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
 from explorer.exhibits.path.course import CHAPTERS
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
-from explorer.exhibits.start.masks import MaskName
+from explorer.exhibits.start.choices import MaskName
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
 from explorer.figures.alignment import FOUND
 from explorer.figures.blocks import Placement

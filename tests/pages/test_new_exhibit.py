@@ -106,7 +106,9 @@ def test_one_that_takes_long_runs_beside_its_page(open_page: Open, tmp_path: Pat
     assert "bits**" in reading(at, "is the most even")
 
 
-@pytest.mark.parametrize(("after", "said"), [("masks.batch", "answered"), ("sentence", "not yet")])
+@pytest.mark.parametrize(
+    ("after", "said"), [("masks.batch", "answered"), ("masks.rules", "not yet")]
+)
 def test_one_that_needs_another_is_shown_without_its_answer_until_then(
     open_page: Open, tmp_path: Path, after: str, said: str
 ) -> None:

@@ -13,8 +13,7 @@ from explorer.components.payload import BLOCKED
 from explorer.exhibits.block import Canvas, Hero
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import State
-from explorer.exhibits.start.choices import SHUT, StartChoices
-from explorer.exhibits.start.masks import CHANGES, in_force, with_mask
+from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, in_force, with_mask
 from explorer.exhibits.start.picture import EXHIBIT
 from explorer.exhibits.view import build
 from explorer.runs.edits import HeadOff, MaskSize, MaskSwitch

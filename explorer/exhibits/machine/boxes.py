@@ -220,6 +220,7 @@ def compute(loaded: LoadedModel, trace: Trace) -> Anatomy:
 
 def show(found: Anatomy, view: View) -> b.Blocks:
     """The size in words, the control for the layer drawn part by part, and the boxes."""
+    yield b.SentenceLine()
     yield b.Changes("machine.reset")
     yield b.Sentence("machine", _reading(view, found))
     n_layers = max(len(tower.layers) for tower in found.towers)

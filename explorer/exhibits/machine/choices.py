@@ -16,7 +16,6 @@ class MachineChoices:
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "": (
-            "sentence",
             "machine.boxes",
             "machine.calculator",
             "machine.reach",

@@ -6,16 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.links import State
-from explorer.exhibits.masks.weights import weights_of
 from explorer.exhibits.needs import CAUSAL
-from explorer.exhibits.reasons import blocker_codes
+from explorer.exhibits.reasons import BLOCKERS, blocker_codes
+from explorer.figures.heatmap import weights
+from explorer.figures.matrix import Matrix
 from explorer.numbers import percent
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.trace import Trace
-from models.hooks import Role
+from models.hooks import AttentionSite, Role
 
 PROSE = 640
 """Width of text next to a button, in pixels; on a phone the button wraps to the next line."""
@@ -118,6 +119,20 @@ def _looking_ahead(view: View, found: Ahead, before: np.ndarray, now: np.ndarray
             (with_it, weights_of(view, view.before(), site, found.head, before)),
             (view.t("masks.ahead_without"), weights_of(view, view.trace, site, found.head, now)),
         ),
+    )
+
+
+def weights_of(
+    view: View, trace: Trace, site: AttentionSite, head: int, codes: np.ndarray
+) -> Matrix:
+    """The weights of one head of a run, with the reason for every blocked cell: `codes`
+    [query, key] are its `blocker_codes`."""
+    return weights(
+        trace.pattern(site.name)[head],
+        trace.mask(site.name)[head],
+        blocked_labels=saying.blocker_words(view, np.array(BLOCKERS)[codes]),
+        words=view.words("figures.heatmap"),
+        **saying.site_axes(view, site, trace),
     )
 
 

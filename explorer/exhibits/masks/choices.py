@@ -32,9 +32,8 @@ class MasksChoices:
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {
         "matrices": (
-            "sentence",
-            "masks.largest",
             "masks.rules",
+            "masks.largest",
             "masks.matrices",
             "masks.causal",
             "masks.twins",
@@ -42,8 +41,8 @@ class MasksChoices:
             "masks.forced",
             "masks.batch",
         ),
-        "conventions": ("sentence", "masks.rules", "masks.conventions"),
-        "fills": ("sentence", "masks.rules", "masks.fills"),
+        "conventions": ("masks.rules", "masks.conventions"),
+        "fills": ("masks.rules", "masks.fills"),
     }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "scores", "difference")
     rendering: RenderingName = choice("keep", one_of(RENDERINGS))

@@ -6,8 +6,8 @@ import numpy as np
 
 from explorer.exhibits import Exhibit, View, block as b, picking, saying
 from explorer.exhibits.masks import largest
+from explorer.exhibits.masks.causal import weights_of
 from explorer.exhibits.masks.choices import MasksChoices
-from explorer.exhibits.masks.weights import weights_of
 from explorer.exhibits.reasons import BLOCKERS, blocker_codes
 from explorer.figures.heatmap import change
 from explorer.figures.matrix import Matrix

@@ -1,4 +1,4 @@
-"""The named parts of the masks: switches, numbers, and PADs."""
+"""The sentence, and the named parts of the masks: switches, numbers, and PADs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,8 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 
 
 def show(answer: None, view: View) -> b.Blocks:
-    """One row of switches, and below it the changes as text; both are sent first."""
+    """The sentence, one row of switches, and below it the changes as text; all are sent first."""
+    yield b.SentenceLine()
     in_force = rules_in_force(view.edits)
     pads = slider(view, "masks.pads", 0, MOST_PADS, view.pads, width=170)
     switches = [

@@ -15,8 +15,14 @@ from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b, saying
 from explorer.exhibits.links import State
 from explorer.exhibits.shared import ScreenChoices
-from explorer.exhibits.start.choices import SHUT, StartChoices
-from explorer.exhibits.start.masks import MaskName, in_force, offered, with_mask
+from explorer.exhibits.start.choices import (
+    CHANGES,
+    SHUT,
+    MaskName,
+    StartChoices,
+    in_force,
+    with_mask,
+)
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
@@ -123,7 +129,7 @@ def _picture(view: View, found: GreedyOutput) -> b.Canvas:
         pack_start,
         threads(view, found.flow),
         moments(found.flow),
-        masks=[(name, view.t(f"start.masks.{name}")) for name in offered(view)],
+        masks=[(name, view.t(f"start.masks.{name}")) for name in _offered(view)],
         mask=in_force(view.edits),
         diff=_diff(view.loaded, found.before, found.made),
         door="" if door == SHUT else door,
@@ -140,6 +146,12 @@ def _picture(view: View, found: GreedyOutput) -> b.Canvas:
     pages = [b.choose(visit=page) for page in PAGES.values()]
     on = {"picked": partial(_picked, view)}
     return b.Canvas("start.picture", "start", packed, on, pages)
+
+
+def _offered(view: View) -> tuple[MaskName, ...]:
+    """The masks available for this model; only a decoder has a causal mask to disable."""
+    causal = view.loaded.model.last_stack.causal
+    return tuple(name for name in CHANGES if name != "causal" or causal)
 
 
 def _picked(view: View, sent: Any) -> b.Change | None:
