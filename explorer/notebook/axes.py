@@ -23,7 +23,7 @@ _RESHAPES = ("reshape", "view", "flatten", "unflatten", "_unsafe_view")
 
 
 @dataclass(frozen=True)
-class Axes:
+class AxisReading:
     """The leading axes of a pattern as [batch, head]; `heads_first` if they are [head, batch]."""
 
     batch: int
@@ -39,7 +39,7 @@ class Axes:
         return tensor.reshape(self.batch, self.heads, *last)
 
 
-class Evidence:
+class AxisEvidence:
     """What a forward pass reveals about its batch: its inputs, and reshapes of three and four axes.
 
     `sequences` is the size of the batch if the caller knows it; `batch_first` says which of the
@@ -91,24 +91,28 @@ class Evidence:
             if after == (before[0], before[1] * n_heads, before[2] // n_heads):
                 self._folds[after[1]] = before[1], n_heads, False
 
-    def read(self, leading: tuple[int, ...], n_query: int, n_key: int, why: Why = "order") -> Axes:
+    def read(
+        self, leading: tuple[int, ...], n_query: int, n_key: int, why: Why = "order"
+    ) -> AxisReading:
         """The axes before queries and keys. `why` is the evidence for their order, if any."""
         batch = self._batch({n_query, n_key})
         if not leading:
-            return Axes(1, 1, why)
+            return AxisReading(1, 1, why)
         first, rest = leading[0], leading[1:]
         if rest:
             if len(leading) == 2 and batch == rest[0] != first:
-                return Axes(rest[0], first, "batch", heads_first=True)
-            return Axes(first, prod(rest), "batch" if why == "order" and batch == first else why)
+                return AxisReading(rest[0], first, "batch", heads_first=True)
+            return AxisReading(
+                first, prod(rest), "batch" if why == "order" and batch == first else why
+            )
         fold = self._folds.get(first)
         if first > 1 and fold is not None:
             outer, inner, chunked = fold
             swapped = batch == inner != outer or (chunked and batch in (inner, None))
-            return Axes(*((inner, outer) if swapped else (outer, inner)), "reshape", swapped)
+            return AxisReading(*((inner, outer) if swapped else (outer, inner)), "reshape", swapped)
         if first == 1 or batch == 1:
-            return Axes(1, first, "batch" if batch else why)
-        return Axes(first, 1, "batch" if batch == first else "doubtful")
+            return AxisReading(1, first, "batch" if batch else why)
+        return AxisReading(first, 1, "batch" if batch == first else "doubtful")
 
     def _batch(self, lengths: set[int]) -> int | None:
         """The number of sequences that the outermost module was given; None if several fit."""

@@ -51,7 +51,7 @@ _BENT = set(
 )
 
 
-class Product(NamedTuple):
+class Factors(NamedTuple):
     """Two factors and the axes that are summed over, from the end; letters of an einsum, if it is
     one: of each factor and of the result."""
 
@@ -62,7 +62,7 @@ class Product(NamedTuple):
     letters: tuple[str, str, str] | None = None
 
 
-def product_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Product | None:
+def product_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Factors | None:
     """The product that a call computes; None for other calls and for sums over several axes."""
     tensors = tensors_in([*args, *kwargs.values()])
     if func is torch.einsum:
@@ -75,13 +75,13 @@ def product_of(func: Callable[..., Any], args: Any, kwargs: Any) -> Product | No
     if left.ndim < 2 or right.ndim < 2:
         return None
     if func in _BY_TRANSPOSED:
-        return Product(left, right, -1, -1)
+        return Factors(left, right, -1, -1)
     if func in (*_PLAIN, *_AFTER_A_SUMMAND, *_FROM_RIGHT):
-        return Product(left, right, -1, -2)
+        return Factors(left, right, -1, -2)
     return None
 
 
-def _einsum(equation: str, tensors: list[Tensor]) -> Product | None:
+def _einsum(equation: str, tensors: list[Tensor]) -> Factors | None:
     inputs, arrow, output = equation.replace(" ", "").partition("->")
     factors = inputs.split(",")
     if not arrow or "." in equation or len(factors) != 2 or len(tensors) != 2:
@@ -91,10 +91,10 @@ def _einsum(equation: str, tensors: list[Tensor]) -> Product | None:
     if len(summed) != 1:
         return None
     axes = [factor.index(summed[0]) - len(factor) for factor in factors]
-    return Product(tensors[0], tensors[1], axes[0], axes[1], (left, right, output))
+    return Factors(tensors[0], tensors[1], axes[0], axes[1], (left, right, output))
 
 
-def _ellipsis(equation: str, tensors: list[Tensor]) -> Product | None:
+def _ellipsis(equation: str, tensors: list[Tensor]) -> Factors | None:
     """An einsum with `...`, written out in letters that it does not use."""
     inputs, arrow, _ = equation.replace(" ", "").partition("->")
     factors = inputs.split(",")
@@ -177,7 +177,7 @@ class ByHand:
 
     # Before a call: is it a product with values?
 
-    def weights(self, product: Product) -> Iterator[Weights | Softmax]:
+    def weights(self, product: Factors) -> Iterator[Weights | Softmax]:
         """The weights that a product multiplies by values; a softmax that is no attention."""
         factors = (product.left, product.right)
         for factor, axis, other in zip(
@@ -242,7 +242,7 @@ class ByHand:
         self._softmaxes.append(softmax)
         self._held[id(result)] = _Held(result, softmax, result, result.ndim - 1)
 
-    def _multiplied(self, product: Product, result: Tensor) -> None:
+    def _multiplied(self, product: Factors, result: Tensor) -> None:
         if self._is_constant(product.right):
             if result.shape[-1] > 1:  # one number per position may be a score
                 self._linear[id(result)] = weakref.ref(result), True
@@ -344,7 +344,7 @@ def axes_of(letters: tuple[str, str, str]) -> tuple[int, ...] | None:
     return tuple(output.index(letter) for letter in (*leading, query, key))
 
 
-def _over_features(product: Product) -> bool:
+def _over_features(product: Factors) -> bool:
     """Whether a product sums over the features of both factors: one is transposed, as keys are.
 
     This excludes graph aggregation, which multiplies features by an adjacency matrix.

@@ -37,7 +37,7 @@ from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
 from explorer.notebook import kernels
-from explorer.notebook.axes import Evidence, Why
+from explorer.notebook.axes import AxisEvidence, Why
 from explorer.notebook.by_hand import ByHand, Softmax, Weights, axes_of, product_of
 from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.fused import FUSED, Running, agreeing, layer_again, may_fuse
@@ -137,7 +137,7 @@ class _Watch(TorchFunctionMode):
         self._n_seen = 0
         self._thread = threading.get_ident()
         self._running: list[Running] = []
-        self._by_hand, self.evidence = ByHand(), Evidence()
+        self._by_hand, self.evidence = ByHand(), AxisEvidence()
         self._may_compile = _COMPILER in sys.modules
 
     def start(self) -> None:

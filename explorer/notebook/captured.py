@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from explorer.notebook.axes import Axes, Why
+from explorer.notebook.axes import AxisReading, Why
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -53,7 +53,7 @@ class Attention:
         size = len(self.pattern)
         if heads < 1 or size % heads:
             raise ValueError(f"heads={heads}: the first axis of {self.name} has {size} entries")
-        axes = Axes(size // heads, heads, "order")
+        axes = AxisReading(size // heads, heads, "order")
         pattern, mask, query, key = (
             None if tensor is None else axes.lay(tensor.expand(size, *tensor.shape[1:]))
             for tensor in (self.pattern, self.mask, self.query, self.key)
