@@ -4,6 +4,8 @@ The sweep asks everything of every model (`make sweep`). Its core is what `make 
 visit with one model in turn, so that every model has several, and whatever once failed.
 """
 
+from typing import Any
+
 import pytest
 
 from explorer import library
@@ -64,7 +66,7 @@ VISITS: dict[str, list[Visit]] = {
     "causes": [*parts_of("causes"), ("causes", {"part": "lens", "filmed": "1"})],
     "training": parts_of("training"),
 }
-"""What one file of tests asks, by its name."""
+"""What is asked about a subject, by its name."""
 assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}
 
 
@@ -75,17 +77,20 @@ def _is_core(visits: list[Visit], at: int, model: str, turns: int) -> bool:
     return failed or behind in [turn * len(MODELS) // turns for turn in range(turns)]
 
 
-def sweep(visits: list[Visit], turns: int = 1) -> pytest.MarkDecorator:
-    """Parametrize a test with a model and what it is asked; all but the core is marked `sweep`.
+def shares(visits: list[Visit], turns: int | None = 1, name: str = "cases") -> list[Any]:
+    """Each model and what it is asked, as parameters of a test; what is not core is a `sweep`.
 
-    `turns` is how many models each visit of the core is asked of.
+    `turns` is how many models each visit of the core is asked of; None: there is no core.
     """
     cases = []
     for model in MODELS:
-        core = [each for at, each in enumerate(visits) if _is_core(visits, at, model, turns)]
+        core: list[Visit] = []
+        if turns is not None:
+            core = [each for at, each in enumerate(visits) if _is_core(visits, at, model, turns)]
         rest = [each for each in visits if each not in core]
         if core:
-            cases.append(pytest.param(model, core, id=f"{model}-core"))
+            cases.append(pytest.param(model, core, id=f"{name}-{model}-core"))
         if rest:
-            cases.append(pytest.param(model, rest, id=f"{model}-rest", marks=pytest.mark.sweep))
-    return pytest.mark.parametrize(("model", "visits"), cases)
+            mark = pytest.mark.sweep
+            cases.append(pytest.param(model, rest, id=f"{name}-{model}-rest", marks=mark))
+    return cases

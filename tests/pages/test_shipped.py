@@ -1,0 +1,127 @@
+"""Every page of every shipped model: all of it in the sweep, a share of it in each run.
+
+What is measured repeatedly is measured once, and briefly.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from designs import CASES, SHELF, VISITS, Visit, shares
+from pretended import gpu
+from shown import Open
+
+from explorer import library
+from explorer.analysis.claims import BY_ID, CLAIMS, Claim, Result, cost, positions, training
+from explorer.analysis.clinic import PITFALLS, symptom
+from explorer.analysis.heads import ablation
+from explorer.engine import caching
+from explorer.engine.caching import Store, budget
+from explorer.exhibits.clinic.planted import compute
+from explorer.runs.passes import finished
+from explorer.runs.trace import trace
+from explorer.text import examples
+from models.foreign.placing import DEVICE_VARIABLE
+
+TURNS = {about: 1 for about in VISITS} | {
+    **dict.fromkeys(("alignment", "circuits", "trained", "training"), 0),
+    **dict.fromkeys(("atlas", "path"), None),  # in the sweep only
+}
+FOUND: dict[str, Result] = {}
+"""What was found by claims that train models of their own, by the claim's id."""
+
+
+def _once(claim: Claim) -> Claim:
+    """The claim; where it trains models of its own, once for all models that are opened."""
+    if claim.own or not claim.slow:
+        return claim
+
+    def test(*given: Any) -> Result:
+        if claim.id not in FOUND:
+            FOUND[claim.id] = finished(claim.steps(*given))
+        return FOUND[claim.id]
+
+    return replace(claim, test=test)
+
+
+@pytest.fixture(scope="session")
+def store() -> Store:
+    """A model that was opened for one test is open for the next."""
+    return Store(budget())
+
+
+@pytest.fixture
+def broken_frames(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[list[Visit], str], list[str]]:
+    """broken_frames(visits, model): the errors that this model meets on them."""
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    for claim in CLAIMS:
+        monkeypatch.setitem(BY_ID, claim.id, _once(claim))
+    monkeypatch.setattr(cost, "N_TOKENS", 4)
+    monkeypatch.setattr(cost, "TRIES", 1)
+    monkeypatch.setattr(positions, "STEPS", 1)
+    monkeypatch.setattr(training, "SEEDS", (0,))
+
+    def errors(visits: list[Visit], model: str) -> list[str]:
+        found = []
+        for page, asked in visits:
+            at = open_page(page, model=model, depth="1", **asked)
+            found += [f"{page} {asked} {model}: {each.message}" for each in at.exception]
+        return found
+
+    return errors
+
+
+@pytest.mark.parametrize(
+    ("model", "visits"),
+    [
+        case
+        for about, visits in VISITS.items()
+        for case in shares(visits, TURNS[about], f"{about}-")
+    ],
+)
+def test_no_frame_breaks(
+    broken_frames: Callable[[list[Visit], str], list[str]], model: str, visits: list[Visit]
+) -> None:
+    assert not broken_frames(visits, model)
+
+
+@pytest.mark.parametrize(("model", "visits"), shares(CASES))
+def test_every_fault_of_the_clinic_shows(
+    model: str, visits: list[Visit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the page of a fault draws comes from here; the pages of the clinic draw it."""
+    monkeypatch.setattr(sys.modules[symptom.__module__], "MAX_NEW_TOKENS", 2)
+    loaded = library.open_model(model, SHELF)
+    traced = trace(loaded, next(iter(examples(model).values()))[0])
+    cases = [asked["case"] for _, asked in visits]
+    for pitfall in (each for each in PITFALLS if each.id in cases):
+        shown = f"{pitfall.id} {model}"
+        assert pitfall.demonstrate(traced).figures, shown
+        found = finished(compute(loaded, traced, pitfall.id))
+        if found is None:  # a model without what the bug needs cannot have it
+            assert pitfall.plant is None or pitfall.needs, shown
+        else:
+            assert len(found.tokens) > 0, shown
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("model", ["en-zh", "stories"])
+@pytest.mark.parametrize("about", sorted(VISITS.keys() - {"fixed", "trained"}))
+def test_no_frame_breaks_on_a_gpu(
+    broken_frames: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, model: str, about: str
+) -> None:
+    """A pretended one where there is none. Claims about models of their own use no device."""
+    monkeypatch.setattr(caching, "STORE", Store(budget()))
+    monkeypatch.setenv(DEVICE_VARIABLE, "cuda")
+    with nullcontext() if torch.cuda.is_available() else gpu():
+        ablation.pool.cache_clear()  # a thread that is kept was started elsewhere
+        try:
+            assert not broken_frames(VISITS[about], model)
+        finally:
+            ablation.pool.cache_clear()
