@@ -100,7 +100,8 @@ def saturation(loaded: LoadedModel, traced: Trace, width: int = 1024) -> Result:
     gone = [2 * gradients[0] < gradients[1], 2 * gradients[2] < gradients[3]]
     verdict = judged(all(gone), false=not any(gone))
     numbers = dict(zip(names, gradients, strict=True)) | {"d_head": traced.config.d_head}
-    return Result(verdict, _SOFT, tuple(rows), bars="gradient", why=(verdict,), numbers=numbers)
+    why = (verdict, "gradients")
+    return Result(verdict, _SOFT, tuple(rows), bars="gradient", why=why, numbers=numbers)
 
 
 _SOFT = ("top", "entropy", "gradient")
@@ -281,7 +282,7 @@ def one_head(
     verdict = judged(all(better), false=all(each is False for each in better))
     numbers = {name: float(np.mean(tries)) for name, tries in rights.items()}
     columns = ("right", "range")
-    why = (training.of_seeds(verdict, better),)
+    why = (training.of_seeds(verdict, better), "shares")
     return Result(verdict, columns, rows, bars="right", why=why, numbers=numbers)
 
 

@@ -50,7 +50,8 @@ def swiglu_equal(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> St
     }
     rows, (gelu, swiglu), numbers = yield from _losses_left(configs, learn)
     verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
-    return Result(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
+    why = (verdict, "losses")
+    return Result(verdict, SIZED, rows, bars="loss_after", why=why, numbers=numbers)
 
 
 def rms_quality(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Steps[Result]:
@@ -70,7 +71,8 @@ def rms_quality(loaded: LoadedModel, traced: Trace, learn: Learn = train) -> Ste
     farthest = max(max(layer) - min(rms), max(rms) - min(layer))
     verdict = judged(farthest <= CLOSE, false=disjoint and means_apart > CLOSE)
     numbers |= {"apart": means_apart, "spread": max(np.ptp(layer), np.ptp(rms))}
-    return Result(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
+    why = (verdict, "losses")
+    return Result(verdict, SIZED, rows, bars="loss_after", why=why, numbers=numbers)
 
 
 SIZED = ("parameters", "loss_after", "range")

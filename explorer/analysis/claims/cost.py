@@ -279,7 +279,8 @@ def fused_qkv(loaded: LoadedModel, traced: Trace, seconds: Seconds = best_time) 
             faster.append(ratios.min() > 1.05)
     verdict = judged(all(faster), false=not any(faster))
     columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")
-    return Result(verdict, columns, tuple(rows), bars="ratio", why=(verdict,), numbers=numbers)
+    why = (verdict, "ratios")
+    return Result(verdict, columns, tuple(rows), bars="ratio", why=why, numbers=numbers)
 
 
 COST = (

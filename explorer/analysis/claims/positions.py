@@ -135,7 +135,8 @@ def extrapolation(
     alone = [ResultRow(row.name, row.values[:1], row.of) for row in rows]
     curve = curve_of(alone, ("right",), "length", "right")
     columns = ("right", "sets_range")
-    return Result(verdict, columns, tuple(rows), curve, why=(verdict,), numbers=numbers)
+    why = (verdict, "shares")
+    return Result(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
 
 
 def _turned_round(
@@ -207,7 +208,7 @@ def causal_order(
         verdict,
         ("value", "range"),
         tuple(rows),
-        why=("layer", words),
+        why=("layer", words, "shares"),
         numbers={"free": ordered["all_seen"], "ordered": ordered["causal_seen"]}
         | {"steps": STEPS, "more": LONGER}
         | shares,

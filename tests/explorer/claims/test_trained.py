@@ -147,7 +147,7 @@ def test_one_seed_of_one_head_as_good_as_several_is_no_proof(find: Callable[...,
         return 0.9 if asked.config.n_heads > 1 or seed == 0 else 0.5
 
     found = find(attention.one_head, right(share))
-    assert (found.verdict, found.why) == ("depends", ("seeds",))
+    assert (found.verdict, found.why) == ("depends", ("seeds", "shares"))
 
 
 def test_the_tasks_ask_what_they_say() -> None:
@@ -171,7 +171,7 @@ def test_the_mask_tells_order_as_far_as_training_finds_it(
         return 1.0 if with_positions else mask if asked.config.is_causal else 0.1
 
     found = find(positions.causal_order, right(share))
-    assert (found.verdict, found.why) == (verdict, ("layer", verdict))
+    assert (found.verdict, found.why) == (verdict, ("layer", verdict, "shares"))
 
 
 def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(
@@ -188,12 +188,12 @@ def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(
 
     longer = (0.47, 0.49, 0.5)
     found = find(positions.causal_order, right(share))
-    assert (found.verdict, found.why) == ("depends", ("layer", "steps"))
+    assert (found.verdict, found.why) == ("depends", ("layer", "steps", "shares"))
     assert (found.numbers["steps"], found.numbers["more"]) == (200, 800)
     assert found.numbers["mask_longer"] == pytest.approx(sum(longer) / 3)
     longer = (0.34, 0.49, 0.5)  # not with every seed
     found = find(positions.causal_order, right(share))
-    assert (found.verdict, found.why) == ("depends", ("layer", "seeds"))
+    assert (found.verdict, found.why) == ("depends", ("layer", "seeds", "shares"))
 
 
 @pytest.mark.parametrize(
