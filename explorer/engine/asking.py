@@ -7,12 +7,9 @@ from typing import Any, Generic, TypeVar
 
 from explorer import library
 from explorer.engine import caching
-from explorer.engine.jobs import walked, whole
+from explorer.engine.jobs import Tell, walked
 
 Answer = TypeVar("Answer")
-Tell = Callable[[int, int], Any]
-PROGRESS = "progress"
-"""The parameter of a function that reports its progress itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,26 +17,20 @@ class Request(Generic[Answer]):
     """A function with its arguments.
 
     `values()` returns the arguments by name. `key` identifies them for the cache and refers to an
-    opened model or a Trace by name, so that a request does not hold them. A function `takes_long`
-    if it is a generator, which yields (done, total) and returns its answer, or if it has a
-    parameter `progress`, which it calls with both. A function with a condition `worth` (see
-    `caching.cached`) returns a partial answer once `progress` returns False; others are ended.
+    opened model or a Trace by name, so that a request does not hold them. An answer for which
+    `worth(answer)` is false is not cached.
     """
 
     function: Callable[..., Any]
     key: tuple[Hashable, ...]
     values: Callable[[], Mapping[str, Any]]
-    worth: Callable[[Any], bool] | None = None
+    worth: Callable[[Any], bool] = caching.always
 
     @property
     def takes_long(self) -> bool:
-        """Whether it runs step by step, with progress, so that other sessions need not wait."""
-        return inspect.isgeneratorfunction(self.function) or self.tells
-
-    @property
-    def tells(self) -> bool:
-        """Whether the function calls `progress` itself."""
-        return PROGRESS in inspect.signature(self.function).parameters
+        """Whether it is a generator, which yields (done, total) and returns its answer, so that
+        other sessions need not wait."""
+        return inspect.isgeneratorfunction(self.function)
 
     @property
     def address(self) -> tuple[Hashable, ...]:
@@ -59,21 +50,18 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
     `tell(done, total)` is called with the progress; if it returns False, the work ends, with
     StoppedError if it has no partial result.
     """
-    store, values, worth = caching.STORE, request.values, request.worth or caching.always
+    store, worth = caching.STORE, request.worth
     if not request.takes_long:
-        return store.get(request.address, request.function, worth=worth, values=values)
+        return store.get(request.address, lambda: request.function(**request.values()), worth)
     told = [True]
 
     def hear(done: int, total: int) -> bool:
         told[0] = tell is None or tell(done, total) is not False
         return told[0]
 
-    if request.tells:
-        heard = hear if request.worth else whole(hear)
-        return store.get(request.address, request.function, heard, worth, values=values)
     return store.get(
         request.address,
-        lambda progress=hear: walked(request.function(**values()), progress),
+        lambda tell: walked(request.function(**request.values()), tell),
+        lambda answer: told[0] and worth(answer),  # a stopped result may be partial
         hear,
-        worth=lambda answer: told[0] and worth(answer),  # a stopped result may be partial
     )

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
@@ -25,7 +25,7 @@ import torch
 from cachetools import LRUCache
 
 from explorer import library
-from explorer.engine.jobs import walked
+from explorer.engine.jobs import Tell, walked
 from explorer.engine.turns import TURNS
 from explorer.runs.passes import Steps
 
@@ -67,21 +67,20 @@ class _Making:
     """A result that one thread computes while others may wait for it."""
 
     over: threading.Event = field(default_factory=threading.Event)
-    told: tuple[Any, ...] = ()
+    told: tuple[int, int] | None = None
     made: _Entry | None = None
 
-    def tell(self, progress: Callable[..., Any], *told: Any) -> Any:
-        """Report progress, store it for waiting threads, and let other threads compute."""
-        self.told = told
-        TURNS.rest()
-        return progress(*told)
+    def hear(self, tell: Tell, done: int, total: int) -> bool:
+        """Report progress, and store it for waiting threads."""
+        self.told = (done, total)
+        return tell(done, total)
 
-    def wait(self, progress: Callable[..., Any] | None) -> bool:
-        """Wait for the result and forward the progress; False if `progress` returned False."""
-        if progress is None:
+    def wait(self, tell: Tell | None) -> bool:
+        """Wait for the result and forward the progress; False if `tell` returned False."""
+        if tell is None:
             return self.over.wait()
         while not self.over.wait(0.1):
-            if self.told and progress(*self.told) is False:
+            if self.told is not None and tell(*self.told) is False:
                 return False
         return True
 
@@ -128,17 +127,16 @@ class Store:
         self,
         key: Hashable,
         make: Callable[..., Result],
-        progress: Callable[..., Any] | None = None,
         worth: Callable[[Result], bool] = always,
+        tell: Tell | None = None,
         is_model: bool = False,
-        values: Callable[[], Mapping[str, Any]] = dict,
     ) -> Result:
-        """The entry for `key`, else the result of `make(**values())`, stored if `worth(result)`.
+        """The entry for `key`, else the result of `make()`, stored if `worth(result)`.
 
-        If `progress` is given, it is passed to `make` as a keyword argument. Two threads with the
+        If `tell` is given, `make` takes a function to report its progress. Two threads with the
         same request compute once: the second waits for the first and receives its progress. The
         second computes itself only if the first fails, is stopped, or makes a result that is not
-        stored, or if the second thread's own `progress` returns False.
+        stored, or if the second thread's own `tell` returns False.
         """
         while True:
             with self._turn:
@@ -151,9 +149,9 @@ class Store:
                     break
             if kept is None and making is not None:
                 with TURNS.away():
-                    wanted = making.wait(progress)
+                    wanted = making.wait(tell)
                 if not wanted:
-                    return make(**values(), progress=progress)
+                    return make(tell)
                 kept = making.made
             if kept is not None:
                 found: Result = kept.value
@@ -161,8 +159,7 @@ class Store:
         try:
             # Opening a model mostly reads a file, so other threads may compute.
             with TURNS.away() if is_model else nullcontext():
-                heard = {} if progress is None else {"progress": partial(mine.tell, progress)}
-                made = make(**values(), **heard)
+                made = make() if tell is None else make(partial(mine.hear, tell))
             if worth(made):
                 mine.made = _Entry(made, seal(made) + size_of(key))
                 self._keep(key, mine.made, is_model)
@@ -265,36 +262,33 @@ class CachedFunction(Generic[P, Result]):
     """A pure function whose results are cached in STORE; see `cached`."""
 
     def __init__(
-        self, function: Callable[P, Result], worth: Callable[[Result], bool] | None, is_model: bool
+        self, function: Callable[P, Result], worth: Callable[[Result], bool], is_model: bool
     ) -> None:
         self._function, self.worth, self._is_model = function, worth, is_model
         self._signature = inspect.signature(function)
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result:
-        key, progress = self._key(*args, **kwargs)
-        kwargs.pop("progress", None)
         make = partial(self._function, *args, **kwargs)
-        return STORE.get(key, make, progress, self.worth or always, self._is_model)
+        return STORE.get(self._key(*args, **kwargs), make, self.worth, is_model=self._is_model)
 
     def is_kept(self, *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether the result of a call is cached."""
-        return self._key(*args, **kwargs)[0] in STORE
+        return self._key(*args, **kwargs) in STORE
 
     def forget(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Remove the result, so that the next call recomputes it."""
-        STORE.forget(self._key(*args, **kwargs)[0])
+        STORE.forget(self._key(*args, **kwargs))
 
     def keep(self, result: Result, *args: P.args, **kwargs: P.kwargs) -> None:
         """Store `result` as the result of a call."""
-        STORE.put(self._key(*args, **kwargs)[0], result, self._is_model)
+        STORE.put(self._key(*args, **kwargs), result, self._is_model)
 
-    def _key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Hashable, Callable[..., Any] | None]:
+    def _key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Hashable, ...]:
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        progress = bound.arguments.pop("progress", None)
         name = f"{self._function.__module__}.{self._function.__qualname__}"
-        return (name, str(library.CHECKPOINTS), *bound.arguments.values()), progress
+        return (name, str(library.CHECKPOINTS), *bound.arguments.values())
 
 
 class CachedSteps(CachedFunction[P, Result]):
@@ -302,7 +296,7 @@ class CachedSteps(CachedFunction[P, Result]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result:
         make = partial(walked, self._function(*args, **kwargs))  # type: ignore[arg-type]
-        return STORE.get(self._key(*args, **kwargs)[0], make)
+        return STORE.get(self._key(*args, **kwargs), make, self.worth)
 
     def steps(self, *args: P.args, **kwargs: P.kwargs) -> Steps[Result]:
         """The call as part of longer work, whose progress it yields: `yield from work.steps(…)`."""
@@ -317,7 +311,7 @@ class CachedSteps(CachedFunction[P, Result]):
                 result: Result = end.value
                 break
             wanted = yield step
-        if wanted is not False and (self.worth or always)(result):
+        if wanted is not False and self.worth(result):
             self.keep(result, *args, **kwargs)
         return result
 
@@ -332,7 +326,7 @@ def cached(function: Callable[P, Result], /) -> CachedFunction[P, Result]: ...
 
 @overload
 def cached(
-    *, worth: Callable[[Any], bool] | None = ..., is_model: bool = ...
+    *, worth: Callable[[Any], bool] = ..., is_model: bool = ...
 ) -> Callable[[Callable[P, Result]], CachedFunction[P, Result]]: ...
 
 
@@ -340,19 +334,19 @@ def cached(
     function: Callable[..., Any] | None = None,
     /,
     *,
-    worth: Callable[[Any], bool] | None = None,
+    worth: Callable[[Any], bool] = always,
     is_model: bool = False,
 ) -> Any:
     """Cache the results of a pure function for all sessions, within the budget of STORE.
 
-    Arguments must be hashable. `progress`, a keyword argument that must default to None, is not
-    part of the key: it is called during the computation, and returns False once the result is no
-    longer wanted. A generator instead yields (done, total) and returns its result. Results for
-    which `worth(result)` is false are returned but not stored.
+    Arguments must be hashable. Long work is a generator: it yields (done, total) and returns its
+    result. Results for which `worth(result)` is false are returned but not stored.
     `is_model` marks opened models; models in use are never evicted.
     """
-    if function is None:
-        return lambda each: CachedFunction(each, worth, is_model)
-    is_long = inspect.isgeneratorfunction(inspect.unwrap(function))
-    kind = CachedSteps if is_long else CachedFunction
-    return kind(function, worth, is_model)
+
+    def kept(function: Callable[..., Any]) -> Any:
+        is_long = inspect.isgeneratorfunction(inspect.unwrap(function))
+        kind = CachedSteps if is_long else CachedFunction
+        return kind(function, worth, is_model)
+
+    return kept if function is None else kept(function)

@@ -89,17 +89,7 @@ class Job(Generic[Result]):
         return self._result  # type: ignore[return-value]
 
 
-def whole(tell: Callable[[int, int], object]) -> Callable[[int, int], None]:
-    """Wrap `tell` for work without partial results: raise StoppedError once it is stopped."""
-
-    def step(done: int, total: int) -> None:
-        if tell(done, total) is False:
-            raise StoppedError
-
-    return step
-
-
-def walked(steps: Steps[Result], tell: Callable[[int, int], object] | None = None) -> Result:
+def walked(steps: Steps[Result], tell: Tell | None = None) -> Result:
     """Run a generator that yields (done, total) and return its result; other threads may compute
     between its steps.
 

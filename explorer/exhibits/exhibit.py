@@ -7,8 +7,7 @@ A file `explorer/exhibits/SUBJECT/NAME.py` ends in `EXHIBIT = Exhibit(compute, s
   subject's `choices.py`, of `shared` or of `links.State`. The answer is a frozen dataclass of numpy
   arrays, without pictures or text. It is cached for all sessions by the values of the parameters.
   If it takes more than a moment, `compute` is a generator: it yields (done, total), which the app
-  shows with a Stop button, and returns the answer. Or it has a parameter `progress`, and calls
-  `progress(done, total)`.
+  shows with a Stop button, and returns the answer.
 - `show(answer, view)` yields blocks in page order; text is given by key.
 
 The app, a notebook, an exported page and a report for print render the same blocks
@@ -22,7 +21,8 @@ from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from explorer.engine import cache
-from explorer.engine.asking import PROGRESS, Request, ask, is_answered
+from explorer.engine.asking import Request, ask, is_answered
+from explorer.engine.caching import always
 from explorer.exhibits.block import Block, Blocks
 from explorer.exhibits.needs import Need
 from explorer.exhibits.view import View
@@ -102,7 +102,7 @@ class Exhibit(Generic[Answer]):
         """
         if self.compute is None:
             return None
-        names = [name for name in inspect.signature(self.compute).parameters if name != PROGRESS]
+        names = list(inspect.signature(self.compute).parameters)
         chosen = {name: of(view) for name, of in self.inputs.items() if name in names}
         told = self._told(view, given) if self.given else {}
         own = [name for name in names if name not in (*RUN, *chosen, self.given)]
@@ -115,7 +115,7 @@ class Exhibit(Generic[Answer]):
             inspect.unwrap(self.compute),
             tuple(keys[name] for name in names),
             lambda: values | {name: of(view) for name, (_, of) in run.items()},
-            getattr(self.compute, "worth", None),
+            getattr(self.compute, "worth", always),
         )
 
     def _told(self, view: View, given: Any) -> dict[str, tuple[Hashable, Any]]:

@@ -1,7 +1,7 @@
 """Asking: what is answered once is kept, and what takes long goes step by step."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.caching import Store
 from explorer.engine.jobs import StoppedError
 from explorer.engine.turns import TURNS
+from explorer.runs.passes import Steps
 
 Asked = list[str]
 
@@ -43,12 +44,12 @@ def test_an_answer_that_is_not_worth_it_is_not_kept(long: bool) -> None:
     def short(number: int) -> int:
         return number
 
-    def told(number: int, progress: Callable[[int, int], object]) -> int:
-        progress(1, 1)
+    def in_steps(number: int) -> Steps[int]:
+        yield 1, 1
         return number
 
     for number, kept in ((1, False), (2, True)):
-        request = request_of(told if long else short, number=number)
+        request = request_of(in_steps if long else short, number=number)
         request = replace(request, worth=lambda answer: answer % 2 == 0)
         assert ask(request) == number
         assert is_answered(request) == kept
@@ -66,16 +67,24 @@ def test_the_arguments_are_made_only_where_the_answer_is_not_at_hand() -> None:
     assert made == ["values"]
 
 
-def counting(to: int) -> Iterator[tuple[int, int]]:
-    for each in range(to):
-        yield each + 1, to
-    return to * to  # type: ignore[return-value]
+def counting(to: int) -> Steps[int]:
+    for done in range(to):
+        yield done + 1, to
+    return to * to
+
+
+class Told(list[tuple[int, int]]):
+    """What a request told of its progress; it is never stopped."""
+
+    def __call__(self, done: int, total: int) -> bool:
+        self.append((done, total))
+        return True
 
 
 def test_a_generator_tells_how_far_it_is_and_returns_its_answer() -> None:
-    request, told = request_of(counting, to=3), list[tuple[int, int]]()
+    request, told = request_of(counting, to=3), Told()
     assert request.takes_long
-    assert ask(request, lambda done, total: told.append((done, total))) == 9
+    assert ask(request, told) == 9
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert ask(request) == 9
 
@@ -97,24 +106,13 @@ def test_a_generator_that_is_stopped_ends_there_and_leaves_no_answer() -> None:
 
 
 def test_a_part_is_given_to_who_stopped_and_to_nobody_else() -> None:
-    def halves() -> Generator[tuple[int, int], bool | None, str]:
+    def halves() -> Steps[str]:
         return "a half" if (yield 1, 2) is False else "all"
 
     assert ask(request_of(halves), lambda done, total: False) == "a half"
     assert not is_answered(request_of(halves))
     assert ask(request_of(halves)) == "all"
     assert ask(request_of(halves), lambda done, total: False) == "all"
-
-
-def test_a_function_with_a_partial_answer_gives_it_and_others_end() -> None:
-    def halves(progress: Callable[[int, int], bool]) -> str:
-        return "all" if progress(1, 2) else "a half"
-
-    request = replace(request_of(halves), worth=lambda answer: answer == "all")
-    assert ask(request, lambda done, total: False) == "a half"
-    assert not is_answered(request)
-    with pytest.raises(StoppedError):
-        ask(request_of(halves), lambda done, total: False)
 
 
 def test_others_compute_between_two_steps() -> None:

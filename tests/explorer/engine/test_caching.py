@@ -14,6 +14,7 @@ from torch import nn
 
 from explorer import library
 from explorer.engine import caching
+from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.caching import Store, budget, cached, size_of
 from explorer.engine.jobs import walked
 from explorer.runs.passes import Steps
@@ -90,13 +91,12 @@ def test_arguments_are_compared_as_values_however_they_are_given(store: Store) -
     made: list[str] = []
 
     @cached
-    def make(text: str, edits: tuple[str, ...] = (), *, progress: object = None) -> str:
+    def make(text: str, edits: tuple[str, ...] = ()) -> str:
         made.append(text)
         return text
 
     make("a")
     make(text="a", edits=())
-    make("a", progress=print)
     assert made == ["a"]
     assert make.is_kept("a", edits=())
     make("a", ("b",))
@@ -345,50 +345,46 @@ def test_the_second_computes_where_the_first_was_stopped(
 ) -> None:
     begun = threading.Event()
 
-    @cached(worth=lambda made: made == 5)
-    def steps(name: str, *, progress: Callable[[int, int], bool] | None = None) -> int:
+    def steps() -> Steps[int]:
         if not begun.is_set():
             begun.set()
             waiting.acquire(timeout=LONG)
         for done in range(5):
-            if progress is not None and not progress(done + 1, 5):
+            if (yield done + 1, 5) is False:
                 return done
         return 5
 
-    stopping = partial(steps, "a", progress=lambda done, total: done < 2)
-    one, two = together(begun, stopping, partial(steps, "a"))
+    request: Request[int] = Request(steps, (), dict)
+    stopping = partial(ask, request, lambda done, total: done < 2)
+    one, two = together(begun, stopping, partial(ask, request))
     assert (one, two) == (1, 5)
-    assert steps.is_kept("a")
+    assert is_answered(request)
 
 
 def test_who_waits_is_told_the_progress_and_may_give_up(store: Store) -> None:
     heard: list[int] = []
     begun, told, given_up = threading.Event(), threading.Event(), threading.Event()
 
-    @cached
-    def held(name: str, *, progress: Callable[[int], bool | None] | None = None) -> str:
-        if progress is not None and progress(1) is False:
+    def held() -> Steps[str]:
+        if (yield 1, 2) is False:
             return "given up"
         begun.set()
         return "whole" if told.wait(LONG) and given_up.wait(LONG) else "nobody listened"
 
-    def listen(done: int) -> None:
+    def listen(done: int, total: int) -> bool:
         heard.append(done)
         told.set()
+        return True
 
-    def give_up(done: int) -> bool:
+    def give_up(done: int, total: int) -> bool:
         given_up.set()
         return False
 
-    one, two, three = together(
-        begun,
-        partial(held, "a", progress=lambda done: True),
-        partial(held, "a", progress=listen),
-        partial(held, "a", progress=give_up),
-    )
-    assert (one, two, three) == ("whole", "whole", "given up")
+    request: Request[str] = Request(held, (), dict)
+    asked = [partial(ask, request, tell) for tell in (lambda done, total: True, listen, give_up)]
+    assert together(begun, *asked) == ["whole", "whole", "given up"]
     assert set(heard) == {1}
-    assert held("a") == "whole"
+    assert ask(request) == "whole"
 
 
 # Bytes.

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from explorer.engine.caching import Store
-from explorer.engine.jobs import Job, StoppedError, whole
+from explorer.engine.jobs import Job, StoppedError, walked
 from explorer.engine.together import Together
 from explorer.engine.turns import LONG, SHORT, TURNS, Turns, computing
+from explorer.runs.passes import Steps
 from explorer.seeding import seeded
 from models.config import ModelConfig
 from models.rows import Rows
@@ -201,20 +202,20 @@ def test_who_waits_for_the_same_result_lets_its_maker_compute() -> None:
     assert results == ["made"]
 
 
-def test_a_step_that_is_told_is_a_rest(clock: Clock) -> None:
+def test_a_step_is_a_rest(clock: Clock) -> None:
     order: list[str] = []
     with TURNS.turn():
         threads = queue(TURNS, "a", order)
 
-        def make(progress: Callable[[int], None]) -> str:
-            progress(0)
+        def steps() -> Steps[str]:
+            yield 1, 2
             assert order == []
             clock.now += 2 * SHORT
-            progress(1)
+            yield 2, 2
             assert order == ["a"]
             return "made"
 
-        assert Store(1_000_000).get("key", make, lambda done: None) == "made"
+        assert walked(steps()) == "made"
     threads[0].join(PATIENCE)
 
 
@@ -241,7 +242,11 @@ def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch: pytest.Monk
 
 
 def test_work_that_was_stopped_has_no_result() -> None:
-    job: Job[None] = Job("key", lambda tell: whole(tell)(0, 1))
+    def steps() -> Steps[None]:
+        yield 1, 2
+        yield 2, 2
+
+    job: Job[None] = Job("key", lambda tell: walked(steps(), tell))
     job.wait(PATIENCE)
     job.result()  # it was wanted
     begun, stopped = threading.Event(), threading.Event()
@@ -250,7 +255,7 @@ def test_work_that_was_stopped_has_no_result() -> None:
         begun.set()
         with TURNS.away():
             stopped.wait(PATIENCE)
-        whole(tell)(1, 2)
+        walked(steps(), tell)
 
     job = Job("key", work)
     assert begun.wait(PATIENCE)
