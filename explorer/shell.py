@@ -30,7 +30,7 @@ from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
 from explorer.ui.current import app_text, first_view
 from explorer.ui.hints import hints
-from explorer.ui.problem import show_problem
+from explorer.ui.session import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
 from models.training.home import asset
 

@@ -22,7 +22,7 @@ SHORT = 0.3
 LONG = 2.0
 """Seconds of computing after which work waits for shorter work that is away for a moment."""
 LULL = 0.06
-"""Seconds that long work waits for short work to return: slightly longer than `painting` waits, and
+"""Seconds that long work waits for short work to return: slightly longer than `stage` waits, and
 than a page takes to wake up after its job is done."""
 MOST_WAITED = 5.0
 """Seconds that shutdown waits for the thread that is computing."""

@@ -12,7 +12,7 @@ from explorer.problems import InputProblem
 from explorer.shelf import Listed
 from explorer.ui import session, uploads
 from explorer.ui.hints import change_model
-from explorer.ui.problem import show_problem
+from explorer.ui.session import show_problem
 from explorer.ui.share import show_link
 from models.foreign.finding import VARIABLE, missing, without_models
 from models.refusals import Refusal

@@ -10,6 +10,7 @@ import streamlit as st
 
 from explorer.components import pulse
 from explorer.engine.asking import Request, ask, is_answered
+from explorer.engine.jobs import Tell
 from explorer.engine.turns import computing
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
@@ -19,13 +20,13 @@ from explorer.problems import InputProblem
 from explorer.render import html, paper
 from explorer.render.controls import Sheet, save, visit_due
 from explorer.render.drawing import draw, export
-from explorer.ui import controls, painting, running, session, share
+from explorer.ui import controls, running, session, share
 from explorer.ui.current import latest
 from explorer.ui.hints import hint_for
 from explorer.ui.parts import one_chosen, pick_part
-from explorer.ui.problem import show_problem
+from explorer.ui.session import show_problem
 from explorer.ui.source import ask_text, pick_source
-from explorer.ui.stage import Place, places, stage, staged
+from explorer.ui.stage import Place, in_order, is_new, places, stage, staged
 
 Parts = Mapping[str, Sequence[str]]
 
@@ -87,7 +88,7 @@ def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
     first = [each for each in exhibits if each.answers and _is_new(sheet, each)]
     early = {each: partial(_below_picture, sheet, drawn[each]) for each in first[:1]}
     drawn |= early
-    painting.in_order([*drawn.values()], first=next(iter(early.values()), None))
+    in_order([*drawn.values()], first=next(iter(early.values()), None))
     needs = (each.needs for each in exhibits if each.needs is not None)
     say = st.caption if sheet.has_picture else st.info
     for name in dict.fromkeys(need.name for need in needs if not need.met(view.loaded)):
@@ -97,7 +98,7 @@ def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
 
 def _is_new(sheet: Sheet, exhibit: Exhibit[Any]) -> bool:
     answered = tuple(exhibit.chosen(exhibit.answers, sheet.view).values())
-    return painting.is_new(exhibit.name, answered)
+    return is_new(exhibit.name, answered)
 
 
 def _below_picture(sheet: Sheet, draw_it: Callable[[], None]) -> None:
@@ -139,12 +140,16 @@ def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
 def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None:
     """Show the progress of a computation, then the exhibit."""
 
-    def work(tell: Callable[[int, int], bool]) -> tuple[Any]:
+    def work(tell: Tell) -> tuple[Any]:
         return (ask(request, tell),)
 
     view, name = sheet.view, f"{exhibit.name}.job"
     found = running.awaited(
-        *(name, request.address, work, view.t(exhibit.working or "shell.working"), view.lang),
+        name,
+        request.address,
+        work,
+        view.t(exhibit.working or "shell.working"),
+        view.lang,
         stop=exhibit.stop,
         most_ahead=running.MANY if sheet.has_picture else math.inf,
     )

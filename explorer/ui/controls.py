@@ -35,8 +35,7 @@ from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.code import code_panel
 from explorer.ui.hints import hint_for
-from explorer.ui.painting import charts_last, words_first
-from explorer.ui.stage import below_picture, enlarged, hero
+from explorer.ui.stage import below_picture, charts_last, enlarged, hero, words_first
 from models.pictures import ADDRESS
 
 Figure = dict[str, Any]

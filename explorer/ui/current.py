@@ -12,7 +12,7 @@ from explorer.exhibits.view import OWN, View, build, key_for, without_text
 from explorer.problems import InputProblem
 from explorer.text import has, shorten, t
 from explorer.ui import running, session
-from explorer.ui.problem import show_problem, show_refused
+from explorer.ui.session import show_problem, show_refused
 
 _GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"
 _AROUND = "view.around"

@@ -5,15 +5,18 @@ user changes it, it calls `change`. So state survives a change of page, and a li
 at once.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from explorer.exhibits.links import Links, State
-from explorer.text import LANGUAGES
+from explorer.exhibits.escape import escape
+from explorer.exhibits.links import Links, State, is_gone
+from explorer.exhibits.saying import message
+from explorer.problems import InputProblem
+from explorer.text import LANGUAGES, shorten, t
 from explorer.ui.uploads import for_this_session
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
@@ -196,3 +199,21 @@ def _preferred_language() -> str:
     """The first visit's language: Chinese for a browser that asks for it, else English."""
     wanted = (st.context.locale or "").split("-")[0].lower()
     return wanted if wanted in LANGUAGES else LANGUAGES[0]
+
+
+def show_problem(problem: InputProblem, lang: str) -> None:
+    """Show the message in a plain box."""
+    st.warning(message(problem, lang), icon=":material/info:")
+
+
+def show_refused(pairs: Iterable[tuple[str, str]], lang: str) -> None:
+    """Show which values of the link were ignored, in one line for all views that are gone."""
+    gone: list[tuple[str, str]] = []
+    invalid: list[tuple[str, str]] = []
+    for name, value in pairs:
+        (gone if is_gone(name, value) else invalid).append((name, value))
+    if gone:
+        st.info(t("shell.gone", lang=lang), icon=":material/link_off:")
+    for name, value in invalid:
+        words = t("shell.refused", lang=lang, name=name, value=escape(shorten(value, 40)))
+        st.warning(words, icon=":material/link_off:")

@@ -14,7 +14,7 @@ from explorer.runs.edits import KeyHidden
 from explorer.text import in_order, model_name
 from explorer.ui import session
 from explorer.ui.hints import change_model
-from explorer.ui.problem import show_problem
+from explorer.ui.session import show_problem
 from explorer.ui.sidebar import new_text, pick_language, shown_text
 from explorer.ui.uploads import models
 from explorer.uploads import MOST_PICTURE, open_picture

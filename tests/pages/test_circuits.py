@@ -98,7 +98,7 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
     ("model", "kind", "said"),
     [
         ("en-zh", "first", "): layer 1 · head 1. It puts"),
-        pytest.param(*("stories", "first", "Of this type"), marks=pytest.mark.sweep),
+        pytest.param("stories", "first", "Of this type", marks=pytest.mark.sweep),
     ],
 )
 def test_the_page_opens_on_a_kind_that_some_head_is_of(

@@ -10,10 +10,10 @@ from shown import words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer.exhibits.escape import plain
+from explorer.exhibits.saying import message
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES
 from explorer.ui import session
-from explorer.ui.problem import message
 from models.foreign.finding import VARIABLE
 from models.refusals import Refusal
 

@@ -20,7 +20,7 @@ from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.current import app_text as _t
 from explorer.ui.hints import change_model
-from explorer.ui.problem import show_problem
+from explorer.ui.session import show_problem
 from explorer.ui.sidebar.languages import pick_languages
 from explorer.ui.uploads import models
 from models.foreign.prompts import LINE_END

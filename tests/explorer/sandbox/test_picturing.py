@@ -11,12 +11,12 @@ import pytest
 from foreign import Golden
 from PIL import Image
 
+from explorer.exhibits.saying import message
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
 from explorer.sandbox.picturing import answered
 from explorer.text import LANGUAGES
-from explorer.ui.problem import message
 from explorer.uploads import open_picture
 from models.pictures import picture_of
 from models.pictures.faces import drawn_word

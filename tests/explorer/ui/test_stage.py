@@ -6,7 +6,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.engine.turns import TURNS
-from explorer.ui import painting
+from explorer.ui import stage
 
 Waits = list[bool]
 
@@ -15,10 +15,10 @@ Waits = list[bool]
 def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
     """Each wait, as whether others could compute meanwhile; the run is of a whole page."""
     found: Waits = []
-    monkeypatch.setattr(painting.st, "session_state", {})
+    monkeypatch.setattr(stage.st, "session_state", {})
     # The module's own name for `time`: other threads of the test run sleep too.
     clock = SimpleNamespace(sleep=lambda seconds: found.append(TURNS._holder is None))
-    monkeypatch.setattr(painting, "time", clock)
+    monkeypatch.setattr(stage, "time", clock)
     begin(monkeypatch)
     return found
 
@@ -26,14 +26,14 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
 def begin(monkeypatch: pytest.MonkeyPatch, *fragments: str) -> None:
     """Another run of the script: of the whole page where no fragment is named."""
     context = SimpleNamespace(fragment_ids_this_run=fragments, cursors={})
-    monkeypatch.setattr(painting, "get_script_run_ctx", lambda: context)
+    monkeypatch.setattr(stage, "get_script_run_ctx", lambda: context)
 
 
 def test_only_the_first_chart_of_a_run_waits(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         begin(monkeypatch, "picture")
-        painting.charts_last()
-        painting.charts_last()
+        stage.charts_last()
+        stage.charts_last()
     assert len(waits) == 2
 
 
@@ -42,34 +42,34 @@ def test_words_wait_only_for_a_run_of_the_model_that_is_new(
 ) -> None:
     for run, n_waits in (("first", 1), ("first", 1), ("second", 2)):
         begin(monkeypatch, "picture")
-        painting.words_first(run)
+        stage.words_first(run)
         assert len(waits) == n_waits
 
 
 def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_changes(
     waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    painting.words_first("first")
-    painting.charts_last()
+    stage.words_first("first")
+    stage.charts_last()
     begin(monkeypatch, "picture")
-    painting.words_first("first")
+    stage.words_first("first")
     assert waits == []
 
 
 def test_others_compute_meanwhile(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
     begin(monkeypatch, "picture")
     with TURNS.turn():
-        painting.charts_last()
+        stage.charts_last()
     assert waits == [True]
 
 
 def test_what_is_new_is_so_once_and_only_in_a_fragment(
     waits: Waits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not painting.is_new("place", 1)
+    assert not stage.is_new("place", 1)
     begin(monkeypatch, "picture")
-    assert [painting.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]
-    assert painting.is_new("other", 1)
+    assert [stage.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]
+    assert stage.is_new("other", 1)
     assert waits == []
 
 
@@ -77,7 +77,7 @@ def parted() -> None:
     """A page of three parts, of which the last is wanted first."""
     import streamlit as st
 
-    from explorer.ui import painting
+    from explorer.ui import stage
 
     drawn = st.session_state["drawn"] = []
 
@@ -86,14 +86,14 @@ def parted() -> None:
         st.markdown(name)
 
     parts = [lambda name=name: part(name) for name in "abc"]
-    painting.in_order(parts, first=parts[2])
+    stage.in_order(parts, first=parts[2])
 
 
 def test_what_is_painted_first_stands_where_it_belongs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     n_waits: list[None] = []
-    monkeypatch.setattr(painting, "pause", lambda: n_waits.append(None))
+    monkeypatch.setattr(stage, "pause", lambda: n_waits.append(None))
     at = AppTest.from_function(parted).run()
     assert not at.exception
     assert at.session_state["drawn"] == ["c", "a", "b"]
