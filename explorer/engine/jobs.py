@@ -89,7 +89,7 @@ class Job(Generic[Result]):
         return self._result  # type: ignore[return-value]
 
 
-def walked(steps: Steps[Result], tell: Tell | None = None) -> Result:
+def walked(steps: Steps[Result], tell: Callable[[int, int], object] | None = None) -> Result:
     """Run a generator that yields (done, total) and return its result; other threads may compute
     between its steps.
 

@@ -16,7 +16,7 @@ from explorer import library
 from explorer.engine import caching
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.caching import Store, budget, cached, size_of
-from explorer.engine.jobs import walked
+from explorer.engine.jobs import Tell, walked
 from explorer.runs.passes import Steps
 from models.fast.maps import FastLinear
 
@@ -264,9 +264,9 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
     arrived = threading.Semaphore(0)
     wait = caching._Making.wait
 
-    def announced(making: caching._Making, progress: Callable[..., object] | None) -> bool:
+    def announced(making: caching._Making, tell: Tell | None) -> bool:
         arrived.release()
-        return wait(making, progress)
+        return wait(making, tell)
 
     monkeypatch.setattr(caching._Making, "wait", announced)
     return arrived
