@@ -8,6 +8,7 @@ import pytest
 from shown import everything, figure, link, reading, words_of
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
 from explorer.analysis.patching import exchange
 from explorer.analysis.patching.maps import DRAWS, Map
 from explorer.exhibits.patching.names import said as share
@@ -15,6 +16,7 @@ from explorer.text import t
 from explorer.ui import running
 
 Open = Callable[..., AppTest]
+SHELF = library.CHECKPOINTS
 FIRST = "She reads a book every morning."
 
 
@@ -150,3 +152,38 @@ def test_what_misplaced_activations_do_too_is_no_more_than_chance(
         for part in ("patch", "paths"):
             at = open_page("patching", model="en-zh", text=FIRST, part=part, what="z")
             assert said(at, key, most=share(most), draws=DRAWS, rate="5.0 %", alarms=0, maps=500)
+
+
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+
+
+def test_a_sentence_about_all_words_asks_the_vectors_of_all_layers(
+    open_page: Open, shipped: None
+) -> None:
+    """No embedding recovers half, but a later vector recovers 75 %."""
+    text, second = "He bought strawberries yesterday.", "He bought cucumbers yesterday."
+    words = everything(open_page("patching", model="en-zh", text=text, second=second))
+    assert "No single embedding carries half of the answer" in words
+    assert "recovers **75 %** of the answer" in words
+    assert "No single word" not in words
+
+
+def test_what_may_be_chance_is_not_called_the_place_of_the_answer(
+    open_page: Open, shipped: None
+) -> None:
+    asked = {"text": "My grandmother is old.", "second": "My grandfather is old."}
+    words = everything(open_page("patching", model="en-zh", **asked))
+    assert "That may be chance" in words
+    assert "carries the answer" not in words
+
+
+def test_a_third_token_that_wins_is_named(open_page: Open, shipped: None) -> None:
+    words = everything(open_page("patching", model="reader", text="hello", second="yello"))
+    assert said_third(words) == "“J” (78 %)"
+
+
+def said_third(words: str) -> str:
+    before, after = t("patching.third", lang="en", token="~", share="~").split("~ (~)")
+    return words.partition(before)[2].partition(after)[0]

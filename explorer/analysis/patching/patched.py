@@ -38,12 +38,14 @@ class PatchedRun:
     """The second run under some patches, compared with the first run and the unpatched second run.
 
     `effect` as `Pair.recovered`; `answers` are the most probable tokens of all three runs, `texts`
-    their outputs from the question on.
+    their outputs from the question on. `third` is the token that the patched run predicts, if it is
+    neither of the two answers.
     """
 
     effect: float
     answers: tuple[TokenProbabilities, ...]
     texts: tuple[str, str, str]
+    third: TokenProbabilities | None
 
 
 def patched_run(
@@ -67,16 +69,19 @@ def _described(
     tokens = list(dict.fromkeys([*pair.answers, *(token for top in tops for token in top)]))
     tokens.sort(key=lambda token: -max(float(probs[token]) for probs in of_runs))
     before = int(pair.rows[1].tgt[0, pair.question.places[1]])
+    answers = tuple(
+        TokenProbabilities(
+            token,
+            loaded.str_tokens((before, token))[-1],
+            (float(of_runs[0][token]), float(of_runs[1][token]), float(of_runs[2][token])),
+        )
+        for token in tokens
+    )
+    best = max(answers, key=lambda answer: answer.probs[2])
     return PatchedRun(
         effect=float(pair.recovered(np.array([pair.gap(logits)]))[0]),
-        answers=tuple(
-            TokenProbabilities(
-                token,
-                loaded.str_tokens((before, token))[-1],
-                (float(of_runs[0][token]), float(of_runs[1][token]), float(of_runs[2][token])),
-            )
-            for token in tokens
-        ),
+        answers=answers,
+        third=None if best.token in pair.answers else best,
         texts=(
             written(loaded, pair.rows[0], edits_on(loaded, pair.edits)),
             written(loaded, pair.rows[1], edits_on(loaded, pair.edits)),

@@ -161,24 +161,67 @@ def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
 
 
 def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
-    """Up to which layer the replaced word alone determines the answer. An embedding does so by
-    construction; a later vector is compared with chance."""
+    """How much of the answer single words carry: by their embeddings, which recover it by
+    construction, else by the best vector at any word in any layer, compared with chance."""
     part = mapped.parts[0]
     known = np.nan_to_num(part.effects, nan=-np.inf)
     column = int(known[0].argmax())
-    rows = np.flatnonzero(known[:, column] >= HALF)
-    row = int(rows[-1]) if rows.size else 0
-    key = "patching.read_left" if row == 0 else "patching.read_carried"
-    effect = float(known[row, column])
+    effect = float(known[0, column])
+    tokens = both.str_tokens[stream_of(part.name)][1]
+    if effect < HALF:
+        return _gathered(view, both, mapped, effect, quoted_at(view, tokens, column))
+    row = int(np.flatnonzero(known[:, column] >= HALF)[-1])
+    if row:
+        return _with_chance(view, both, mapped, (part.name, row, column), "patching.read_carried")
     words = view.t(
-        key if rows.size else "patching.read_spread",
-        word=quoted_at(view, both.str_tokens[stream_of(part.name)][1], column),
-        stream=part_name(view, part.name),
-        layer=row,
+        "patching.read_left",
+        word=quoted_at(view, tokens, column),
         effect=said(effect),
-        next=said(float(known[min(row + 1, len(known) - 1), column])),
+        next=said(float(known[min(1, len(known) - 1), column])),
     )
-    return (words, against_chance(view, mapped, effect)) if row else (words,)
+    return (words,)
+
+
+def _gathered(
+    view: View, both: Pair, mapped: maps.Map, embedding: float, word: str
+) -> tuple[str, ...]:
+    """The best vector of all words and layers, if no embedding carries half of the answer."""
+    cells = [
+        (float(value), part.name, row, column)
+        for part in mapped.parts
+        for (row, column), value in np.ndenumerate(part.effects)
+        if not math.isnan(value) and not _predicts(both, mapped, part, column)
+    ]
+    effect, *cell = max(cells, default=(embedding, mapped.parts[0].name, 0, 0))
+    if effect < HALF:
+        place = cell_words(view, both, mapped.what, tuple(cell))
+        return (view.t("patching.read_spread", effect=said(effect), place=place),)
+    lead = view.t("patching.read_embeddings", effect=said(embedding), word=word)
+    return (lead, *_with_chance(view, both, mapped, tuple(cell), "patching.read_gathered"))
+
+
+def _predicts(both: Pair, mapped: maps.Map, part: maps.MapPart, column: int) -> bool:
+    """Whether a vector is at the position where the answer is predicted."""
+    return part is mapped.parts[-1] and column == both.question.places[1]
+
+
+def _with_chance(
+    view: View, both: Pair, mapped: maps.Map, cell: maps.Cell, key: str
+) -> tuple[str, ...]:
+    """What a cell recovers, and that it is above chance; or that it may be chance."""
+    name, row, column = cell
+    effect = mapped.effect(cell)
+    values = {
+        "word": quoted_at(view, both.str_tokens[stream_of(name)][1], column),
+        "stream": part_name(view, name),
+        "layer": row,
+        "effect": said(effect),
+    }
+    most = mapped.chance[2]
+    if math.isnan(most) or mapped.beats_chance(effect):
+        return view.t(key, **values), against_chance(view, mapped, effect)
+    chance = {"draws": maps.DRAWS, "most": said(most)}
+    return (view.t("patching.read_chance", **values, **chance),)
 
 
 def _arrived(view: View, both: Pair, mapped: maps.Map) -> str:

@@ -9,7 +9,7 @@ from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun
 from explorer.exhibits import View, block as b
 from explorer.exhibits.escape import escape
-from explorer.exhibits.saying import quoted_at
+from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.effect_map import EffectBlock, effect_map
 from explorer.numbers import percent, whole_percent
 from models.rows import Stream
@@ -25,7 +25,7 @@ def part_name(view: View, name: str) -> str:
     return view.stream(name) if name in ("src", "tgt") else view.t(f"kinds.{name}")
 
 
-def _row_name(view: View, what: What, row: int) -> str:
+def row_name(view: View, what: What, row: int) -> str:
     """The name of a row of a map: the residual stream after a layer, or a layer."""
     if what != "resid":
         return view.t("patching.in_layer", layer=row + 1)
@@ -64,9 +64,17 @@ def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
         "patching.cell_place",
         what=whats,
         stream=part_name(view, name),
-        row=_row_name(view, what, row),
+        row=row_name(view, what, row),
         word=quoted_at(view, both.str_tokens[stream_of(name)][1], column),
     )
+
+
+def third_words(view: View, run: PatchedRun) -> str:
+    """That a patched run predicts neither of the two answers; "" if it predicts one of them."""
+    if run.third is None:
+        return ""
+    token = quoted(view, run.third.str_token)
+    return view.t("patching.third", token=token, share=percent(run.third.probs[2]))
 
 
 def run_tables(view: View, found: PatchedRun) -> b.Columns:

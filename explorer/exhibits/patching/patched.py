@@ -8,8 +8,9 @@ from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run, run_cell, written
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.map import cell_of, map_of
-from explorer.exhibits.patching.names import cell_words, run_tables, said
+from explorer.exhibits.patching.names import cell_words, run_tables, said, third_words
 from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
+from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
 
 PATCH = {"asked": asked_of, "what": what_of, "cell": cell_of}
@@ -46,7 +47,8 @@ def show(patched: Patched | None, view: View) -> b.Blocks:
         yield b.Note(view.t("patching.no_patch"))
         return
     place = cell_words(view, patched.both, patched.what, patched.cell)
-    yield b.Prose(view.t("patching.run_reading", place=place, effect=said(found.effect)))
+    words = view.t("patching.run_reading", place=place, effect=said(found.effect))
+    yield b.Prose(in_a_row([words, third_words(view, found)]))
     yield run_tables(view, found)
     yield b.Code((patched_run, written))
 

@@ -4,10 +4,11 @@ from explorer.analysis.patching.maps import Cell
 from explorer.analysis.patching.patched import PatchedRun, patched_run
 from explorer.analysis.patching.paths import Into, run_path
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.patching.names import head_words, run_tables, said
+from explorer.exhibits.patching.names import head_words, run_tables, said, third_words
 from explorer.exhibits.patching.receiver import into_of, receiver_of
 from explorer.exhibits.patching.second import Asked, asked_of, two
 from explorer.exhibits.patching.senders import input_words, sender_of
+from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
 
 
@@ -31,7 +32,8 @@ def show(found: PatchedRun | None, view: View) -> b.Blocks:
     yield b.Title(view.t("patching.run_title"), large=True)
     heads = {"sender": head_words(view, sender), "receiver": head_words(view, receiver)}
     into = input_words(view, into_of(view))
-    yield b.Prose(view.t("patching.path_reading", **heads, into=into, effect=said(found.effect)))
+    words = view.t("patching.path_reading", **heads, into=into, effect=said(found.effect))
+    yield b.Prose(in_a_row([words, third_words(view, found)]))
     yield run_tables(view, found)
     yield b.Code((patched_run,))
 
