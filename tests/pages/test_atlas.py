@@ -12,6 +12,7 @@ from explorer import library
 from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.store import Text
+from explorer.exhibits.atlas import measured
 from explorer.exhibits.atlas.choices import AtlasChoices, format_painted, parse_painted
 from explorer.exhibits.atlas.sentences import beginning, passes
 from explorer.exhibits.choices import RefusedError
@@ -102,6 +103,17 @@ def test_a_model_without_an_atlas_is_measured_over_sentences_at_hand(open_page: 
     at = opened(open_page, model="reader")
     assert "headlight atlas reader" in everything(at)
     assert at.get("plotly_chart")
+
+
+def test_sentences_that_could_not_be_measured_are_counted_apart(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = Text("She went to the park."), Text("We saw a cat."), Text("the cat " * 700)
+    monkeypatch.setattr(measured, "texts_for", lambda _: texts)
+    said = everything(opened(open_page, model="writer"))
+    assert t("atlas.no_file", lang="en", model="writer", count=2) in said
+    assert t("atlas.here_left", lang="en", count=1) in said
+    assert t("atlas.about_here", lang="en", count=2, sentences="2") in said
 
 
 def test_an_atlas_of_other_weights_is_said(

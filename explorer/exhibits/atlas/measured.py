@@ -30,7 +30,7 @@ from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.picking import pick_place
-from explorer.exhibits.saying import message
+from explorer.exhibits.saying import in_a_row, message
 from explorer.exhibits.view import View, examples_of
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -188,9 +188,12 @@ def _about_file(view: View) -> b.Blocks:
 def show(whole: Atlas, view: View) -> b.Blocks:
     """Whether it was measured here; and, to compare models, the place."""
     yield from _about_file(view)
-    texts = which_of(view).texts
-    if texts:
-        yield b.Hint(view.t("atlas.no_file", model=view.loaded.name, count=len(texts)))
+    if which_of(view).texts:
+        counts = whole.counts
+        words = [view.t("atlas.no_file", model=view.loaded.name, count=counts["sentences"])]
+        if left := counts["too_long"] + counts["unreadable"]:
+            words.append(view.t("atlas.here_left", count=left))
+        yield b.Hint(in_a_row(words))
     if view.one_of("part", tuple(AtlasChoices.parts)) == "compare":
         yield b.Row(pick_place(view, "atlas.compare"))
 
