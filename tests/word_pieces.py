@@ -62,7 +62,7 @@ PIECES = {
     *(f"alignment.{about}_{row}" for about in ("at", "row") for row in ROWS),
     *(
         f"alignment.{about}_{basis}"
-        for about in ("basis", "best", "chosen", "score", "matrices_formula")
+        for about in ("basis", "best", "tied", "chosen", "score", "matrices_formula")
         for basis in get_args(Basis)
     ),
     *(f"alignment.checked_{by}_{who}" for by in get_args(Source) for who in ("same", "other")),

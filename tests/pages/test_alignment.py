@@ -43,6 +43,14 @@ def test_the_reverser_crosses_every_pair_of_links(open_page: Open, back: None) -
     assert "known answer of the task" in everything(at)
 
 
+def test_heads_that_align_equally_well_are_all_named(open_page: Open, back: None) -> None:
+    at = open_page("alignment", model="reader", text="hello", part="matrices")
+    said = reading(at, "matrices")
+    assert "3 are closest to the known answer: 1.00" in said
+    tied = said.partition("They tie: ")[2].partition(". ")[0]
+    assert tied.count("layer ") == 3
+
+
 def test_without_a_model_of_the_other_direction_the_page_says_so(open_page: Open) -> None:
     at = open_page("alignment", part="matrices")  # the test's own en-zh has no zh-en beside it
     assert not at.exception

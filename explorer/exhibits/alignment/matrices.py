@@ -20,6 +20,8 @@ from explorer.text import model_name
 
 FIRST = 6
 """Number of listed heads."""
+TIE = 0.005
+"""Scores that differ by less tie: two decimals are shown."""
 
 
 def show(found: Study, view: View) -> b.Blocks:
@@ -53,23 +55,27 @@ def _reading(choice: AlignmentView) -> str:
     """The reading: the best matrix of how many, its row, its lead, and the confirmation."""
     view, found = choice.view, choice.study
     shift, head = found.ranked()[0]
-    other = 1 - shift
+    other, best = 1 - shift, float(found.scores[shift, head])
+    tied = [choice.words_of(*at) for at in found.ranked() if found.scores[at] > best - TIE]
     said = [
         view.t(
-            f"alignment.best_{found.basis}",
+            f"alignment.{'tied' if len(tied) > 1 else 'best'}_{found.basis}",
             count=len(found.heads),
-            best=choice.words_of(shift, head),
-            score=fixed(float(found.scores[shift, head])),
+            tied=len(tied),
+            best=", ".join(tied[:FIRST]) + (", …" if len(tied) > FIRST else ""),
+            score=fixed(best),
             median=fixed(float(np.median(found.scores))),
             diagonal="" if found.diagonal is None else fixed(found.diagonal),
             **_of(choice),
-        ),
-        view.t(f"alignment.row_{ROWS[shift]}", other=fixed(float(found.scores[other].max()))),
+        )
     ]
+    if len(tied) == 1:
+        words = fixed(float(found.scores[other].max()))
+        said.append(view.t(f"alignment.row_{ROWS[shift]}", other=words))
     if found.checked is not None:
         checked = found.checked
         place = np.unravel_index(checked.errors.argmin(), checked.errors.shape)
-        agrees = tuple(map(int, place)) == (shift, head)
+        agrees = bool(checked.errors[shift, head] < checked.errors.min() + TIE)
         said.append(
             view.t(
                 f"alignment.checked_{checked.source}{'_same' if agrees else '_other'}",
