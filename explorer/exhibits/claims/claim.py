@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 
-from explorer.analysis.claims import BY_ID, CLAIMS, GROUPS, Claim, Result
+from explorer.analysis.claims import BY_ID, CLAIMS, GROUPS, Claim
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.claims.choices import GUESSES, ClaimsChoices
 from explorer.exhibits.picking import pick_group, pick_one
@@ -108,7 +108,7 @@ def show(answer: None, view: View) -> b.Blocks:
     yield b.Code((claim.test, *_filled_in(claim.test)))
 
 
-def _filled_in(test: Callable[..., Result]) -> list[object]:
+def _filled_in(test: Callable[..., object]) -> list[object]:
     """The default arguments of an experiment that tests may replace: how a small model is trained,
     how time is measured, what entries are sampled from."""
     defaults = [parameter.default for parameter in inspect.signature(test).parameters.values()]
