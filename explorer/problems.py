@@ -81,6 +81,8 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "training_model": "reason",
         "training_large": "count limit",
         "training_pairs": "count limit",
+        "training_heavy": "limit",
+        "training_no_room": "",
         "training_off": "variable",
         "training_waiting": "limit",
         # a page that needs no server

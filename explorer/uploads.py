@@ -6,7 +6,6 @@ weights, as safetensors, and small JSON files of bounded size.
 """
 
 import base64
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ import numpy as np
 from explorer.leftovers import prefix
 from explorer.library import LoadedModel, open_model
 from explorer.problems import PROBLEMS, InputProblem
-from explorer.sandbox.apart import Apart, Away
+from explorer.sandbox.apart import Away, ask_once
 from explorer.sandbox.tokenizing import read_apart
 from models.pictures import PictureTokenizer, as_text
 from models.tokenizer import Tokenizer, reading_by
@@ -78,15 +77,12 @@ def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
     with packed.open("wb") as out:
         shutil.copyfileobj(file, out)
     asked = {"file": str(packed), "folder": str(folder), "most": MOST_UNPACKED}
-    unpacker = Apart("unpacking")
     try:
-        reply = unpacker.ask(json.dumps(asked).encode(), PATIENCE, away)
+        reply = ask_once("sandbox.unpacking", asked, PATIENCE, away)
     finally:
-        unpacker.end()
         packed.unlink()
-    said = {"key": "upload_heavy"} if reply is None else json.loads(reply)
-    if said:
-        key, values = said.pop("key"), {"name": name, "limit": MOST_UNPACKED, **said}
+    if refusal := {"key": "upload_heavy"} if reply is None else reply:
+        key, values = refusal.pop("key"), {"name": name, "limit": MOST_UNPACKED, **refusal}
         raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
 
 
@@ -100,7 +96,6 @@ def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = n
     if (size := file.seek(0, os.SEEK_END)) > MOST_PICTURE:
         raise InputProblem("picture_bytes", name=name, limit=MOST_PICTURE, size=size)
     file.seek(0)
-    reader = Apart("picturing")
     with tempfile.NamedTemporaryFile(prefix=prefix()) as held:
         shutil.copyfileobj(file, held)
         held.flush()
@@ -108,13 +103,10 @@ def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = n
         if processing is not None:
             names = ("size", "crop", "resample")
             asked["processing"] = {name: getattr(processing, name) for name in names}
-        try:
-            reply = reader.ask(json.dumps(asked).encode(), PATIENCE, away)
-        finally:
-            reader.end()
-    said = {"key": "picture_heavy"} if reply is None else json.loads(reply)
-    if "levels" not in said:
-        key, values = said.pop("key"), {"name": name, **said}
+        reply = ask_once("sandbox.picturing", asked, PATIENCE, away)
+    answer = {"key": "picture_heavy"} if reply is None else reply
+    if "levels" not in answer:
+        key, values = answer.pop("key"), {"name": name, **answer}
         raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
-    levels = np.frombuffer(base64.b64decode(said["levels"]), np.uint8)
+    levels = np.frombuffer(base64.b64decode(answer["levels"]), np.uint8)
     return as_text(levels.reshape(*picture[:2], 3), picture)

@@ -114,7 +114,11 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write a `tokenizer.json` that `load` can read."""
-        path.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
+        path.write_text(self.to_json(), encoding="utf-8")
+
+    def to_json(self) -> str:
+        """The content of its `tokenizer.json`."""
+        return str(self._tokenizer.to_str(pretty=True))
 
     def is_special(self, token: int) -> bool:
         """Whether a token is special: one of `marks`, or flagged as special by the tokenizer."""

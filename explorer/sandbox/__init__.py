@@ -175,7 +175,7 @@ class _Keepers:
         except queue.Empty:
             with self._lock:
                 if len(self._made) < MOST_KEEPERS:
-                    self._made.append(Apart("keeper"))
+                    self._made.append(Apart("sandbox.keeper"))
                     return self._made[-1]
         return self._idle.get()
 

@@ -1,9 +1,10 @@
 """A helper process that reads untrusted input: it answers each line with one line.
 
-It runs a module of this folder under the limits of `bounds`, and ends with this process, since its
-input then closes. The caller gets plain data in time, or nothing.
+It runs one module under the limits of `bounds`, and ends with this process, since its input then
+closes. The caller gets plain data in time, or nothing. At most MOST_AT_ONCE files are read at once.
 """
 
+import json
 import os
 import selectors
 import signal
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 Away = Callable[[], AbstractContextManager[None]]
 """A context in which the caller waits and other sessions compute."""
@@ -26,18 +28,23 @@ MOST_REPLY = 64_000_000
 """Maximum bytes of an answer."""
 SOON = 0.05
 """Seconds of waiting for an answer after which other sessions may compute."""
+MOST_AT_ONCE = 3
+"""Maximum number of processes that start and read a file at the same time; others wait."""
+PLACES = threading.BoundedSemaphore(MOST_AT_ONCE)
+"""Always waited for inside `away`, and never held while waiting for the turn."""
 
 
 class Apart:
     """One process, started on its first use, and again after it was ended.
 
-    Only one thread may use it at a time: inside `lock`, or as its only owner.
+    Only one thread may use it at a time: inside `lock`, or as its only owner. `places` limits the
+    processes that are started at the same time.
     """
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, module: str, places: AbstractContextManager[Any] | None = None) -> None:
         self.lock = threading.Lock()
-        self._code = START.format(str(ROOT), f"explorer.sandbox.{module}")
-        self._arguments = arguments
+        self._code = START.format(str(ROOT), f"explorer.{module}")
+        self._places = nullcontext() if places is None else places
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -48,54 +55,68 @@ class Apart:
     def ask(self, line: bytes, patience: float, away: Away = nullcontext) -> bytes | None:
         """Its answer to one line; None if there is none in `patience` seconds, or it is broken.
 
-        It is then ended.
+        It is then ended. Other sessions compute inside `away` while it starts, and while an answer
+        takes longer than SOON.
         """
-        until = time.monotonic() + patience
-        if not self.is_there:
-            self.end()
-            self._process = self._started()
-        assert self._process is not None
-        assert self._process.stdin is not None
+        unsent, reply, answer = bytearray(line + b"\n"), bytearray(), None
         try:
-            self._process.stdin.write(line + b"\n")
-            self._process.stdin.flush()
-            found = self._line(until, away)
-        except OSError:
-            found = None
-        if found is None:
-            self.end()
-        return found
+            if self.is_there:
+                until = time.monotonic() + patience
+                if not self._exchange(unsent, reply, min(until, time.monotonic() + SOON)):
+                    with away():
+                        self._exchange(unsent, reply, until)
+            else:
+                self.end()
+                with away(), self._places:
+                    self._process = self._started()
+                    self._exchange(unsent, reply, time.monotonic() + patience)
+            if reply.endswith(b"\n"):
+                answer = bytes(reply)
+        finally:
+            if answer is None:
+                self.end()
+        return answer
 
     def _started(self) -> subprocess.Popen[bytes]:
         kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-        return subprocess.Popen(
-            [sys.executable, "-P", "-E", "-c", self._code, *self._arguments],
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-E", "-c", self._code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=kept | {"RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
             start_new_session=True,  # so that it is ended as a group, with its children
         )
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        return process
 
-    def _line(self, until: float, away: Away) -> bytes | None:
-        """Its output up to a line end; None if it ends, writes too much, or is late."""
+    def _exchange(self, unsent: bytearray, reply: bytearray, until: float) -> bool:
+        """Send `unsent` and append to `reply`, up to its line end; whether this is over in time.
+
+        It is over as well if the process ends or writes too much.
+        """
         assert self._process is not None
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        source, parts, size = self._process.stdout.fileno(), list[bytes](), 0
+        source, sink = self._process.stdout.fileno(), self._process.stdin.fileno()
         with selectors.DefaultSelector() as ready:
             ready.register(source, selectors.EVENT_READ)
-            if not ready.select(SOON):
-                with away():
-                    ready.select(max(0.0, until - time.monotonic()))
-            while ready.select(max(0.0, until - time.monotonic())):
-                part = os.read(source, 1 << 16)
-                parts.append(part)
-                size += len(part)
-                if part.endswith(b"\n"):
-                    return b"".join(parts)
-                if not part or size > MOST_REPLY:
-                    return None
-        return None
+            if unsent:
+                ready.register(sink, selectors.EVENT_WRITE)
+            while events := ready.select(max(0.0, until - time.monotonic())):
+                for key, _ in events:
+                    if key.fd == sink:
+                        with suppress(BlockingIOError):
+                            del unsent[: _written(sink, unsent)]
+                        if not unsent:
+                            ready.unregister(sink)
+                        continue
+                    part = os.read(source, 1 << 16)
+                    reply += part
+                    if not part or part.endswith(b"\n") or len(reply) > MOST_REPLY:
+                        return True
+        return False
 
     def end(self) -> None:
         """End it and its children."""
@@ -109,3 +130,24 @@ class Apart:
             with suppress(BrokenPipeError):  # an unread line
                 pipe.close()
         self._process = None
+
+
+def _written(sink: int, unsent: bytearray) -> int:
+    """The number of bytes written; all of them to a process that no longer reads."""
+    try:
+        return os.write(sink, unsent[: 1 << 16])
+    except BrokenPipeError:
+        return len(unsent)
+
+
+def ask_once(
+    module: str, asked: dict[str, Any], patience: float, away: Away = nullcontext
+) -> dict[str, Any] | None:
+    """The answer of a new process, as JSON; None if it takes more than its time or memory."""
+    process = Apart(module, PLACES)
+    try:
+        reply = process.ask(json.dumps(asked).encode(), patience, away)
+    finally:
+        process.end()
+    answer: dict[str, Any] | None = None if reply is None else json.loads(reply)
+    return answer

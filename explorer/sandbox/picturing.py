@@ -18,8 +18,11 @@ from explorer.sandbox.unpacking import RefusedZipError
 
 ROOM = 400_000_000
 """Memory limit in bytes: the largest picture as RGBA is 64 MB, and is copied a few times."""
-SECONDS = 10
+SECONDS = 5
+"""CPU seconds: a photo takes less than one; a JPEG with thousands of scans would take minutes."""
 MOST_PIXELS = 16_000_000
+MOST_READ = 4_000_000
+"""Maximum number of pixels in which writing is looked for; larger pictures are halved first."""
 LEAST_SIDE = 8
 FORMATS = ("PNG", "JPEG")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA")
@@ -41,8 +44,8 @@ def levels_of(
     try:
         with Image.open(file, formats=[*FORMATS, "GIF", "BMP", "WEBP", "TIFF"]) as image:
             _check(image)
-            image.load()
             if processing is not None:
+                image.load()
                 return prepared(ImageOps.exif_transpose(image), **processing)
             grey = _grey(image)
     except RefusedZipError:
@@ -50,7 +53,8 @@ def levels_of(
     except UnidentifiedImageError as error:
         raise RefusedZipError("picture_kind", found="?") from error
     except Exception as error:  # each decoder has its own errors
-        raise RefusedZipError("picture_damaged") from error
+        heavy = isinstance(error, MemoryError) or "memory" in str(error)
+        raise RefusedZipError("picture_heavy" if heavy else "picture_damaged") from error
     return np.repeat(255 - fitted(grey, height, width)[..., None], 3, -1)
 
 
@@ -73,14 +77,23 @@ def _check(image: Any) -> None:
 
 def _grey(image: Any) -> np.ndarray:
     """Grey levels, 255 where the ink is: dark on light, or light on dark, whatever the paper is."""
-    image = ImageOps.exif_transpose(image).convert("RGBA")
-    paper = Image.new("RGBA", image.size, "white")
-    grey = np.asarray(Image.alpha_composite(paper, image).convert("L")).astype(np.float64)
+    grey = np.asarray(_on_paper(image)).astype(np.float64)
     edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
     ink = np.abs(grey - np.median(edge))
     if ink.max() < 16:
         raise RefusedZipError("picture_blank")
     return np.asarray(255 * ink / ink.max())
+
+
+def _on_paper(image: Any) -> Any:
+    """The picture on white paper, upright, as grey levels of at most MOST_READ pixels."""
+    if image.width * image.height > MOST_READ:
+        image.draft(image.mode, (image.width // 2, image.height // 2))  # a JPEG is decoded halved
+    image.load()
+    ImageOps.exif_transpose(image, in_place=True)
+    clear = image.convert("RGBA")
+    grey = Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear).convert("L")
+    return grey.reduce(2) if grey.width * grey.height > MOST_READ else grey
 
 
 def prepared(image: Any, size: Any, crop: Any, resample: int) -> np.ndarray:
@@ -89,7 +102,7 @@ def prepared(image: Any, size: Any, crop: Any, resample: int) -> np.ndarray:
     It is resized to `size` (an int: its shorter side), then `crop` is cut from its middle.
     """
     if "A" in image.getbands() or image.info.get("transparency") is not None:
-        image = image.convert("RGBA")
+        image = image if image.mode == "RGBA" else image.convert("RGBA")
         paper = Image.new("RGBA", image.size, (255, 255, 255, 255))
         image = Image.alpha_composite(paper, image)
     image = image.convert("RGB")

@@ -20,7 +20,7 @@ import tokenizers
 
 from explorer.leftovers import prefix
 from explorer.problems import InputProblem
-from explorer.sandbox.apart import SOON, Apart, Away
+from explorer.sandbox.apart import PLACES, SOON, Apart, Away
 from explorer.sandbox.cutter import ANY, ROOM
 from models.refusals import Refusal
 
@@ -77,7 +77,7 @@ class _Served:
     def __init__(self, path: Path, away: Away) -> None:
         self._name, self._content = path.name, zlib.compress(path.read_bytes(), 1)
         self._away = away
-        self._process = Apart("cutter")
+        self._process = Apart("sandbox.cutter", PLACES)
         weakref.finalize(self, _PROCESSES.end, self._process)
 
     def tables(self) -> dict[str, Any]:

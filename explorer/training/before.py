@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from explorer.leftovers import prefix
+from explorer.problems import InputProblem
+from explorer.sandbox.apart import Away
 from explorer.seeding import seeded
 from explorer.training.learning import HeadsFrame, SetupTrainer, ValidationScores
 from explorer.training.opened import opened
@@ -38,15 +40,20 @@ class Before:
         return int(self.about["vocab"])
 
 
-def before(setup: Setup, name: str, at: tuple[int, ...]) -> Before:
+def before(setup: Setup, name: str, at: tuple[int, ...], away: Away | None = None) -> Before:
     """The start of a training run, with its first step opened at index `at` of parameter `name`.
 
-    Raises InputProblem as `corpus` and `check`.
+    `away` is as for `corpus`. Raises InputProblem as `corpus` and `check`, and
+    `training_no_room` without a temporary folder.
     """
-    found = corpus(setup)
+    found = corpus(setup, away)
     check(setup, *found.sizes)
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix())
+    except OSError as error:
+        raise InputProblem("training_no_room") from error
     with (
-        tempfile.TemporaryDirectory(prefix=prefix()) as place,
+        folder as place,
         seeded(setup.seed),
         torch.inference_mode(False),
         torch.enable_grad(),

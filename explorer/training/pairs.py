@@ -1,6 +1,7 @@
 """Pairs that a user pastes or uploads: the usable ones, and a count of the others."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 MOST_PAIRS = 5000
 """Pairs used for training; further ones are dropped, and counted."""
@@ -40,6 +41,7 @@ class Pairs:
         return sum(source == target for source, target in self.rows)
 
 
+@lru_cache(maxsize=8)
 def read(text: str) -> Pairs:
     """The pairs of a text: one per line, source TAB target; further columns are ignored.
 

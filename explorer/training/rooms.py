@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import json
 import os
+import queue
 import secrets
 import shutil
 import subprocess
@@ -60,6 +61,7 @@ class Series:
     runs: list[TrainingRun]
     resume: dict[str, Any] = field(default_factory=dict)
     process: "subprocess.Popen[str] | None" = None
+    unsent: "queue.SimpleQueue[Mapping[str, Any] | None]" = field(default_factory=queue.SimpleQueue)
     paused_at: float | None = None
 
     @property
@@ -68,9 +70,9 @@ class Series:
         return next((run for run in self.runs if run.state not in ENDED), self.runs[-1])
 
     def order(self, do: str, **values: Any) -> None:
-        """Send an order to the process; no effect if it has ended."""
+        """Send an order to the process, after what is still unsent; no effect if it has ended."""
         if self.process is not None:
-            _write(self.process, {"do": do, **values})
+            self.unsent.put({"do": do, **values})
 
 
 class Room:
@@ -233,13 +235,16 @@ class Rooms:
             "folder": str(room.folder),
             **series.resume,
         }
+        series.unsent.put(begin)
         try:
             series.process = self._started()
+            # The process reads nothing while it imports, and the caller holds the guard.
+            threading.Thread(
+                target=_send, args=(series.process, series.unsent), daemon=True
+            ).start()
             threading.Thread(target=self._hear, args=(room, series), daemon=True).start()
         except (OSError, RuntimeError):  # the system is out of processes or threads
             self._give_back(room, series)
-            return
-        _write(series.process, begin)
 
     def _started(self) -> "subprocess.Popen[str]":
         """A process that waits for its first line. Raises OSError if the system has none left."""
@@ -281,10 +286,9 @@ class Rooms:
     def _give_back(self, room: Room, series: Series) -> None:
         """End the process of a series and start the next one."""
         _end(series)
-        if series.process is not None:
-            for pipe in (series.process.stdin, series.process.stdout):
-                with contextlib.suppress(OSError):  # an unread order
-                    pipe.close()  # type: ignore[union-attr]
+        series.unsent.put(None)
+        if series.process is not None and series.process.stdout is not None:
+            series.process.stdout.close()
         with self._guard:
             for run in series.runs:
                 run.ordered = ""
@@ -320,12 +324,17 @@ def checkpoint_of(run: TrainingRun) -> Path | None:
     return folder if (folder / "model.safetensors").is_file() else None
 
 
-def _write(process: "subprocess.Popen[str]", message: Mapping[str, Any]) -> None:
-    """Send a line to a process, unless it has ended."""
+def _send(
+    process: "subprocess.Popen[str]", unsent: "queue.SimpleQueue[Mapping[str, Any] | None]"
+) -> None:
+    """Send each message as a line, up to None or until the process has ended; close its input."""
     assert process.stdin is not None
     with contextlib.suppress(OSError, ValueError):
-        process.stdin.write(json.dumps(message) + "\n")
-        process.stdin.flush()
+        while (message := unsent.get()) is not None:
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+    with contextlib.suppress(OSError, ValueError):  # an unread order
+        process.stdin.close()
 
 
 def _end(series: Series) -> None:

@@ -1,12 +1,28 @@
-"""Training data: examples of a toy task, sentences with their translations, or own pairs."""
+"""Training data: examples of a toy task, sentences with their translations, or own pairs.
 
+Many own pairs are read by a bounded process, which runs this module.
+"""
+
+import base64
 import csv
+import json
+import os
 import random
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import tokenizers
+from cachetools import LRUCache, cached
 
 from explorer.problems import InputProblem
+from explorer.sandbox.apart import Away, ask_once
+from explorer.sandbox.bounds import allow, bounded
 from explorer.training import pairs
 from explorer.training.setup import LONGEST, N_CTX, Setup, Task, Vocabularies
 from models.tokenizer import Tokenizer
@@ -23,6 +39,10 @@ LENGTHS, LONGER, SYMBOLS = (2, 8), (10, 14), 20
 MOST_VOCABULARY = 600
 DATA_SEED = 1
 """All runs of a task train and are measured on the same examples, whatever their own seed."""
+MOST_HERE = 10_000
+"""Maximum number of characters of own pairs that the app's own process reads."""
+SECONDS, ROOM, PATIENCE = 60, 1_000_000_000, 180.0
+"""CPU seconds and bytes of the process that reads more, and seconds to wait for it."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +76,93 @@ class TaskExamples:
         return by_length[len(by_length) * 2 // 3]
 
 
-def corpus(setup: Setup) -> TaskExamples:
+def corpus(setup: Setup, away: Away | None = None) -> TaskExamples:
     """The examples of a setup.
 
-    Raises InputProblem `training_pairs` if fewer than two own pairs can be used.
+    With `away`, more than MOST_HERE characters of own pairs are read by a bounded process, while
+    other sessions compute inside `away`. Raises InputProblem: `training_pairs` if fewer than two
+    own pairs can be used, `training_heavy` if that process exceeds its limits.
     """
-    return _corpus(setup.task, setup.text if setup.task == "own" else "", setup.vocabularies)
+    text = setup.text if setup.task == "own" else ""
+    if away is not None and len(text) > MOST_HERE and os.name == "posix":
+        outcome = _outcome_apart(text, setup.vocabularies, away)
+    else:
+        outcome = _outcome(setup.task, text, setup.vocabularies)
+    if isinstance(outcome, InputProblem):
+        raise InputProblem(outcome.key, **outcome.values)
+    return outcome
 
 
 @lru_cache(maxsize=8)
+def _outcome(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples | InputProblem:
+    """The examples, or why they are refused: both are stored."""
+    try:
+        return _corpus(task, text, vocabularies)
+    except InputProblem as problem:
+        return problem
+
+
+@cached(LRUCache(8), key=lambda text, vocabularies, _: (text, vocabularies), lock=threading.Lock())
+def _outcome_apart(
+    text: str, vocabularies: Vocabularies, away: Away
+) -> TaskExamples | InputProblem:
+    """As `_outcome` of own pairs, from a process of its own."""
+    asked = {"text": text, "vocabularies": vocabularies}
+    answer = ask_once("training.tasks", asked, PATIENCE, away)
+    if answer is None:
+        return InputProblem("training_heavy", limit=SECONDS)
+    if "key" in answer:
+        return InputProblem(answer.pop("key"), **answer)
+    return unpacked(answer)
+
+
+def packed(examples: TaskExamples) -> dict[str, Any]:
+    """The examples of own pairs as JSON."""
+    source = examples.tokenizer.source
+    return {
+        "tokenizer": examples.tokenizer.to_json(),
+        "source": source and source.to_json(),
+        **{name: getattr(examples, name) for name in ("rows", "held_out", "by_heart", "too_long")},
+        **{name: _numbers(getattr(examples, name)) for name in ("examples", "valid")},
+    }
+
+
+def _numbers(examples: Sequence[Example]) -> dict[str, Any]:
+    sides = [side for example in examples for side in example]
+    tokens = np.fromiter(chain.from_iterable(sides), "<u2")
+    return {
+        "sizes": [len(side) for side in sides],
+        "tokens": base64.b64encode(tokens.tobytes()).decode("ascii"),
+    }
+
+
+def unpacked(answer: dict[str, Any]) -> TaskExamples:
+    """Inverse of `packed`."""
+
+    def read(content: str) -> Tokenizer:
+        return Tokenizer(tokenizers.Tokenizer.from_str(content))
+
+    tokenizer = read(answer["tokenizer"])
+    if answer["source"] is not None:
+        tokenizer.reading(read(answer["source"]))
+    return TaskExamples(
+        tokenizer,
+        tuple(map(tuple, answer["rows"])),
+        tuple(map(tuple, answer["held_out"])),
+        _examples(answer["examples"]),
+        _examples(answer["valid"]),
+        by_heart=answer["by_heart"],
+        too_long=answer["too_long"],
+    )
+
+
+def _examples(numbers: dict[str, Any]) -> tuple[Example, ...]:
+    tokens = np.frombuffer(base64.b64decode(numbers["tokens"]), "<u2").tolist()
+    ends = list(accumulate(numbers["sizes"]))
+    sides = [tuple(tokens[end - n : end]) for end, n in zip(ends, numbers["sizes"], strict=True)]
+    return tuple(map(Example, sides[::2], sides[1::2]))
+
+
 def _corpus(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples:
     rows = own_rows(text) if task == "own" else ROWS[task](task)
     n_ctx = LONGEST.get(task, N_CTX)
@@ -161,3 +259,19 @@ ROWS: dict[str, Callable[[Task], list[Pair]]] = {
     "brackets": brackets,
     "sentences": sentences,
 }
+
+
+def main() -> None:
+    """Answer one line about own pairs, as a process of its own."""
+    asked = json.loads(sys.stdin.readline())
+    bounded(ROOM)
+    allow(SECONDS)
+    try:
+        answer = packed(_corpus("own", asked["text"], asked["vocabularies"]))
+    except InputProblem as problem:
+        answer = {"key": problem.key, **problem.values}
+    print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -106,6 +106,19 @@ def test_pressing_start_gives_a_room_and_a_link_to_it(open_page: Open, room: Roo
     ROOMS.close(found)
 
 
+def test_a_full_temporary_folder_is_explained(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **more: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    at = open_page("training", setup=SMALL)
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    at.button(key="training.start").click().run()
+    assert not at.exception
+    assert t("problems.training_no_room", lang="en") in warnings(at)
+
+
 def test_a_room_that_is_gone_or_another_browsers_is_not_shown(open_page: Open, room: Room) -> None:
     trained(room, parse_setup(SMALL), 0.0, 0.5)
     room.owner = "another browser"

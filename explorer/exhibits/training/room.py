@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from explorer.engine.caching import cached
+from explorer.engine.turns import waiting
 from explorer.exhibits import View, block as b
 from explorer.exhibits.links import State
 from explorer.exhibits.training.choices import TrainingChoices
@@ -21,13 +22,13 @@ from models.training.loop import Trainer
 @cached
 def before(setup: Setup, name: str = "", at: tuple[int, ...] = (0, 0)) -> Before:
     """The state before a training; see `training.before`. Raises InputProblem."""
-    return beginning.before(setup, name, at)
+    return beginning.before(setup, name, at, waiting)
 
 
 def refusal(setup: Setup) -> InputProblem | None:
     """Why such a training cannot start."""
     try:
-        check(setup, *corpus(setup).sizes)
+        check(setup, *corpus(setup, waiting).sizes)
     except InputProblem as problem:
         return problem
     return None
@@ -56,7 +57,11 @@ def begin(view: View, setups: Sequence[Setup]) -> b.Change:
 
     def act(state: State) -> Mapping[str, Any]:
         assert view.viewer is not None
-        room = state.of(TrainingChoices).find_room(view.viewer) or ROOMS.open(view.viewer.browser())
+        room = state.of(TrainingChoices).find_room(view.viewer)
+        try:
+            room = room or ROOMS.open(view.viewer.browser())
+        except OSError:
+            return {"refused": InputProblem("training_no_room")}
         ROOMS.watch(room, view.viewer.session, view.viewer.is_here)
         try:
             runs = ROOMS.start(room, setups)

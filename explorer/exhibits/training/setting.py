@@ -39,12 +39,17 @@ STEPS: dict[str, float] = {"rate": 1e-4, "dropout": 0.05, "smoothing": 0.05, "we
 def show(answer: None, view: View) -> b.Blocks:
     """The controls, and why a training did not start or cannot."""
     choices = view.choices(TrainingChoices)
-    setup, problem = choices.setup, refusal(choices.full_setup)
+    setup = choices.setup
     if choices.room and not choices.runs:
         yield b.Hint(view.t("training.gone"), "info")
-    yield b.Row((*_controls(view, setup), _start(view, disabled=problem is not None)))
-    if setup.task == "own":
+    if setup.task == "own":  # shown at once: the reading of many pairs may take long
+        yield b.Row(tuple(_controls(view, setup)))
         yield from _own_pairs(view, choices)
+        problem = refusal(choices.full_setup)
+        yield _start(view, disabled=problem is not None)
+    else:
+        problem = refusal(choices.full_setup)
+        yield b.Row((*_controls(view, setup), _start(view, disabled=problem is not None)))
     if changes := {name: value for name, value in setup.changes().items() if name != "task"}:
         yield b.Row(_changed(view, setup, changes), "center")
     for each in filter(None, (choices.refused, problem)):

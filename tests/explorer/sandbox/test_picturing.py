@@ -2,8 +2,10 @@
 
 import io
 import struct
+import time
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,10 @@ from explorer.exhibits.saying import message
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
+from explorer.sandbox.apart import MOST_AT_ONCE, Apart
 from explorer.sandbox.picturing import answered
 from explorer.text import LANGUAGES
-from explorer.uploads import open_picture
+from explorer.uploads import MOST_PICTURE, open_picture
 from models.pictures import picture_of
 from models.pictures.faces import drawn_word
 
@@ -104,6 +107,65 @@ def test_a_scan_is_read_in_any_polarity_and_size() -> None:
         )
 
 
+@pytest.mark.parametrize("form", ["PNG", "JPEG"])
+def test_a_photo_of_twelve_megapixels_is_read(form: str) -> None:
+    loaded = open_model("reader")
+    ink = drawn_word("Brown @serif", 96, 384)[0]
+    scan = Image.fromarray(255 - ink).resize((3000, 750))
+    photo = Image.new("RGB", (4032, 3024), "white")
+    photo.paste(scan, (500, 1100))
+    text = open_picture("a", io.BytesIO(saved(photo, form)), loaded.tokenizer)
+    assert trace(loaded, text).output == "Brown"
+
+
+def test_out_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.png").write_bytes(saved(page()))
+    for error in (MemoryError(), OSError("out of memory error when reading image file")):
+
+        def load(self: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr("PIL.ImageFile.ImageFile.load", load)
+        assert answered(str(tmp_path / "x.png"), *SIZES[:2])["key"] == "picture_heavy"
+
+
+def many_scans(count: int) -> bytes:
+    """A progressive JPEG whose last scan is repeated."""
+    data = saved(Image.effect_noise((2000, 1500), 90), "JPEG", progressive=True, quality=5)
+    last = data.rindex(b"\xff\xda")
+    return data[:-2] + data[last:-2] * count + data[-2:]
+
+
+@pytest.mark.sweep
+def test_a_jpeg_of_thousands_of_scans_is_stopped() -> None:
+    with pytest.raises(InputProblem, match="picture_heavy"):
+        open_picture(
+            "a", io.BytesIO(many_scans(2000)[:MOST_PICTURE]), open_model("reader").tokenizer
+        )
+
+
+def test_few_pictures_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer, counts, running = open_model("reader").tokenizer, list[int](), list[object]()
+
+    def exchange(self: Apart, unsent: bytearray, reply: bytearray, until: float) -> bool:
+        running.append(self)
+        counts.append(len(running))
+        time.sleep(0.05)
+        running.remove(self)
+        return True
+
+    monkeypatch.setattr(Apart, "_started", lambda self: None)
+    monkeypatch.setattr(Apart, "_exchange", exchange)
+
+    def read(_: int) -> None:
+        with pytest.raises(InputProblem, match="picture_heavy"):
+            open_picture("a", io.BytesIO(saved(page())), tokenizer)
+
+    with ThreadPoolExecutor(12) as threads:
+        list(threads.map(read, range(12)))
+    assert max(counts) == MOST_AT_ONCE
+
+
 def test_a_photograph_is_prepared_as_its_model_wants_it(tmp_path: Path) -> None:
     """In colours, resized and cut, and the same each time; too long a strip is refused."""
     loaded = open_model(Golden.load("dinov2").write(tmp_path / "dinov2"))
@@ -121,7 +183,7 @@ def test_a_file_is_refused_by_its_size_before_any_process_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("explorer.uploads.MOST_PICTURE", 10)
-    monkeypatch.setattr("explorer.uploads.Apart", None)
+    monkeypatch.setattr("explorer.uploads.ask_once", None)
     with pytest.raises(InputProblem) as caught:
         open_picture("a.png", io.BytesIO(bytes(11)), open_model("reader").tokenizer)
     assert caught.value.key == "picture_bytes"

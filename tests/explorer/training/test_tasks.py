@@ -1,9 +1,13 @@
 """What is learnt: toy tasks, sentences, own pairs and everything that can be wrong with these."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
 import pytest
 
 from explorer.problems import InputProblem
-from explorer.training import pairs
+from explorer.training import pairs, tasks
 from explorer.training.setup import Setup
 from explorer.training.tasks import BRACKETS, brackets, corpus, sentences, sums
 
@@ -47,6 +51,47 @@ def test_pairs_of_too_many_tokens_are_counted() -> None:
     long = "1234567890" * 10  # every digit is a token
     found = corpus(Setup(task="own", text=f"a b\tb a\nb c\tc b\n{long}\tx\n"))
     assert found.too_long == 1
+
+
+def test_many_own_pairs_are_read_by_another_process_outside_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines = [f"wort {n} sagt {n * n}\tword {n} says {n * n}" for n in range(400)]
+    setup = Setup(task="own", vocabularies="apart", text="\n".join(lines))
+    here = corpus(setup)
+    monkeypatch.setattr(tasks, "_corpus", None)  # not in this process
+    turns: list[str] = []
+
+    @contextmanager
+    def away() -> Iterator[None]:
+        turns.append("left")
+        yield
+        turns.append("taken")
+
+    apart = corpus(setup, away)
+    assert turns == ["left", "taken"]
+    assert replace(apart, tokenizer=here.tokenizer) == here
+    assert apart.sizes == here.sizes
+    assert apart.tokenizer.to_json() == here.tokenizer.to_json()
+    corpus(setup, away)
+    assert len(turns) == 2, "the result is stored"
+
+
+def test_a_refusal_of_many_pairs_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = "1234567890" * 10  # every digit is a token
+    setup = Setup(task="own", text="\n".join(f"{long}{n}\t{long}{n}" for n in range(60)))
+    with pytest.raises(InputProblem, match="training_pairs"):
+        corpus(setup, nullcontext)
+    monkeypatch.setattr(tasks, "ask_once", None)
+    with pytest.raises(InputProblem, match="training_pairs"):
+        corpus(setup, nullcontext)
+
+
+def test_pairs_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "PATIENCE", 0.0)
+    lines = (f"eins {n}\tone {n}" for n in range(900))
+    with pytest.raises(InputProblem, match="training_heavy"):
+        corpus(Setup(task="own", text="\n".join(lines)), nullcontext)
 
 
 def test_sums_and_brackets_are_right() -> None:
