@@ -107,7 +107,7 @@ def test_pressing_start_gives_a_room_and_a_link_to_it(open_page: Open, room: Roo
 
 
 def test_a_full_temporary_folder_is_explained(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: object, **more: object) -> str:
         raise OSError(28, "No space left on device")
