@@ -6,6 +6,7 @@ mistakes vanish while weights are 1 and biases 0.
 """
 
 import gc
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
-from typecheck import begin_test, check_shapes
+from typecheck import CALLS, begin, check_shapes
 
 check_shapes()  # before anything that it checks is imported
 
@@ -36,11 +37,15 @@ settings.load_profile("headlight")
 BATCH, N_TGT, N_SRC = 3, 5, 7
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all-shapes", action="store_true", help="check the shapes of every call")
+
+
 @pytest.fixture(autouse=True)
-def _begin() -> None:
-    """Each test begins with the same random numbers, and with shapes to check."""
+def _begin(request: pytest.FixtureRequest) -> None:
+    """Each test begins with the same random numbers, and each file with shapes to check."""
     torch.manual_seed(0)
-    begin_test()
+    begin(str(request.path), sys.maxsize if request.config.getoption("all_shapes") else CALLS)
 
 
 def _tiny_config(**changes: Any) -> ModelConfig:

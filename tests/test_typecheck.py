@@ -7,7 +7,7 @@ import pytest
 import torch
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
-from typecheck import CALLS, begin_test, check, shaped_modules, unchecked
+from typecheck import CALLS, begin, check, shaped_modules, unchecked
 
 from models.attention import attend
 
@@ -67,17 +67,20 @@ def test_checks_pause_only_inside() -> None:
         attend(q, q, v)
 
 
-def test_each_test_checks_the_first_calls_of_a_function() -> None:
+def test_each_file_has_the_first_calls_of_a_function_checked() -> None:
     @checked
     def cut(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         return x[1:]
 
-    for _ in range(2):
-        begin_test()
+    for file in ("a.py", "b.py"):
+        begin(file)
         for _ in range(CALLS):
             with pytest.raises(TypeCheckError):
                 cut(torch.ones(3))
         assert cut(torch.ones(3)).shape == (2,)
+    begin("b.py", CALLS + 2)  # as `--all-shapes` does
+    with pytest.raises(TypeCheckError):
+        cut(torch.ones(3))
 
 
 def test_the_core_and_the_analyses_are_checked() -> None:

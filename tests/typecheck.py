@@ -3,8 +3,8 @@
 Only modules that speak of shapes are checked. A checked call costs some 0.1 ms, so hook points and
 their visitors, called more than a hundred times in a pass and without shapes of their own, would
 take two thirds of the tests' time (measured: 150 against 60 s for tests/explorer/certificate).
-For the same reason a test has only the first calls of each function checked: more than one pass
-through a tiny model, and a third of a page's time less than all of them.
+For the same reason only the first calls of each function are checked in each file of tests: more
+than one pass through a tiny model. `pytest --all-shapes`, which the nightly job runs, checks all.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,9 +24,10 @@ from jaxtyping import TypeCheckError, config, install_import_hook, jaxtyped
 ROOT = Path(__file__).parents[1]
 
 CALLS = 8
-"""How many calls of a function are checked in each test."""
-_NOW = [0]
-"""The number of the test that is running."""
+"""How many calls of a function are checked in each file of tests."""
+_MOST = [CALLS]
+_NOW = [""]
+"""The file whose tests are running."""
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int for a float, as in mypy
 
@@ -34,13 +35,13 @@ check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int for a float,
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that raises TypeCheckError where a shape or type is not what it says."""
     checking: list[Callable[..., Any]] = []
-    test = calls = 0
+    file, calls = "", 0
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal test, calls
-        test, calls = _NOW[0], calls + 1 if test == _NOW[0] else 1
-        if calls > CALLS or config.jaxtyping_disable:
+        nonlocal file, calls
+        file, calls = _NOW[0], calls + 1 if file == _NOW[0] else 1
+        if calls > _MOST[0] or config.jaxtyping_disable:
             return function(*args, **kwargs)
         if not checking:  # at the first call: an annotation may name what follows in its file
             checking.append(check(function))
@@ -105,9 +106,9 @@ def check_shapes() -> None:
     install_import_hook(shaped_modules(), "typecheck.check")
 
 
-def begin_test() -> None:
-    """From here on, the first calls of each function are checked again."""
-    _NOW[0] += 1
+def begin(file: str, most: int = CALLS) -> None:
+    """Check this many calls of each function, counted anew if this is another file of tests."""
+    _NOW[0], _MOST[0] = file, most
 
 
 @contextmanager
