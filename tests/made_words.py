@@ -1,33 +1,48 @@
-"""The words whose keys the code makes at run time: each family of keys, with every name that it can
-have. With those of `word_pieces`, `tests/explorer/test_text.py` holds them against both languages.
+"""Which keys of the words are used, and which the registries of the code need.
+
+A key is used if the code writes it out, if the code writes out its table and its last name, or if
+an f-string of the code has its form and each value that fills it is written out somewhere too.
 """
 
+import ast
 import re
 import tomllib
 from dataclasses import fields
-from importlib import import_module
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
 from explorer.analysis.alignment.links import METHODS
+from explorer.analysis.alignment.study import Basis, Source
 from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
+from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card import KINDS as MODEL_KINDS
 from explorer.analysis.causes.ledger import Kind
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.scaling import SCALINGS
+from explorer.analysis.certificate.certify import FINDINGS, LeftOut
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
 from explorer.analysis.circuits.composition import WAYS as READS
 from explorer.analysis.circuits.vocabulary import MAPS
-from explorer.analysis.claims import GROUPS, VERDICTS
+from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.clinic.card import Group, Needs
+from explorer.analysis.heads.attribution import MEASURES as CAUSES
+from explorer.analysis.heads.versus import Incomparable
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
+from explorer.analysis.positions.changes import CHANGE_KINDS
+from explorer.analysis.positions.order import Setting
+from explorer.analysis.positions.turning import LAYOUTS
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
+from explorer.exhibits import needs
 from explorer.exhibits.alignment.choices import ROWS
-from explorer.exhibits.atlas.choices import AtlasChoices
+from explorer.exhibits.atlas.choices import SOURCES, AtlasChoices
+from explorer.exhibits.blocks.choices import CurveOf
 from explorer.exhibits.cell.choices import ASIDES, STAGES
+from explorer.exhibits.cell.engines import OPTIONS
 from explorer.exhibits.cell.split import PARTS
 from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.heads.choices import MEASURES
@@ -36,47 +51,76 @@ from explorer.exhibits.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.exhibits.machine.reach import KINDS as NETS
 from explorer.exhibits.machine.sizes import OWN, PRESETS
 from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
-from explorer.exhibits.path.course import CHAPTERS
+from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, WAYS
+from explorer.exhibits.masks.conventions import OUTCOMES
+from explorer.exhibits.masks.fills import Empty
+from explorer.exhibits.path.course import CHAPTERS, STEPS
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.choices import MaskName
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
-from explorer.figures.alignment import FOUND
 from explorer.figures.blocks import Placement
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note, Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
-from explorer.pages import MENU, PAGES
+from explorer.pages import LESSONS, MENU, PAGES
 from explorer.problems import PROBLEMS
+from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.sandbox import Kind as FaultKind
-from explorer.text import LANGUAGES, examples, word_key, words
+from explorer.text import LANGUAGES, examples, word_key
 from explorer.training.comparing import Measure
 from explorer.training.pairs import Pairs
 from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
 from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TASKS, TRAINING, Setup
 from explorer.ui.sidebar.languages import SHORT
+from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
 from models.marks import Marks
 from models.pictures.faces import FACES
+from models.positions import POSITIONS
 from models.refusals import REFUSALS
 from models.training.home import asset
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = "\n".join(
-    path.read_text(encoding="utf-8")
+FILES = [
+    path
     for folder in ("explorer", "docs/website")
     for path in sorted((ROOT / folder).rglob("*.py"))
-)
+]
+CODE = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 PAGES_CODE = "\n".join(
-    path.read_text(encoding="utf-8")
-    for folder in ("pages", "exhibits")
-    for path in sorted((ROOT / "explorer" / folder).rglob("*.py"))
-)
-LIVE = "".join(
-    path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer" / "live").glob("*.js"))
+    path.read_text(encoding="utf-8") for path in FILES if {"pages", "exhibits"} & {*path.parts}
 )
 IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGES_CODE)}
+
+
+@cache
+def _written() -> tuple[set[str], list[re.Pattern[str]]]:
+    """All strings and names that the code writes out, and the forms of its f-strings."""
+    names, forms = set(), set()
+    for node in ast.walk(ast.parse(CODE)):
+        match node:
+            case ast.Constant(value=value):
+                names.add(value if isinstance(value, str) else str(value).lower())
+            case ast.keyword(arg=str(name)) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.JoinedStr(values=pieces):
+                texts = (each.value if isinstance(each, ast.Constant) else "\0" for each in pieces)
+                forms.add(re.escape("".join(map(str, texts))).replace("\0", "(.+)"))
+    for path in (ROOT / "explorer").rglob("*.js"):
+        names.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
+    return names, [re.compile(form) for form in forms if r"\." in form]
+
+
+def is_used(key: str) -> bool:
+    """Whether the code can ask for this key; a chart with words may have a note below it."""
+    names, forms = _written()
+    table, _, name = key.rpartition(".")
+    if key in names or key.removesuffix("_note") in names or {table, name} <= names:
+        return True
+    values = (found.groups() for form in forms if (found := form.fullmatch(key)))
+    return any(all({value} <= names or {*value.split(".")} <= names for value in v) for v in values)
 
 
 def figures() -> set[str]:
@@ -90,66 +134,20 @@ def tried() -> set[str]:
     return {pitfall.id for pitfall in PITFALLS if pitfall.demonstrate(None).tried}
 
 
-def words_of(component: str) -> set[str]:
-    """The words that a component asks for; the package's own names are its functions."""
-    return set(import_module(f"explorer.components.{component}").WORDS)
-
-
-def words_in(*files: str) -> set[str]:
-    """The words that files of figures look up by a name that is written out."""
-    code = "".join((ROOT / "explorer" / file).read_text(encoding="utf-8") for file in files)
-    return set(re.findall(r"""\bwords\[["'](\w+)["']\]""", code))
-
-
-CLAIM_WORDS = {
-    *re.findall(
-        r'"([a-z_0-9]+)"',
-        "".join(
-            path.read_text(encoding="utf-8")
-            for path in (ROOT / "explorer" / "analysis" / "claims").glob("*.py")
-        ),
-    ),
-    *("training", "no_cache", "with_cache"),
-    *("post", "pre", "sublayer"),
-    *(f"deep_{placement}" for placement in ("pre", "sublayer")),
-    *(f"{task}_{kind}" for task in ("same", "other") for kind in ("tied", "untied")),
-    *(f"{task}_{kind}" for task in ("order", "count") for kind in ("sinusoidal", "none")),
-    *(f"{task}_{kind}" for task in ("distance", "place") for kind in ("sinusoidal", "learned")),
-    *(f"{design}_{rate}" for design in ("pre", "post", "bare") for rate in ("low", "high")),
-}
-
-
-def said_in_claims(family: str) -> set[str]:
-    """The words of a family that some claim names; tests of the claims hold the other way."""
-    named = {key.removeprefix(f"{family}.") for key in words("en") if key.startswith(f"{family}.")}
-    return named & CLAIM_WORDS
-
-
-# Families of keys whose last name is made at run time, with all the names it can take.
+# Tables whose names are those of a registry: the words have them, and no others.
 MADE = {
-    "components.start": words_of("start"),
-    "live": {
-        *re.findall(r"\bsaid\.([a-z_]+)", LIVE),
-        *re.findall(r'\b(?:Unreadable|failed)\("(\w+)"', LIVE),
-        *("about_int8", "about_float32", "no_script"),
-    }
-    - {"about"},
     "start.masks": set(get_args(MaskName)),
     "start.kinds": set(ROLES),
-    "frame": {"page", "more", "sentence", "run"},
     "kinds": set(ROLES),
     "models": set(list_models(CHECKPOINTS)),
     "languages": set(LANGUAGES),
     "translated": {"source", "target", "help", "named", "yue", *SHORT.values()},
     "lessons": {"try", *tomllib.loads(asset("lessons", "telling.toml").read_text("utf-8"))},
-    "streams": {"src", "tgt", "text", "picture", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
     "refusals": set(REFUSALS),
     "trained": {"right", "changed", "twin-no-causal", "twin-pad-visible", "twin-inverted"},
-    "terminal": {"empty", "whitespace_only", "nothing_left"},
     "formulas": IN_FORMULAS | {"wrong", "right"},
-    "more": {"formula", "code", "numbers", "label", "code_note"},
     "sentences": {
         group
         for path in (ROOT / "assets" / "sentences").glob("*.toml")
@@ -158,36 +156,18 @@ MADE = {
     "clinic.groups": set(get_args(Group)),
     "clinic.formulas": set(get_args(Group)),
     "clinic.absent": set(get_args(Needs)) - {""},
-    "export": {"title", "sentence", "translation", *ROLES, "src", "tgt"}
-    | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},
-    "atlas.command": {
-        *("again", "changed", "going_on", "others"),
-        *("progress", "unit", "done", "left_out"),
-    },
-    "atlas.axes": {"entropy", "deviation", "distance", "cost", "depth"},
     "atlas.kinds": {*ATLAS_MEASURES, "mixed"},
     "atlas.parts": set(AtlasChoices.parts),
-    "figures.profile": words_in("figures/atlas.py"),
-    "figures.heatmap": words_in("figures/heatmap.py"),
-    "figures.effect_map": words_in("figures/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
-    "figures.bars": words_in("figures/bars.py"),
     "circuits.behaviours": set(BEHAVIOURS),
     "circuits.names": set(BEHAVIOURS),
     "circuits.made": set(MADE_OF),
     "circuits.maps": set(MAPS),
     "circuits.ways": set(READS),
-    "circuits.columns": {"what", "best", "score", "even", "chance"},
-    "figures.composed": words_in("figures/circuits.py"),
-    "alignment.aligners": {"mean", "best", "head"},
     "alignment.rows": set(ROWS),
     "alignment.methods": set(METHODS),
-    "figures.alignment": {*FOUND, "weight", "head", "layer"},
     "causes.writers": {*get_args(Kind), "self", "cross", "from", "rest"} - {"head"},
-    "causes.depths": {"embedding", "self", "cross", "ffn"},
-    "figures.causes": words_in("figures/causes.py"),
-    "figures.head_map": words_in("figures/head_map.py"),
     "card.kinds": set(MODEL_KINDS),
     # `further_ends` are shown with `end`, and the source's own marks in its tokens.
     "card.marks": {each.name for each in fields(Marks)} - {"further_ends", "source"},
@@ -203,14 +183,8 @@ MADE = {
     "workshop.groups": set(TASK_KINDS),
     "workshop.faults": set(get_args(FaultKind)),
     "workshop.relations": set(get_args(Relation)),
-    "workshop.kinds": {"list", "number"},
-    "workshop.verdicts": {"true", "false"},
-    "workshop.axes": {"position", "dimension"},
     "claims.verdicts": set(VERDICTS),
     "claims.groups": set(GROUPS),
-    "claims.rows": said_in_claims("claims.rows"),
-    "claims.columns": said_in_claims("claims.columns"),
-    "figures.cell": words_in("figures/cell.py"),
     "cell.stages": set(STAGES),
     "cell.asides": set(ASIDES) - {""},
     "cell.scalings": set(SCALINGS),
@@ -221,14 +195,6 @@ MADE = {
     "notebook.notes": set(get_args(Note)),
     "notebook.untested": set(get_args(UntestedWhy)),
     "menu": {group.name for group in MENU},
-    "cell.layout": {"one", "per_head", "fused"},
-    "figures.positions": words_in("figures/positions/encoding.py"),
-    "components.film": words_of("film"),
-    "components.cache_view": words_of("cache_view"),
-    "components.batch_rows": words_of("batch_rows"),
-    "components.tree_view": words_of("tree_view"),
-    "figures.turning": {"query", "key"} | words_in("figures/positions/turning.py"),
-    "figures.residual": {*get_args(Placement)} | words_in("figures/blocks.py"),
     "training.state": set(get_args(RunState)),
     "training.tasks": set(TASKS),
     "training.fields": {each.name for each in fields(Setup)} - {"text", *TRAINING_NAMES},
@@ -237,10 +203,8 @@ MADE = {
     }
     - {*TRAINING_NAMES},
     "training.pairs_left": {each.name for each in fields(Pairs)} - {"rows"},
-    "training.diverged": {"loss", "gradient"},
     "training.measures": set(get_args(Measure)),
     **{f"training.questions.{each.id}": {"ask", "first", "second"} for each in QUESTIONS},
-    "training.stacks": {"encoder", "decoder"},
     **{f"training.faults.{fault}": {"title", "short", "what", "tells"} for fault in FAULTS},
     "training.faults.none": {"title"},
     **{
@@ -248,15 +212,80 @@ MADE = {
         for page in PAGES
         if (parts := set(getattr(page.choices, "parts", ())) - {""})
     },
-    "components.picture": words_of("picture"),
     "source.faces": set(FACES),
     "positions.groups": set(PositionsChoices.groups),
-    "components.heads_view": words_of("heads_view"),
-    "components.mask_matrix": words_of("mask_matrix"),
-    "components.matrices": words_of("matrices"),
-    "components.seen": words_of("mask_matrix"),
-    "components.reach": words_of("mask_matrix"),
-    "components.token_strip": words_of("token_strip"),
 }
 MADE_LATE = {"clinic.figures": figures, "clinic.tried": tried}
 """The same, found out when asked for: the demonstrations train small networks."""
+
+# Keys with names of registries in them, as the code puts them together.
+_NEEDS = [need.name for need in vars(needs).values() if isinstance(need, needs.Need)]
+_FORMS = {
+    "needs.{}": _NEEDS,
+    "{}.title": ("shelf", "glossary"),
+    "versus.{}": get_args(Incomparable),
+    "circuits.what_{}": BEHAVIOURS,
+    "circuits.way_{}": READS,
+    "alignment.at_{}": ROWS,
+    "alignment.row_{}": ROWS,
+    "alignment.known_{}": get_args(Source),
+    "edits.{}": (*USUAL_MASKS, *SIZE_PARTS),
+    "masks.{}_help": (*USUAL_MASKS, *SIZE_PARTS),
+    "masks.scope_{}": SCOPES,
+    "masks.{}": TOOLS,
+    "masks.reader_{}": READERS,
+    "masks.way_{}": WAYS,
+    "masks.empty_{}": get_args(Empty),
+    "cell.option_{}": OPTIONS,
+    "claims.{}.claim": [claim.id for claim in CLAIMS],
+    "path.place_{}": get_args(Placement),
+    "card.tokens_{}": LANGUAGES,
+    "card.only_{}": LANGUAGES,
+    "blocks.{}": NORMS,
+    "blocks.read_{}": NORMS,
+    "blocks.ffn_{}": get_args(FeedForwardKind),
+    "blocks.act_{}": ACTIVATIONS,
+    "blocks.curve_{}": get_args(CurveOf),
+    "positions.{}": get_args(Setting),
+    "positions.read_{}": get_args(Setting),
+    "positions.read_flat_{}": [kind.acts for kind in POSITIONS.values()],
+    "positions.change_{}": CHANGE_KINDS,
+    "positions.layout_{}": LAYOUTS,
+    "positions.model_{}": POSITIONS,
+    "certify.untested_{}": get_args(LeftOut),
+    "atlas.like_{}": SOURCES,
+    "patching.into_{}": ("first", "second"),
+    "patching.{}_alt": ("elsewhere", "by_position"),
+    "causes.by_{}": ("sublayers", "singles"),
+    "live.about_{}": ("int8", "float32"),
+}
+_PAIRS = {
+    "{}.{}": (
+        *product([page.name for page in PAGES], ("title", "lead", "try")),
+        *((page.name, "formula") for page in LESSONS if page.name != "clinic"),
+    ),
+    "circuits.{}_{}": product(MAPS, ("note", "reading", "value", "row", "column")),
+    "alignment.{}_{}": product(
+        ("basis", "best", "tied", "chosen", "score", "matrices_formula"), get_args(Basis)
+    ),
+    "alignment.checked_{}_{}": product(get_args(Source), ("same", "other")),
+    "measured.{}{}": product(CAUSES, ("", "_help")),
+    "masks.rendering_{}{}": product(RENDERINGS, ("", "_by")),
+    "masks.{}_{}": product(("outcome", "handed"), OUTCOMES),
+    "self_check.{}{}": product(("shipped", "edited"), ("", "_broken")),
+    "certify.{}.{}": product(FINDINGS, ("title", "kept", "broken")),
+    "clinic.{}.{}": product([p.id for p in PITFALLS], ("title", "symptom", "silent", "right")),
+    "path.steps.{}.{}": (
+        (step.id, word) for step in STEPS.values() for word in ("title", "lead", "ask", *step.told)
+    ),
+    "claims.rows.{}_{}": (
+        ("deep", "sublayer"),
+        ("other", "untied"),
+        *product(("order", "count"), ("sinusoidal", "none")),
+        *product(("distance", "place"), ("sinusoidal", "learned")),
+        *product(("post", "pre", "bare"), ("low", "high")),
+    ),
+}
+PIECES = {form.format(name) for form, names in _FORMS.items() for name in names} | {
+    form.format(*pair) for form, pairs in _PAIRS.items() for pair in pairs
+}
