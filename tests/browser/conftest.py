@@ -103,12 +103,6 @@ class Visitor:
         """Wait until these words are to be seen."""
         self.text(words).wait_for(timeout=PATIENCE)
 
-    def type_sentence(self, label: str, sentence: str) -> None:
-        """Replace the text of a text area and run it, as its label says, by Ctrl + Enter."""
-        box = self.page.get_by_role("textbox", name=label)
-        box.fill(sentence)
-        box.press("Control+Enter")
-
 
 @pytest.fixture(scope="session")
 def app() -> Iterator[str]:

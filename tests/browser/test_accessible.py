@@ -36,6 +36,7 @@ def test_no_serious_violation_and_no_scrolling_sideways(visitor: Visitor, index:
     # Something of the page itself: the sidebar stands before it.
     page.locator(f"[data-testid=stMain] :is({OF_THE_PAGE})").first.wait_for()
     visitor.settle()
+    assert page.locator("html").get_attribute("lang") == LANGUAGES[index % len(LANGUAGES)]
     assert lasting(visitor) == []
 
     visitor.darken()

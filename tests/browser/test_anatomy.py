@@ -1,11 +1,11 @@
-"""One cell, the machine and the claims in real Chromium, with the shipped models."""
+"""Clicks in charts and diagrams, and a typed word, in real Chromium with the shipped models."""
 
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
-from explorer.exhibits.cell.choices import STAGES
-from explorer.text import t, words
+from explorer.text import t
 from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
@@ -15,25 +15,6 @@ SENTENCE = "I like dogs."
 def chosen(url: str, name: str) -> str:
     """What a link says of one thing."""
     return parse_qs(urlsplit(url).query).get(name, [""])[0]
-
-
-@pytest.mark.parametrize("lang", ["zh"])
-def test_from_a_head_down_to_the_logit(visitor: Visitor, lang: str) -> None:
-    visitor.open(lang=lang, text=SENTENCE, site="cross", layer="2", head="3", row="1")
-    visitor.page.get_by_role("button", name=t("cell.open_this", lang=lang)).click()
-    visitor.page.wait_for_url("**/cell**")
-    visitor.settle()
-    assert chosen(visitor.page.url, "head") == "3"
-    for stage in STAGES[1:]:
-        visitor.page.get_by_role("button", name=t("cell.next", lang=lang)).click()
-        visitor.settle()
-        number = str(STAGES.index(stage) + 1)
-        visitor.page.wait_for_url(lambda url, number=number: chosen(url, "stage") == number)
-        visitor.page.locator(".js-plotly-plot .barlayer").first.wait_for(state="attached")
-    visitor.shows(t("cell.logits", lang=lang)[:12])
-    visitor.page.get_by_text(t("cell.asides.scaling", lang=lang), exact=True).click()
-    visitor.shows(t("cell.scalings.model", lang=lang))
-    visitor.page.wait_for_url(lambda url: chosen(url, "aside") == "scaling")
 
 
 def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor: Visitor) -> None:
@@ -58,23 +39,6 @@ def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor: Visitor, words: 
     assert visitor.page.locator(".js-plotly-plot .xtick").count() == words + 1  # the end mark
     assert visitor.touching_labels() == []
     visitor.fits(390)
-
-
-@pytest.mark.sweep  # asked without the browser in tests/pages
-def test_a_claim_is_guessed_and_then_measured(visitor: Visitor) -> None:
-    visitor.open("claims", text=SENTENCE, claim="original")
-    visitor.shows(t("claims.waiting", lang="en"))
-    visitor.page.get_by_text(t("claims.verdicts.false", lang="en"), exact=True).click()
-    visitor.shows(words("en")["claims.original.false"].partition("{")[0])
-    verdict = t("claims.verdicts.false", lang="en")
-    visitor.shows(t("claims.right", lang="en", verdict=verdict).split(":")[0])
-    visitor.page.wait_for_url(lambda url: chosen(url, "guess") == "false")
-
-
-def test_the_table_of_positions_ends_where_the_toy_does(visitor: Visitor) -> None:
-    visitor.open("claims", claim="extrapolation", guess="false", lang="zh")
-    visitor.shows(words("zh")["claims.extrapolation.false"].partition("{")[0][:12])
-    visitor.page.locator(".js-plotly-plot .scatterlayer").first.wait_for(state="attached")
 
 
 def test_a_part_of_the_machine_opens_its_page(visitor: Visitor) -> None:
@@ -127,10 +91,44 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(
     visitor.fits(width)
 
 
-@pytest.mark.sweep  # asked without the browser in tests/pages
-def test_llama_is_counted_on_paper(visitor: Visitor) -> None:
-    visitor.open("machine", text=SENTENCE)
-    visitor.page.get_by_text(t("machine.calculator", lang="en"), exact=True).click()
-    visitor.page.get_by_text(t("machine.presets.llama", lang="en"), exact=True).click()
-    visitor.shows("6,738,415,616")
-    visitor.page.wait_for_url(lambda url: chosen(url, "sizes") == "llama")
+def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor: Visitor) -> None:
+    page = visitor.open("atlas", site="decoder", layer="1", head="1").page
+    heading = page.get_by_role("heading", name="Decoder self-attention, layer 1, head 1")
+    expect(heading).to_be_visible()
+    point = page.locator(".js-plotly-plot .scatterlayer .trace .point").first
+    point.dispatch_event("mousemove")
+    box = point.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(heading).to_be_hidden()
+    visitor.settle()
+    assert chosen(page.url, "layer")
+
+
+@pytest.mark.sweep
+def test_a_click_on_the_map_of_patches_opens_that_run(visitor: Visitor) -> None:
+    visitor.open("patching", text="She reads a book.", second="He reads a book.", what="z")
+    page = visitor.page
+    point = page.locator(".js-plotly-plot .scatterlayer .trace .point").nth(3)
+    point.wait_for(state="attached")
+    box = point.bounding_box()
+    assert box is not None
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url(lambda url: chosen(url, "cell") == "encoder-1-4")
+    expect(page.get_by_text("Head output z of layer 1, head 4").first).to_be_visible()
+
+
+def test_a_second_word_is_typed_and_one_that_is_no_token_is_refused(visitor: Visitor) -> None:
+    """Why 她 and not 他."""
+    visitor.open("causes", part="writes", row="0", text="She reads a book every morning.")
+    box = visitor.page.get_by_test_id("stSelectbox").filter(has_text=t("causes.rival", lang="en"))
+    field = box.locator("input")
+    field.fill("他")
+    field.press("Enter")
+    visitor.page.wait_for_url(lambda url: chosen(url, "rival") != "")
+    visitor.shows("times as probable as “他”")
+    assert visitor.page.locator(".js-plotly-plot .barlayer path").count() > 10
+    field.fill("她每他")
+    field.press("Enter")
+    visitor.shows("is not one token of this model")
+    visitor.shows("times as probable as “他”")

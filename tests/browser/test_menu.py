@@ -60,7 +60,7 @@ VIEWS = [
 SCREENS = ((720, 450, 450, 10**6), (390, 844, 600, 10**6), (1440, 900, 300, 2500))
 """Width and height of a screen, and the most that the picture's top and the view's height may be;
 720 by 450 is 1440 by 900 at 200 % zoom."""
-CORE = [("heads", ""), ("masks", ""), ("decoding", ""), ("causes", "")]
+CORE = [("start", ""), ("heads", ""), ("masks", ""), ("decoding", ""), ("causes", "")]
 SENTENCE = {"lang": "en", "text": "She reads a book every morning."}
 FORTY_WORDS = {
     "lang": "zh",

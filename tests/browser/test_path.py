@@ -1,4 +1,4 @@
-"""The path in a real browser: from the first page to the causal mask, in both languages."""
+"""The path in a real browser: from the first page to the causal mask."""
 
 import re
 from urllib.parse import parse_qs, urlsplit
@@ -14,9 +14,8 @@ from tests.browser.conftest import Visitor
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.sweep)])
-def test_a_newcomer_finds_what_the_causal_mask_is_for(visitor: Visitor, lang: str) -> None:
-    page = visitor.page
+def test_a_newcomer_finds_what_the_causal_mask_is_for(visitor: Visitor) -> None:
+    page, lang = visitor.page, "en"
     visitor.open(lang=lang)
     page.get_by_role("button", name=t("path.new_here", lang=lang)).click()
     page.get_by_role("radio", name=t("path.groups.masks", lang=lang)).click()
@@ -30,13 +29,11 @@ def test_a_newcomer_finds_what_the_causal_mask_is_for(visitor: Visitor, lang: st
     assert asked["answers"][0].startswith("purpose.1.")
 
 
-@pytest.mark.parametrize(
-    ("lesson", "model", "text"), [("cross", "stories", "Tom"), ("beam", "en-zh", "I love you.")]
-)
 def test_the_sidebar_follows_a_lesson_to_a_model_and_sentence_that_show_it(
-    visitor: Visitor, lesson: str, model: str, text: str
+    visitor: Visitor,
 ) -> None:
     """The lesson is a fragment: its button alone would leave the sidebar as it was."""
+    lesson, model, text = "cross", "stories", "Tom"
     page = visitor.open("path", lang="en", lesson=lesson, model=model, text=text).page
     sentence = page.get_by_role("textbox", name=t("sidebar.sentence", lang="en"))
     chosen = page.locator(".st-key-sidebar-model input")

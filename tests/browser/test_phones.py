@@ -1,5 +1,6 @@
 """On a phone: the bar with the page's name, the sidebar that goes away, edges, what comes first."""
 
+from itertools import pairwise
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -114,3 +115,18 @@ def test_what_a_picture_says_stands_above_it(phone: Visitor, place: str, picture
         )
         assert wide.evaluate(before) == "36px"
     phone.fits(390)
+
+
+def test_labels_of_tokens_stand_clear_of_each_other(phone: Visitor) -> None:
+    phone.open("blocks", text="When the old man saw that his little dog had run away, he ran too.")
+    place = phone.page.locator(".st-key-wide-blocks-statistics-scale")
+    labels = place.locator(".annotation")
+    labels.first.wait_for(state="attached")
+    boxes = labels.evaluate_all(
+        """all => all.map(one => one.getBoundingClientRect())
+          .map(({ left, right, y }) => [left, right, y])"""
+    )
+    first = [box for box in boxes if box[2] == boxes[0][2]]
+    assert len(first) > 15
+    assert all(one[1] <= other[0] for one, other in pairwise(first))
+    assert place.evaluate("place => place.scrollWidth > place.clientWidth")

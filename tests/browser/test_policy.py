@@ -6,6 +6,8 @@ accepts no error there.
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.live import served
 from tests.browser.conftest import Visitor
 
@@ -53,3 +55,15 @@ def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(
         assert inner.url.startswith("chrome-error:")
     visitor.console.clear()
     visitor.hosts.clear()
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["heads", *(pytest.param(page, marks=pytest.mark.sweep) for page in ("masks", "decoding"))],
+)
+def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor, place: str) -> None:
+    nasty = '<script>alert(1)</script> "><img src=x onerror=alert(2)> **bold** $x$'
+    visitor.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    visitor.open(place, text=nasty)
+    visitor.shows("<script>alert(1)</script>")
+    assert visitor.page.locator("img[src=x]").count() == 0

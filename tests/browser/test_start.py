@@ -194,19 +194,3 @@ def test_who_asks_for_less_motion_sees_it_still_and_whole(visitor: Visitor) -> N
     expect(said(visitor)).to_have_text(trace(open_model("en-zh"), TEXT).output)
     expect(visitor.page.get_by_role("button", name=word("play"), exact=True)).to_be_visible()
     visitor.page.emulate_media(reduced_motion="no-preference")
-
-
-def test_a_link_made_for_heads_at_the_root_still_shows_heads(visitor: Visitor) -> None:
-    visitor.open(lang="en", text=TEXT, site="cross", layer="2", head="3")
-    visitor.page.wait_for_url("**/heads?**")
-    assert parse_qs(urlsplit(visitor.page.url).query)["head"] == ["3"]
-    visitor.page.locator(".hl .head.opened").first.wait_for()
-
-
-def test_it_begins_on_the_first_screen_of_a_phone(visitor: Visitor) -> None:
-    visitor.page.set_viewport_size({"width": 390, "height": 844})
-    visitor.open(lang="en", text=TEXT)
-    box = visitor.page.locator("canvas.main").bounding_box()
-    assert box is not None
-    assert box["y"] < 300
-    visitor.fits(390)

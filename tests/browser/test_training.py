@@ -1,4 +1,4 @@
-"""The training room as a visitor uses it: start, watch, fault, compare, keep, open elsewhere."""
+"""A training in real Chromium: only its own browser finds it again."""
 
 import re
 
@@ -20,33 +20,6 @@ def stands(visitor: Visitor, words: str) -> Locator:
     found = visitor.page.get_by_text(re.compile(rf"^{words} step \d\d+ of 3000"))
     expect(found).to_be_visible()
     return found
-
-
-@pytest.mark.sweep  # twelve seconds of a core; its parts are asked without the browser
-def test_a_visitor_trains_breaks_compares_and_keeps(visitor: Visitor) -> None:
-    page = visitor.open("training", setup=LONG, seeds="2").page
-    before = page.get_by_text(re.compile("Before the first step"))
-    expect(before).to_be_visible()
-    press(visitor, "start")
-    stands(visitor, "Training:")
-    expect(before).to_be_hidden()
-    # A fault in the middle: the training goes on, and its card says what gives it away.
-    press(visitor, "fault_now")
-    fault = t("training.faults.no_causal.title", lang="en")
-    page.get_by_role("button", name=fault, exact=True).click()
-    visitor.shows("What gives it away:")
-    page.keyboard.press("Escape")
-    press(visitor, "stop")
-    stands(visitor, "Stopped after")
-    # The second seed trains by now, without that fault: both stand in one chart.
-    page.get_by_role("radio", name=t("training.parts.compared", lang="en")).click()
-    visitor.shows("One side has a single seed")
-    expect(page.get_by_text(re.compile("no causal mask from step")).first).to_be_visible()
-    # What was learnt is a model like the others.
-    press(visitor, "open")
-    page.wait_for_url(re.compile(r"model=reverse-\d+-steps"))
-    visitor.settle()
-    expect(page.locator("[data-testid=stMain] canvas").first).to_be_visible()
 
 
 @pytest.mark.sweep
