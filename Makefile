@@ -65,6 +65,7 @@ fuzz: .venv/development
 # `transformers` stays out of the environment that the app runs in.
 parity: .parity/made
 	.parity/bin/python -m benchmarks.parity
+	.parity/bin/python -m benchmarks.every_key
 
 .parity/made: requirements.txt
 	$(PYTHON) -m venv .parity

@@ -11,6 +11,7 @@ GPT2: Small = {
     "bos_token_id": 3,
     "eos_token_id": 3,
 }
+BLOOM: Small = {"hidden_size": 24, "n_layer": 2, "n_head": 3}
 NEO: Small = {
     "hidden_size": 24,
     "num_layers": 2,
@@ -167,10 +168,11 @@ CUT: Small = {"size": {"shortest_edge": 18}, "crop_size": {"height": 16, "width"
 
 MODELS: dict[str, tuple[str, Small]] = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
+    "gpt2-headless": ("GPT2Model", GPT2),
     "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
     "gpt_neo": ("GPTNeoForCausalLM", NEO),
     "gptj": ("GPTJForCausalLM", {**GPT2, "rotary_dim": 4}),
-    "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 3}),
+    "bloom": ("BloomForCausalLM", BLOOM),
     "mpt": ("MptForCausalLM", {"d_model": 24, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
     "llama": ("LlamaForCausalLM", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
     "llama-tied": (
@@ -208,9 +210,14 @@ MODELS: dict[str, tuple[str, Small]] = {
         {**LLAMA, **EXPERTS, "shared_expert_intermediate_size": 20},
     ),
     "qwen3_moe": ("Qwen3MoeForCausalLM", {**LLAMA, **EXPERTS}),
+    "qwen3_moe-window": ("Qwen3MoeForCausalLM", {**LLAMA, **EXPERTS, **WINDOW}),
     "smollm3": (
         "SmolLM3ForCausalLM",
         {**LLAMA, "no_rope_layers": [1, 0], "use_sliding_window": True, "sliding_window": 5},
+    ),
+    "smollm3-yarn": (
+        "SmolLM3ForCausalLM",
+        {**LLAMA, "no_rope_layers": [1, 0], "rope_parameters": YARN},
     ),
     "gemma": ("GemmaForCausalLM", {**LLAMA, "head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 6}),
@@ -243,6 +250,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "bart-headless": ("BartModel", BART),
     "mbart": ("MBartForConditionalGeneration", BART),
     "m2m_100": ("M2M100ForConditionalGeneration", {**BART, "pad_token_id": 1}),
+    "m2m_100-padded": ("M2M100ForConditionalGeneration", {**BART, "pad_token_id": 1}),
     "pegasus": ("PegasusForConditionalGeneration", BART),
     "opt": ("OPTForCausalLM", {**OPT, "activation_function": "gelu"}),
     "opt-post": ("OPTForCausalLM", {**OPT, "do_layer_norm_before": False}),
@@ -254,6 +262,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "bert-pair": ("BertForMaskedLM", BERT),
     "bert-headless": ("BertModel", BERT),
     "roberta": ("RobertaForMaskedLM", ROBERTA),
+    "roberta-padded": ("RobertaForMaskedLM", ROBERTA),
     "xlm-roberta": ("XLMRobertaForMaskedLM", ROBERTA),
     "camembert": ("CamembertForMaskedLM", ROBERTA),
     "electra": ("ElectraForMaskedLM", {**BERT, "embedding_size": 16}),
@@ -262,6 +271,8 @@ MODELS: dict[str, tuple[str, Small]] = {
     "albert-pair": ("AlbertForMaskedLM", {**BERT, "embedding_size": 16}),
     "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
     "modernbert": ("ModernBertForMaskedLM", MODERN),
+    "labels/llama": ("LlamaForSequenceClassification", {**LLAMA, **LABELS, "pad_token_id": 4}),
+    "labels/bloom-tokens": ("BloomForTokenClassification", {**BLOOM, **LABELS}),
     "labels/bert": ("BertForSequenceClassification", {**BERT, **LABELS}),
     "labels/bert-tokens": ("BertForTokenClassification", {**BERT, **LABELS}),
     "labels/roberta": ("RobertaForSequenceClassification", {**ROBERTA, **LABELS}),

@@ -111,6 +111,9 @@ def texts(name: str) -> dict[str, torch.Tensor]:
     }
     for text in TEXTS if name.endswith("-pair") else ():
         ids[f"{text}.tgt"][0, [SECOND - 1, -1]] = 3  # the separator
+    for text in TEXTS if name.endswith("-padded") else ():
+        stream = "src" if "m2m" in name else "tgt"
+        ids[f"{text}.{stream}"][0, [2, 6, 7]] = 1  # the padding, inside the text
     return ids
 
 
@@ -262,7 +265,7 @@ def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np
         rows = Rows(ids[f"{text}.tgt"], None, src)
         ours = run(model, rows, names)
         if labels is not None:
-            ours["labels"] = labels(model.last_stack.run(rows), rows.valid("tgt"))
+            ours["labels"] = labels(model.last_stack.run(rows), rows.valid("tgt"), rows.tgt)
         for name in names:
             expected = theirs[f"{text}/{name}"]
             kind = next((k for k in worst if k in name.replace("labels", "logits")), "stream")

@@ -90,6 +90,7 @@ class ModelConfig:
     n_types: int = (
         1  # vectors added to an encoder's learned positions: that of the second text (BERT)
     )
+    unplaced: Layers | None = None  # ids that take no position (padding inside a text, RoBERTa)
     picture: Layers | None = None  # height and width in pixels, of patches; channels, if several
     n_marks: int | None = None  # learned tokens before the patches: class token, registers
     norm: NormKind = "layernorm"

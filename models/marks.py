@@ -17,7 +17,7 @@ class Marks:
     mask: int | None = None  # a token to fill in
     separator: int | None = None  # between two texts in one sequence
     unknown: int | None = None  # replaces text that the vocabulary lacks
-    further_ends: tuple[int, ...] = ()  # in addition to `end`, e.g. the end of a chat turn
+    further_ends: tuple[int, ...] = ()  # in addition to `end`: of a chat turn, or a word
     source: "Marks | None" = None  # of a translator's source, if it has a vocabulary of its own
 
     def of(self, stream: str) -> "Marks":
@@ -25,9 +25,9 @@ class Marks:
         return (self.source or self) if stream == "src" else self
 
     def __contains__(self, token: object) -> bool:
-        """Whether a token id is one of the special tokens."""
+        """Whether a token id has one of the single roles; a further end may be an ordinary word."""
         # Called for whole vocabularies: `dataclasses.astuple` would make deep copies.
-        return token is not None and (token in vars(self).values() or token in self.further_ends)
+        return token is not None and token in vars(self).values()
 
     def ends(self, token: int) -> bool:
         """Whether a generated token ends the output."""

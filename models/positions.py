@@ -203,7 +203,8 @@ class Sinusoidal(Positions):
 class Learned(Positions):
     """One learned vector per position, up to `n_ctx`.
 
-    An encoder with `n_types` adds `types` [type, width] by the number of the text (`Stack`).
+    An encoder with `n_types` adds `types` [type, width] by the number of the text (`Stack`). Tokens
+    without a position (`ModelConfig.unplaced`) get the vector `unplaced` [width].
     """
 
     acts = "adds"
@@ -215,6 +216,7 @@ class Learned(Positions):
         self.weight = nn.Parameter(drawn / math.sqrt(config.width))
         if config.n_types > 1 and not config.is_causal:
             self.types = nn.Parameter(torch.zeros(config.n_types, config.width))
+        self.unplaced = nn.Parameter(torch.zeros(config.width)) if config.unplaced else None
 
     def initialise(self, std: float) -> None:
         for table in self.parameters():
@@ -225,7 +227,10 @@ class Learned(Positions):
         furthest, n_ctx = int(positions.max()) + 1, self.config.n_ctx
         if furthest > n_ctx:
             raise ValueError(f"{furthest} positions, but only n_ctx = {n_ctx} were learned")
-        return self.weight[positions]
+        added = self.weight[positions.clamp(min=0)]
+        if self.unplaced is None:
+            return added
+        return torch.where(positions[..., None] < 0, self.unplaced, added)
 
 
 class Rotary(Positions):
@@ -291,14 +296,23 @@ assert set(POSITIONS) == set(get_args(PositionKind))
 
 
 def positions_of(
-    valid: Tensor | None, tokens: Int[Tensor, "batch new *pixels"], past: int = 0
+    valid: Tensor | None,
+    tokens: Int[Tensor, "batch new *pixels"],
+    past: int = 0,
+    unplaced: tuple[int, ...] = (),
 ) -> Int[Tensor, "batch pos"]:
     """The positions of `past` cached tokens and the new `tokens`, counting real tokens only.
 
     `valid` is Bool [batch, past + new], or None if every token is real. Left padding thus does not
     shift a sentence, and padding does not change a token's position. Padding has the position of
-    the real token before it (0 if there is none).
+    the real token before it (0 if there is none). The ids `unplaced` do not count either, and have
+    position -1; cached ones are counted, as in `transformers`.
     """
+    if unplaced and past == 0:
+        real = torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
+        skipped = real & torch.isin(tokens, tokens.new_tensor(unplaced))
+        positions = ((real & ~skipped).long().cumsum(1) - 1).clamp(min=0)
+        return torch.where(skipped, -1, positions)
     if valid is None:
         positions = torch.arange(past + tokens.shape[1], device=tokens.device)
         return positions.expand(tokens.shape[0], -1)

@@ -121,13 +121,17 @@ class Stack(nn.Module):
 
         `past` is the number of cached tokens before these.
         """
-        positions = self.hook_positions(positions_of(valid, tokens, past))  # [batch, past + pos]
+        positions = self.hook_positions(self.places(valid, tokens, past))  # [batch, past + pos]
         new = positions[:, past:]
         x = self.hook_embed(self.embed(tokens) * self.embed_scale)
         if (added := self.added(tokens, new)) is not None:
             x = x + self.hook_pos_embed(added.to(x.dtype))
         x = self.dropout(self.embed_map(self.embed_norm(x)))
         return x, self.positions.place(new, positions)
+
+    def places(self, valid: Tensor | None, tokens: Tokens, past: int = 0) -> At:
+        """The positions of the cached and the new tokens, as `positions_of`."""
+        return positions_of(valid, tokens, past, self.positions.config.unplaced or ())
 
     def added(self, tokens: Tokens, positions: At) -> Float[Tensor, "batch pos width"] | None:
         """What is added to the embeddings: positions, and the type of the second text's tokens,

@@ -104,7 +104,7 @@ READ = {
     *("rotary_dim", "ffn", "dropout", "attention_dropout", "bias", "qk_norm", "qk_norm_joint"),
     *("out_norms", "parallel", "score_divisor", "score_cap", "logit_cap", "shared_layers"),
     *("embed_norm", "tie_embeddings", "scale_embeddings", "lm_head", "head_net", "unembed_bias"),
-    "n_types",  # a text typed there is never a pair
+    *("n_types", "unplaced"),  # a text typed there is never a pair, and contains no padding
 }
 """The fields that the engine honours. A model with any other field set is refused."""
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.foreign.classes import TaskHead
+from models.pictures.patches import as_tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,5 +32,6 @@ def labelled(loaded: LoadedModel, traced: Trace) -> Labelled | None:
     stream = torch.tensor(traced.activations[stack.hook("resid_final")]).float()
     with torch.inference_mode():
         x = loaded.part(stack.path("final_norm"))(stream)[None]
-        chances = read.chances(read(x, torch.tensor(traced.tgt_valid)[None]))
+        valid = torch.tensor(traced.tgt_valid)[None]
+        chances = read.chances(read(x, valid, as_tensor([traced.tgt_tokens])))
     return Labelled(read.head, (chances[0] if chances.ndim == 3 else chances).numpy())

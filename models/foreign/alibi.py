@@ -23,13 +23,13 @@ def bloom(keys: Keys) -> Plan:
     """Bloom: a norm on the embedding; queries, keys and values interleaved per head."""
     keys.only("apply_residual_connection_post_layernorm", False)
     head = output(keys, keys.flag("tie_word_embeddings", True), embed="word_embeddings")
-    d_model = keys.size("hidden_size", keys.values.get("n_embed"))
-    n_heads = keys.size("n_head", keys.values.get("num_attention_heads"))
+    d_model = keys.size("hidden_size")
+    n_heads = keys.size("n_head")
     config = ModelConfig(
         **USUAL,
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
-        n_layers=keys.layers("n_layer", keys.values.get("num_hidden_layers")),
+        n_layers=keys.layers("n_layer"),
         n_heads=n_heads,
         d_ff=4 * d_model,
         n_ctx=keys.size("seq_length", 2048),
@@ -78,7 +78,7 @@ def mpt(keys: Keys) -> Plan:
         d_model=d_model,
         n_layers=keys.layers("n_layers"),
         n_heads=n_heads,
-        d_ff=keys.size("expansion_ratio", 4) * d_model,
+        d_ff=4 * d_model,
         n_ctx=keys.size("max_seq_len", 2048),
         norm_eps=keys.number("layer_norm_epsilon", 1e-5),
         score_divisor=None if scale is None else 1 / attention.number("softmax_scale"),

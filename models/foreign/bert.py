@@ -6,7 +6,14 @@ import re
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import as_is, composed, first_row_added, less_first_row, without_first
+from models.foreign.folds import (
+    as_is,
+    composed,
+    first_row_added,
+    less_first_row,
+    only,
+    without_first,
+)
 from models.foreign.outputs import LMHead
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, both, weight
 
@@ -45,7 +52,7 @@ def roberta(keys: Keys) -> Plan:
     keys.only("position_embedding_type", "absolute")
     first = keys.token("pad_token_id", 1) + 1
     head = _head(keys, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias")
-    config = _config(keys, head, first=first)
+    config = _config(keys, head, first=first, unplaced=(first - 1,))
     if config.lm_head:
         keys.only("hidden_act", "gelu")  # its head always uses this activation
     rows = (*_embedded(config, first), *_encoder(config), *head.rows)
@@ -174,6 +181,9 @@ def _embedded(config: ModelConfig, first: int) -> list[PlanRow]:
     fold = composed(first_row_added, without_first(first)) if first else first_row_added
     tables = ("embeddings.position_embeddings.weight", "embeddings.token_type_embeddings.weight")
     typed = [PlanRow("positions.types", tables[1:], less_first_row)] if config.n_types > 1 else []
+    if first:
+        row = composed(first_row_added, only(first - 1))
+        typed.append(PlanRow("positions.unplaced", tables, row))
     return [
         *typed,
         weight("embed", "embeddings.word_embeddings", as_is),

@@ -13,8 +13,10 @@ from models.checkpoint import CheckpointError
 from models.feedforward import ACTIVATIONS
 from models.foreign.plan import Keys
 from models.foreign.weights import Safetensors
+from models.rows import Tokens
 
 _KINDS = re.compile(r"For(Sequence|Token|Image)Classification\b")
+Pool = Literal["first", "last", "mean", "each", "both"]
 NETS = {**ACTIVATIONS, "tanh": torch.tanh}
 
 
@@ -40,38 +42,45 @@ OF_TEXTS = {
     **dict.fromkeys(("vit", "deit", "dinov2", "dinov2_with_registers"), TaskHeadNames()),
 }
 """Heads that label a whole text or picture; those that label tokens have only the output, except
-ModernBERT's."""
+ModernBERT's. Decoders have only the output too, under one of `OF_DECODERS`."""
+OF_DECODERS = ("score", "classifier")
 
 
 @dataclass(frozen=True)
 class TaskHead:
     """A head as the config describes it.
 
-    `pool`: it reads the first token, the mean of all, or each; or the first and the mean of all
-    but `patches` ones, side by side. Of labels that exclude each other,
-    "one" is right; of others "several" may be; a regression gives a "value".
+    `pool`: it reads the first token, the last one that is not `skipped`, the mean of all, or each;
+    or the first and the mean of all but `patches` ones, side by side. Of labels that exclude each
+    other, "one" is right; of others "several" may be; a regression gives a "value".
     """
 
     parts: TaskHeadNames
     labels: tuple[str, ...]
-    pool: Literal["first", "mean", "each", "both"] = "first"
+    pool: Pool = "first"
     gives: Literal["one", "several", "value"] = "one"
     patches: int = 0
+    skipped: int | None = None
 
 
 def head_of(keys: Keys) -> TaskHead | None:
     """The head of a config that names a class with one; None without."""
     kind, said = keys.values.get("model_type"), keys.values.get("architectures")
     found = _KINDS.search(str(said))
-    if kind not in OF_TEXTS or found is None:
+    of_decoder = [name for name in OF_DECODERS if keys.stores(f"{name}.weight")]
+    if found is None or (kind not in OF_TEXTS and not of_decoder):
         return None
     named = keys.object("id2label")
     count = len(named) or keys.size("num_labels", 2)
     labels = tuple(str(named.get(str(at), f"LABEL_{at}")) for at in range(count))
+    pool: Pool = "both" if str(kind).startswith("dinov2") else "first"
+    if kind in OF_TEXTS:
+        parts = OF_TEXTS[kind]
+    else:
+        parts, pool = TaskHeadNames(of_decoder[0]), "last"
     if found[1] == "Token":
-        parts = OF_TEXTS[kind] if kind == "modernbert" else TaskHeadNames()
+        parts = TaskHeadNames() if kind in OF_TEXTS and kind != "modernbert" else parts
         return TaskHead(parts, labels, "each")
-    pool: Literal["first", "mean", "both"] = "both" if str(kind).startswith("dinov2") else "first"
     patches = 1 + (keys.size("num_register_tokens", 4) if kind == "dinov2_with_registers" else 0)
     if kind == "modernbert":
         keys.only("classifier_pooling", "cls", "mean")
@@ -79,8 +88,9 @@ def head_of(keys: Keys) -> TaskHead | None:
     problem = keys.values.get("problem_type")
     several = problem == "multi_label_classification" or count == 1
     gives: Literal["one", "several"] = "several" if several else "one"
+    skipped = keys.values.get("pad_token_id")
     return TaskHead(
-        OF_TEXTS[kind], labels, pool, "value" if problem == "regression" else gives, patches
+        parts, labels, pool, "value" if problem == "regression" else gives, patches, skipped
     )
 
 
@@ -93,12 +103,18 @@ class Classifier:
     eps: float  # of the norm
 
     def __call__(
-        self, x: Float[Tensor, "batch pos d_model"], valid: Bool[Tensor, "batch pos"]
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        valid: Bool[Tensor, "batch pos"],
+        tokens: Tokens,
     ) -> Float[Tensor, "batch *pos label"]:
         """The logits of a row, or of each token, from the model's output after its final norm."""
         parts, rows = self.head.parts, torch.arange(len(x))
         if self.head.pool == "first":
             x = x[rows, valid.long().argmax(1)]
+        elif self.head.pool == "last":
+            seen = valid if self.head.skipped is None else valid & (tokens != self.head.skipped)
+            x = x[rows, (seen * torch.arange(x.shape[1])).argmax(1)]
         elif self.head.pool == "both":
             seen = (valid & (valid.long().cumsum(1) > self.head.patches))[..., None]
             mean = (x * seen).sum(1) / seen.sum(1)

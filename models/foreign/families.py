@@ -1,7 +1,8 @@
 """Every family of models that can be opened, by the `model_type` of its config.json."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from models.foreign import llama
 from models.foreign.alibi import bloom, mpt
@@ -86,6 +87,37 @@ FAMILIES: dict[str, Family] = {
     "siglip": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
     "siglip_vision_model": Family("SigLIP (pictures)", siglip, ("vision_model.",)),
 }
+_COMMON = ("hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
+_TRANSLATOR = ("d_model", "encoder_layers", "encoder_attention_heads")
+_OWN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("gpt2", "openai-gpt", "gptj"), ("n_embd", "n_layer", "n_head", "n_positions")),
+    "gpt_neo": ("hidden_size", "num_layers", "num_heads"),
+    "bloom": ("hidden_size", "n_layer", "n_head"),
+    "mpt": ("d_model", "n_layers", "n_heads"),
+    "distilbert": ("dim", "n_layers", "n_heads"),
+    **dict.fromkeys(("t5", "mt5"), ("d_model", "num_layers", "num_heads")),
+    **dict.fromkeys(("marian", "bart", "mbart", "m2m_100", "pegasus"), _TRANSLATOR),
+}
+"""The names of these families for `_COMMON` settings, in the same order."""
+_FURTHER: dict[str, dict[str, str]] = {
+    "bloom": {"n_embed": "hidden_size"},
+    "t5": {"head_dim": "d_kv"},
+    "mt5": {"head_dim": "d_kv"},
+    "mixtral": {"num_experts": "num_local_experts"},
+    "qwen3_moe": {"num_local_experts": "num_experts"},
+}
+
+
+def own_names(kind: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with the family's own name of each setting.
+
+    As in `transformers`, a common name that a config also uses takes precedence.
+    """
+    aliases = dict(zip(_COMMON, _OWN.get(kind, ()), strict=False)) | _FURTHER.get(kind, {})
+    said = {aliases[name]: value for name, value in values.items() if name in aliases}
+    return {name: value for name, value in values.items() if name not in aliases} | said
+
+
 LACKING = {
     "deberta": "disentangled",
     "deberta-v2": "disentangled",

@@ -121,6 +121,11 @@ def without_first(n: int) -> Fold:
     return lambda tensor: tensor[n:]
 
 
+def only(row: int) -> Fold:
+    """One row of a table."""
+    return lambda tensor: tensor[row]
+
+
 def zeros(*shape: int) -> Fold:
     """A zero parameter that is not stored: a bias that the other library does not have."""
     return lambda: torch.zeros(*shape)
@@ -139,11 +144,6 @@ def output_rows(first: int, end: int) -> Fold:
 def side_by_side(dim: int) -> Fold:
     """Several tensors joined along one dimension: the matrices of all experts."""
     return lambda *tensors: torch.cat(tensors, dim)
-
-
-def only_row(tensor: Tensor) -> Tensor:
-    """The only row of a matrix [1, n], as a vector."""
-    return tensor.squeeze(0)
 
 
 def sines_then_cosines(

@@ -18,6 +18,7 @@ from models.checkpoint import CheckpointError
 from models.foreign.folds import halves
 from models.foreign.gguf_header import header
 from models.foreign.gguf_tokens import tokenizer_in
+from models.foreign.rotation import GGUF_TURNED
 from models.foreign.tokens import ForeignTokenizer
 from models.foreign.weights import finite
 
@@ -146,7 +147,6 @@ class GGUF:
             usual = said["embedding_length"] // said["attention.head_count"]
             d_head = said.get("attention.key_length", usual)
             self._turned = said.get("rope.dimension_count", d_head)
-            share = self._turned / d_head
         except (KeyError, TypeError, ZeroDivisionError):  # the family refuses it, naming the key
             return {}
         scaled: dict[str, Any] = {}
@@ -162,7 +162,7 @@ class GGUF:
             of_gemma = {"query_pre_attn_scalar": usual if largest else d_head}
         return {
             "head_dim": d_head,
-            "partial_rotary_factor": share,
+            GGUF_TURNED: self._turned,
             "rope_scaling": scaled or None,
             **of_gemma,
         }

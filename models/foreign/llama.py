@@ -4,7 +4,7 @@ Touvron et al. 2023 (Llama); Jiang et al. 2023, 2024 (Mistral, Mixtral); Qwen te
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.config import ModelConfig
@@ -44,9 +44,11 @@ def mixtral(keys: Keys) -> Plan:
         "n_experts": keys.size("num_local_experts", 8),
         "n_active": keys.size("num_experts_per_tok", 2),
         "experts_sum": True,
+        "norm_eps": keys.number("rms_norm_eps", 1e-5),
     }
     style = Style(net={"w_gate": "w1", "w_up": "w3", "w_down": "w2"}, mlp="block_sparse_moe")
-    return like_llama(keys, style=style, window=window(keys), **many)
+    turn = turning(keys, width(keys), base=1e6)
+    return like_llama(keys, style=style, turn=turn, window=window(keys), **many)
 
 
 def qwen2_moe(keys: Keys) -> Plan:
@@ -58,10 +60,11 @@ def qwen2_moe(keys: Keys) -> Plan:
 
 
 def qwen3_moe(keys: Keys) -> Plan:
-    """Qwen3 with experts in every layer."""
+    """Qwen3 with experts in every layer; a window, if enabled, is in every layer too."""
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
     many = _experts_of(keys, 128, 8, 768)
-    return like_llama(keys, biased, qk_norm=True, d_head=width(keys), **_upper_window(keys), **many)
+    size = window(keys, 4096) if keys.flag("use_sliding_window", False) else None
+    return like_llama(keys, biased, qk_norm=True, d_head=width(keys), window=size, **many)
 
 
 def _experts_of(keys: Keys, n: int, active: int, d_ff: int) -> dict[str, Any]:
@@ -69,7 +72,7 @@ def _experts_of(keys: Keys, n: int, active: int, d_ff: int) -> dict[str, Any]:
     keys.only("decoder_sparse_step", 1)
     keys.only("mlp_only_layers", [], None)
     return {
-        "n_experts": keys.size("num_experts", keys.size("num_local_experts", n)),
+        "n_experts": keys.size("num_experts", n),
         "n_active": keys.size("num_experts_per_tok", active),
         "experts_sum": keys.flag("norm_topk_prob", False),
         "d_ff": keys.size("moe_intermediate_size", d_ff),
@@ -193,7 +196,7 @@ def like_llama(
         "d_model": d_model,
         "n_layers": n_layers,
         "n_heads": n_heads,
-        "n_kv_heads": keys.size("num_key_value_heads", n_heads),
+        "n_kv_heads": keys.size("num_key_value_heads", _kv_heads(keys, n_heads)),
         "head_dim": None if d_head == d_model / n_heads else d_head,
         "d_ff": keys.size("intermediate_size"),
         "n_ctx": keys.size("max_position_embeddings"),
@@ -210,10 +213,11 @@ def like_llama(
     }
     config = ModelConfig(**settings | turn.settings(d_head) | head.settings | more)
     rows = [weight("embed", "embed_tokens"), *_norm(config, style, "final_norm", style.final_norm)]
-    for ours, theirs in blocks(config.n_layers):
+    for layer, (ours, theirs) in enumerate(blocks(config.n_layers)):
         for mine, its in style.norms.items():
             rows += _norm(config, style, f"{ours}.{mine}", f"{theirs}.{its}")
-        rows += _attention(config, turn, style, f"{ours}.attn", f"{theirs}.self_attn", biased)
+        here = turn if config.turns(layer) else replace(turn, size=1.0)
+        rows += _attention(config, here, style, f"{ours}.attn", f"{theirs}.self_attn", biased)
         if config.n_experts > 1:
             rows += _experts(config, style, f"{ours}.ffn", f"{theirs}.{style.mlp}")
         for mine, its in style.net.items() if config.n_experts == 1 else ():
@@ -227,6 +231,21 @@ def like_llama(
                 config, name, f"{theirs}.{style.mlp}.{its}", n_out, "ffn" in biased, fold
             )
     return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))
+
+
+KV_HEADS = {
+    **dict.fromkeys(("mistral", "mixtral"), 8),
+    **dict.fromkeys(("qwen2", "qwen3", "stablelm"), 32),
+    **dict.fromkeys(("qwen3_moe", "smollm3"), 4),
+    "qwen2_moe": 16,
+    "starcoder2": 2,
+}
+"""Key/value heads of these families' configs that do not say; in others, as many as heads."""
+
+
+def _kv_heads(keys: Keys, n_heads: int) -> int:
+    said = "num_key_value_heads" in keys.values  # null: as many as heads
+    return n_heads if said else KV_HEADS.get(str(keys.values.get("model_type")), n_heads)
 
 
 def _norm(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[PlanRow]:

@@ -12,8 +12,8 @@ def neox(keys: Keys) -> Plan:
     keys.only("attention_bias", True)
     n_heads, d_model = keys.size("num_attention_heads"), keys.size("hidden_size")
     d_head = d_model // n_heads
-    shares = ("partial_rotary_factor", "rotary_pct")
-    turn = turning(keys, d_head, bases=("rope_theta", "rotary_emb_base"), share=0.25, shares=shares)
+    bases, shares = ("rotary_emb_base",), ("rotary_pct",)
+    turn = turning(keys, d_head, bases=bases, share=0.25, shares=shares)
     head = output(keys, keys.flag("tie_word_embeddings", False), "embed_out", "embed_in")
     config = ModelConfig(
         family="decoder-only",

@@ -27,7 +27,7 @@ from models.checkpoint import (
 from models.config import ModelConfig
 from models.foreign.adapters import require_no_adapter
 from models.foreign.classes import Classifier, head_of, tensors_of
-from models.foreign.families import FAMILIES, LACKING, Family
+from models.foreign.families import FAMILIES, LACKING, Family, own_names
 from models.foreign.finding import unreadable
 from models.foreign.generation import asked_in
 from models.foreign.gguf_file import GGUF, architecture
@@ -266,7 +266,7 @@ def _planned(
             return shapes[0] == shapes[1]
         return torch.equal(*(stored.read(each) for each in names))
 
-    keys = Keys({**values, **prepared(folder)}, named, alike)
+    keys = Keys({**own_names(str(values["model_type"]), values), **prepared(folder)}, named, alike)
     plan = _plan(family, keys, named, CONFIG, stored.name)
     for name in filter(re.compile("|".join(TABLES)).fullmatch, named if compare else ()):
         if not same_angles(stored.read(named[name]), plan.config):
@@ -396,13 +396,11 @@ def _require_tokenizer(folder: Path) -> None:
 
 
 def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
-    """The ids that end an output, from the config and generation_config.json."""
+    """The ids that end an output, from generation_config.json, or else from the config."""
     path = folder / GENERATION
-    listed: list[Any] = []
-    for said in (values, read_object(path) if path.is_file() else {}):
-        ids = said.get("eos_token_id")
-        listed += ids if isinstance(ids, list) else [ids]
-    return listed
+    said = read_object(path).get("eos_token_id") if path.is_file() else None
+    ids = values.get("eos_token_id") if said is None else said
+    return ids if isinstance(ids, list) else [ids]
 
 
 def fitted(tokenizer: ForeignTokenizer, plan: Plan, file: str) -> ForeignTokenizer:
@@ -429,7 +427,7 @@ def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
     if plan.starts_with is not None:
         return replace(marks, start=plan.starts_with, end=behind[0] if behind else marks.end)
     start = before[0] if before else None
-    end = behind[0] if behind and not plan.config.is_causal else marks.end
+    end = marks.end if plan.config.is_causal else (*behind, None)[0]
     return replace(marks, start=start, end=end)
 
 

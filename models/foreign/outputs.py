@@ -1,7 +1,8 @@
 """The LM head of a model: tied to the embedding, a separate matrix, or absent.
 
 As in `transformers`, a stored matrix that differs from the embedding is used even if the config
-ties them. A model without a stored matrix has no LM head; if its config names a class with one, the
+ties them. A model without a stored matrix has no LM head unless the config ties it, and none if the
+config names a class without one (GPT2Model). If it names a class with one that is not tied, the
 tensor is missing, and the file is refused.
 """
 
@@ -30,12 +31,15 @@ def output(
     name = f"{theirs}.weight"
     bias = (PlanRow("unembed.bias", (f"{theirs}.bias",)),) if biased else ()
     settings = {"unembed_bias": biased}
+    headless = LMHead({"tie_embeddings": False, "lm_head": False}, ())
+    if keys.says_headless() and not keys.stores(name):
+        return headless
     if tied and not keys.differs(name, f"{embed}.weight"):
         return LMHead(settings | {"tie_embeddings": True}, bias, (re.escape(name),))
     settings["tie_embeddings"] = False
     if keys.stores(name) or keys.says_head():
         return LMHead(settings, (PlanRow("unembed.weight", (name,)), *bias))
-    return LMHead({"tie_embeddings": False, "lm_head": False}, ())
+    return headless
 
 
 def own_output(keys: Keys, tied: bool = True) -> LMHead:
@@ -55,7 +59,7 @@ def shared_output(keys: Keys, tied: bool = True) -> LMHead:
     source, target, out = (
         name if keys.differs(name, shared) else shared for name in (*stacks, head)
     )
-    without = not tied and not keys.stores(head) and not keys.says_head()
+    without = not keys.stores(head) and (keys.says_headless() if tied else not keys.says_head())
     if source == target == out and (tied or without):
         settings = {"tie_embeddings": True, "lm_head": not without}
         return LMHead(settings, (PlanRow("encoder.embed.weight", (shared,)),), ignored)

@@ -15,7 +15,8 @@ from models.foreign.folds import Fold, as_is
 from models.pictures.processing import Processing
 from models.refusals import Refusal
 
-_WITH_HEAD = re.compile("CausalLM|LMHead|MaskedLM|ConditionalGeneration|MTModel")
+_WITH_HEAD = re.compile("CausalLM|LMHead|DoubleHeads|MaskedLM|ConditionalGeneration|MTModel")
+_HEADLESS = re.compile(r"Model$|For\w*(Classification|QuestionAnswering|MultipleChoice)$")
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -95,9 +96,16 @@ class Keys:
 
     def says_head(self) -> bool:
         """Whether the config names a class with an LM head, whose tensors must then be stored."""
+        return any(map(_WITH_HEAD.search, self._classes()))
+
+    def says_headless(self) -> bool:
+        """Whether the config names only classes without an LM head."""
+        named = self._classes()
+        return bool(named) and not self.says_head() and all(map(_HEADLESS.search, named))
+
+    def _classes(self) -> list[str]:
         said = self.values.get("architectures")
-        named = said if isinstance(said, list) else []
-        return any(isinstance(each, str) and _WITH_HEAD.search(each) for each in named)
+        return [each for each in said if isinstance(each, str)] if isinstance(said, list) else []
 
     def size(self, name: str, default: int | None = None) -> int:
         """A whole number from 1 to LARGEST."""

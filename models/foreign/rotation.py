@@ -24,6 +24,9 @@ TABLES = (r".*rotary_emb\.inv_freq",)
 """Angles stored in old files. `transformers` recomputes them from the config; see `same_angles`."""
 
 _ALWAYS = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
+GGUF_TURNED = "rope.dimension_count"
+"""The key of GGUF files for the number of rotated features, which any of their families may have.
+"""
 _FIRST = "original_max_position_embeddings"
 USED = {
     "default": set[str](),
@@ -78,22 +81,30 @@ def turning(
     base: float = 10000.0,
     bases: Sequence[str] = ("rope_theta",),
     share: float = 1.0,
-    shares: Sequence[str] = ("partial_rotary_factor",),
+    shares: Sequence[str] = (),
     layers: str | None = None,
 ) -> Turning:
     """The rotation of a config, or of its `layers` if two kinds of layers have different settings.
 
     `bases` and `shares` are the family's keys outside `rope_parameters`; `base` and `share` are the
-    defaults. Raises ValueError for a setting that is not supported.
+    defaults. A family without `shares` rotates all features: as in `transformers`, it ignores the
+    share, except under scaling, where the share is refused. Raises ValueError for a setting that is
+    not supported.
     """
     said = _settings(keys, layers)
     kind = _kind(said)
     of = keys.of(said)
     base = of.number("rope_theta", _first(keys, bases, base))
-    part = of.number("partial_rotary_factor", _first(keys, shares, share))
-    n_turned = int(d_head * part + 1e-6)  # shares such as 3 / 49 are not exact
+    n_turned = keys.size(GGUF_TURNED, d_head)
+    if shares:
+        part = of.number("partial_rotary_factor", _first(keys, shares, share))
+        n_turned = int(d_head * part)
+    elif kind != "default":
+        for each in (of, keys):
+            each.only("partial_rotary_factor", None, 1.0)
     if n_turned % 2:
-        raise Refusal("odd_width", name="partial_rotary_factor", value=part, positions="rotary")
+        name, value = ("partial_rotary_factor", part) if shares else ("head_dim", n_turned)
+        raise Refusal("odd_width", name=name, value=value, positions="rotary")
     if kind == "default":
         return Turning(base, n_turned)
     n_ctx = keys.size("max_position_embeddings")
@@ -159,7 +170,11 @@ def _settings(keys: Keys, layers: str | None) -> Mapping[str, Any]:
     """The settings in the config's nested object, under the new key or the old one."""
     old = {k: v for k, v in keys.object("rope_scaling").items() if v is not None}
     new = keys.object("rope_parameters")
-    if layers is not None and any(name.endswith("_attention") for name in new):
+    if layers is not None:  # `transformers` ignores other forms there
+        if new and not any(name.endswith("_attention") for name in new):
+            raise Refusal("lacks_key", name=f"rope_parameters.{layers}")
+        if old and "rope_type" not in old:
+            raise Refusal("lacks_key", name="rope_scaling.rope_type")
         new = keys.of(new).object(layers)
     new = {k: v for k, v in new.items() if v is not None}
     if layers == "sliding_attention":

@@ -10,15 +10,19 @@ from models.foreign.plan import Keys, Plan, blocks, weight
 from models.positions import T5Bias
 from models.refusals import Refusal
 
-NETS: dict[str, FeedForwardKind] = {"relu": "relu", "gated-gelu": "geglu_tanh"}
+NETS: dict[str, tuple[FeedForwardKind, str]] = {
+    "relu": ("relu", "relu"),
+    "gated-gelu": ("geglu_tanh", "gelu_new"),
+}
+"""Feed-forward networks by `feed_forward_proj`: our name, and that of the activation."""
 
 
 def mt5(keys: Keys) -> Plan:
     """mT5: T5 v1.1, whose decoder output is never scaled."""
-    return t5(keys, scales=False)
+    return t5(keys, scales=False, net="gated-gelu")
 
 
-def t5(keys: Keys, scales: bool = True) -> Plan:
+def t5(keys: Keys, scales: bool = True, net: str = "relu") -> Plan:
     """Pre-norm without biases; a score bias per distance, shared by all layers; unscaled scores.
 
     The original T5 divides the decoder's output by √d_model, which is folded into the final norm. A
@@ -26,10 +30,10 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
     """
     keys.only("relative_attention_num_buckets", T5Bias.n_buckets)
     keys.only("relative_attention_max_distance", 128)
-    tied = keys.flag("tie_word_embeddings", True)
     alone = not keys.says_head() and not any(name.startswith("decoder.") for name in keys.names)
+    tied = keys.flag("tie_word_embeddings", True)
     shared = shared_output(keys, tied)
-    scales = scales and keys.flag("scale_decoder_outputs", tied)
+    scales = scales and bool(keys.values.get("scale_decoder_outputs", tied))
     d_model, d_head = keys.size("d_model"), keys.size("d_kv")
     n_layers = keys.layers("num_layers")
     n_decoder_layers = keys.layers("num_decoder_layers", n_layers)
@@ -48,7 +52,7 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
         norm_placement="pre",
         final_norm=True,
         positions="t5",
-        ffn=_net(keys),
+        ffn=_net(keys, net),
         score_divisor=1.0,
         bias=False,
         scale_embeddings=False,
@@ -88,9 +92,12 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
     return Plan(config, tuple(rows), ignored, starts_with)
 
 
-def _net(keys: Keys) -> FeedForwardKind:
-    said = keys.values.get("feed_forward_proj", "relu")
+def _net(keys: Keys, usual: str) -> FeedForwardKind:
+    said = keys.values.get("feed_forward_proj", usual)
     if said not in NETS:
         known = ", ".join(NETS)
         raise Refusal("one_of", name="feed_forward_proj", value=repr(said), allowed=known)
-    return NETS[said]
+    kind, activation = NETS[said]
+    keys.only("is_gated_act", kind in GATED)  # written by `transformers`, and preferred
+    keys.only("dense_act_fn", activation)
+    return kind

@@ -145,9 +145,11 @@ class ForeignTokenizer(Tokenizer):
 
     def encode(self, text: str) -> list[int]:
         """As in `Tokenizer`; PAIR between two texts makes them a pair, if the model reads pairs."""
+        if self.between is None or PAIR not in text:
+            return super().encode(text)
         texts = [each for each in map(str.strip, text.split(PAIR, 1)) if each]
-        if self.between is None or PAIR not in text or len(texts) < 2:
-            return super().encode(text if self.between is None else " ".join(texts))
+        if len(texts) < 2:
+            return super().encode(" ".join(texts))
         first, second = map(super().encode, texts)
         return [*first, *self.between, *second]
 
@@ -332,9 +334,7 @@ def marks_of(
     usual = marks_by_name(tokenizer)
     known = set(tokenizer.get_vocab().values())
     said = config.get("eos_token_id")
-    # An ordinary token listed as an end token is a mistake in the config.
-    apart = tokenizer.get_added_tokens_decoder()
-    ends = [i for i in (said if isinstance(said, list) else [said]) if i in apart]
+    ends = [i for i in (said if isinstance(said, list) else [said]) if i in known]
 
     def one(purpose: str, key: str, usual_id: int | None) -> int | None:
         by_name = tokenizer.token_to_id(named[f"{key}_token"]) if f"{key}_token" in named else None

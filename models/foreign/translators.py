@@ -5,10 +5,11 @@ Junczys-Dowmunt et al. 2018 and Tiedemann & Thottingal 2020 (Marian); Lewis et a
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from models.checkpoint import MOST_COMPUTED
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, only_row, sines_then_cosines, without_first
+from models.foreign.folds import Fold, as_is, only, sines_then_cosines, without_first, zeros
 from models.foreign.outputs import own_output, shared_output
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, both
 from models.refusals import Refusal
@@ -56,7 +57,8 @@ def m2m(keys: Keys) -> Plan:
     def table(n_ctx: int, d_model: int) -> Fold:
         return sines_then_cosines(n_ctx, d_model, first, d_model // 2 - 1)
 
-    return _plan(keys, table=table, pre=True, stored_table=False, biased=False)
+    more: dict[str, Any] = {"stored_table": False, "biased": False, "skipped": first - 1}
+    return _plan(keys, table=table, pre=True, activation="relu", scales=True, **more)
 
 
 def pegasus(keys: Keys) -> Plan:
@@ -76,13 +78,18 @@ def _plan(
     stored_table: bool = True,
     biased: bool = True,
     apart: bool = False,
+    skipped: int | None = None,
+    activation: str = "gelu",
+    scales: bool = False,
 ) -> Plan:
     """`table` computes the positions, [n_ctx, d_model], if none are stored; None: they are learned,
     after OFFSET unused rows. `biased`: each token has an output bias. `apart`: the target has a
-    vocabulary of its own. Norms use the default eps."""
-    n_heads, d_ff = keys.size("encoder_attention_heads"), keys.size("encoder_ffn_dim")
-    keys.only("decoder_attention_heads", n_heads)
-    keys.only("decoder_ffn_dim", d_ff)
+    vocabulary of its own. `skipped` is a token without a position; `activation` and `scales` are
+    defaults. Norms use the default eps."""
+    for name in ("attention_heads", "ffn_dim"):
+        if (value := keys.size(f"decoder_{name}")) != (size := keys.size(f"encoder_{name}")):
+            allowed = f"encoder_{name} = {size}"
+            raise Refusal("not_exact", name=f"decoder_{name}", value=value, allowed=allowed)
     d_model, n_ctx = keys.size("d_model"), keys.size("max_position_embeddings", 1024)
     if table is not None and 4 * n_ctx * d_model > MOST_COMPUTED:
         limit = f"{MOST_COMPUTED:,}"
@@ -99,21 +106,22 @@ def _plan(
         d_model=d_model,
         n_layers=keys.layers("decoder_layers"),
         n_encoder_layers=keys.layers("encoder_layers"),
-        n_heads=n_heads,
-        d_ff=d_ff,
+        n_heads=keys.size("encoder_attention_heads"),
+        d_ff=keys.size("encoder_ffn_dim"),
         n_ctx=n_ctx,
+        unplaced=None if skipped is None else (skipped,),
         norm_placement="pre" if pre else "post",
         final_norm=pre,
         embed_norm=embed_norm,
         positions="learned",
-        ffn=keys.activation("activation_function", "gelu"),  # type: ignore[arg-type]
-        scale_embeddings=keys.flag("scale_embedding", False),
+        ffn=keys.activation("activation_function", activation),  # type: ignore[arg-type]
+        scale_embeddings=keys.flag("scale_embedding", scales),
         dropout=0.0,
         **shared.settings | {"lm_head": has_head, "unembed_bias": biased and has_head},
     )
     rows = [row for row in shared.rows if has_head or row.ours != "unembed.weight"]
     if config.unembed_bias:
-        rows.append(PlanRow("unembed.bias", ("final_logits_bias",), only_row))
+        rows.append(PlanRow("unembed.bias", ("final_logits_bias",), only(0)))
     for stack, n_layers in (("encoder", config.encoder_layers), ("decoder", config.n_layers)):
         name = f"{stack}.embed_positions.weight"
         stored: tuple[str, ...] = (name,)
@@ -121,6 +129,8 @@ def _plan(
         if table and not (stored_table and keys.stores(name)):
             stored, fold = (), table(n_ctx, d_model)
         rows.append(PlanRow(f"{stack}.positions.weight", stored, fold))
+        if skipped is not None:
+            rows.append(PlanRow(f"{stack}.positions.unplaced", (), zeros(d_model)))
         if embed_norm:
             rows += both(f"{stack}.embed_norm", f"{stack}.layernorm_embedding")
         if pre:

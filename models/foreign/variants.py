@@ -15,6 +15,7 @@ from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan
 from models.foreign.rotation import turning
 
+SHARE = "partial_rotary_factor"
 ONE_NORM = dict.fromkeys(NORMS, "input_layernorm")
 """Attention and FFN share one norm."""
 
@@ -22,7 +23,10 @@ ONE_NORM = dict.fromkeys(NORMS, "input_layernorm")
 def phi3(keys: Keys) -> Plan:
     """Phi-3: queries, keys and values are stored as one matrix; so are w_gate and w_up."""
     names = {"w_gate": "gate_up_proj", "w_up": "gate_up_proj", "w_down": "down_proj"}
-    return like_llama(keys, style=Style(net=names, fused=True), window=window(keys))
+    keys = keys.of({"original_max_position_embeddings": 4096, **keys.values})
+    turn = turning(keys, width(keys), shares=(SHARE,))
+    more: dict[str, Any] = {"turn": turn, "norm_eps": keys.number("rms_norm_eps", 1e-5)}
+    return like_llama(keys, style=Style(net=names, fused=True), window=window(keys), **more)
 
 
 def phi(keys: Keys) -> Plan:
@@ -37,7 +41,7 @@ def phi(keys: Keys) -> Plan:
     )
     head = output(keys, keys.flag("tie_word_embeddings", False), biased=True)
     more: dict[str, Any] = {"parallel": True, "ffn": keys.activation("hidden_act", "gelu_new")}
-    turn = turning(keys, width(keys), share=0.5)
+    turn = turning(keys, width(keys), share=0.5, shares=(SHARE,))
     return like_llama(keys, (*"qkvo", "ffn"), style, turn=turn, head=head, **more, **_norm(keys))
 
 
@@ -61,7 +65,7 @@ def stablelm(keys: Keys) -> Plan:
     keys.only("qk_layernorm", False)
     parallel = keys.flag("use_parallel_residual", False)
     biased = tuple("qkv") if keys.flag("use_qkv_bias", False) else ()
-    turn = turning(keys, width(keys), share=0.25, shares=("partial_rotary_factor", "rope_pct"))
+    turn = turning(keys, width(keys), share=0.25, shares=(SHARE,))
     style = Style(norms=ONE_NORM if parallel else NORMS, norm_bias=True)
     return like_llama(keys, biased, style, turn=turn, parallel=parallel, **_norm(keys))
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, only_row, zeros
+from models.foreign.folds import Fold, as_is, only, zeros
 from models.foreign.json_files import read_object
 from models.foreign.plan import Keys, Plan, PlanRow, blocks, both
 from models.foreign.tokens import ForeignTokenizer
@@ -104,7 +104,7 @@ def _vit(keys: Keys, marks: tuple[str, ...]) -> Plan:
     config = _config(keys, processing, n_marks, keys.size("intermediate_size", 3072), 1e-12)
     if processing.sides != _pair(keys, "image_size", 224):
         raise Refusal("picture_sides", sides=str(processing.sides))
-    positions = PlanRow("positions.weight", ("embeddings.position_embeddings",), only_row)
+    positions = PlanRow("positions.weight", ("embeddings.position_embeddings",), only(0))
     rows = [*_embedded(processing, marks), positions, *both("final_norm", "layernorm")]
     rows += _blocks(config, VIT, "encoder.layer", keys)
     return Plan(config, tuple(rows), IGNORED, pictures=(processing, NAMES[:n_marks]))
@@ -112,19 +112,19 @@ def _vit(keys: Keys, marks: tuple[str, ...]) -> Plan:
 
 def dinov2(keys: Keys) -> Plan:
     """DINOv2: positions are resized to the picture, and sublayer outputs scaled by feature."""
-    return _dinov2(keys, 0)
+    return _dinov2(keys, 0, 14)
 
 
 def dinov2_with_registers(keys: Keys) -> Plan:
     """DINOv2 with registers, which have no position, between the class token and the patches."""
-    return _dinov2(keys, keys.size("num_register_tokens", 4))
+    return _dinov2(keys, keys.size("num_register_tokens", 4), 16)
 
 
-def _dinov2(keys: Keys, n_registers: int) -> Plan:
+def _dinov2(keys: Keys, n_registers: int, patch: int) -> Plan:
     keys.only("use_swiglu_ffn", False)
     processing, width = _processing(keys), keys.size("hidden_size", 768)
     d_ff = width * keys.size("mlp_ratio", 4)
-    config = _config(keys, processing, 1 + n_registers, d_ff, 1e-6, patch=14)
+    config = _config(keys, processing, 1 + n_registers, d_ff, 1e-6, patch=patch)
     assert config.picture is not None
     height, width, high, wide = config.picture[:4]
     resized = _resized(height // high, width // wide, n_registers, antialias=n_registers > 0)
@@ -244,7 +244,8 @@ def _blocks(
         for ours, name in names.items():
             scale = (f"{block}.{scales[ours]}",) if scales and ours in scales else ()
             fold = _scaled if scale else as_is
-            biased = ours[-2:] not in ("_q", "_k", "_v") or keys.flag("qkv_bias", True)
+            of_attention = names is not CLIP and ours[-2:] in ("_q", "_k", "_v")
+            biased = not of_attention or keys.flag("qkv_bias", True)
             bias = (f"{block}.{name}.bias", *scale) if biased else ()
             rows += [
                 PlanRow(f"{our_block}.{ours}.weight", (f"{block}.{name}.weight", *scale), fold),

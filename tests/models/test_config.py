@@ -103,6 +103,7 @@ EVERYTHING_CHANGED = {
     "d_ff": 50,
     "n_ctx": 40,
     "n_types": 2,
+    "unplaced": [3],
     "norm": "rmsnorm",
     "norm_placement": "pre",
     "final_norm": True,

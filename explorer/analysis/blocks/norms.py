@@ -26,7 +26,6 @@ from explorer.runs.inputs import given_tokens
 from models.foreign.placing import outside
 from models.norms import RMSNorm
 from models.pictures.patches import as_tokens
-from models.positions import positions_of
 from models.rows import padded
 
 Norm = Literal["layernorm", "rmsnorm", "batchnorm"]
@@ -70,7 +69,7 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> PaddedSentences:
     with torch.inference_mode():
         device = next(stack.parameters()).device
         x = outside(stack.embed(ids.to(device))) * stack.embed_scale
-        added = stack.added(ids.to(device), positions_of(valid, ids).to(device))
+        added = stack.added(ids.to(device), stack.places(valid, ids).to(device))
         x = x if added is None else x + outside(added)
     shown = tuple(tuple(loaded.str_tokens(as_tokens(row), stream)) for row in ids.tolist())
     return PaddedSentences(x.double().numpy(), valid.numpy(), shown)

@@ -79,7 +79,7 @@ def test_factors_of_the_angles_are_those_of_llama_3(tmp_path: Path) -> None:
 def test_part_of_each_head_may_be_turned(kind: str, name: str, tmp_path: Path) -> None:
     golden = Golden.load(name)
     folder = golden.write(tmp_path / "folder")
-    config = golden.config | {"partial_rotary_factor": 4 / 6}
+    config = golden.config | {"rope.dimension_count": 4}
     (folder / "config.json").write_text(json.dumps(config))
     part = open_folder(folder)
     file = open_folder(write_gguf(golden, tmp_path / "tiny.gguf", turned=4))

@@ -38,7 +38,28 @@ def read(values: dict[str, Any], d_head: int = 4, **options: Any) -> Turning:
     ],
 )
 def test_base_and_share_in_every_place(values: dict[str, Any]) -> None:
-    assert read(values, d_head=8) == Turning(500.0, 4)
+    assert read(values, d_head=8, shares=("partial_rotary_factor",)) == Turning(500.0, 4)
+    assert read(values, d_head=8) == Turning(500.0, 8), "a family that ignores the share"
+
+
+def test_a_scaled_rotation_of_a_share_is_refused_by_a_family_that_has_no_share() -> None:
+    scaled = {"rope_type": "linear", "factor": 4.0}
+    for values in (
+        {"rope_parameters": scaled | {"partial_rotary_factor": 0.5}},
+        {"rope_scaling": scaled, "partial_rotary_factor": 0.5},
+    ):
+        with pytest.raises(ValueError, match=r"partial_rotary_factor is 0\.5"):
+            read(values, d_head=8)
+
+
+def test_settings_that_transformers_ignores_in_layers_of_two_kinds_are_refused() -> None:
+    kinds: dict[str, Any] = {"layers": "full_attention"}
+    for name, values in (
+        ("rope_scaling.rope_type", {"rope_scaling": {"type": "linear", "factor": 4.0}}),
+        ("rope_parameters.full_attention", {"rope_parameters": {"rope_theta": 50.0}}),
+    ):
+        with pytest.raises(ValueError, match=re.escape(f"{name} is missing")):
+            read(values, **kinds)
 
 
 def test_a_family_may_name_them_in_its_own_way() -> None:
@@ -163,4 +184,4 @@ def test_each_kind_of_layer_has_its_own() -> None:
 )
 def test_what_cannot_be_honoured_is_refused(values: dict[str, Any], said: str) -> None:
     with pytest.raises(Refusal, match=re.escape(said)):
-        read(values)
+        read(values, shares=("partial_rotary_factor",))

@@ -122,7 +122,7 @@ def test_a_classification_head_gives_their_labels(name: str, tmp_path: Path) -> 
     opened = open_folder(golden.write(tmp_path / "tiny"))
     rows = _rows(golden, opened.model, 2, 1)
     read = opened.classifier
-    logits = read(opened.model.last_stack.run(rows), rows.valid("tgt"))
+    logits = read(opened.model.last_stack.run(rows), rows.valid("tgt"), rows.tgt)
     for row, text in enumerate(TEXTS):
         theirs, n = _expected(golden, text)["labels"], len(_ids(golden, text)[0])
         _close((logits[row, 2 : 2 + n] if theirs.ndim == 2 else logits[row]).numpy(), theirs, name)

@@ -101,11 +101,11 @@ def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config
     assert (named.end, named.pad) == (2, 0)
     assert marks_of(raw, {}, {"eos_token_id": [2, 5], "pad_token_id": 10**6}).end == 2
     assert marks_of(raw, {}, {"pad_token_id": 10**6}).pad is None
-    several = marks_of(raw, {"eos_token": "</s>"}, {"eos_token_id": [1, 2, 0, 5, None]})
-    assert (several.end, several.further_ends) == (2, (1, 0)), "5 is an ordinary token"
-    assert [token for token in range(9) if several.ends(token)] == [0, 1, 2]
-    assert 0 in several
-    assert 5 not in several
+    several = marks_of(raw, {"eos_token": "</s>"}, {"eos_token_id": [1, 2, 0, 5, None, 10**6]})
+    assert (several.end, several.further_ends) == (2, (1, 0, 5))
+    assert [token for token in range(9) if several.ends(token)] == [0, 1, 2, 5]
+    assert 2 in several
+    assert 5 not in several, "an ordinary word that ends an output"
     assert marks_of(raw, {}, {}).start == 1
 
 

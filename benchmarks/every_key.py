@@ -1,0 +1,495 @@
+"""Change every key of every family's config in turn, and compare with `transformers`.
+
+The keys, their types and their defaults are those of the config class of `transformers`; keys that
+only this library reads are added. Each gets several other values. For each value, `transformers`
+and this library open the same folder with random weights, and read the same texts. Logits and
+patterns must be equal, or the value must be refused with the name of its key.
+"""
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import transformers as hf
+from transformers.activations import ACT2FN
+
+from benchmarks import parity
+from benchmarks.foreign_models import MODELS, PROCESSORS
+from explorer.runs.run import run
+from models.foreign import FAMILIES, open_folder, opening
+from models.foreign.plan import Keys
+from models.pictures import keep
+from models.pictures.patches import as_tensor
+from models.refusals import Refusal
+from models.rows import Rows
+
+VERBOSE = False
+TOLERANCE = 1e-4  # of the largest value
+ABSENT = object()
+WIDTHS = {"hidden_size", "n_embd", "d_model", "dim"}
+"""Keys whose defaults would make a large model."""
+ODD = (3, 0, 5, 1, 2, 9, 0, 5, 17, 1, 60, 5)
+"""A text with the ids of special tokens inside."""
+GENERIC = {"per_layer_config": [{"1": {"hidden_act": "relu"}}, {"0": {"head_dim": 8}}]}
+"""Keys that the config classes take without listing them."""
+GENERIC |= {"tie_last_hidden_states": [False], "output_attentions": [True], "num_labels": [3]}
+GENERIC |= {"is_decoder": [True], "add_cross_attention": [True], "pruned_heads": [{"0": [1]}]}
+GENERIC |= {"torch_dtype": ["float32"], "dtype": ["float32"], "_attn_implementation": ["sdpa"]}
+
+
+def rotations(d_head: int, base: float | None) -> Iterator[dict[str, Any]]:
+    """Rotations of every kind, as in `rope_parameters` and `rope_scaling`, of all or of half of the
+    features of a head."""
+    half = d_head // 4 * 2 / d_head + 0.01
+    theta = {} if base is None else {"rope_theta": base}
+    first = {"original_max_position_embeddings": 13}
+    bands = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    parts: list[dict[str, Any]] = [
+        {"rope_type": "linear", "factor": 3.0},
+        {"rope_type": "dynamic", "factor": 3.0},
+        {"rope_type": "yarn", "factor": 3.0},
+        {"rope_type": "yarn", "factor": 3.0, **first},
+        {"rope_type": "yarn", "factor": 3.0, "attention_factor": 1.7, "beta_slow": 2.0},
+        {"rope_type": "llama3", "factor": 8.0, **bands, **first},
+        {"rope_type": "proportional"},
+        {"rope_type": "default"},
+        {"rope_type": "default", "factor": 3.0},
+        {"type": "linear", "factor": 3.0},
+    ]
+    for part in parts:
+        yield {**theta, **part}
+        yield {**theta, **part, "partial_rotary_factor": half}
+    for share in (1.0, half):
+        lists = [1 + at / 2 for at in range(int(d_head * share) // 2)]
+        scaled = {"short_factor": lists, "long_factor": [2 * each for each in lists], **first}
+        part = {} if share == 1.0 else {"partial_rotary_factor": half}
+        for kind in (
+            {"rope_type": "longrope"},
+            {"type": "su"},
+            {"rope_type": "longrope", "factor": 4.0},
+        ):
+            yield {**theta, **kind, **scaled, **part}
+
+
+LENGTHS = ("n_positions", "max_position_embeddings", "max_seq_len", "seq_length", "n_ctx")
+"""Keys for the length of a text: no value below that of the texts is tried."""
+OF_TYPES: dict[str, list[Any]] = {
+    "bool": [True, False],
+    "int": [1, 2, 5],
+    "float": [0.5, 2.0],
+    "str": ["cls", "mean"],
+    "list": [[0], [1], [0, 1]],
+    "dict": [{}],
+}
+"""What to try for a key whose value is null, by the types that its annotation names."""
+
+
+def others(key: str, value: Any, kind: str, d_head: int, kinds: bool) -> list[Any]:
+    """Other values to try for a key whose type is annotated as `kind`; `kinds`: layers of two kinds
+    may rotate differently."""
+    half = d_head // 4 * 2 / d_head + 0.01
+    if key in GENERIC:
+        return GENERIC[key]
+    if key in ("rope_parameters", "rope_scaling"):
+        flat = [None, {}, *rotations(d_head, 500.0), *rotations(d_head, None)]
+        usual = {"rope_type": "default", "rope_theta": 200.0}
+        nested = [
+            dict(zip(("full_attention", "sliding_attention"), pair, strict=True))
+            for each in (rotations(d_head, 300.0) if kinds else ())
+            for pair in ((each, usual), (usual, each))
+        ]
+        return [*flat, *nested]
+    if "rope_theta" in key or key in ("rotary_emb_base", "rope_local_base_freq"):
+        return [50.0, 1000000.0]
+    if "partial_rotary" in key or key in ("rotary_pct", "rope_pct"):
+        return [half, 1.0, 0.25, None]
+    if key == "layer_types":
+        return [
+            [first, second]
+            for first in ("full_attention", "sliding_attention")
+            for second in ("full_attention", "sliding_attention", "attention")
+        ] + [None, ["full_attention"]]
+    if key.endswith("eos_token_id"):
+        return [2, [2, 7], None]
+    if key == "pad_token_id":
+        return [0, 1, 2, 5, 60, None, -1]
+    if key.endswith("_token_id"):
+        return [2, 5, None]
+    if key in LENGTHS:
+        return [14, 20, 100, None]
+    if key in ("label2id", "architectures", "problem_type", "return_dict"):
+        return [None]
+    if key == "position_embedding_type":
+        return ["absolute", "relative_key", "relative_key_query"]
+    if key in ("attention_types", "attention_layers"):
+        return [[[["global"], 2]], [[["local"], 2]], ["local", "local"], ["local", "global"]]
+    if key == "id2label":
+        return [{"0": "a", "1": "b", "2": "c", "3": "d"}, {"0": "a"}]
+    if isinstance(value, str) and (value in ACT2FN or "act" in key):
+        return [each for each in ACT2FN if each != value]
+    if key == "feed_forward_proj":
+        return ["relu", "gated-gelu", "gelu", "gated-silu", "gelu_new", "silu", "gated-relu"]
+    if key in ("attn_config", "ffn_config"):
+        return [
+            {**(value or {}), **change}
+            for change in (
+                {"alibi": False},
+                {"alibi_bias_max": 4},
+                {"attn_type": "multiquery_attention"},
+                {"clip_qkv": 0.5},
+                {"prefix_lm": True},
+                {"qk_ln": True},
+                {"softmax_scale": 0.3},
+                {"attn_uses_sequence_id": True},
+                {"attn_pdrop": 0.5},
+                {"attn_impl": "flash"},
+            )
+        ]
+    if isinstance(value, bool):
+        return [not value, None]
+    if isinstance(value, int):
+        return [value + 1, value * 2, max(0, value - 1), 1, 0, None]
+    if isinstance(value, float):
+        return [2 * value + 0.25, 0.0, 1.0, 0.5, None]
+    if isinstance(value, list):
+        return [None, [], value[::-1], [*value, *value], [0], [1, 0]]
+    if value is None:
+        return [each for name, some in OF_TYPES.items() if name in kind for each in some]
+    if isinstance(value, str):
+        return ["cls", "mean", "first", "none", "", None]
+    return [None]
+
+
+@dataclass
+class Counts:
+    """What became of the changed values of one model."""
+
+    keys: set[str] = field(default_factory=set)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+
+class Read(dict[str, Any]):
+    """A config that notes which of its keys are read."""
+
+    names: ClassVar[set[str]] = set()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.names.add(key)
+        return super().get(key, default)
+
+    def __getitem__(self, key: str) -> Any:
+        self.names.add(key)
+        return super().__getitem__(key)
+
+    def __contains__(self, key: object) -> bool:
+        self.names.add(str(key))
+        return super().__contains__(key)
+
+
+class NotedKeys(Keys):
+    """`Keys` that notes which keys are read, nested ones too."""
+
+    def __init__(self, values: Mapping[str, Any], *rest: Any) -> None:
+        super().__init__(Read(values), *rest)
+
+    def of(self, values: Mapping[str, Any]) -> Keys:
+        return NotedKeys(values, self.names, self._alike)
+
+
+class Sweep:
+    """One tiny model, and the folders of its changed configs."""
+
+    def __init__(self, name: str, place: Path) -> None:
+        self.name, self.place = name, place
+        self.filled: dict[str, torch.Tensor] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        kind, sizes = MODELS[name]
+        self.cls = getattr(hf, kind)
+        self.sizes = {"pad_token_id": 0} | ({} if name in PROCESSORS else {"vocab_size": 61})
+        self.sizes |= sizes
+        self.tokens = parity.Golden.load(name)
+        self.tokens.write(place)
+        if name in PROCESSORS:
+            parity.processor(name).save_pretrained(place)
+        config = self.cls.config_class(**self.sizes)
+        config.architectures = [kind]
+        config.save_pretrained(place)
+        self.full = json.loads((place / "config.json").read_text())
+        self.translates = config.is_encoder_decoder and self.cls.__name__ != "T5EncoderModel"
+        ids = parity.texts(name) if name not in PROCESSORS else {}
+        self.ids = {
+            text: (ids[f"{text}.tgt"], ids[f"{text}.src"]) for text in parity.TEXTS if ids
+        } | {"odd": (torch.tensor([ODD]), torch.tensor([ODD[::-1]]))}
+
+    def built(self, config: dict[str, Any]) -> torch.nn.Module:
+        """The model of a config with random weights, which are also in the folder.
+
+        The weights follow from their names and shapes, so they are written only if these change.
+        """
+        (self.place / "config.json").write_text(json.dumps(config))
+        said = self.cls.config_class.from_pretrained(self.place)
+        model = self.cls._from_config(said, attn_implementation="eager").eval()
+        tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+        computed = re.compile("|".join(model._keys_to_ignore_on_save or ["-"]))  # sinusoids
+        names = [name for name in model.state_dict() if not computed.search(name)]
+        stored = {name: tensors[name] for name in names if name in tensors}
+        shapes = {name: tuple(tensor.shape) for name, tensor in stored.items()}
+        for name, shape in shapes.items():
+            if name not in self.filled or self.filled[name].shape != shape:
+                self.filled[name] = parity.weights(name, shape)
+            stored[name].data.copy_(self.filled[name])
+        if shapes != self.shapes:
+            self.shapes = shapes
+            model.save_pretrained(self.place)
+            (self.place / "config.json").write_text(json.dumps(config))
+        return model
+
+    def theirs(self, config: dict[str, Any]) -> dict[str, np.ndarray]:
+        """What `transformers` computes for a config, whose folder is written."""
+        model = self.built(config)
+        arrays: dict[str, np.ndarray] = {}
+        for text, given in self._inputs():
+            with torch.no_grad():
+                out = model(**given, output_attentions=True, return_dict=True)
+            shown = out.get("logits")
+            if "PreTraining" in type(model).__name__ and "Electra" in type(model).__name__:
+                shown = None
+            if shown is not None:
+                arrays[f"{text}/logits"] = shown[0].numpy()
+            elif "last_hidden_state" in out:
+                arrays[f"{text}/hidden"] = out.last_hidden_state[0].numpy()
+            for key in ("attentions", "decoder_attentions", "cross_attentions"):
+                for layer, pattern in enumerate(out.get(key) or ()):
+                    arrays[f"{text}/{key}.{layer}"] = pattern[0].numpy()
+        return arrays
+
+    def _inputs(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        if self.name in PROCESSORS:
+            for text, levels in self._pictures():
+                given = parity.processor(self.name)(
+                    parity.Image.fromarray(levels), return_tensors="pt"
+                )
+                yield text, {"pixel_values": given.pixel_values}
+            return
+        for text, (tgt, src) in self.ids.items():
+            if self.translates:
+                yield text, {"input_ids": src, "decoder_input_ids": tgt, "use_cache": False}
+            else:
+                yield text, {"input_ids": tgt}
+
+    def _pictures(self) -> Iterator[tuple[str, np.ndarray]]:
+        sides = self._sides()
+        for text in parity.TEXTS:
+            random = np.random.Generator(np.random.PCG64(ord(text[0])))
+            yield text, random.integers(0, 256, (*sides, 3)).astype(np.uint8)
+
+    def _sides(self) -> tuple[int, int]:
+        kept = parity.PROCESSORS[self.name][1]
+        cut = kept.get("crop_size") or kept["size"]
+        return cut["height"], cut["width"]
+
+    def ours(self, wanted: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What this library computes for the folder."""
+        opened = open_folder(self.place)
+        model, labels = opened.model, opened.classifier
+        arrays: dict[str, np.ndarray] = {}
+        for text in {key.partition("/")[0]: None for key in wanted}:
+            if self.name in PROCESSORS:
+                levels = dict(self._pictures())[text]
+                tokens = model.with_marks("tgt", opened.tokenizer.encode(keep(levels)))
+                rows = Rows(as_tensor([tokens]), None, None)
+            else:
+                tgt, src = self.ids[text]
+                rows = Rows(tgt, None, src if "src" in model.reads else None)
+            with torch.inference_mode():
+                x = model.last_stack.run(rows, model.memory_of(rows))
+                if labels is not None:
+                    arrays[f"{text}/logits"] = labels(x, rows.valid("tgt"), rows.tgt)[0].numpy()
+                if f"{text}/hidden" in wanted:
+                    arrays[f"{text}/hidden"] = x[0].numpy()
+            found = run(model, rows, lambda name: name == "hook_logits" or "hook_pattern" in name)
+            if labels is None and model.config.lm_head:
+                arrays[f"{text}/logits"] = found["hook_logits"][0].numpy()
+            for hook, tensor in found.items():
+                if "pattern" not in hook or hook.startswith("encoder."):
+                    continue
+                layer = int(hook.partition("blocks.")[2].partition(".")[0])
+                kind = "cross_attentions" if "cross" in hook else "decoder_attentions"
+                kind = kind if hook.startswith("decoder.") else "attentions"
+                arrays[f"{text}/{kind}.{layer}"] = tensor[0].numpy()
+        return arrays
+
+    def keys(self) -> dict[str, Any]:
+        """The keys to change, and their present values."""
+        cls = self.cls.config_class
+        found = {each.name: self.full.get(each.name, each.default) for each in fields(cls)}
+        self.types = {each.name: str(each.type) for each in fields(cls)}
+        found = {key: each if _is_plain(each) else None for key, each in found.items()}
+        found |= {key: self.full.get(key) for key in (*cls.attribute_map, *GENERIC)}
+        Read.names = set()
+        self.built(self.full)
+        opening.Keys = NotedKeys  # type: ignore[misc]
+        self.d_head = open_folder(self.place).config.d_head
+        opening.Keys = Keys  # type: ignore[misc]
+        read = {key for key in Read.names if key.isidentifier() and key not in ROTATION}
+        found |= {key: self.full.get(key) for key in sorted(read - found.keys())}
+        found.pop("model_type", None)
+        return found
+
+
+ROTATION = {"type", "rope_type", "factor", "full_attention", "sliding_attention", "auto_map"}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str | list | dict)
+
+
+def same(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
+    """What differs; empty if all arrays are equal."""
+    for name, expected in theirs.items():
+        if name not in ours:
+            return f"{name} is not computed"
+        if ours[name].shape != expected.shape:
+            return f"{name} {ours[name].shape} {expected.shape}"
+        size = np.abs(expected).max() or 1.0
+        if not np.abs(ours[name] - expected).max() <= TOLERANCE * size:
+            return f"{name} off {np.abs(ours[name] - expected).max() / size:.1e}"
+    if extra := [name for name in ours if name.endswith("logits") and name not in theirs]:
+        return f"{extra[0]} is computed, but transformers has none"
+    return ""
+
+
+def swept(name: str) -> Counts:
+    """Change every key of one model in turn."""
+    counts = Counts()
+    with tempfile.TemporaryDirectory() as made:
+        sweep = Sweep(name, Path(made))
+        keys = sweep.keys()
+        usual = sweep.theirs(sweep.full)
+        minimal = {"model_type": sweep.full["model_type"], **sweep.sizes}
+        minimal["architectures"] = sweep.full["architectures"]
+        bases = {"saved": sweep.full} | ({"minimal": minimal} if name in FAMILIES else {})
+        for base, config in bases.items():
+            outcome, why = tried_one(sweep, "", config, usual)
+            if outcome not in ("equal", "no effect"):
+                counts.outcomes[outcome] += 1
+                print(f"    {name} ({base}): {outcome} before any change: {why}", flush=True)
+                continue
+            changed(sweep, base, config, keys, usual, counts)
+    return counts
+
+
+def changed(
+    sweep: Sweep,
+    base: str,
+    config: dict[str, Any],
+    keys: Mapping[str, Any],
+    usual: Mapping[str, np.ndarray],
+    counts: Counts,
+) -> None:
+    """Try the other values of every key in one config."""
+    skipped = {"rope_parameters": "minimal", "rope_scaling": "saved"}
+    skipped |= {key: "minimal" for key in keys if "act" in key or key.endswith("_token_id")}
+    for key, present in keys.items():
+        if skipped.get(key) == base or ("rope" in key and sweep.name not in FAMILIES):
+            continue
+        tried = [] if key in WIDTHS or base == "minimal" else [ABSENT]
+        kind = sweep.types.get(key, "bool int")
+        done = [config[key]] if key in config else [ABSENT]
+        for value in (*tried, *others(key, present, kind, sweep.d_head, "layer_types" in keys)):
+            if any(value is each or value == each for each in done):
+                continue
+            done.append(value)
+            more = {} if value is ABSENT else {key: value}
+            other = {name: each for name, each in config.items() if name != key} | more
+            shown = "absent" if value is ABSENT else json.dumps(value)
+            outcome, why = tried_one(sweep, key, other, usual)
+            counts.outcomes[outcome] += 1
+            if VERBOSE:
+                print(f"  {base} {key} = {shown}: {outcome}: {why}", file=sys.stderr)
+            if outcome != "invalid":
+                counts.keys.add(key)
+            if outcome in ("wrong", "unnamed", "error"):
+                counts.wrong.append(f"{sweep.name} ({base}): {key} = {shown}: {outcome}: {why}")
+                print(f"    {counts.wrong[-1]}", flush=True)
+
+
+def tried_one(
+    sweep: Sweep, key: str, config: dict[str, Any], usual: Mapping[str, np.ndarray]
+) -> tuple[str, str]:
+    """What becomes of one changed config: the outcome, and the reason."""
+    try:
+        theirs = sweep.theirs(config)
+        if any(not np.isfinite(each).all() for each in theirs.values()):
+            return "invalid", ""
+    except Exception as error:  # whatever transformers refuses
+        return "invalid", str(error)
+    acts = bool(same(theirs, usual) or same(usual, theirs))
+    try:
+        ours = sweep.ours(theirs)
+    except Refusal as refused:
+        aliases = {v: k for k, v in sweep.cls.config_class.attribute_map.items()}
+        names = {key, aliases.get(key, key), sweep.cls.config_class.attribute_map.get(key, key)}
+        if isinstance(config.get(key), dict) and isinstance(sweep.full.get(key), dict):
+            was = sweep.full[key]
+            names |= {each for each, value in config[key].items() if was.get(each) != value}
+        if key in ("rope_parameters", "rope_scaling"):
+            names |= {"rotation", "rope_", "partial_rotary_factor", "factor"}
+        names |= sweep.full.keys() - {"architectures", "dtype"}
+        if key == "tie_word_embeddings":
+            names.add("lm_head.weight")
+        if key == "share_encoder_decoder_embeddings":
+            names.add("target")
+        if any(each in str(refused) for each in names):
+            return ("refused" if acts else "refused without effect"), str(refused)
+        return "unnamed", str(refused)
+    except ValueError as error:
+        return ("refused" if "n_ctx" in str(error) else "error"), repr(error)
+    except Exception as error:  # a fault of this library
+        return "error", repr(error)
+    if why := same(ours, theirs):
+        return "wrong", f"{why} ({'acts' if acts else 'no effect in transformers'})"
+    return ("equal" if acts else "no effect"), ""
+
+
+OUTCOMES = ("no effect", "equal", "refused", "refused without effect", "wrong", "unnamed", "error")
+
+
+def main() -> int:
+    """Sweep all or the named models; exit status 1 if any value is wrong in silence."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*MODELS, []])
+    parser.add_argument("-v", action="store_true")
+    args = parser.parse_args()
+    global VERBOSE
+    VERBOSE = args.v
+    hf.logging.set_verbosity(50)
+    hf.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    print("| model | keys | " + " | ".join(OUTCOMES) + " |", flush=True)
+    failed = False
+    names = [each for each in MODELS if not each.endswith("-pair")]
+    for name in args.names or sorted(names, key=lambda name: name not in FAMILIES):
+        try:
+            counts = swept(name)
+        except Exception as error:  # the others are still compared
+            print(f"| {name} | failed: {error!r} |", flush=True)
+            continue
+        numbers = " | ".join(str(counts.outcomes[each]) for each in OUTCOMES)
+        print(f"| {name} | {len(counts.keys)} | {numbers} |", flush=True)
+        failed = failed or bool(counts.wrong)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
