@@ -266,7 +266,7 @@ class Sweep:
                 shown = None
             if shown is not None:
                 arrays[f"{text}/logits"] = shown[0].numpy()
-            elif "last_hidden_state" in out:
+            elif "last_hidden_state" in out and "clip" not in self.name:  # without its last norm
                 arrays[f"{text}/hidden"] = out.last_hidden_state[0].numpy()
             for key in ("attentions", "decoder_attentions", "cross_attentions"):
                 for layer, pattern in enumerate(out.get(key) or ()):
@@ -277,7 +277,10 @@ class Sweep:
         if self.name in PROCESSORS:
             for text, levels in self._pictures():
                 given = parity.processor(self.name)(
-                    parity.Image.fromarray(levels), return_tensors="pt"
+                    parity.Image.fromarray(levels),
+                    do_resize=False,
+                    do_center_crop=False,
+                    return_tensors="pt",
                 )
                 yield text, {"pixel_values": given.pixel_values}
             return
@@ -305,7 +308,8 @@ class Sweep:
         arrays: dict[str, np.ndarray] = {}
         for text in {key.partition("/")[0]: None for key in wanted}:
             if self.name in PROCESSORS:
-                levels = dict(self._pictures())[text]
+                height, width = opened.tokenizer.picture[:2]
+                levels = np.ascontiguousarray(dict(self._pictures())[text][:height, :width])
                 tokens = model.with_marks("tgt", opened.tokenizer.encode(keep(levels)))
                 rows = Rows(as_tensor([tokens]), None, None)
             else:

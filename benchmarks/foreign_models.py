@@ -291,6 +291,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "dinov2_with_registers": ("Dinov2WithRegistersModel", {**DINO, "num_register_tokens": 3}),
     "clip_vision_model": ("CLIPVisionModel", VIT),
     "siglip_vision_model": ("SiglipVisionModel", VIT),
+    "siglip_vision_model-cut": ("SiglipVisionModel", {**VIT, "image_size": 18}),
     "labels/vit": ("ViTForImageClassification", {**VIT, **LABELS}),
     "labels/dinov2_with_registers": (
         "Dinov2WithRegistersForImageClassification",
@@ -306,6 +307,10 @@ PROCESSORS: dict[str, tuple[str, Small]] = {
     "clip_vision_model": ("CLIPImageProcessor", CUT),
     "siglip_vision_model": ("SiglipImageProcessor", {**SQUARE, "resample": 2}),
 }
+PROCESSORS["siglip_vision_model-cut"] = (
+    "SiglipImageProcessor",
+    {"size": {"height": 18, "width": 18}},
+)
 PROCESSORS["labels/vit"] = ("ViTImageProcessor", SQUARE)
 PROCESSORS["labels/dinov2_with_registers"] = PROCESSORS["dinov2_with_registers"]
 

@@ -92,10 +92,13 @@ def pictures(name: str, folder: Path) -> dict[str, torch.Tensor]:
     assert isinstance(tokenizer, PictureTokenizer)
     for text, color in zip(TEXTS, "RGB", strict=False):
         random = np.random.Generator(np.random.PCG64(ord(color)))
-        levels = random.integers(0, 256, (*tokenizer.picture[:2], 3)).astype(np.uint8)
+        assert tokenizer.processing is not None
+        levels = random.integers(0, 256, (*tokenizer.processing.sides, 3)).astype(np.uint8)
         plain = {"do_resize": False, "do_center_crop": False, "return_tensors": "pt"}
         found[f"{text}.pixels"] = processor(name)(Image.fromarray(levels), **plain).pixel_values
-        tokens = loaded.model.with_marks("tgt", tokenizer.encode(keep(levels)))
+        height, width = tokenizer.picture[:2]  # whole patches
+        kept = keep(np.ascontiguousarray(levels[:height, :width]))
+        tokens = loaded.model.with_marks("tgt", tokenizer.encode(kept))
         found[f"{text}.tgt"] = as_tensor([tokens])
         found[f"{text}.src"] = torch.zeros(1, 12, dtype=torch.long)  # not read
     return found

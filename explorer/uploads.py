@@ -109,4 +109,6 @@ def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = n
         key, values = answer.pop("key"), {"name": name, **answer}
         raise InputProblem(key, **{each: values[each] for each in PROBLEMS[key]})
     levels = np.frombuffer(base64.b64decode(answer["levels"]), np.uint8)
-    return as_text(levels.reshape(*picture[:2], 3), picture)
+    sides = picture[:2] if processing is None else processing.sides
+    read = levels.reshape(*sides, 3)[: picture[0], : picture[1]]  # whole patches only
+    return as_text(np.ascontiguousarray(read), picture)

@@ -316,14 +316,20 @@ def of_many(
 
 
 def write_gguf(
-    golden: Golden, path: Path, quantised: bool = False, vocab: int = 61, **fields: Any
+    golden: Golden,
+    path: Path,
+    quantised: bool = False,
+    vocab: int = 61,
+    split: int = 0,
+    **fields: Any,
 ) -> Path:
-    """The golden model as llama.cpp's converter writes it, without a tokenizer's words."""
+    """The golden model as llama.cpp's converter writes it, without a tokenizer's words; `split`:
+    into parts of so many tensors."""
     import gguf  # here, since it takes half a second, and each worker collects every test
 
     kind = golden.config["model_type"].removesuffix("_text")
     _, names, keys = GGUF_FAMILIES[kind]
-    writer = gguf.GGUFWriter(path, kind)
+    writer = gguf.GGUFWriter(path, kind, split_max_tensors=split)
     rotation = golden.config["rope_parameters"]
     config = golden.config | rotation.get("full_attention", rotation)
     for theirs, ours in keys.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from models.checkpoint import CONFIG
-from models.foreign.gguf_header import ENDING
+from models.foreign.gguf_header import ENDING, models_among
 from models.foreign.system import of_system
 from models.refusals import Refusal
 
@@ -55,7 +55,10 @@ def _models_in(place: Path) -> Iterator[Path]:
     if _is_model(place) or is_gguf(place):
         yield place
         return
-    models = [each for path in _inside(place) for each in _models_of(path)]
+    inside = _inside(place)
+    files = models_among([each for each in inside if is_gguf(each)])
+    inside = [each for each in inside if not is_gguf(each) or each in files]
+    models = [each for path in inside for each in _models_of(path)]
     yield from models or ([place] if _lacks_config(place) else [])
 
 
@@ -64,7 +67,7 @@ def _models_of(path: Path, deeper: bool = True) -> list[Path]:
     subfolders."""
     if _is_model(path) or is_gguf(path) or _lacks_config(path):
         return [path]
-    files = sorted(each for each in path.glob(f"*{ENDING}") if is_gguf(each))
+    files = models_among(sorted(each for each in path.glob(f"*{ENDING}") if is_gguf(each)))
     if files or not deeper or path.name.startswith((".", HUB)):
         return files
     folders = (each for each in _inside(path) if each.is_dir())

@@ -89,23 +89,13 @@ class GGUF:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        header(path)  # raises if the file is truncated
-        from gguf import GGUFReader, dequantize
-
-        self._dequantize: Any = dequantize
-        try:
-            reader = GGUFReader(path)
-            self.fields = {name: field.contents() for name, field in reader.fields.items()}
-        except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
-            raise CheckpointError("broken_gguf", file=path.name, reason=error) from error
-        self._tensors = {tensor.name: tensor for tensor in reader.tensors}
-        self.name = path.name
+        said = header(path)
+        self.fields, self._tensors, self.name = said.values, said.tensors, path.name
         self.kind = architecture(self.fields, path.name)
         self._names = FAMILIES[self.kind][1]
         self.named = {self._name(each): each for each in self._tensors if each != FACTORS}
         self.shapes: Mapping[str, tuple[int, ...]] = {
-            name: tuple(int(size) for size in reversed(tensor.shape))
-            for name, tensor in self._tensors.items()
+            name: tensor.shape for name, tensor in self._tensors.items()
         }
         self.half: torch.dtype | None = None  # blocks are dequantised to float32
         self.values = self._config()
@@ -169,15 +159,19 @@ class GGUF:
 
     def read(self, name: str) -> Tensor:
         """One tensor in float32. Raises CheckpointError for an unknown kind of block."""
+        from gguf import GGMLQuantizationType, dequantize
+
         tensor = self._tensors[name]
+        blocks = np.fromfile(tensor.file, np.uint8, tensor.size, offset=tensor.at)
         try:
-            numbers = self._dequantize(tensor.data, tensor.tensor_type)
+            rows = blocks.reshape(*tensor.shape[:-1], -1)
+            numbers = dequantize(rows, GGMLQuantizationType(tensor.kind))
         except RuntimeError as error:  # a kind of block that the package cannot dequantise
             raise CheckpointError(
-                "gguf_block", file=self.path.name, tensor=tensor.name, reason=error
+                "gguf_block", file=tensor.file.name, tensor=name, reason=error
             ) from error
         values = torch.from_numpy(np.array(numbers, dtype=np.float32).reshape(self.shapes[name]))
-        values = finite(values, self.path.name, tensor.name)
+        values = finite(values, tensor.file.name, name)
         if self.kind.startswith("gemma") and name.endswith("norm.weight"):
             return values - 1  # stored with 1 added, which the family's fold adds again
         # Only in files of the Llama family does llama.cpp pair adjacent features, as here.

@@ -1,10 +1,14 @@
-"""The header of a GGUF file: scalar values and model size, without the vocabulary or tensors.
+"""The header of a GGUF file: its values, and where its tensors are. No tensor is read.
 
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. A model may be stored in
+several parts, NAME-00001-of-00002.gguf and so on; the first one has all values.
 """
 
 import math
+import re
 import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
@@ -18,50 +22,108 @@ SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=T
 STRING, ARRAY, MOST_AXES = 8, 9, 8
 USUAL_ALIGNMENT = 32  # bytes; the tensors begin at a multiple
 """SCALARS: types of values in a header, as struct formats; the others are string and array."""
+_PART = re.compile(rf"-(\d{{5}})-of-(\d{{5}})\{ENDING}$")
+_PICTURES = re.compile(r"(^|[-_.])mmproj([-_.]|$)", re.IGNORECASE)
+"""Files with the part of a model that reads pictures, which llama.cpp stores apart."""
 
 
-def header(path: Path) -> tuple[dict[str, Any], int]:
-    """The scalar values of a file's header and the number of elements in its tensors, much faster
-    than reading the vocabulary. Raises CheckpointError if the header is unreadable or the file is
-    truncated."""
+@dataclass(frozen=True)
+class StoredBlocks:
+    """Where a tensor is: its file, its bytes there, its kind of blocks and its shape."""
+
+    file: Path
+    at: int
+    size: int
+    kind: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Header:
+    """The values of a file, and its tensors by name; `total` is their number of elements."""
+
+    values: dict[str, Any]
+    tensors: dict[str, StoredBlocks]
+
+    @property
+    def total(self) -> int:
+        return sum(math.prod(each.shape) for each in self.tensors.values())
+
+
+def header(path: Path, arrays: bool = True) -> Header:
+    """Read the header of a file and of its further parts; without `arrays`, those are None.
+
+    Raises CheckpointError if a header is unreadable, or a file is truncated or missing.
+    """
+    found = [_header(each, arrays) for each in _parts(path)]
+    values, tensors = found[0].values, dict[str, StoredBlocks]()
+    if (count := values.get("split.count") or 1) > len(found):
+        raise CheckpointError("gguf_part", file=path.name, count=count)
+    for part in found:
+        if twice := tensors.keys() & part.tensors.keys():
+            name = min(twice)
+            raise CheckpointError("twice", file=path.name, tensor=name, other=name)
+        tensors |= part.tensors
+    return Header(values, tensors)
+
+
+def _parts(path: Path) -> Iterator[Path]:
+    named = _PART.search(path.name)
+    count = int(named[2]) if named else 1
+    for number in range(1, count + 1):
+        name = f"{path.name[: named.start()]}-{number:05d}-of-{count:05d}{ENDING}" if named else ""
+        part = path.with_name(name) if name else path
+        if name and not part.is_file():
+            raise CheckpointError("gguf_part", file=part.name, count=count)
+        yield part
+
+
+def _header(path: Path, arrays: bool) -> Header:
     require_gguf(path)
     try:
         with path.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
-            return _Header(data).read()
+            return _Reader(path, data, arrays).read()
     except struct.error as error:
         reason = Refusal("ends_early")
         raise CheckpointError("broken_gguf", file=path.name, reason=reason) from error
-    except (ValueError, KeyError, IndexError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
         raise CheckpointError("broken_gguf", file=path.name, reason=error) from error
 
 
-class _Header:
-    def __init__(self, data: mmap) -> None:
-        self.data, self.at = data, 4
+class _Reader:
+    def __init__(self, path: Path, data: mmap, arrays: bool) -> None:
+        self.path, self.data, self.at, self.arrays = path, data, 4, arrays
 
-    def read(self) -> tuple[dict[str, Any], int]:
+    def read(self) -> Header:
         from gguf import GGML_QUANT_SIZES  # per kind: elements and bytes of a block
 
         self._scalar("I")  # the version
         n_tensors, n_values = self._scalar("Q"), self._scalar("Q")
-        values = {}
+        values: dict[str, Any] = {}
         for _ in range(n_values):
             name = self._string()
             values[name] = self._value(self._scalar("I"))
-        total = last = 0
+        tensors: dict[str, StoredBlocks] = {}
         for _ in range(n_tensors):
-            self._string()
-            n_axes = self._scalar("I")
+            name, n_axes = self._string(), self._scalar("I")
             if n_axes > MOST_AXES:
                 raise Refusal("gguf_axes", count=n_axes)
-            count = math.prod(self._scalar("Q") for _ in range(n_axes))
-            total += count
-            in_block, n_bytes = GGML_QUANT_SIZES[self._scalar("I")]
-            last = max(last, self._scalar("Q") + count // in_block * n_bytes)
+            shape = tuple(self._scalar("Q") for _ in range(n_axes))[::-1]
+            kind, at = self._scalar("I"), self._scalar("Q")
+            in_block, n_bytes = GGML_QUANT_SIZES[kind]
+            if name in tensors or (shape and shape[-1] % in_block):
+                raise ValueError(f"{name} {shape}")
+            size = math.prod(shape) // in_block * n_bytes
+            tensors[name] = StoredBlocks(self.path, at, size, kind, shape)
         step = values.get("general.alignment") or USUAL_ALIGNMENT
-        if -(-self.at // step) * step + last > len(self.data):
+        begin = -(-self.at // step) * step
+        placed = {
+            name: StoredBlocks(each.file, begin + each.at, each.size, each.kind, each.shape)
+            for name, each in tensors.items()
+        }
+        if max((each.at + each.size for each in placed.values()), default=begin) > len(self.data):
             raise Refusal("ends_early")
-        return {name: value for name, value in values.items() if value is not None}, total
+        return Header({name: each for name, each in values.items() if each is not None}, placed)
 
     def _scalar(self, kind: str) -> Any:
         (value,) = struct.unpack_from(f"<{kind}", self.data, self.at)
@@ -73,20 +135,24 @@ class _Header:
         if size > len(self.data) - self.at:
             raise Refusal("gguf_string", size=size)
         self.at += size
-        return self.data[self.at - size : self.at].decode("utf-8", "replace")
+        return self.data[self.at - size : self.at].decode("utf-8")
 
     def _value(self, kind: int) -> Any:
-        """One value; arrays are skipped and give None."""
         if kind == STRING:
             return self._string()
         if kind != ARRAY:
             return self._scalar(SCALARS[kind])
         inner, n = self._scalar("I"), self._scalar("Q")
         if inner in SCALARS:
-            self.at += n * struct.calcsize(f"<{SCALARS[inner]}")
-            return None
+            begin, self.at = self.at, self.at + n * struct.calcsize(f"<{SCALARS[inner]}")
+            if self.at > len(self.data):
+                raise Refusal("ends_early")
+            form = f"<{n}{SCALARS[inner]}"
+            return list(struct.unpack_from(form, self.data, begin)) if self.arrays else None
         if inner != STRING:
             raise Refusal("gguf_array", kind=inner)
+        if self.arrays:
+            return [self._string() for _ in range(n)]
         for _ in range(n):
             self.at += struct.unpack_from("<Q", self.data, self.at)[0] + 8
         return None
@@ -103,9 +169,16 @@ def require_gguf(path: Path) -> None:
         raise CheckpointError("no_gguf_package", file=path.name, command=INSTALL) from error
 
 
+def models_among(files: list[Path]) -> list[Path]:
+    """Of these GGUF files, one for each model: the first of its parts, and none for pictures."""
+    texts = [each for each in files if not _PICTURES.search(each.stem)]
+    named = ((each, _PART.search(each.name)) for each in texts)
+    return [each for each, part in named if part is None or int(part[1]) == 1] or texts[:1]
+
+
 def gguf_in(path: Path) -> Path | None:
-    """The path itself if it is a GGUF file, or the only one in a folder; None otherwise."""
+    """The path itself if it is a GGUF file, or the only model in a folder; None otherwise."""
     if path.suffix == ENDING and path.is_file():
         return path
-    inside = sorted(path.glob(f"*{ENDING}")) if path.is_dir() else []
+    inside = models_among(sorted(path.glob(f"*{ENDING}"))) if path.is_dir() else []
     return inside[0] if len(inside) == 1 else None

@@ -207,12 +207,13 @@ def look(folder: Path) -> Look:
     _require_no_dead_links(folder)
     require_no_adapter(folder)
     if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
-        said, parameters = header(file)
+        stored_there = header(file, arrays=False)
+        said = stored_there.values
         kind = architecture(said, file.name)
         keys = ("block_count", "attention.head_count", "embedding_length")
         sizes = (said.get(f"{kind}.{key}") for key in keys)
         n_layers, n_heads, d_model = (each if isinstance(each, int) else 0 for each in sizes)
-        return Look(f"{kind} (GGUF)", n_layers, n_heads, d_model, parameters)
+        return Look(f"{kind} (GGUF)", n_layers, n_heads, d_model, stored_there.total)
     if not (folder / CONFIG).is_file():
         raise CheckpointError("missing_file", file=CONFIG)
     values = read_object(folder / CONFIG)

@@ -194,13 +194,21 @@ def _config(
     **more: Any,
 ) -> ModelConfig:
     keys.only("num_channels", 3)
-    picture = (*processing.sides, *_pair(keys, "patch_size", patch), 3)
+    sides, patches = processing.sides, _pair(keys, "patch_size", patch)
+    read = [side // each * each for side, each in zip(sides, patches, strict=True)]
+    picture = (*read, *patches, 3)  # the convolution drops what is left at the right and below
+    d_model, n_heads = keys.size("hidden_size", 768), keys.size("num_attention_heads", 12)
+    if d_model % n_heads:
+        of = f"num_attention_heads = {n_heads}"
+        raise Refusal("multiple", name="hidden_size", value=d_model, of=of)
+    if not all(read):
+        raise Refusal("at_most", name="patch_size", value=max(patches), most=min(sides))
     return ModelConfig(
         family="encoder-only",
         vocab_size=1,
-        d_model=keys.size("hidden_size", 768),
+        d_model=d_model,
         n_layers=keys.layers("num_hidden_layers", 12),
-        n_heads=keys.size("num_attention_heads", 12),
+        n_heads=n_heads,
         d_ff=d_ff,
         n_ctx=n_marks + (picture[0] // picture[2]) * (picture[1] // picture[3]),
         picture=picture,
