@@ -14,16 +14,17 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 import transformers as hf
-from transformers.activations import ACT2FN
 
 from benchmarks import parity
 from benchmarks.foreign_models import MODELS, PROCESSORS
+from benchmarks.key_values import GENERIC, others
 from explorer.runs.run import run
 from models.foreign import FAMILIES, open_folder, opening
 from models.foreign.plan import Keys
@@ -32,141 +33,12 @@ from models.pictures.patches import as_tensor
 from models.refusals import Refusal
 from models.rows import Rows
 
-VERBOSE = False
 TOLERANCE = 1e-4  # of the largest value
 ABSENT = object()
 WIDTHS = {"hidden_size", "n_embd", "d_model", "dim"}
 """Keys whose defaults would make a large model."""
 ODD = (3, 0, 5, 1, 2, 9, 0, 5, 17, 1, 60, 5)
 """A text with the ids of special tokens inside."""
-GENERIC = {"per_layer_config": [{"1": {"hidden_act": "relu"}}, {"0": {"head_dim": 8}}]}
-"""Keys that the config classes take without listing them."""
-GENERIC |= {"tie_last_hidden_states": [False], "output_attentions": [True], "num_labels": [3]}
-GENERIC |= {"is_decoder": [True], "add_cross_attention": [True], "pruned_heads": [{"0": [1]}]}
-GENERIC |= {"torch_dtype": ["float32"], "dtype": ["float32"], "_attn_implementation": ["sdpa"]}
-
-
-def rotations(d_head: int, base: float | None) -> Iterator[dict[str, Any]]:
-    """Rotations of every kind, as in `rope_parameters` and `rope_scaling`, of all or of half of the
-    features of a head."""
-    half = d_head // 4 * 2 / d_head + 0.01
-    theta = {} if base is None else {"rope_theta": base}
-    first = {"original_max_position_embeddings": 13}
-    bands = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    parts: list[dict[str, Any]] = [
-        {"rope_type": "linear", "factor": 3.0},
-        {"rope_type": "dynamic", "factor": 3.0},
-        {"rope_type": "yarn", "factor": 3.0},
-        {"rope_type": "yarn", "factor": 3.0, **first},
-        {"rope_type": "yarn", "factor": 3.0, "attention_factor": 1.7, "beta_slow": 2.0},
-        {"rope_type": "llama3", "factor": 8.0, **bands, **first},
-        {"rope_type": "proportional"},
-        {"rope_type": "default"},
-        {"rope_type": "default", "factor": 3.0},
-        {"type": "linear", "factor": 3.0},
-    ]
-    for part in parts:
-        yield {**theta, **part}
-        yield {**theta, **part, "partial_rotary_factor": half}
-    for share in (1.0, half):
-        lists = [1 + at / 2 for at in range(int(d_head * share) // 2)]
-        scaled = {"short_factor": lists, "long_factor": [2 * each for each in lists], **first}
-        part = {} if share == 1.0 else {"partial_rotary_factor": half}
-        for kind in (
-            {"rope_type": "longrope"},
-            {"type": "su"},
-            {"rope_type": "longrope", "factor": 4.0},
-        ):
-            yield {**theta, **kind, **scaled, **part}
-
-
-LENGTHS = ("n_positions", "max_position_embeddings", "max_seq_len", "seq_length", "n_ctx")
-"""Keys for the length of a text: no value below that of the texts is tried."""
-OF_TYPES: dict[str, list[Any]] = {
-    "bool": [True, False],
-    "int": [1, 2, 5],
-    "float": [0.5, 2.0],
-    "str": ["cls", "mean"],
-    "list": [[0], [1], [0, 1]],
-    "dict": [{}],
-}
-"""What to try for a key whose value is null, by the types that its annotation names."""
-
-
-def others(key: str, value: Any, kind: str, d_head: int, kinds: bool) -> list[Any]:
-    """Other values to try for a key whose type is annotated as `kind`; `kinds`: layers of two kinds
-    may rotate differently."""
-    half = d_head // 4 * 2 / d_head + 0.01
-    if key in GENERIC:
-        return GENERIC[key]
-    if key in ("rope_parameters", "rope_scaling"):
-        flat = [None, {}, *rotations(d_head, 500.0), *rotations(d_head, None)]
-        usual = {"rope_type": "default", "rope_theta": 200.0}
-        nested = [
-            dict(zip(("full_attention", "sliding_attention"), pair, strict=True))
-            for each in (rotations(d_head, 300.0) if kinds else ())
-            for pair in ((each, usual), (usual, each))
-        ]
-        return [*flat, *nested]
-    if "rope_theta" in key or key in ("rotary_emb_base", "rope_local_base_freq"):
-        return [50.0, 1000000.0]
-    if "partial_rotary" in key or key in ("rotary_pct", "rope_pct"):
-        return [half, 1.0, 0.25, None]
-    if key == "layer_types":
-        return [
-            [first, second]
-            for first in ("full_attention", "sliding_attention")
-            for second in ("full_attention", "sliding_attention", "attention")
-        ] + [None, ["full_attention"]]
-    if key.endswith("eos_token_id"):
-        return [2, [2, 7], None]
-    if key == "pad_token_id":
-        return [0, 1, 2, 5, 60, None, -1]
-    if key.endswith("_token_id"):
-        return [2, 5, None]
-    if key in LENGTHS:
-        return [14, 20, 100, None]
-    if key in ("label2id", "architectures", "problem_type", "return_dict"):
-        return [None]
-    if key == "position_embedding_type":
-        return ["absolute", "relative_key", "relative_key_query"]
-    if key in ("attention_types", "attention_layers"):
-        return [[[["global"], 2]], [[["local"], 2]], ["local", "local"], ["local", "global"]]
-    if key == "id2label":
-        return [{"0": "a", "1": "b", "2": "c", "3": "d"}, {"0": "a"}]
-    if isinstance(value, str) and (value in ACT2FN or "act" in key):
-        return [each for each in ACT2FN if each != value]
-    if key == "feed_forward_proj":
-        return ["relu", "gated-gelu", "gelu", "gated-silu", "gelu_new", "silu", "gated-relu"]
-    if key in ("attn_config", "ffn_config"):
-        return [
-            {**(value or {}), **change}
-            for change in (
-                {"alibi": False},
-                {"alibi_bias_max": 4},
-                {"attn_type": "multiquery_attention"},
-                {"clip_qkv": 0.5},
-                {"prefix_lm": True},
-                {"qk_ln": True},
-                {"softmax_scale": 0.3},
-                {"attn_uses_sequence_id": True},
-                {"attn_pdrop": 0.5},
-                {"attn_impl": "flash"},
-            )
-        ]
-    if isinstance(value, bool):
-        return [not value, None]
-    if isinstance(value, int):
-        return [value + 1, value * 2, max(0, value - 1), 1, 0, None]
-    if isinstance(value, float):
-        return [2 * value + 0.25, 0.0, 1.0, 0.5, None]
-    if isinstance(value, list):
-        return [None, [], value[::-1], [*value, *value], [0], [1, 0]]
-    if value is None:
-        return [each for name, some in OF_TYPES.items() if name in kind for each in some]
-    if isinstance(value, str):
-        return ["cls", "mean", "first", "none", "", None]
-    return [None]
 
 
 @dataclass
@@ -419,8 +291,6 @@ def changed(
             shown = "absent" if value is ABSENT else json.dumps(value)
             outcome, why = tried_one(sweep, key, other, usual)
             counts.outcomes[outcome] += 1
-            if VERBOSE:
-                print(f"  {base} {key} = {shown}: {outcome}: {why}", file=sys.stderr)
             if outcome != "invalid":
                 counts.keys.add(key)
             if outcome in ("wrong", "unnamed", "error"):
@@ -469,30 +339,59 @@ def tried_one(
 OUTCOMES = ("no effect", "equal", "refused", "refused without effect", "wrong", "unnamed", "error")
 
 
+def row(name: str, counts: Counts) -> str:
+    """The row of one model."""
+    numbers = (str(counts.outcomes[each]) for each in OUTCOMES)
+    return f"| {name} | {len(counts.keys)} | {' | '.join(numbers)} |"
+
+
+def put(found: Mapping[str, Counts]) -> None:
+    """Write the counts of all families into the table's document, two families in a row."""
+    cells = []
+    for name, counts in found.items():
+        if name in FAMILIES:
+            outcomes = counts.outcomes
+            same = outcomes["equal"] + outcomes["no effect"]
+            refused = outcomes["refused"] + outcomes["refused without effect"]
+            cells.append(
+                f"| {name} | {len(counts.keys)} | {same} | {refused} | {len(counts.wrong)} "
+            )
+    pairs = zip_longest(cells[::2], cells[1::2], fillvalue="| | | | | ")
+    table = [
+        "| family | keys | equal | refused | wrong " * 2 + "|",
+        "| --- | --: | --: | --: | --: " * 2 + "|",
+    ]
+    table += [f"{left}{right}|" for left, right in pairs]
+    before = parity.TABLE.read_text(encoding="utf-8").partition(parity.KEYS)[0]
+    text = "\n".join([parity.KEYS, "", *ABOUT, "", *table, ""])
+    parity.TABLE.write_text(before + text, encoding="utf-8")
+
+
+ABOUT = (
+    "Each key of each config class, by its name, type and default in `transformers`, gets other",
+    "values in turn. Both libraries open the folder with the changed config and random weights. A",
+    "value is counted as equal if logits and patterns are, whether or not it has an effect, and as",
+    "refused if the message names a key. Values that `transformers` refuses are not counted.",
+)
+
+
 def main() -> int:
     """Sweep all or the named models; exit status 1 if any value is wrong in silence."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*MODELS, []])
-    parser.add_argument("-v", action="store_true")
     args = parser.parse_args()
-    global VERBOSE
-    VERBOSE = args.v
     hf.logging.set_verbosity(50)
     hf.logging.disable_progress_bar()
     torch.set_num_threads(1)
     print("| model | keys | " + " | ".join(OUTCOMES) + " |", flush=True)
-    failed = False
     names = [each for each in MODELS if not each.endswith("-pair")]
-    for name in args.names or sorted(names, key=lambda name: name not in FAMILIES):
-        try:
-            counts = swept(name)
-        except Exception as error:  # the others are still compared
-            print(f"| {name} | failed: {error!r} |", flush=True)
-            continue
-        numbers = " | ".join(str(counts.outcomes[each]) for each in OUTCOMES)
-        print(f"| {name} | {len(counts.keys)} | {numbers} |", flush=True)
-        failed = failed or bool(counts.wrong)
-    return int(failed)
+    found: dict[str, Counts] = {}
+    for name in args.names or names:
+        found[name] = swept(name)
+        print(row(name, found[name]), flush=True)
+    if not args.names:
+        put(found)
+    return int(any(counts.wrong for counts in found.values()))
 
 
 if __name__ == "__main__":

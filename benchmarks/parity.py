@@ -57,6 +57,7 @@ from foreign import (
 
 DOCS = {"en": Path("docs/own-models.md"), "zh": Path("docs/zh/own-models.md")}
 TABLE = Path("docs/parity.md")
+KEYS = "## Every key of every config"
 WRITTEN = 8  # tokens
 SECOND = 7  # where the second text of a pair begins
 LENGTHS = {"first": (14, 13), "second": (12, 12)}  # of tgt, of src
@@ -312,9 +313,10 @@ def main() -> int:
         print(lines[-1], flush=True)
         failed = failed or any(value > 1e-4 for value in worst.values())
     if not args.names:
-        about = TABLE.read_text(encoding="utf-8").partition("\ntransformers ")[0]
+        about, _, after = TABLE.read_text(encoding="utf-8").partition("\ntransformers ")
+        keys = "".join(after.partition(KEYS)[1:])  # written by `every_key`
         versions = f"transformers {hf.__version__}, torch {torch.__version__}:"
-        TABLE.write_text("\n".join([about, versions, "", *lines, ""]), encoding="utf-8")
+        TABLE.write_text("\n".join([about, versions, "", *lines, "", keys]), encoding="utf-8")
         for lang, file in DOCS.items():
             put(file, "families", [family_list(lang)])
     return int(failed)

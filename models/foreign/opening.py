@@ -155,6 +155,7 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
 def _plan(family: Family, keys: Keys, named: Mapping[str, str], config: str, weights: str) -> Plan:
     """The plan of a config. Raises CheckpointError, also if it leaves stored tensors unused."""
     try:
+        keys.only("per_layer_config", None, {})
         plan = replace(family.plan(keys), labels=head_of(keys))
     except CheckpointError:  # raised while comparing tensors
         raise
