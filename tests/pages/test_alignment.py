@@ -49,6 +49,8 @@ def test_heads_that_align_equally_well_are_all_named(open_page: Open, back: None
     assert "3 are closest to the known answer: 1.00" in said
     tied = said.partition("They tie: ")[2].partition(". ")[0]
     assert tied.count("layer ") == 3
+    fewest = said.partition("come from ")[2]
+    assert fewest.count("layer ") == 3
 
 
 def test_without_a_model_of_the_other_direction_the_page_says_so(open_page: Open) -> None:

@@ -1,5 +1,6 @@
 """How well each cross-attention matrix aligns, at each of its two rows."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -62,7 +63,7 @@ def _reading(choice: AlignmentView) -> str:
             f"alignment.{'tied' if len(tied) > 1 else 'best'}_{found.basis}",
             count=len(found.heads),
             tied=len(tied),
-            best=", ".join(tied[:FIRST]) + (", …" if len(tied) > FIRST else ""),
+            best=_listed(tied),
             score=fixed(best),
             median=fixed(float(np.median(found.scores))),
             diagonal="" if found.diagonal is None else fixed(found.diagonal),
@@ -74,20 +75,25 @@ def _reading(choice: AlignmentView) -> str:
         said.append(view.t(f"alignment.row_{ROWS[shift]}", other=words))
     if found.checked is not None:
         checked = found.checked
-        place = np.unravel_index(checked.errors.argmin(), checked.errors.shape)
-        agrees = bool(checked.errors[shift, head] < checked.errors.min() + TIE)
+        ties = np.argwhere(checked.errors < checked.errors.min() + TIE).tolist()
+        agrees = [shift, head] in ties
         said.append(
             view.t(
                 f"alignment.checked_{checked.source}{'_same' if agrees else '_other'}",
                 error=fixed(float(checked.errors[shift, head])),
                 least=fixed(float(checked.errors.min())),
-                named=choice.words_of(int(place[0]), int(place[1])),
+                named=_listed([choice.words_of(*at) for at in ties]),
                 diagonal=fixed(checked.diagonal.error),
                 pairs=checked.n_pairs,
                 links=checked.n_links,
             )
         )
     return in_a_row(said)
+
+
+def _listed(heads: Sequence[str]) -> str:
+    """The first heads that tie."""
+    return ", ".join([*heads[:FIRST], *["…"] * (len(heads) > FIRST)])
 
 
 def _map(choice: AlignmentView) -> b.Chart:
