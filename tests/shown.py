@@ -9,11 +9,8 @@ import numpy as np
 from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer import library
-from explorer.exhibits.positions.choices import PositionsChoices
-from explorer.text import t
-
 Open = Callable[..., AppTest]
+
 
 WHOLE = {"certificate": {"tested": "1"}, "claims": {"guess": "true"}}
 """What a page's link needs besides, for the page to show everything that it has."""
@@ -119,32 +116,3 @@ def link(at: AppTest) -> dict[str, str]:
 
 def has_picture(at: AppTest) -> bool:
     return bool(at.get("plotly_chart") or at.main.get("bidi_component"))
-
-
-def check_drawn(open_page: Open, page: str, lang: str, model: str) -> None:
-    """The page opens without a message, says what it is about in this language, and draws."""
-    at = open_page(page, lang=lang, model=model, **WHOLE.get(page, {}))
-    assert not at.exception
-    assert not at.warning
-    assert t(f"{page}.lead", lang=lang) in everything(at)
-    assert has_picture(at)
-    if lang == "zh":
-        assert t(f"{page}.lead", lang="en") not in everything(at)
-
-
-def check_part(open_page: Open, part: str, lang: str, model: str) -> None:
-    """A part of the Positions page is drawn, with its formula, code and numbers."""
-    at = open_page("positions", part=part, lang=lang, model=model)
-    assert not at.exception
-    assert not at.warning
-    acts = library.open_model(model, library.CHECKPOINTS).config.position_type.acts
-    if part == "sum" and acts != "adds":
-        assert [each.value for each in at.info] == [t("sums.nothing_added", lang=lang)]
-        return
-    assert at.get("plotly_chart")
-    group = next(name for name, inside in PositionsChoices.groups.items() if part in inside)
-    assert at.segmented_control(key="positions.group").value == group
-    for more in ("formula", "code", "numbers"):
-        at.segmented_control(key="positions.more").set_value(more).run()
-        assert not at.exception
-    assert len(at.dataframe[-1].value) > 1

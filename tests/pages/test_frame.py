@@ -15,7 +15,7 @@ from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.pages import PAGES, Page
 from explorer.shell import LINKS, first_state
-from explorer.text import LANGUAGES, t
+from explorer.text import t
 from explorer.ui.stage import BEAMER
 from models.training.home import asset
 
@@ -31,13 +31,6 @@ def said(at: AppTest) -> str:
 def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The models that Headlight ships."""
     monkeypatch.setattr(library, "CHECKPOINTS", Path(asset("checkpoints")))
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_page_has_its_name_as_heading(open_page: Open, page: Page, lang: str) -> None:
-    at = open_page(page.name, lang=lang)
-    assert [title.value for title in at.title] == [t(f"{page.name}.title", lang=lang)]
 
 
 @pytest.mark.usefixtures("shipped")
