@@ -52,7 +52,7 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
     """
     store, worth = caching.STORE, request.worth
     if not request.takes_long:
-        return store.get(request.address, lambda: request.function(**request.values()), worth)
+        return store.get(request.address, request.function, worth, values=request.values)
     told = [True]
 
     def hear(done: int, total: int) -> bool:
@@ -61,7 +61,8 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
 
     return store.get(
         request.address,
-        lambda tell: walked(request.function(**request.values()), tell),
+        walked,
         lambda answer: told[0] and worth(answer),  # a stopped result may be partial
         hear,
+        values=lambda: {"steps": request.function(**request.values())},
     )

@@ -13,7 +13,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
@@ -130,13 +130,14 @@ class Store:
         worth: Callable[[Result], bool] = always,
         tell: Tell | None = None,
         is_model: bool = False,
+        values: Callable[[], Mapping[str, Any]] = dict,
     ) -> Result:
-        """The entry for `key`, else the result of `make()`, stored if `worth(result)`.
+        """The entry for `key`, else the result of `make(**values())`, stored if `worth(result)`.
 
-        If `tell` is given, `make` takes a function to report its progress. Two threads with the
-        same request compute once: the second waits for the first and receives its progress. The
-        second computes itself only if the first fails, is stopped, or makes a result that is not
-        stored, or if the second thread's own `tell` returns False.
+        If `tell` is given, `make` takes a function of this name to report its progress. Two threads
+        with the same request compute once: the second waits for the first and receives its
+        progress. The second computes itself only if the first fails, is stopped, or makes a result
+        that is not stored, or if the second thread's own `tell` returns False.
         """
         while True:
             with self._turn:
@@ -151,7 +152,7 @@ class Store:
                 with TURNS.away():
                     wanted = making.wait(tell)
                 if not wanted:
-                    return make(tell)
+                    return make(**values(), tell=tell)
                 kept = making.made
             if kept is not None:
                 found: Result = kept.value
@@ -159,7 +160,8 @@ class Store:
         try:
             # Opening a model mostly reads a file, so other threads may compute.
             with TURNS.away() if is_model else nullcontext():
-                made = make() if tell is None else make(partial(mine.hear, tell))
+                heard = {} if tell is None else {"tell": partial(mine.hear, tell)}
+                made = make(**values(), **heard)
             if worth(made):
                 mine.made = _Entry(made, seal(made) + size_of(key))
                 self._keep(key, mine.made, is_model)

@@ -130,11 +130,6 @@ class Exhibit(Generic[Answer]):
         request = self.request(view)
         return None if request is None else ask(request)  # type: ignore[return-value]
 
-    def is_answered(self, view: View) -> bool:
-        """Whether `answer` only looks it up."""
-        request = self.request(view)
-        return request is None or is_answered(request)
-
     def chosen(self, names: Iterable[str], view: View) -> dict[str, Any]:
         """The values of these names, as arguments of `compute`."""
         subject = self.show.__module__.split(".")[2]
