@@ -13,6 +13,7 @@ else:
     from explorer.admission import Admission, capacity
     from explorer.front import Front
     from explorer.guard import Guard, stay_inside
+    from explorer.incoming import check_messages
     from explorer.serving import (
         FromMemory,
         hand_over_in_batches,
@@ -24,6 +25,7 @@ else:
     stay_inside()
     hand_over_in_batches()
     keep_the_page()
+    check_messages()
     threading.Thread(target=load_libraries, daemon=True).start()
     app = App(
         __file__,

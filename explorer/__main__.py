@@ -199,7 +199,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--out", type=Path, help="folder to write into")
     command.add_argument("--live", type=Path, help="folder for a page that runs the model itself")
     command.add_argument("--float32", action="store_true", help="with --live: do not round weights")
-    origins = "with --live: origins that may exchange messages with the page"
+    origins = "with --live: the other origins that may exchange messages with the page"
     command.add_argument("--embed-from", nargs="+", default=(), metavar="ORIGIN", help=origins)
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")

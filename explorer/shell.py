@@ -108,7 +108,8 @@ def _obey(message: Mapping[str, object]) -> None:
         new_text(str(message["sentence"]))
     if asked:
         session.take_link({str(name): str(value) for name, value in asked.items()})
-    if (name := asked.get("mask")) in CHANGES:
+    name = asked.get("mask")
+    if isinstance(name, str) and name in CHANGES:
         session.change(edits=with_mask(session.state().edits, cast(MaskName, name)), step=None)
 
 

@@ -62,7 +62,7 @@ def frame(
         )
     picked = sent(_KEY, "page")
     names = {name for _, views in menu for name, _, _ in views}
-    return picked if picked in names and picked != current else None
+    return picked if isinstance(picked, str) and picked in names and picked != current else None
 
 
 def _take(on_sentence: Callable[[str], None]) -> None:

@@ -37,12 +37,15 @@ export default function livePage(views, live) {
   const words = () => live.words[state.lang];
   const isEmbedded = asked.has("embed");
   const only = asked.get("view") ?? "model"; // in a frame
-  /** Tells the page that embeds this one; docs/embedding.md lists the messages. */
+  const own = window.location.protocol === "file:" ? "*" : window.location.origin; // only files can embed a file
+  /** Tells the page that embeds this one; docs/embedding.md lists the messages. Without a list of origins, other sites learn only the height. */
   const tell = (message) => {
     if (window.parent === window) return;
     const host = window.location.ancestorOrigins?.[0]; // not in every browser
-    const told = live.origins.filter((origin) => !host || origin === host);
-    for (const origin of live.origins.length ? told : ["*"]) window.parent.postMessage({ headlight: 1, ...message }, origin);
+    const isPublic = "ready" in message || "height" in message;
+    const named = live.origins.length ? live.origins : [isPublic ? "*" : own];
+    const told = named.filter((origin) => !host || origin === "*" || origin === host);
+    for (const origin of told) window.parent.postMessage({ headlight: 1, ...message }, origin);
   };
   const nodes = {};
   const sizes = live.config.picture;

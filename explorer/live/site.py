@@ -57,7 +57,8 @@ def write_live(
 ) -> ExportFiles:
     """Write the page of a model into `folder`, created if missing.
 
-    In a frame, it exchanges messages with pages of `origins` only; with any page if there are none.
+    In a frame, it exchanges messages with pages of `origins` only. If there are none, it tells a
+    page of another origin its height, but not what is typed.
     Raises InputProblem `live_unsupported` with what the browser's engine lacks, `live_too_large`;
     OSError if a file cannot be written; ValueError if an origin is none.
     """

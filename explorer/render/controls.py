@@ -71,18 +71,29 @@ def apply(change: b.Change) -> None:
     session.change(**chosen)
 
 
-def _changed(key: str, change: Callable[[Any], b.Change]) -> None:
-    apply(change(st.session_state[key]))
+def _changed(
+    key: str,
+    change: Callable[[Any], b.Change],
+    fits: Callable[[Any], bool] = lambda value: True,
+) -> None:
+    """Apply a change to the value of a widget, unless it is none that the widget offers."""
+    value = st.session_state[key]
+    if fits(value):
+        apply(change(value))
 
 
 def _pick(sheet: Sheet, block: b.Pick) -> None:
     st.session_state[block.key] = block.now
     change = block.change or (lambda option: b.choose(**{block.field: option}))
     hidden = "collapsed" if block.quiet else "visible"
+
+    def fits(value: Any) -> bool:
+        return block.open or value in block.options or (block.optional and value is None)
+
     common: dict[str, Any] = {
         "key": block.key,
         "format_func": block.said,
-        "on_change": partial(_changed, block.key, change),
+        "on_change": partial(_changed, block.key, change, fits),
         "help": block.help,
         "label_visibility": hidden,
     }
@@ -99,7 +110,11 @@ def _pick(sheet: Sheet, block: b.Pick) -> None:
 
 def _slider(sheet: Sheet, block: b.Slider) -> None:
     st.session_state[block.key] = block.now
-    change = partial(_changed, block.key, block.change)
+
+    def fits(value: Any) -> bool:
+        return isinstance(value, int | float) and block.low <= value <= block.high
+
+    change = partial(_changed, block.key, block.change, fits)
     if block.stops:
         st.select_slider(
             block.label,
@@ -175,7 +190,12 @@ def _several(sheet: Sheet, block: b.Several) -> None:
         max_selections=block.most,
         placeholder=block.none or sheet.view.t("place.none_chosen"),
         format_func=block.said,
-        on_change=partial(_changed, block.key, block.change),
+        on_change=partial(
+            _changed,
+            block.key,
+            block.change,
+            lambda values: all(v in block.options for v in values),
+        ),
     )
 
 
@@ -188,7 +208,9 @@ def _text_box(sheet: Sheet, block: b.TextBox) -> None:
         "width": block.width or "stretch",
         "disabled": block.disabled,
         "placeholder": block.hint,
-        "on_change": partial(_changed, block.key, block.change),
+        "on_change": partial(
+            _changed, block.key, block.change, lambda text: len(text) <= (block.most or len(text))
+        ),
     }
     if block.height is None:
         st.text_input(block.label, **common)

@@ -90,8 +90,12 @@ def is_untouched() -> bool:
 
 
 def change_language(lang: str) -> None:
-    """Switch the language; an untouched session also gets the initial state of that language."""
-    _choose(_first(lang) if is_untouched() else links().change(state(), lang=lang))
+    """Switch the language; an untouched session also gets the initial state of that language.
+
+    An unknown language is ignored, as the browser may send anything.
+    """
+    if lang in LANGUAGES:
+        _choose(_first(lang) if is_untouched() else links().change(state(), lang=lang))
 
 
 def change(**fields: Any) -> None:

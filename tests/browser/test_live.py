@@ -307,6 +307,34 @@ def test_pages_of_other_origins_get_no_answer(browser: Browser, tmp_path: Path) 
         write_live(open_model("reverse"), tmp_path / "live", origins=("example.org",))
 
 
+def test_only_a_page_of_the_same_origin_learns_what_is_typed(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Without a list of origins; another port is another origin."""
+    write_live(open_model("reverse"), tmp_path / "live")
+    (tmp_path / "favicon.ico").touch()
+    frame = '<iframe src="{}live/index.html?embed=1"></iframe>'
+    with served(tmp_path) as own, served(tmp_path) as other:
+        (tmp_path / "index.html").write_text(
+            "<script>heard = [];"
+            "addEventListener('message', ({ data }) => heard.push(data))</script>"
+            + frame.format(own)
+        )
+        for host in (own, other):
+            page, said = browser.new_page(), list[str]()
+            page.on("console", lambda message, said=said: said.append(message.text))
+            page.goto(host)
+            picture = page.frames[1]
+            picture.evaluate(READY)
+            page.wait_for_function("heard.some(each => each.height)")
+            page.evaluate("frames[0].postMessage({ headlight: 1, sentence: 'a b c d' }, '*')")
+            expect(picture.locator(".said")).to_have_text("d c b a")
+            page.evaluate("() => new Promise(setTimeout)")
+            assert page.evaluate("heard.some(each => 'sentence' in each)") == (host == own)
+            assert said == []
+            page.close()
+
+
 BOOKS = {"quarto": "index.qmd", "jupyter-book": "index.md", "mkdocs": "docs/index.md"}
 RAW = re.compile(r"^---.*?^---|^```\{=html\}|^```", re.DOTALL | re.MULTILINE)
 """What Quarto takes out of a page: its head, and the lines around HTML."""
