@@ -16,6 +16,24 @@ FILE_TYPES = (".txt", ".csv", ".tsv")
 ENCODINGS = "UTF-8, UTF-16, GB18030"
 HEADERS = frozenset({"text", "sentence", "source", "src"})
 TARGET_HEADERS = frozenset({"translation", "target", "tgt"})
+TEXT_WORDS = frozenset(
+    {"body", "comment", "content", "message", "review", "sentence", "text", "tweet", "utterance"}
+)
+OTHER_HEADERS = frozenset(
+    {
+        *("author", "category", "class", "date", "id", "index", "label", "name", "rating", "score"),
+        *("sentiment", "split", "stars", "time", "timestamp", "user", "username"),
+    }
+)
+"""Names of columns that contain no texts: next to one of these, a name with one of TEXT_WORDS is
+the header of the texts."""
+LANGUAGES = frozenset(
+    {
+        *("ar", "cs", "de", "en", "es", "fi", "fr", "he", "hi", "it", "ja", "ko", "nl", "pl", "pt"),
+        *("ru", "sv", "tr", "uk", "vi", "zh", "chinese", "english", "french", "german", "spanish"),
+    }
+)
+"""A row of these is a header; the first column is the source."""
 
 # Invisible characters that would change how the rest of the page reads: the byte order mark and
 # the embeddings, overrides and isolates of text direction. Joiners and plain direction marks are
@@ -63,9 +81,9 @@ def _cleaned(text: str) -> str:
 def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
     """The sentences of an uploaded .txt (one per line), .csv or .tsv (one per row), cleaned.
 
-    In a table, the column named text, sentence, source or src is read, and the header is skipped;
-    without such a name, the first column that contains words. Blank lines are skipped. A sentence
-    may still be too long to be traced: it is refused when it is chosen.
+    In a table, the column that `_header` finds is read, and the header is skipped; without a
+    header, the first column that contains words. Blank lines are skipped. A sentence may still be
+    too long to be traced: it is refused when it is chosen.
 
     Raises InputProblem: `file_type`, `file_too_large` (bytes), `file_encoding`, `file_table`,
     `file_empty`, `too_many_sentences`.
@@ -115,12 +133,23 @@ def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
     except csv.Error as error:
         raise InputProblem("file_table", name=name, reason=str(error)) from error
     rows = [row for row in rows if any(row)]
-    names = [cell.lower() for cell in rows[0]] if rows else []
-    source = next((at for at, cell in enumerate(names) if cell in HEADERS), None)
-    if source is None:
+    columns = _header(rows[0]) if rows else None
+    if columns is None:
         return [row[:2] for row in rows]
-    target = next((at for at, cell in enumerate(names) if cell in TARGET_HEADERS), len(names))
-    return [[row[at] if at < len(row) else "" for at in (source, target)] for row in rows[1:]]
+    return [[row[at] if at < len(row) else "" for at in columns] for row in rows[1:]]
+
+
+def _header(row: list[str]) -> tuple[int, int] | None:
+    """The columns of the texts and of their translations that a first row names; None if it is no
+    header. Without translations, the second is beyond the last column."""
+    names = [cell.lower() for cell in row]
+    if len(names) > 1 and LANGUAGES.issuperset(names):
+        return 0, 1
+    texts = [at for at, name in enumerate(names) if name in HEADERS]
+    if not texts and not OTHER_HEADERS.isdisjoint(names):
+        texts = [at for at, name in enumerate(names) if not TEXT_WORDS.isdisjoint(name.split())]
+    targets = [at for at, name in enumerate(names) if name in TARGET_HEADERS]
+    return (texts[0], (*targets, len(names))[0]) if texts else None
 
 
 def _decoded(name: str, data: bytes) -> str:
@@ -153,9 +182,8 @@ def _column(name: str, text: str, suffix: str) -> list[str]:
     rows = [row for row in rows if any(row)]
     if not rows:
         return []
-    for column, cell in enumerate(rows[0]):
-        if cell.lower() in HEADERS:
-            return [row[column] for row in rows[1:] if column < len(row)]
+    if (columns := _header(rows[0])) is not None:
+        return [row[columns[0]] for row in rows[1:] if columns[0] < len(row)]
     for column in range(max(map(len, rows))):
         cells = [row[column] for row in rows if column < len(row) and row[column]]
         if 2 * sum(any(char.isalpha() for char in cell) for cell in cells) > len(cells):

@@ -10,6 +10,7 @@ from explorer.runs.sentences import (
     MAX_FILE_BYTES,
     MAX_SENTENCES,
     clean_text,
+    pairs_in,
     sentences_from_file,
 )
 
@@ -121,6 +122,23 @@ def test_tables() -> None:
     assert sentences_from_file("a.tsv", bare_quotes) == ('"Hi," he said.', 'quoted "so"')
     header_only_in_first_row = b"Hello\ntext\n"
     assert sentences_from_file("a.csv", header_only_in_first_row) == ("Hello", "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "sentences", "pair"),
+    [
+        ("a.csv", "label,review\n1,A fine film.\n0,Too long.\n", ("A fine film.", "Too long."), ""),
+        ("a.csv", "User,Comment Text\nann,Well said.\n", ("Well said.",), ""),
+        ("a.tsv", "en\tzh\nWe left.\t我们走了。\n", ("We left.",), "我们走了。"),
+        ("a.csv", "English,Chinese\nWe left.,我们走了。\n", ("We left.",), "我们走了。"),
+        ("a.csv", "A good review,1\nA bad text,0\n", ("A good review", "A bad text"), "1"),
+    ],
+)
+def test_a_header_is_recognised_and_skipped(
+    name: str, table: str, sentences: tuple[str, ...], pair: str
+) -> None:
+    assert sentences_from_file(name, table.encode()) == sentences
+    assert pairs_in(name, table.encode())[0] == (sentences[0], pair)
 
 
 def test_file_limits_and_their_values() -> None:

@@ -2,7 +2,7 @@
 
 import io
 import struct
-import time
+import threading
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -146,11 +146,12 @@ def test_a_jpeg_of_thousands_of_scans_is_stopped() -> None:
 
 def test_few_pictures_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer, counts, running = open_model("reader").tokenizer, list[int](), list[object]()
+    together = threading.Barrier(MOST_AT_ONCE, timeout=60)
 
     def exchange(self: Apart, unsent: bytearray, reply: bytearray, until: float) -> bool:
         running.append(self)
         counts.append(len(running))
-        time.sleep(0.05)
+        together.wait()
         running.remove(self)
         return True
 

@@ -208,7 +208,7 @@ def test_long_pairs_are_sent_while_other_trainings_start(monkeypatch: pytest.Mon
 
 
 def _asleep(pause: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", f"import time; time.sleep({pause})"]
+    command = [sys.executable, "-c", f"import signal; signal.alarm({pause}); signal.pause()"]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, encoding="utf-8")
 
