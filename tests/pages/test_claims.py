@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import everything, figure, reading
+from shown import everything, figure, reading, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, positions
 from explorer.exhibits.claims.claim import FORMULAS
-from explorer.text import family, t
+from explorer.text import LANGUAGES, family, t
 
 Open = Callable[..., AppTest]
 
@@ -118,3 +118,20 @@ def test_an_unknown_claim_or_guess_is_said_and_left_out(open_page: Open) -> None
 
 def test_every_claim_has_a_formula_of_its_own() -> None:
     assert set(FORMULAS) == {claim.id for claim in CLAIMS}
+
+
+QUICK = [claim.id for claim in CLAIMS if not claim.slow]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("claim", QUICK)
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_every_quick_claim_is_shown_in_both_languages_for_both_families(
+    open_page: Open, lang: str, claim: str, model: str
+) -> None:
+    at = open_page("claims", lang=lang, claim=claim, guess="depends", model=model)
+    assert not at.exception
+    assert not at.warning
+    assert any(said in everything(at) for said in explanations(claim, lang))
+    assert t("claims.row", lang=lang) in everything(at)
+    assert "。 " not in "".join(words_of(each) for each in (*at.markdown, *at.caption))

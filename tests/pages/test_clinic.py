@@ -1,6 +1,10 @@
 """The Pitfalls page: every fault is shown, planted and written as a formula."""
 
-from shown import Open, everything, lines, reading, words_of
+import base64
+
+import numpy as np
+import pytest
+from shown import Open, everything, figure, lines, reading, words_of
 
 from explorer.analysis.clinic import PITFALLS
 from explorer.exhibits.clinic.formulas import FORMULAS
@@ -54,3 +58,35 @@ def test_which_cases_raise_an_error_is_said_from_what_happened(open_page: Open) 
     (rows,) = (words_of(e) for e in at.markdown if "ValueError" in words_of(e))
     assert [("ValueError" in line) for line in rows.splitlines()[2:]] == [True, False, True, True]
     assert reading(open_page("clinic", case="tiny_epsilon"), "an error in **0** and run silently")
+
+
+@pytest.mark.parametrize(
+    ("case", "model", "lacks"),
+    [
+        ("left_positions", "en-zh", ""),
+        ("left_positions", "writer", ""),
+        ("left_positions", "reader", "added"),  # ALiBi: distances only
+        ("mask_replaced", "en-zh", ""),
+        ("mask_replaced", "writer", ""),
+        ("mask_replaced", "reader", "causal"),
+    ],
+)
+def test_padding_on_the_left_harms_whom_it_concerns(
+    open_page: Open, case: str, model: str, lacks: str
+) -> None:
+    at = open_page("clinic", case=case, model=model, text="I like you.")
+    assert not at.exception
+    words = everything(at)
+    assert t("clinic.unchanged", lang="en") not in words
+    assert ("PADs on the left**." in words) == (not lacks)
+    if lacks:
+        assert t(f"clinic.absent.{lacks}", lang="en") in words
+    else:
+        drawn = figure(at, len(at.get("plotly_chart")) - 1)["data"]
+        healthy, ill = (
+            np.frombuffer(base64.b64decode(each["y"]["bdata"]), each["y"]["dtype"])
+            for each in drawn
+        )
+        assert len(healthy) > 2
+        assert abs(ill[0] - healthy[0]) < 1e-4  # without padding they agree
+        assert np.abs(ill - healthy).max() > 1e-4

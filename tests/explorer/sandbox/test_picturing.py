@@ -48,7 +48,6 @@ def claiming(width: int, height: int) -> bytes:
 
 
 FRAMES = [page(), page().transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
-FILM = {"save_all": True, "append_images": FRAMES[1:]}
 DEEP = np.stack([np.arange(800, dtype=">u2").reshape(20, 40)] * 3, -1)
 
 
