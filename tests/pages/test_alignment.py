@@ -17,8 +17,8 @@ def back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -> None:
     at = open_page("alignment", model="copy", text="d o g")
-    said = reading(at, "From ")
-    assert "3 links for 3 of the 3 words" in said
+    said = reading(at, "are aligned")
+    assert "3 of 3 words of the translation are aligned (3 links" in said
     assert "3 of them are found in both directions" in said
     assert "No two links cross" in said
     assert figure(at)["data"][0]["name"] == "both directions"
@@ -28,7 +28,7 @@ def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -
     assert link(at)["aligner"] == "head"
     assert (link(at)["layer"], link(at)["head"]) == ("1", "4")
     at.segmented_control(key="alignment.row").set_value("write").run()
-    assert "layer 1 · head 4 (the row that predicts the word)" in reading(at, "From ")
+    assert "layer 1 · head 4 (row that predicts the token)" in reading(at, "are aligned")
     at.selectbox(key="alignment.back").set_value("none").run()
     assert link(at)["back"] == "none"
     assert t("alignment.one_way", lang="en") in everything(at)
@@ -37,7 +37,7 @@ def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -
 
 def test_the_reverser_crosses_every_pair_of_links(open_page: Open, back: None) -> None:
     at = open_page("alignment", model="reverse", text="d o g", symmetrise="intersection")
-    assert "3 pairs of links cross" in reading(at, "From ")
+    assert "3 pairs of links cross" in reading(at, "are aligned")
     at = open_page("alignment", model="reverse", text="d o g", part="matrices")
     assert "Of 8 cross-attention matrices" in reading(at, "matrices")
     assert "known answer of the task" in everything(at)

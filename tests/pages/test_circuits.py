@@ -27,11 +27,11 @@ def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page: Open)
 
 def test_kinds_of_heads_are_chosen_and_kept_in_the_link(open_page: Open) -> None:
     at = open_page("circuits", model="writer", behaviour="induction")
-    assert "attention to what followed" in reading(at, "of its attention there")
+    assert "attention to what followed" in reading(at, "of its attention")
     at.segmented_control(key="circuits.behaviour").set_value("previous").run()
     assert not at.exception
     assert link(at)["behaviour"] == "previous"
-    assert "attention to the previous token" in reading(at, "of its attention there")
+    assert "attention to the previous token" in reading(at, "of its attention")
 
 
 def test_a_head_of_the_link_is_looked_at(open_page: Open) -> None:
@@ -91,14 +91,14 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
     assert "depends on" not in words.replace(t("circuits.second_none", lang="en", rate="5.0 %"), "")
     assert "**2 · layer" in words
     assert "does not find" in words
-    assert "it can pass on" not in words
+    assert "looks back**" not in words
 
 
 @pytest.mark.parametrize(
     ("model", "kind", "said"),
     [
-        ("en-zh", "first", "): layer 1 · head 1. It puts"),
-        pytest.param("stories", "first", "Of this type", marks=pytest.mark.sweep),
+        ("en-zh", "first", "layer 1 · head 1 is of this type ("),
+        pytest.param("stories", "first", "is of this type (", marks=pytest.mark.sweep),
     ],
 )
 def test_the_page_opens_on_a_kind_that_some_head_is_of(
@@ -107,7 +107,7 @@ def test_the_page_opens_on_a_kind_that_some_head_is_of(
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     at = open_page("circuits", model=model)
     assert at.segmented_control(key="circuits.behaviour").value == kind
-    assert said in reading(at, "of its attention there")
+    assert said in reading(at, "of its attention")
     assert "behaviour" not in link(at)
     other = open_page("circuits", model=model, behaviour="successor")
     assert other.segmented_control(key="circuits.behaviour").value == "successor"
@@ -120,11 +120,11 @@ def test_a_large_model_is_compared_with_chance_when_asked(
 ) -> None:
     monkeypatch.setattr(roles, "AT_ONCE", 0)
     at = open_page("circuits", model="writer", behaviour="previous")
-    assert "has not been tested" in reading(at, "of its attention there")
+    assert "is untested" in reading(at, "of its attention")
     assert t(
         "circuits.chance_note", lang="en", copies=19, rate="5.0 %", joint="10 %"
     ) not in everything(at)
     at.button(key="circuits.test").click().run()
     assert not at.exception
-    assert "chance" in reading(at, "of its attention there")
+    assert "chance" in reading(at, "of its attention")
     assert not [each for each in at.button if each.key == "circuits.test"]

@@ -35,7 +35,7 @@ def test_each_part_opens(open_page: Open, page: str, part: str) -> None:
     [
         ("t5", {"stage": "3"}, "÷ 1 is"),  # T5 divides its scores by nothing
         ("gemma2", {"stage": "3"}, "÷ √7 ="),  # Gemma by a number of its own, and caps them
-        ("gemma2", {"stage": "5"}, "passes a norm, together with the vectors of all other cells"),
+        ("gemma2", {"stage": "5"}, "passes through a norm together with the other cells’ vectors"),
         ("qwen3", {"stage": "1"}, "then normalised, rotated by position (RoPE)."),
         ("gpt_neox", {"stage": "1"}, "rotated by position (RoPE), the first 4 of them."),
         ("llama", {"stage": "1"}, "then rotated by position (RoPE)."),

@@ -167,7 +167,7 @@ def test_a_sentence_about_all_words_asks_the_vectors_of_all_layers(
     words = everything(open_page("patching", model="en-zh", text=text, second=second))
     assert "No single embedding carries half of the answer" in words
     assert "recovers **75 %** of the answer" in words
-    assert "No single word" not in words
+    assert "No single position" not in words
 
 
 def test_what_may_be_chance_is_not_called_the_place_of_the_answer(

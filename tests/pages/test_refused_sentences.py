@@ -83,7 +83,7 @@ def test_an_own_translation_is_read_instead(open_page: Open) -> None:
     at = open_page("heads")
     at.text_area(key="sidebar.target").set_value("我喜欢你").run()
     assert ":orange[我喜欢你]" in reading(at, "→")
-    assert "(given translation, teacher forcing)" in reading(at, "→")
+    assert "(given text, teacher forcing)" in reading(at, "→")
     assert at.query_params["target"] == "我喜欢你"
 
 

@@ -35,7 +35,7 @@ def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader: Ope
     at = open_reader("heads", edits="hide-src-2~hide-src-3~hide-src-4~hide-src-5")
     assert not at.exception
     assert "More pictures" in [each.label for each in at.expander]  # in the frame, not of a view
-    assert "4 patches hidden" in everything(at)
+    assert "4 source tokens hidden" in everything(at)
     assert at.text_input(key="heads.word").value == "Brown"
     at.selectbox(key="heads.face").set_value("comic").run()
     assert link(at)["text"] == "Brown @comic"
@@ -100,8 +100,8 @@ def test_other_pages_number_the_patches_and_frame_the_query(open_reader: Open) -
 def test_words_speak_of_pictures_and_not_of_sentences(open_reader: Open) -> None:
     at = open_reader("positions")
     assert at.text_area(key="sidebar.text").label == t("pictured.sidebar.sentence", lang="en")
-    assert "the order of patches" in everything(at)
-    assert "the vectors of the same patches" in everything(at)
+    assert "blind to order" in everything(at)
+    assert "on average when the order changes" in everything(at)
     film = build(State(lang="en", model="reader", text="Brown @serif"), dark=False).words(
         "components.film"
     )

@@ -63,7 +63,7 @@ def test_each_norm_counts_its_statistics(open_page: Open) -> None:
 
 
 def test_only_batch_norm_moves_with_the_others(open_page: Open) -> None:
-    moved = r"BatchNorm changes your sentence by \*\*([1-9]\d*) %"
+    moved = r"BatchNorm changes your input by \*\*([1-9]\d*) %"
     shares = []
     for beside in ("She reads.", "I like the park."):
         said = everything(open_page("blocks", beside=beside))

@@ -49,7 +49,7 @@ def test_length_and_waves_come_back_from_the_link(open_page: Open) -> None:
 
 def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
     at = open_page("positions", text="I like you because you are kind.")
-    said = reading(at, "on average when the words are moved")
+    said = reading(at, "on average when the order changes")
     assert "Without positions they change by **0 %**" in said
     table = reading(at, "| with positions |")
     last = table.splitlines()[-1].split("|")
@@ -58,12 +58,12 @@ def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
     before = said
     at.button(key="positions.shuffle").click().run()
     assert at.query_params["shuffle"] == "2"
-    assert reading(at, "on average when the words are moved") != before
+    assert reading(at, "on average when the order changes") != before
 
 
 def test_a_causal_mask_tells_the_order(open_page: Open) -> None:
     at = open_page("positions", model="writer", text="She reads a book every morning.")
-    said = reading(at, "on average when the words are moved")
+    said = reading(at, "on average when the order changes")
     assert "Without positions the change is still" in said
     assert "Without that mask it is **0 %**" in said
 
@@ -166,7 +166,7 @@ def test_neighbours_are_close_where_they_are_closer_than_all_pairs(
     monkeypatch.setenv(VARIABLE, str(own))
     words = everything(open_page("positions", part="learned", model=f"my-{model}"))
     assert ("They were not learned" in words) == said
-    assert ("So neighbours are close together" in words) == said
+    assert ("So neighbouring positions are more similar" in words) == said
     assert ("Neighbours are no closer than chance" in words) != said
 
 
