@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -126,7 +127,7 @@ def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end
-        time.sleep(0.05)
+        threading.Event().wait(0.05)
 
 
 def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front: Front) -> None:
@@ -218,7 +219,7 @@ def test_a_process_is_ended_with_its_task_and_its_refusal_is_said() -> None:
         command = (
             sys.executable,
             "-c",
-            f"import time; {status} and exit({status}); time.sleep(60)",
+            f"import threading; {status} and exit({status}); threading.Event().wait(60)",
         )
         async with asyncio.timeout(0.5 if not status else 60):
             await workers.keep("it", command, (2, "what it does not take"))
