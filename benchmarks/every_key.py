@@ -279,7 +279,7 @@ def changed(
     for key, present in keys.items():
         if skipped.get(key) == base or ("rope" in key and sweep.name not in FAMILIES):
             continue
-        tried = [] if key in WIDTHS or base == "minimal" else [ABSENT]
+        tried = [] if key in WIDTHS or base == "minimal" or key == "architectures" else [ABSENT]
         kind = sweep.types.get(key, "bool int")
         done = [config[key]] if key in config else [ABSENT]
         for value in (*tried, *others(key, present, kind, sweep.d_head, "layer_types" in keys)):

@@ -192,10 +192,16 @@ class Tokenizer:
         return self.piece(token).replace(BLANK, " ").encode("utf-8", "replace")
 
     def unknown(self, text: str) -> list[str]:
-        """The distinct characters of a text that the vocabulary lacks, in order."""
-        parts = "".join(self._between_masks(text))
-        characters = dict.fromkeys(c for c in parts if not c.isspace())
-        return [c for c in characters if not self.drops(c)]
+        """The distinct characters of a text that the vocabulary lacks, in order.
+
+        The text is asked as a whole: a letter and its accent may be one token.
+        """
+        lacked: dict[str, None] = {}
+        for part in self._between_masks(text):
+            with suppress(Refusal), refusing("text_fails"):
+                spans = [span for token, span in self._cut(part) if token == self.marks.unknown]
+                lacked |= dict.fromkeys(c for span in spans for c in part[slice(*span)])
+        return [c for c in lacked if not c.isspace() and not self.drops(c)]
 
     def drops(self, text: str) -> bool:
         """Whether encoding a text gives no unknown token."""

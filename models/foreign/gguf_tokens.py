@@ -57,7 +57,8 @@ def tokenizer_in(fields: Mapping[str, Any], config: Mapping[str, Any]) -> Foreig
         raw.post_processor = processors.TemplateProcessing(
             single=[name, "$A"], special_tokens=[(name, first)]
         )
-    prompt = prompt_in(str(fields.get("tokenizer.chat_template") or ""))
+    ends = [listed[each] for each in config["eos_token_id"][:1] if each < len(listed)]
+    prompt = prompt_in(str(fields.get("tokenizer.chat_template") or ""), "".join(ends))
     return ForeignTokenizer(raw, marks_of(raw, {}, config), prompt)
 
 

@@ -1,9 +1,10 @@
 """Chat templates: the special tokens that a chat model expects around a message.
 
 A folder's template is a program, and code that comes with a model is not run. Instead, the common
-templates are defined here and recognised by their special tokens.
+templates are defined here and recognised by all of their special tokens. Others are not offered.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,17 +42,29 @@ FORMS = (
 messages, which some templates add, are not included; users can type them."""
 
 
-def prompt_in(template: str) -> Prompt | None:
-    """The known form of a chat template; None if it is not recognised."""
-    return next((form for form in FORMS if form.sign in template), None)
+_MARKS = re.compile(r"<[^<>\s↵]+>| ?\[/?INST\] ?")
+
+
+def prompt_in(template: str, end: str = "") -> Prompt | None:
+    """The known form of a chat template; None unless all its special tokens are there.
+
+    `end` is the tokenizer's end token, which a template may call `eos_token`.
+    """
+    said = f"{template}{end}" if "eos_token" in template else template
+    for form in FORMS:
+        if all(mark in said for mark in _MARKS.findall(form.before + form.behind)):
+            return form
+    return None
 
 
 def prompt_of(folder: Path) -> Prompt | None:
     """The form of the template in a folder, if there is one. Raises OSError."""
-    alone = folder / "chat_template.jinja"
-    if alone.is_file():
-        return prompt_in(read_text(alone))
     path = folder / "tokenizer_config.json"
     said = read_json(path) if path.is_file() else None
+    said = said if isinstance(said, dict) else {}
+    end = said.get("eos_token")
+    name = str(end.get("content")) if isinstance(end, dict) else str(end or "")
+    alone = folder / "chat_template.jinja"
     # A list of names and templates if there are several.
-    return prompt_in(str(said.get("chat_template") or "")) if isinstance(said, dict) else None
+    template = read_text(alone) if alone.is_file() else str(said.get("chat_template") or "")
+    return prompt_in(template, name)

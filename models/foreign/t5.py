@@ -30,6 +30,7 @@ def t5(keys: Keys, scales: bool = True, net: str = "relu") -> Plan:
     """
     keys.only("relative_attention_num_buckets", T5Bias.n_buckets)
     keys.only("relative_attention_max_distance", 128)
+    keys.only("is_decoder", False)
     alone = not keys.says_head() and not any(name.startswith("decoder.") for name in keys.names)
     tied = keys.flag("tie_word_embeddings", True)
     shared = shared_output(keys, tied)

@@ -155,3 +155,13 @@ def test_a_mask_can_be_typed_and_only_where_there_is_one(tokenizer: Tokenizer) -
     typed = set(tokenizer.encode("the [MASK] dog"))
     assert typed.isdisjoint({tokenizer.marks.pad, tokenizer.marks.start, tokenizer.marks.end})
     assert len(typed) > 3, "its letters and brackets are text"
+
+
+def test_a_letter_and_its_accent_may_be_one_token() -> None:
+    """Neither of the two characters is unknown, since the normalizer joins them."""
+    vocab = {"<unk>": 0, "é": 1, "a": 2}
+    raw = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, [], unk_token="<unk>"))
+    raw.normalizer = tokenizers.normalizers.NFC()
+    tokenizer = Tokenizer(raw)
+    assert tokenizer.unknown("ae\u0301") == []
+    assert tokenizer.unknown("ae\u0301 z") == ["z"]

@@ -9,7 +9,7 @@ from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
 from tokenizers import models, pre_tokenizers, processors
 
 from explorer.labels import SpecialToken, str_tokens
-from models.foreign.prompts import FORMS, prompt_of
+from models.foreign.prompts import FORMS, prompt_in, prompt_of
 from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
 from models.refusals import Refusal
 
@@ -139,7 +139,8 @@ def test_the_form_of_a_prompt_is_read_from_the_template_and_no_template_is_run(
 ) -> None:
     assert prompt_of(tmp_path) is None
     for form in FORMS:
-        template = f"{{% for m in messages %}}{{{{ '{form.sign}' + m }}}}{{% endfor %}}"
+        marks = form.before + form.behind
+        template = f"{{% for m in messages %}}{{{{ '{marks}' + m }}}}{{% endfor %}}"
         said = json.dumps({"chat_template": template}) if file.endswith(".json") else template
         (tmp_path / file).write_text(said, encoding="utf-8")
         assert prompt_of(tmp_path) == form
@@ -285,3 +286,31 @@ def test_the_post_processor_is_asked_and_no_text() -> None:
         )
         with pytest.raises(Refusal, match="does not keep the text in one piece"):
             ForeignTokenizer(raw).around()
+
+
+CHATS = {
+    "Zephyr": ("{{ '<|user|>\n' + m['content'] + eos_token }}{{ '<|assistant|>' }}", "</s>", True),
+    "Mistral": ("{{ '[INST] ' + m['content'] + ' [/INST]' }}", "</s>", True),
+    "ChatML": ("{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' }}", "", True),
+    "Phi-3": ("{{ '<|user|>\n' + m['content'] + '<|end|>\n<|assistant|>\n' }}", "</s>", False),
+    "OLMo 2": ("{{ '<|user|>\n' + m['content'] + '\n' }}{{ '<|assistant|>\n' }}", "", False),
+    "StableLM": ("{{ '<|user|>\n' + m['content'] + eos_token + '<|assistant|>' }}", "<e>", False),
+    "Mistral v0.3": ("{{ '[INST] ' + m['content'] + '[/INST]' }}", "</s>", False),
+}
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_a_chat_template_is_recognised_by_all_of_its_marks(name: str) -> None:
+    template, end, known = CHATS[name]
+    assert (prompt_in(template, end) is not None) == known
+
+
+def test_blanks_at_the_ends_are_as_in_the_library_where_a_model_reads_pairs() -> None:
+    raw = word_pieces()
+    raw.normalizer = None
+    tokenizer = ForeignTokenizer(raw)
+    tokenizer.between = (3,)
+    raw.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    text = " you "
+    assert tokenizer.encode(text) == raw.encode(text, add_special_tokens=False).ids
+    assert len(tokenizer.encode(text)) > len(tokenizer.encode("you"))
