@@ -320,6 +320,8 @@ def tried_one(
         if key in ("rope_parameters", "rope_scaling"):
             names |= {"rotation", "rope_", "partial_rotary_factor", "factor"}
         names |= sweep.full.keys() - {"architectures", "dtype"}
+        nested = [each for each in sweep.full.values() if isinstance(each, dict)]
+        names |= {each for values in nested for each in values}
         if key == "tie_word_embeddings":
             names.add("lm_head.weight")
         if key == "share_encoder_decoder_embeddings":

@@ -87,6 +87,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "training_waiting": "limit",
         # a page that needs no server
         "live_unsupported": "part",
+        "live_no_output": "",
         "live_too_large": "limit",  # megabytes
     }.items()
 }

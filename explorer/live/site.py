@@ -59,8 +59,8 @@ def write_live(
 
     In a frame, it exchanges messages with pages of `origins` only. If there are none, it tells a
     page of another origin its height, but not what is typed.
-    Raises InputProblem `live_unsupported` with what the browser's engine lacks, `live_too_large`;
-    OSError if a file cannot be written; ValueError if an origin is none.
+    Raises InputProblem `live_unsupported` with what the browser's engine lacks, `live_no_output`,
+    `live_too_large`; OSError if a file cannot be written; ValueError if an origin is none.
     """
     for each in origins:
         if not re.fullmatch(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?", each):

@@ -114,7 +114,7 @@ def _require_supported(config: ModelConfig, model: Model) -> None:
     lacking = {each.name for each in fields(config) if each.name not in READ}
     lacking = {name for name in lacking if getattr(config, name) != getattr(ModelConfig, name)}
     if not config.lm_head:
-        lacking.add("lm_head")
+        raise InputProblem("live_no_output")
     if scaling is not None and scaling.n_ctx is not None:
         lacking.add("rope_scaling")
     for name in sorted(lacking):

@@ -20,4 +20,6 @@ def test_a_part_that_the_browser_cannot_compute_is_named(
     with pytest.raises(InputProblem, match="live_unsupported") as refused:
         described(loaded)
     assert refused.value.values["part"].startswith(f"{name} = ")
+    with pytest.raises(InputProblem, match="live_no_output"):
+        described(tiny("headless", family="encoder-only", lm_head=False))
     assert described(tiny("plain", family="decoder-only"))["predicts"] == "next"
