@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser, Page, WebSocket
+from playwright.sync_api import Browser, Page
 
 from benchmarks.visitors import tree
 from tests.browser.app import chromium, running_workers
@@ -25,6 +25,10 @@ DRAWN = """() => document.querySelector('[data-testid=stApp]')
     ?.getAttribute('data-test-script-state') === 'notRunning'
     && !document.querySelector('[data-stale=true]')
     && !document.querySelector('[data-testid=stConnectionStatus]')"""
+
+WATCH = """() => new MutationObserver(() => { window.hasRun = true; }).observe(
+    document.body, { subtree: true, attributeFilter: ['data-test-script-state'] })"""
+"""Notes when the script runs again: the page of a killed worker looks drawn until then."""
 
 HEATMAP = ".hl .panel canvas"
 """The large heatmap of Heads."""
@@ -46,9 +50,13 @@ def command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-def _note(seen: list[Page], page: Page, websocket: WebSocket) -> None:
-    """Record a page once its new session has answered."""
-    websocket.once("framereceived", lambda _: seen.append(page))
+def _note(seen: list[Page], page: Page, _: object) -> None:
+    seen.append(page)
+
+
+def has_run(page: Page) -> bool:
+    """Whether the script of a page has run again."""
+    return bool(page.evaluate("window.hasRun"))
 
 
 def run() -> list[str]:
@@ -58,15 +66,15 @@ def run() -> list[str]:
         for _ in range(N_TRIES):
             with running_workers() as (address, server):
                 pages = [visitor(browser, address, head) for head in (2, 3)]
-                links, reconnected = [page.url for page in pages], []
+                links, reconnected = [page.url for page in pages], list[Page]()
                 for page in pages:
+                    page.evaluate(WATCH)
                     page.on("websocket", partial(_note, reconnected, page))
                 worker = next(pid for pid in tree(server) if b"explorer.workers" in command(pid))
                 os.kill(worker, signal.SIGKILL)
                 began = time.perf_counter()
-                while not reconnected:
-                    pages[0].wait_for_timeout(1)
-                lost = reconnected[0]
+                while not (lost := next(filter(has_run, reconnected), None)):
+                    pages[0].wait_for_timeout(20)
                 lost.locator(HEATMAP).first.wait_for(state="attached")
                 lost.wait_for_function(DRAWN)
                 lost.get_by_text(SENTENCE).first.wait_for()
