@@ -27,7 +27,7 @@ def check_messages() -> None:
         known = self._new_widget_state.widget_metadata
         usual(self, WidgetStates(widgets=fitting(sent.widgets, known)))
 
-    SessionState.set_widgets_from_proto = take_in  # type: ignore[method-assign]
+    SessionState.set_widgets_from_proto = take_in  # type: ignore[method-assign, assignment]
 
 
 def fitting(

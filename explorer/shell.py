@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache as once, partial
 from threading import Event
-from typing import cast
 
 import streamlit as st
 from streamlit.navigation.page import Page as StreamlitPage
@@ -21,7 +20,7 @@ from explorer.exhibits.links import Links, State
 from explorer.exhibits.needs import WORDS
 from explorer.exhibits.path.chapters import CHAPTER_OF
 from explorer.exhibits.shared import PartChoices, ScreenChoices
-from explorer.exhibits.start.choices import CHANGES, SHUT, MaskName, StartChoices, with_mask
+from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_mask
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
@@ -110,7 +109,7 @@ def _obey(message: Mapping[str, object]) -> None:
         session.take_link({str(name): str(value) for name, value in asked.items()})
     name = asked.get("mask")
     if isinstance(name, str) and name in CHANGES:
-        session.change(edits=with_mask(session.state().edits, cast(MaskName, name)), step=None)
+        session.change(edits=with_mask(session.state().edits, name), step=None)
 
 
 def _pages(lang: str) -> dict[str, StreamlitPage]:

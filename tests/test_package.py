@@ -84,7 +84,7 @@ def test_the_wheel_holds_all_that_is_not_python_and_no_test(wheel: Path) -> None
         if re.search(r"(^|/)(tests?/|test_|conftest)", name) or not name.startswith(packages)
     ]
     endings = {name.rpartition(".")[2] for name in names}
-    assert endings >= {"css", "js", "json", "md", "py", "safetensors", "svg", "toml", "txt"}
+    assert endings >= {"css", "js", "json", "md", "py", "safetensors", "svg", "toml"}
 
 
 def test_from_elsewhere_the_commands_work(

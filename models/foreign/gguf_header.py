@@ -112,7 +112,7 @@ class _Reader:
             kind, at = self._scalar("I"), self._scalar("Q")
             in_block, n_bytes = GGML_QUANT_SIZES[kind]
             if name in tensors or (shape and shape[-1] % in_block):
-                raise ValueError(f"{name} {shape}")
+                raise Refusal("gguf_tensor", tensor=name)
             size = math.prod(shape) // in_block * n_bytes
             tensors[name] = StoredBlocks(self.path, at, size, kind, shape)
         step = values.get("general.alignment") or USUAL_ALIGNMENT

@@ -27,7 +27,7 @@ def test_the_labels_are_shown_with_their_probabilities(
     ids = loaded.model.with_marks("tgt", loaded.tokenizer.encode(TEXT))
     rows, read = Rows.of([ids]), loaded.classifier
     assert read is not None
-    logits = read(loaded.model.last_stack.run(rows), rows.valid("tgt"))[0]
+    logits = read(loaded.model.last_stack.run(rows), rows.valid("tgt"), rows.tokens("tgt"))[0]
     chances = logits.softmax(-1)[1 if name == "bert-tokens" else ...]  # of "we"
     best, label = float(chances.max()), read.head.labels[int(chances.argmax())]
     edits = (HeadOff("blocks.0.attn", 0),)

@@ -76,7 +76,7 @@ def test_a_model_that_learned_to_chat_offers_its_marks(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
-    template = "{{ '<|im_start|>' + message }}"
+    template = "{{ '<|im_start|>' + message + '<|im_end|>' }}"
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     at = open_page("card", model="chat", text="Hi")

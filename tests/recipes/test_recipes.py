@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from explorer.analysis.positions.length import Toy, toy_of
+from explorer.analysis.alignment.known import Toy, toy_of
 from explorer.exhibits.positions.learned import SEEDS
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main as models_main

@@ -57,7 +57,13 @@ def test_what_tokens_are_told() -> None:
 
 
 def _told(
-    valid: object, tokens: torch.Tensor, past: int, *, told: torch.Tensor, wanted: list[int]
+    valid: object,
+    tokens: torch.Tensor,
+    past: int,
+    unplaced: object,
+    *,
+    told: torch.Tensor,
+    wanted: list[int],
 ) -> torch.Tensor:
     """In place of `positions_of`: what a change would tell the wanted row."""
     return (told if tokens[0].tolist() == wanted else torch.arange(tokens.shape[1]))[None]

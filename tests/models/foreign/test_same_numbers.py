@@ -200,7 +200,7 @@ def test_the_docs_list_every_family(lang: str, file: str) -> None:
 
 
 def test_the_table_of_parity_lists_every_model_that_is_compared() -> None:
-    table = (DOCS / "parity.md").read_text("utf-8")
+    table = (DOCS / "parity.md").read_text("utf-8").partition("## Every key")[0]
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
     assert [row[0].removeprefix("| ") for row in rows] == list(MODELS)
     numbers = [float(cell) for row in rows for cell in row[1:-1] if cell != "–"]

@@ -54,7 +54,7 @@ def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page: Open
 
 def test_each_norm_counts_its_statistics(open_page: Open) -> None:
     at = open_page("blocks", beside="She reads.\nWe went to the park yesterday.")
-    assert "for 3 sentences" in everything(at)
+    assert "for 3 inputs" in everything(at)
     for norm, count in (("batchnorm", "24 of each"), ("rmsnorm", "subtracts nothing")):
         at.segmented_control(key="blocks.norm").set_value(norm).run()
         assert count in everything(at)
