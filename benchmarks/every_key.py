@@ -1,7 +1,7 @@
 """Change every key of every family's config in turn, and compare with `transformers`.
 
-The keys, their types and their defaults are those of the config class of `transformers`; keys that
-only this library reads are added. Each gets several other values. For each value, `transformers`
+The keys, types and defaults come from the config class of `transformers`; keys that only this
+library reads are added. Each gets several other values. For each value, `transformers`
 and this library open the same folder with random weights, and read the same texts. Logits and
 patterns must be equal, or the value must be refused with the name of its key.
 """

@@ -47,7 +47,7 @@ def rotations(d_head: int, base: float | None) -> Iterator[dict[str, Any]]:
 
 
 LENGTHS = ("n_positions", "max_position_embeddings", "max_seq_len", "seq_length", "n_ctx")
-"""Keys for the length of a text: no value below that of the texts is tried."""
+"""Keys for the length of a text: no value below the length of the texts is tried."""
 OF_TYPES: dict[str, list[Any]] = {
     "bool": [True, False],
     "int": [1, 2, 5],

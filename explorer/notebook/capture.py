@@ -52,7 +52,7 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
     removed, and calls recorded before it remain available. While a capture is active, compiled
     modules run in eager mode.
 
-    `sequences` is the number of sequences in the batch, by default that of the model's input;
+    `sequences` is the number of sequences in the batch, by default the batch of the model's input;
     `batch_first` says which of the input's first two axes is the batch, if both fit.
     `show(seen, heads=…)` divides an axis that may hold heads, sequences or both.
     """

@@ -214,7 +214,7 @@ def study(
 
 
 def _counted(results: Iterator[Result], total: int, piece: int) -> Steps[tuple[Result, ...]]:
-    """All results; the steps are those of one of PIECES pieces of work, each a hundred."""
+    """All results, in PIECES pieces of work of a hundred steps each."""
     found = []
     for result in results:
         found.append(result)

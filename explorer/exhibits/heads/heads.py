@@ -95,7 +95,7 @@ def show(values: tuple[Values, ...] | None, view: View) -> b.Blocks:
 
 
 def _grid(side: Opened, is_computed: bool) -> HeadGrid | None:
-    """The thumbnails of a side; None while those of a long text are computed."""
+    """The thumbnails of a side; None while a long text is computed."""
     place = side.view.run, side.kind, side.words is not None
     is_ready = is_computed or side.view.trace.patterns_kept or grid_of.is_kept(*place)
     return grid_of(*place) if is_ready else None
