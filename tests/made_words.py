@@ -248,7 +248,7 @@ _FORMS = {
     "blocks.curve_{}": get_args(CurveOf),
     "positions.{}": get_args(Setting),
     "positions.read_{}": get_args(Setting),
-    "positions.read_flat_{}": [kind.acts for kind in POSITIONS.values()],
+    "positions.read_flat_{}": ("adds", "distances", "nothing"),
     "positions.change_{}": CHANGE_KINDS,
     "positions.layout_{}": LAYOUTS,
     "positions.model_{}": POSITIONS,

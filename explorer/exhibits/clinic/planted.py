@@ -70,7 +70,7 @@ def _written(view: View, found: Symptom) -> b.Blocks:
         yield b.Note(view.t("clinic.writes"))
         yield b.Prose(saying.marked_words(found.words) or view.t(key))
     before, after = as_text(found.loss_before), as_text(found.loss_after)
-    yield b.Prose(view.t("clinic.loss", before=before, after=after))
+    yield b.Prose(view.t("clinic.loss", stream=view.stream("tgt"), before=before, after=after))
 
 
 def _names(view: View) -> tuple[str, str]:

@@ -29,7 +29,7 @@ class Ahead:
     `share` is the mean weight, 0 to 1, that a real token gives to the real tokens after it, over
     all layers and heads and all tokens but the last, which has none after it; `layer` and `head`
     (from 0) do so most, with `most`. `real` is the number of real tokens, `seen` how many of them
-    the last one may attend to: a causal mask leaves it all of them.
+    the last one may attend to in the head that sees fewest: a causal mask leaves it all of them.
     """
 
     share: float
@@ -63,7 +63,7 @@ def ahead(trace: Trace, role: Role) -> Ahead | None:
         head=head,
         most=float(per_head[layer, head]),
         real=real,
-        seen=int(trace.mask(sites[0].name)[0, real - 1, :real].sum()),
+        seen=min(int(trace.mask(each.name)[:, real - 1, :real].sum(-1).min()) for each in sites),
     )
 
 

@@ -34,7 +34,7 @@ from models.rows import Stream
 class Reread:
     """A Trace's input read again: scores and patterns [head, query, key] by site, and the losses.
 
-    `losses` [written] are -ln p of the tokens that were generated with the original positions.
+    `losses` are -ln p of the Trace's `written_tokens`, [written].
     """
 
     scores: dict[str, np.ndarray] = field(repr=False)
@@ -43,7 +43,7 @@ class Reread:
 
     @property
     def loss(self) -> float:
-        """Mean loss per token; NaN if nothing was written."""
+        """Mean loss per token; NaN if no token is predicted."""
         return float(self.losses.mean()) if len(self.losses) else float("nan")
 
 
@@ -174,7 +174,7 @@ def show(found: Changed | None, view: View) -> b.Blocks:
     yield b.Sentence("head", _said(view, before, after))
     if len(before.losses):
         losses = {"before": f"{before.loss:.2f}", "after": f"{after.loss:.2f}"}
-        yield b.Prose(view.t("positions.losses", **losses))
+        yield b.Prose(view.t("positions.losses", stream=view.stream("tgt"), **losses))
     if found.texts is not None:
         right, text = found.texts
         key = "positions.writes_same" if text == right else "positions.writes"

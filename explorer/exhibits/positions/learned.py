@@ -18,6 +18,7 @@ from explorer.numbers import fixed, number, share
 from explorer.numerics import cosines
 from explorer.seeding import seeded
 from explorer.text import model_name
+from models.pictures import places
 from models.rows import Stream
 from models.transformer import build_model
 
@@ -38,6 +39,7 @@ class PositionVectors:
     `before` are the initial vectors of its training, `moved` how far each of them moved, as a
     share of its norm, and `reached` the number of first positions that training covered: all None
     if the initial vectors cannot be rebuilt (no recipe of that name, or another model under it).
+    Every picture has the same number of patches, so for pictures `reached` is known without them.
     """
 
     vectors: Float[np.ndarray, "pos d_model"] = field(repr=False)
@@ -72,7 +74,9 @@ def learned(loaded: LoadedModel, stream: Stream) -> PositionVectors:
     sines = table(config.n_ctx, config.width // 2 * 2, config.rope_base)
     before = _beginning(loaded, stream)
     if before is None or float(cosines(vectors, before).max()) < SAME:
-        return PositionVectors(vectors, sines, None, None, None)
+        pictured = config.picture is not None and stream == loaded.model.reads[0]
+        always = (config.n_marks or 0) + len(places(config.picture)) if pictured else None
+        return PositionVectors(vectors, sines, None, None, always)
     went = np.linalg.norm(vectors - before, axis=1) / np.linalg.norm(before, axis=1)
     changed = np.flatnonzero(went > MOVED)
     return PositionVectors(

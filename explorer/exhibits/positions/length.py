@@ -1,4 +1,4 @@
-"""The loss of the output if the sequence began at a later position."""
+"""The loss of the same tokens if the sequence began at a later position."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -62,12 +62,15 @@ def _said(view: View, found: Shifted) -> str:
     worst = max(found.losses, key=lambda stream: float(np.ptp(found.losses[stream])))
     losses, acts = found.losses[worst], view.loaded.config.position_type.acts
     at = int(np.abs(losses - losses[0]).argmax())
+    flat = acts if acts in ("adds", "nothing") else "distances"
+    key = f"positions.read_flat_{flat}" if np.ptp(losses) < FLAT else "positions.read_shift"
     return view.t(
-        f"positions.read_flat_{acts}" if np.ptp(losses) < FLAT else "positions.read_shift",
+        key if len(losses) > 1 else "positions.read_one_start",
         before=f"{losses[0]:.2f}",
         after=f"{losses[at]:.2f}",
         shift=found.shifts[at],
         stream=view.stream(worst),
+        count=len(losses),
     )
 
 

@@ -131,7 +131,7 @@ def _written(view: View, found: Symptom) -> b.Blocks:
         yield b.Prose(f"{view.t('workshop.writes')} {words}")
     if found.changed:
         before, after = digits(found.loss_before), digits(found.loss_after)
-        yield b.Prose(view.t("clinic.loss", before=before, after=after))
+        yield b.Prose(view.t("clinic.loss", stream=view.stream("tgt"), before=before, after=after))
     else:
         yield b.Note(view.t("workshop.same"))
 

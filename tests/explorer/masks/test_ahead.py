@@ -7,7 +7,7 @@ import pytest
 
 from explorer.exhibits.masks.causal import ahead
 from explorer.library import LoadedModel, open_model
-from explorer.runs.edits import MaskSize, MaskSwitch
+from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
 from explorer.runs.trace import trace
 
 OFF = (MaskSwitch("causal", False),)
@@ -46,6 +46,15 @@ def test_another_rule_may_narrow_the_last_row(twin: LoadedModel) -> None:
     found = ahead(trace(twin, "I love you.", edits=(*OFF, MaskSize("window", 2))), "decoder")
     assert found is not None
     assert found.seen == 2 < found.real
+
+
+def test_a_rule_in_one_head_narrows_the_last_row(twin: LoadedModel) -> None:
+    """The first head of the first layer sees everything; a sentence about all heads asks all."""
+    run = trace(twin, "I love you.")
+    shut = CellEdit(run.sites_of("decoder")[-1].name, 1, int(run.tgt_valid.sum()) - 1, 0, False)
+    found = ahead(trace(twin, "I love you.", edits=(*OFF, shut)), "decoder")
+    assert found is not None
+    assert found.seen == found.real - 1
 
 
 def test_one_token_has_none_after_it(twin: LoadedModel) -> None:

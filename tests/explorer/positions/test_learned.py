@@ -57,6 +57,21 @@ def test_another_model_of_that_name_has_no_known_beginning() -> None:
     assert unknown.n_trained == 30
 
 
+@pytest.mark.parametrize(
+    ("picture", "n_marks", "covered"), [((4, 6, 2, 2), None, 6), ((4, 4, 2, 2, 3), 1, 5)]
+)
+def test_every_picture_covers_the_positions_of_its_patches(
+    tiny: Tiny, picture: tuple[int, ...], n_marks: int | None, covered: int
+) -> None:
+    """No initial vectors are needed to know it; how long the read words were stays unknown."""
+    alone = {"family": "encoder-only", "lm_head": False} if n_marks else {}
+    loaded = tiny(positions="learned", n_ctx=9, picture=picture, n_marks=n_marks, **alone)
+    found = learned(loaded, loaded.model.reads[0])
+    assert (found.reached, found.n_trained, found.moved) == (covered, covered, None)
+    if not n_marks:
+        assert learned(loaded, "tgt").reached is None
+
+
 def test_only_learned_positions_have_learned_vectors(tiny: Tiny) -> None:
     for loaded in (tiny(), tiny(positions="none")):
         with pytest.raises(ValueError, match="no learned positions"):

@@ -6,6 +6,7 @@ import pytest
 from shown import Open, everything, figure, link, reading
 
 from explorer import library
+from explorer.exhibits.positions import length
 from explorer.text import t
 from models.foreign.finding import VARIABLE
 
@@ -82,7 +83,7 @@ def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
     assert at.query_params["change"] == "shift-20"
     at.slider(key="positions.shift").set_value(0).run()
     assert "**0 %** of this head" in everything(at)
-    losses = reading(at, "Loss per token").split("**")
+    losses = reading(at, "Loss per predicted token").split("**")
     assert losses[1] == losses[3]
     at.segmented_control(key="positions.change").set_value("swap").run()
     at.selectbox(key="positions.second").select(2).run()
@@ -100,7 +101,7 @@ def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
 
 def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
     at = open_page("positions", part="head", model="turner", change="shift-90")
-    losses = reading(at, "Loss per token").split("**")
+    losses = reading(at, "Loss per predicted token").split("**")
     assert losses[1] == losses[3]
     at = open_page("positions", part="length", model="turner")
     assert "this model uses distances" in everything(at)
@@ -196,14 +197,34 @@ def test_the_row_that_begins_later_is_a_target_or_the_text(open_page: Open) -> N
 
 
 @pytest.mark.parametrize(
-    ("model", "acts"), [("turner", "turns"), ("alibi", "biases"), ("placeless", "nothing")]
+    ("model", "why"), [("turner", "distances"), ("alibi", "distances"), ("placeless", "nothing")]
 )
 def test_why_a_later_start_costs_nothing_depends_on_the_positions(
-    open_page: Open, model: str, acts: str
+    open_page: Open, model: str, why: str
 ) -> None:
-    said = reading(open_page("positions", part="length", model=model), "wherever the sequence")
-    _, why = t(f"positions.read_flat_{acts}", lang="en", before="").split(":")
-    assert why in said
+    said = reading(open_page("positions", part="length", model=model), "starts tried")
+    count = len(length.SHIFTS)
+    assert t(f"positions.read_flat_{why}", lang="en", before="", count=count)[-40:] in said
+    assert f"all {count} starts" in said
+
+
+def test_one_start_shows_no_constancy(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learned positions of a text that fills the model: no later start has vectors."""
+    monkeypatch.setattr(length, "most_shift", lambda loaded, n: 0)
+    said = everything(open_page("positions", part="length", model="twin-learned"))
+    assert "no later start" in said
+    assert "loss stays" not in said
+
+
+@pytest.mark.parametrize(
+    ("model", "of"), [("en-zh", "the same target"), ("writer", "the same text")]
+)
+def test_a_loss_names_the_sequence_it_is_of(open_page: Open, model: str, of: str) -> None:
+    """A writer's loss is of the text that was typed: calling it the output was false."""
+    at = open_page("positions", part="head", model=model)
+    assert f"Loss per predicted token of {of}: " in everything(at)
+    planted = everything(open_page("clinic", model=model, case="inverted_causal"))
+    assert f"Loss per predicted token of {of}: " in planted
 
 
 def test_the_sum_of_a_token_follows_the_link(open_page: Open) -> None:
