@@ -3,6 +3,7 @@
 # make sweep: every claim, case, part and aside of every shipped model, minutes.
 # make walk: every page in every state, in a browser; its pictures go to FOLDER (walked unless said).
 # make site: the website, static files in FOLDER (out/site unless said).
+# make mutants: N mistakes (30 unless said) in each room, and which tests notice, two hours.
 # make fuzz: random input for every way in, for SECONDS (60 unless said).
 # make parity: the numbers of models of other libraries, beside those of `transformers`.
 PYTHON ?= python3
@@ -14,7 +15,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest test-newest sweep bench fuzz walk parity lint site chromium
+.PHONY: run test pytest test-newest sweep bench fuzz mutants walk parity lint site chromium
 
 run: .venv/runtime
 	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
@@ -54,6 +55,9 @@ walk: chromium
 
 fuzz: .venv/development
 	$(BIN)/python -m tests.fuzz $(or $(SECONDS),60)
+
+mutants: .venv/development
+	$(BIN)/python -m tests.mutants --per-room $(or $(N),30)
 
 # The builders that put the pages of examples/embedding together.
 .books/made:

@@ -36,13 +36,13 @@ SETTLED = """() => {
     const drawn = document.querySelector('[data-testid=stApp]')
         ?.getAttribute('data-test-script-state') === 'notRunning'
         && main?.querySelector('[data-testid=stMarkdown]')
-        && !document.querySelector('[data-stale=true]');
+        && !document.querySelector('[data-stale=true], [data-testid=stProgress]');
     const height = drawn ? main.scrollHeight : 0;
     window.walked = height && window.walked?.height === height
         ? { height, times: window.walked.times + 1 } : { height, times: 0 };
     return window.walked.times >= 4;
 }"""
-"""Drawn, and of the same height in five looks: charts come after the script has ended."""
+"""Drawn, without work in progress, and of the same height in five looks: charts come later."""
 LOOKS = 150  # milliseconds between two of them
 TOO_WIDE = """() => {
     const main = document.querySelector('[data-testid=stMain]');
