@@ -1,17 +1,29 @@
 """Numbers worked by hand: patterns are written into a Trace, and the answers onto paper first."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
+from explorer.__main__ import main
 from explorer.analysis.heads.compare import compare, token_diff
-from explorer.analysis.heads.measures import head_measures
+from explorer.analysis.heads.measures import (
+    HEAD_MEASURES,
+    HeadMeasure,
+    head_measures,
+    measure_maps,
+    measure_names,
+)
 from explorer.analysis.heads.reading import KeyWeight, distances, entropy, top_keys
+from explorer.analysis.heads.roles import head_roles, induction
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
-from explorer.runs.edits import HeadOff, MaskSwitch
+from explorer.runs.edits import HeadOff
 from explorer.runs.trace import Trace, trace
+from models.hooks import Role
 
 CROSS, SELF, ENCODER = (
     "decoder.blocks.1.cross_attn",
@@ -20,23 +32,21 @@ CROSS, SELF, ENCODER = (
 )
 
 
+TEXTS = ("The cat ran.", "I love you.")
+
+
 @pytest.fixture
 def traced(translator: LoadedModel) -> Trace:
     """Source: 3 tokens and the end mark; decoder's row: start and 2 tokens."""
     return trace(translator, "The cat ran", "我爱你猫")
 
 
-def with_pattern(traced: Trace, site: str, head: int, rows: list[list[float]]) -> Trace:
+def with_pattern(traced: Trace, site: str, head: int, rows: ArrayLike) -> Trace:
     """The trace with one head's pattern replaced."""
     name = f"{site}.hook_pattern"
     pattern = traced.activations[name].copy()
     pattern[head] = rows
     return replace(traced, activations=traced.activations | {name: pattern})
-
-
-def test_the_rows_are_as_the_hand_calculations_take_them(traced: Trace) -> None:
-    assert traced.src_str_tokens == ("The", "cat", "ran", "</s>")
-    assert traced.tgt_str_tokens == ("<s>", "我爱你", "猫")
 
 
 def test_entropy_in_bits() -> None:
@@ -142,11 +152,6 @@ def test_comparing_two_runs(translator: LoadedModel, traced: Trace) -> None:
     assert both.max_abs >= cross.max_abs == np.abs(expected).max() > 0
 
 
-def test_padding_is_no_word_of_the_output(translator: LoadedModel, traced: Trace) -> None:
-    padded = trace(translator, "The cat ran", "我爱你猫", [MaskSwitch("causal", False)], pads=2)
-    assert compare(traced, padded).words == (("我爱你", "same"), ("猫", "same"))
-
-
 def test_comparing_two_models(tiny: Callable[..., LoadedModel], traced: Trace) -> None:
     other = tiny("other", seed=7, n_layers=1, n_encoder_layers=3)
     both = compare(traced, trace(other, "The cat ran", "我爱你猫"))
@@ -154,3 +159,116 @@ def test_comparing_two_models(tiny: Callable[..., LoadedModel], traced: Trace) -
     assert both.max_abs > 0
     fewer_heads = tiny("fewer", n_heads=2)
     assert compare(traced, trace(fewer_heads, "The cat ran", "我爱你猫")).sites == {}
+
+
+def test_a_planted_previous_token_head_is_found_with_its_share(translator: LoadedModel) -> None:
+    traces = [trace(translator, text, "猫。") for text in TEXTS]
+    site = "encoder.blocks.1.attn"
+    shifted = [
+        with_pattern(each, site, 2, np.eye(len(each.src_tokens), k=-1, dtype=np.float32))
+        for each in traces
+    ]
+    found = {each.measure: each for each in head_roles(shifted)}
+    assert (found["previous"].site, found["previous"].head) == (site, 2)
+    assert found["previous"].value == pytest.approx(1)
+    assert set(found) == {"previous", "diagonal", "first", "end_mark", "alignment"}
+    assert "cross" in found["alignment"].site
+
+
+def test_the_value_is_the_mean_over_the_sentences(translator: LoadedModel) -> None:
+    traces = [trace(translator, text, "猫。") for text in TEXTS]
+    found = {each.measure: each for each in head_roles(traces)}["first"]
+    each = [head_measures(traced, found.site)[found.head].first for traced in traces]
+    assert found.value == pytest.approx(np.mean(each))
+    everywhere = [
+        np.mean([head_measures(traced, site.name)[head].first for traced in traces])
+        for site in traces[0].sites
+        for head in range(site.n_heads)
+    ]
+    assert found.value == pytest.approx(max(everywhere))
+
+
+def test_a_planted_induction_head_is_found(writer: LoadedModel) -> None:
+    traced = trace(writer, "the cat ran the cat ran")
+    n, half = len(traced.tgt_tokens), (len(traced.tgt_tokens) - 1) // 2
+    pattern = np.zeros((n, n), np.float32)
+    for query in range(half + 1, n):
+        pattern[query, query - half + 1] = 1
+    site = traced.sites[1].name
+    found = induction(with_pattern(traced, site, 3, pattern))
+    assert (found.site, found.head, found.value) == (site, 3, 1.0)
+
+
+def test_what_cannot_be_measured_is_refused(
+    writer: LoadedModel, tiny: Callable[..., LoadedModel]
+) -> None:
+    with pytest.raises(ValueError, match="at least one sentence"):
+        head_roles([])
+    with pytest.raises(ValueError, match="repeated twice"):
+        induction(trace(writer, "the cat ran"))
+
+
+def test_the_command_prints_one_json_object_a_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["landmarks", "--model", "copy"]) == 0
+    rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
+    found = {row["measure"]: row for row in rows}
+    assert found["alignment"]["site"].endswith("cross_attn")
+    assert 0.5 < found["alignment"]["value"] <= 1
+
+
+def alignment_of(traced: Trace, rows: list[list[float]]) -> float | None:
+    return head_measures(with_pattern(traced, CROSS, 2, rows), CROSS)[2].alignment
+
+
+def test_alignment_by_hand(traced: Trace) -> None:
+    assert alignment_of(traced, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]) == pytest.approx(1)
+    assert alignment_of(traced, [[0, 0, 0, 1]] * 3) == 0  # all on the end mark
+    assert alignment_of(traced, [[0.5, 0.5, 0, 0]] * 3) == 0  # no row differs from another
+    # Two keys for three rows: H(1/3, 2/3) of the 1 bit that two keys can tell.
+    shared = 1 / 3 * np.log2(3) + 2 / 3 * np.log2(3 / 2)
+    assert alignment_of(traced, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]]) == pytest.approx(shared)
+
+
+def test_alignment_is_of_cross_attention_with_several_rows(
+    translator: LoadedModel, traced: Trace
+) -> None:
+    assert head_measures(traced, "encoder.blocks.0.attn")[0].alignment is None
+    padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
+    for one, other in zip(head_measures(traced, CROSS), head_measures(padded, CROSS), strict=True):
+        assert one.alignment == pytest.approx(other.alignment, abs=1e-5)
+    assert alignment_of(traced, [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]) is None
+
+
+@pytest.mark.parametrize("measure", HEAD_MEASURES)
+def test_a_map_holds_every_head(measure: HeadMeasure, traced: Trace) -> None:
+    shapes: tuple[tuple[Role, tuple[int, int]], ...] = (
+        ("encoder", (3, 4)), ("decoder", (2, 4)), ("cross", (2, 4)),
+    )  # fmt: skip
+    for kind, shape in shapes:
+        site = traced.sites_of(kind)[1].name
+        found = getattr(head_measures(traced, site)[2], measure)
+        values = walked(measure_maps(traced, kind)).get(measure)
+        if values is None:  # no head of this kind has it
+            assert found is None
+            continue
+        assert values.shape == shape
+        assert np.isnan(values[1, 2]) if found is None else values[1, 2] == found
+
+
+def test_a_kind_that_is_not_there(writer: LoadedModel) -> None:
+    with pytest.raises(ValueError, match="'encoder'"):
+        walked(measure_maps(trace(writer, "The cat ran"), "encoder"))
+
+
+def test_the_names_of_measures_are_known_without_computing_any(
+    traced: Trace, writer: LoadedModel
+) -> None:
+    for kind in ("encoder", "decoder", "cross"):
+        assert measure_names(traced, kind) == tuple(walked(measure_maps(traced, kind)))
+    for text in ("The cat ran", ""):
+        alone = trace(writer, text or "a")
+        assert measure_names(alone, "decoder") == tuple(walked(measure_maps(alone, "decoder")))
+
+
+def test_progress_is_told_of_every_layer(traced: Trace) -> None:
+    assert [*measure_maps(traced, "encoder")] == [(1, 3), (2, 3), (3, 3)]
