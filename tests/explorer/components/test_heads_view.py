@@ -83,12 +83,6 @@ def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums() -> N
     np.testing.assert_allclose(head["sums"], 1, atol=1e-4)
 
 
-def test_nothing_open_sends_no_exact_cell() -> None:
-    head, arrays = unpack(pack_heads_view(PATTERNS, **TOKENS))
-    assert arrays["exact"].size == arrays["blocked"].size == 0
-    assert head["chosen"]["shown"] == []
-
-
 def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
     noisy = PATTERNS * 0.5
     noisy[0, :, 0, 2] = 0.9  # under the mask
@@ -204,26 +198,6 @@ def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -
         pack_heads_view(PATTERNS, **{**TOKENS, **change})  # type: ignore[arg-type]
 
 
-def test_patterns_need_four_axes() -> None:
-    with pytest.raises(ValueError, match=r"expected \[layer, head, query, key\]"):
-        pack_heads_view(PATTERNS[0], **TOKENS)
-
-
-@pytest.mark.parametrize(("length", "limit"), [(24, 150_000), (128, 3_000_000)])
-def test_72_heads_stay_small(length: int, limit: int) -> None:
-    row = tuple(f"token{index}" for index in range(length))
-    patterns = np.full((6, 12, length, length), 1 / length, np.float32)
-    chosen = HeadsSelection((0, 0), ((1, 1), (2, 2), (3, 3)), 5)
-    data = pack_heads_view(
-        patterns, query_tokens=row, key_tokens=row, selection=chosen, words=WORDS, **TITLES
-    )
-    assert len(data) < limit
-    head, arrays = unpack(data)
-    assert arrays["cells"].shape == (72, min(length, 64) ** 2)
-    assert head["step"] == (1 if length == 24 else 2)
-    assert arrays["exact"].shape == (4, length, length, 2)
-
-
 @pytest.mark.parametrize(
     ("sent", "expected"),
     [
@@ -257,35 +231,6 @@ def test_only_what_exists_is_taken_back(sent: object, expected: HeadsSelection |
 def test_an_extra_can_be_taken_back() -> None:
     sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
     assert read_selection(sent, HeadAddresses(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
-
-
-def page() -> None:
-    import numpy as np
-
-    from explorer.components import HeadsSelection, heads_view
-    from explorer.text import family
-
-    tokens = ("a", "<script>")
-    shown = heads_view(
-        np.eye(2, dtype=np.float32)[None, None],
-        query_tokens=tokens,
-        key_tokens=tokens,
-        selection=HeadsSelection((0, 0), query=1),
-        query_title="query",
-        key_title="key",
-        key="heads",
-        words=family("components.heads_view", lang="en"),
-    )
-    assert shown == HeadsSelection((0, 0), (), 1)
-
-
-def test_streamlit_shows_it_and_user_text_is_only_data() -> None:
-    app = AppTest.from_function(page).run()
-    assert not app.exception
-    (shown,) = app.get("bidi_component")
-    code = shown.proto.js_content + shown.proto.html_content + shown.proto.css_content
-    assert "<script>" not in code
-    assert unpack(shown.proto.bytes)[0]["keys"]["tokens"] == ["a", "<script>"]
 
 
 def test_a_grid_made_layer_by_layer_is_that_of_all_at_once() -> None:

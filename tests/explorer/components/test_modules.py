@@ -123,10 +123,6 @@ def test_what_cannot_be_linked_is_refused(
         link(written(tmp_path, **files), "view.js")
 
 
-def test_there_are_views() -> None:
-    assert "heads_view" in VIEWS
-
-
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_view_links_with_each_of_its_files_once(name: str) -> None:
     text = link(FOLDER, f"{name}.js")

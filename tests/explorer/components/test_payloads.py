@@ -11,9 +11,11 @@ from streamlit.testing.v1 import AppTest
 from explorer.components.heads_payload import further_step, pool, row_sums, step_of
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.mask_matrix import Stroke, pack_mask_matrix, stroke_of
+from explorer.components.matrices import Panel, pack_matrices
 from explorer.components.mount import FOLDER, index_of
 from explorer.components.payload import BLOCKED, check_words, encode_weights, pack
 from explorer.components.token_strip import pack_token_strip
+from explorer.figures.heatmap import change, weights
 from explorer.labels import SpecialToken
 from explorer.text import family
 
@@ -28,6 +30,14 @@ PATTERN = np.array([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]], np.float32)
 MASK = np.array([[True, True, False], [True, True, True]])
 
 
+MATRICES = family("components.matrices", lang="en")
+HEATMAP = family("figures.heatmap", lang="en")
+ROWS_OF, COLUMNS_OF = ("a", "<b>"), ("the", "the", SpecialToken("</s>"))
+TWO_ROWS = np.array([[0.75, 0.25, 0.0], [0.0002, 0.0998, 0.9]], np.float32)
+OPEN = np.array([[True, True, False], [True, True, True]])
+SIDES = {"query_title": "query · target", "key_title": "key · source", "query_stream": "tgt"}
+
+
 def test_payload_is_length_head_and_raw_bytes() -> None:
     data = pack({"word": "狗"}, cells=np.array([[1, 2], [3, 255]], np.uint8))
     length = int.from_bytes(data[:4], "little")
@@ -37,19 +47,6 @@ def test_payload_is_length_head_and_raw_bytes() -> None:
     assert data[4 + length :] == bytes([1, 2, 3, 255])
 
 
-def test_unpack_returns_what_was_packed() -> None:
-    one, two = np.arange(6, dtype=np.uint8).reshape(2, 3), np.full(4, 9, np.uint8)
-    head, arrays = unpack(pack({"a": [1, None]}, one=one.T, two=two))
-    assert head == {"a": [1, None]}
-    np.testing.assert_array_equal(arrays["one"], one.T)
-    np.testing.assert_array_equal(arrays["two"], two)
-
-
-def test_payload_refuses_anything_but_bytes() -> None:
-    with pytest.raises(ValueError, match="cells is float32, expected uint8"):
-        pack({}, cells=np.ones(2, np.float32))
-
-
 def test_weights_come_back_within_four_tenths_of_a_point() -> None:
     weights = np.linspace(0, 1, 10_001, dtype=np.float32)
     codes = encode_weights(weights)
@@ -57,10 +54,6 @@ def test_weights_come_back_within_four_tenths_of_a_point() -> None:
     back = (codes / 254) ** 2
     assert np.abs(back - weights).max() < 0.004
     assert encode_weights(np.array([0.001]))[0] != encode_weights(np.array([0.002]))[0]
-
-
-def test_blocked_cells_are_255_and_no_weight_is() -> None:
-    np.testing.assert_array_equal(encode_weights(PATTERN, MASK) == BLOCKED, ~MASK)
 
 
 @pytest.mark.parametrize(
@@ -181,67 +174,6 @@ def test_only_places_that_exist_are_returned(
     assert index_of(picked, shape) == place
 
 
-def views() -> None:
-    import numpy as np
-
-    from explorer.components import heads_view
-    from explorer.components.machine_view import Box, Column, pack_machine_view
-    from explorer.components.mask_matrix import pack_mask_matrix
-    from explorer.components.mount import view
-    from explorer.components.token_strip import pack_token_strip
-    from explorer.text import family
-
-    heads, masks, strip = (
-        family(f"components.{name}", lang="en")
-        for name in ("heads_view", "mask_matrix", "token_strip")
-    )
-    titles = {"query_title": "query", "key_title": "key"}
-    tokens = ("a", "<script>")
-    pattern, mask = np.eye(2, dtype=np.float32), np.ones((2, 2), bool)
-    for key in ("one", "two"):
-        heads_view(
-            pattern[None, None],
-            query_tokens=tokens,
-            key_tokens=tokens,
-            key="g" + key,
-            words=heads,
-            **titles,
-        )
-    packed = pack_mask_matrix(
-        mask,
-        np.zeros((2, 2), int),
-        title="mask",
-        rules=("r",),
-        query_tokens=tokens,
-        key_tokens=tokens,
-        words=masks,
-        **titles,
-    )
-    view("mask_matrix")(key="m", data=packed)
-    columns = [Column("Encoder", "src", (("", (Box("<script>", "[2, 3]", "7"),)),))]
-    view("machine_view")(key="b", data=pack_machine_view(columns, ["cell?text=%22"]))
-    packed = pack_token_strip(tokens, stream="src", words=strip)
-    view("token_strip")(key="s", data=packed)
-
-
-def test_streamlit_shows_every_view_and_several_of_one() -> None:
-    app = AppTest.from_function(views).run()
-    assert not app.exception
-    shown = app.get("bidi_component")
-    assert [each.proto.component_name for each in shown] == [
-        "headlight_heads_view",
-        "headlight_heads_view",
-        "headlight_mask_matrix",
-        "headlight_machine_view",
-        "headlight_token_strip",
-    ]
-    assert len({each.proto.id for each in shown}) == 5
-    for each in shown:
-        assert "<script>" not in each.proto.js_content + each.proto.html_content
-    head, _ = unpack(shown[-1].proto.bytes)
-    assert head["tokens"] == ["a", "<script>"]
-
-
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.js")), ids=lambda file: file.name)
 def test_scripts_never_make_html_of_text_and_fetch_nothing(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
@@ -266,3 +198,70 @@ def test_few_heads_keep_every_cell_of_a_short_text() -> None:
 def test_the_sums_of_long_rows_are_those_of_the_weights() -> None:
     weights = np.full((2, 1000), 0.001, np.float32)
     np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
+
+
+def test_each_cell_has_its_colour_and_its_text() -> None:
+    matrix = weights(TWO_ROWS, OPEN, ROWS_OF, COLUMNS_OF, words=HEATMAP, selected=1, **SIDES)  # type: ignore[arg-type]
+    head, arrays = unpack(pack_matrices([Panel("Layer 1", matrix, "file")], words=MATRICES))
+    (panel,) = head["panels"]
+    # 254 steps from 0 to 1: 0.75 · 254 = 190.5; what is blocked is no small weight.
+    assert arrays["colours0"].tolist() == [[191, 64, 255], [0, 25, 229]]
+    texts = np.array(panel["texts"])[arrays["said0"].view("<u2")[..., 0]]
+    assert texts.tolist() == [["75.0 %", "25.0 %", "blocked"], ["< 0.1 %", "10.0 %", "90.0 %"]]
+    assert panel["ticks"] == [[0, "0 %"], [0.5, "50 %"], [1, "100 %"]]
+    assert (panel["title"], panel["file"], panel["selected"]) == ("Layer 1", "file", 1)
+    assert panel["queries"] == {
+        "tokens": ["a", "<b>"],
+        "special": [False, False],
+        "title": "query · target",
+        "stream": "tgt",
+    }
+    assert panel["keys"]["special"] == [False, False, True]
+    assert head["words"] == MATRICES
+
+
+def test_a_change_is_coloured_around_its_middle_and_panels_keep_apart() -> None:
+    one = weights(TWO_ROWS, OPEN, ROWS_OF, COLUMNS_OF, words=HEATMAP, **SIDES)  # type: ignore[arg-type]
+    more = TWO_ROWS + np.array([[-0.5, 0.5, 0.0], [0.0, 0.0, 0.0]], np.float32)
+    two = change(TWO_ROWS, more, ROWS_OF, COLUMNS_OF, mask_before=OPEN, words=HEATMAP, **SIDES)  # type: ignore[arg-type]
+    head, arrays = unpack(pack_matrices([Panel("a", one), Panel("b", two)], words=MATRICES))
+    assert [panel["palette"] for panel in head["panels"]] == ["attention", "diverging"]
+    assert arrays["colours1"].tolist() == [[0, 254, 127], [127, 127, 127]]
+    assert head["panels"][1]["ticks"] == [[0, "−50"], [0.5, "0"], [1, "+50"]]
+    said = np.array(head["panels"][1]["texts"])[arrays["said1"].view("<u2")[..., 0]]
+    assert said[0, 0] == "before 75.0 % → after 25.0 %\n−50.0 points"
+    assert said[0, 2] == "before blocked → after 0.0 %\n+0.0 points"
+
+
+def test_more_texts_than_a_byte_can_count_arrive() -> None:
+    shares = np.linspace(0, 1, 1024, dtype=np.float32).reshape(32, 32)
+    tokens = [str(place) for place in range(32)]
+    matrix = weights(shares, None, tokens, tokens, words=HEATMAP, **SIDES)  # type: ignore[arg-type]
+    head, arrays = unpack(pack_matrices([Panel("", matrix)], words=MATRICES))
+    said = arrays["said0"].view("<u2")[..., 0]
+    assert len(head["panels"][0]["texts"]) > 256
+    assert head["panels"][0]["texts"][said[31, 30]] == "99.9 %"
+
+
+def drawn() -> None:
+    from types import SimpleNamespace
+
+    import numpy as np
+
+    from explorer.figures.heatmap import weights
+    from explorer.text import family
+    from explorer.ui import controls
+
+    titles = {"query_title": "q", "key_title": "k"}
+    words = {"words": family("figures.heatmap", lang="en")}
+    matrix = weights(np.eye(2), None, "ab", "ab", **words, **titles)  # type: ignore[arg-type]
+    view = SimpleNamespace(dark=False, words=lambda prefix: family(prefix, lang="en"))
+    controls.heatmaps(view, [("one", matrix), ("two", matrix)], "page.sides", "file-sides")  # type: ignore[arg-type]
+
+
+def test_each_of_several_heatmaps_has_a_file_name_of_its_own() -> None:
+    app = AppTest.from_function(drawn).run()
+    assert not app.exception
+    (shown,) = app.get("bidi_component")
+    head, _ = unpack(shown.proto.bytes)
+    assert [panel["file"] for panel in head["panels"]] == ["file-sides-1", "file-sides-2"]

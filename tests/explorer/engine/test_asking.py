@@ -1,20 +1,25 @@
 """Asking: what is answered once is kept, and what takes long goes step by step."""
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from threading import Event
 from typing import Any
 
 import pytest
 
-from explorer.engine import caching
+from explorer.engine import caching, memory
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.caching import Store
-from explorer.engine.jobs import StoppedError
 from explorer.engine.turns import TURNS
 from explorer.runs.passes import Steps
 
 Asked = list[str]
+
+
+MB = 2**20
 
 
 @pytest.fixture(autouse=True)
@@ -55,18 +60,6 @@ def test_an_answer_that_is_not_worth_it_is_not_kept(long: bool) -> None:
         assert is_answered(request) == kept
 
 
-def test_the_arguments_are_made_only_where_the_answer_is_not_at_hand() -> None:
-    made: Asked = []
-
-    def values() -> dict[str, int]:
-        made.append("values")
-        return {"number": 1}
-
-    for _ in range(2):
-        assert ask(Request(lambda number: number, (1,), values)) == 1
-    assert made == ["values"]
-
-
 def counting(to: int) -> Steps[int]:
     for done in range(to):
         yield done + 1, to
@@ -87,22 +80,6 @@ def test_a_generator_tells_how_far_it_is_and_returns_its_answer() -> None:
     assert ask(request, told) == 9
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert ask(request) == 9
-
-
-def test_a_generator_that_is_stopped_ends_there_and_leaves_no_answer() -> None:
-    ended: Asked = []
-
-    def endless() -> Iterator[tuple[int, int]]:
-        try:
-            while True:
-                yield 1, 2
-        finally:
-            ended.append("ended")
-
-    with pytest.raises(StoppedError):
-        ask(request_of(endless), lambda done, total: False)
-    assert ended == ["ended"]
-    assert not is_answered(request_of(endless))
 
 
 def test_a_part_is_given_to_who_stopped_and_to_nobody_else() -> None:
@@ -146,3 +123,52 @@ def test_others_compute_between_two_steps() -> None:
         ask(request_of(long))
     other.join(5)
     assert order == ["first step", "short work", "second step"]
+
+
+class Ring:
+    """An object that holds itself, as a run may by way of its page."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def not_collected() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_what_holds_only_itself_is_given_back(not_collected: None) -> None:
+    seen = weakref.ref(Ring())
+    assert seen() is not None
+    memory.give_back()
+    assert seen() is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "given"),
+    [
+        ([500, 560, 620], 0),  # not by enough
+        ([500, 800, 550, 700, 900, 600], 2),  # again only when it has grown once more
+        ([500, 200, 500, 300], 1),  # since the least
+    ],
+)
+def test_memory_is_given_back_once_the_process_has_grown(
+    sizes: list[int], given: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over, left, count = Event(), [size * MB for size in sizes], [0]
+
+    def resident() -> int:
+        if len(left) == 1:
+            over.set()
+        return left.pop(0)
+
+    def give_back() -> None:
+        count[0] += 1
+
+    monkeypatch.setattr(memory, "OFTEN", 0.0)
+    monkeypatch.setattr(memory, "resident", resident)
+    monkeypatch.setattr(memory, "give_back", give_back)
+    memory.look_after(over)
+    assert count == [given]

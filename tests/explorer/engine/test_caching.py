@@ -156,17 +156,6 @@ def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store: Store
     assert large.is_kept(1000)  # nothing was thrown out for it in vain
 
 
-def test_what_is_not_worth_it_is_handed_over_only(store: Store) -> None:
-    @cached(worth=lambda made: made != "half")
-    def decode(text: str) -> str:
-        return text
-
-    assert decode("half") == "half"
-    assert not decode.is_kept("half")
-    decode("whole")
-    assert decode.is_kept("whole")
-
-
 def test_arrays_become_read_only_as_they_are_kept(store: Store) -> None:
     @cached
     def trace(text: str) -> Made:

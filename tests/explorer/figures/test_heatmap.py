@@ -44,11 +44,6 @@ def test_hover_says_the_weight_or_which_mask_blocked_it() -> None:
     ]
 
 
-def test_without_labels_a_blocked_cell_still_says_so() -> None:
-    figure = attention(PATTERN, MASK, QUERIES, KEYS, words={**WORDS, "blocked": "被遮挡"})
-    assert figure["data"][0]["text"][0, 2] == "被遮挡"
-
-
 def test_hatching_covers_exactly_the_blocked_cells() -> None:
     mask = np.array([[True, False, False, True], [False, True, True, False]])
     pattern = np.where(mask, 0.5, 0).astype(np.float32)
@@ -62,11 +57,6 @@ def test_hatching_covers_exactly_the_blocked_cells() -> None:
         (675, 30, 225),
     ]
     assert (image[0]["sizex"], image[0]["sizey"]) == (4, 2)
-
-
-def test_nothing_blocked_draws_no_hatching() -> None:
-    figure = attention(PATTERN, None, QUERIES, KEYS)
-    assert "images" not in figure["layout"]
 
 
 def test_tokens_cannot_speak_html_and_doubles_stay_apart() -> None:

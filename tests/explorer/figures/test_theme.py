@@ -9,14 +9,12 @@ from explorer.figures.theme import (
     LIGHT,
     Palette,
     clipped,
-    colorscale,
     css,
     escape,
     is_special,
-    palette,
     show,
 )
-from explorer.labels import SpecialToken, str_tokens
+from explorer.labels import str_tokens
 from models.training.vocabulary import train_tokenizer
 
 
@@ -53,19 +51,6 @@ def test_hatching_is_visible_on_its_own_ground(colours: Palette) -> None:
     assert contrast(colours.hatch, colours.blocked) > 1.5
     for ground, mark in zip(colours.rules, colours.rule_marks, strict=True):
         assert contrast(mark, ground) > 2.5
-
-
-def test_streams_have_their_colours() -> None:
-    assert palette(False).stream("src") == LIGHT.source
-    assert palette(True).stream("tgt") == DARK.target
-
-
-def test_colour_scale_is_evenly_spaced() -> None:
-    assert colorscale(("#000000", "#777777", "#ffffff")) == [
-        (0.0, "#000000"),
-        (0.5, "#777777"),
-        (1.0, "#ffffff"),
-    ]
 
 
 def test_css_carries_every_colour_of_both_palettes() -> None:
@@ -114,11 +99,6 @@ def test_right_to_left_writing_is_isolated_once_and_stays_closed_where_it_is_cut
 
 def test_escape_leaves_no_markup() -> None:
     assert escape('<a href="x">&lt;') == '&lt;a href="x"&gt;&amp;lt;'
-
-
-def test_what_is_special_is_told_by_the_tokenizer_and_not_by_its_name() -> None:
-    assert is_special(SpecialToken("[CLS]"))
-    assert not is_special("[CLS]")
 
 
 def test_an_end_mark_is_special_and_one_that_was_typed_is_text() -> None:

@@ -13,10 +13,14 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from explorer.library import LoadedModel, open_model
 from explorer.runs import activations
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.passes import Exclusive, letting, timed
 from explorer.runs.rerun import read_again
 from explorer.runs.trace import Trace, trace
+from models.config import ModelConfig
 from models.foreign import Placing
 from models.hooks import LOGITS
+from models.rows import Rows
+from models.transformer import build_model
 
 TEXT = "The cat sat on the mat."
 SELF, CROSS = "decoder.blocks.0.attn", "decoder.blocks.1.cross_attn"
@@ -160,3 +164,21 @@ def test_a_pattern_is_read_without_the_rest_of_its_block(
     assert block.get_submodule("ffn") not in ran
     keeping(monkeypatch, 10**9)
     assert trace(translator, TEXT, "猫").patterns_kept
+
+
+def test_every_pass_of_every_stack_is_announced_except_where_nobody_may_disturb() -> None:
+    config = ModelConfig(vocab_size=7, d_model=8, n_heads=2)  # a translator: two stacks
+    model, rows = build_model(config), Rows(torch.tensor([[1, 2, 3]]), src=torch.tensor([[1, 2]]))
+    begun: list[str] = []
+    model.read(rows)
+    with letting(lambda: begun.append("pass")):
+        model.read(rows)
+        assert len(begun) == 2
+        with Exclusive().held():
+            model.read(rows)
+        assert len(begun) == 2
+        timed(lambda: model.read(rows))
+        assert len(begun) == 3  # once, before it
+        model.read(rows)
+    model.read(rows)
+    assert len(begun) == 5

@@ -1,6 +1,7 @@
 import pickle
 
 import pytest
+import torch
 from hypothesis import given, strategies as st
 
 from explorer.problems import PROBLEMS, InputProblem
@@ -18,6 +19,8 @@ from explorer.runs.edits import (
     paint,
     parse_edits,
 )
+from explorer.runs.masks import block_mask, prefix_mask
+from models.masks import causal_mask, window_mask
 
 sites = st.from_regex(r"(encoder\.|decoder\.)?blocks\.[0-9]{1,2}\.(cross_)?attn", fullmatch=True)
 small = st.integers(0, 9999)
@@ -117,3 +120,34 @@ def test_a_stroke_and_its_opposite_leave_nothing_behind() -> None:
     assert paint(shut, "decoder", None, [(1, 1), (1, 0)], open=True) == before
     # Another scope is painted over, not taken back.
     assert len(paint(shut, "decoder", 2, [(1, 0)], open=True)) == 4
+
+
+def drawn(*rows):
+    """A mask from a drawing: x = may attend."""
+    return torch.tensor([[cell == "x" for cell in row] for row in rows])
+
+
+def same(mask, expected):
+    assert mask.dtype == torch.bool
+    assert mask.shape == expected.shape
+    assert torch.equal(mask, expected)
+
+
+def test_prefix_mask():
+    same(prefix_mask(4, 2), drawn("xx..", "xx..", "xxx.", "xxxx"))
+    same(prefix_mask(3, 0), causal_mask(3))
+
+
+def test_block_mask_keeps_packed_texts_apart():
+    mask = block_mask(torch.tensor([[0, 0, 1, 1, 1], [7, 7, 7, 7, 3]]))
+    assert mask.shape == (2, 1, 5, 5)
+    same(mask[0, 0], drawn("xx...", "xx...", "..xxx", "..xxx", "..xxx"))
+    same(mask[1, 0], drawn("xxxx.", "xxxx.", "xxxx.", "xxxx.", "....x"))
+
+
+def test_window_mask_looks_both_ways():
+    same(window_mask(4, window=2), drawn("xx..", "xxx.", ".xxx", "..xx"))
+    same(window_mask(2, 5, offset=3, window=2), drawn("..xxx", "...xx"))
+    same(window_mask(3, window=1), torch.eye(3, dtype=torch.bool))
+    with pytest.raises(ValueError, match="window must be at least 1, not 0"):
+        window_mask(3, window=0)

@@ -8,6 +8,7 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.generation import MAX_NEW_TOKENS, generating
 from explorer.runs.inputs import limit
+from explorer.runs.retold import greedy_steps
 from explorer.runs.trace import generate, trace
 from models.strategies import Beam, Greedy, Sample, Strategy
 
@@ -159,14 +160,6 @@ def test_threads_generate_side_by_side(translator: LoadedModel) -> None:
             assert all((a.rows[site] == b.rows[site]).all() for site in a.rows)
 
 
-def test_the_shipped_model_writes_the_same_in_steps(shipped: LoadedModel) -> None:
-    made = generate(shipped, "I love you.", Greedy())
-    assert made.finished
-    assert made.text == trace(shipped, "I love you.").output
-    beam = generate(shipped, "I love you.", Beam(4))
-    assert beam.finished
-
-
 def test_progress_is_told_and_may_stop_a_decoding(loaded: LoadedModel) -> None:
     whole = generate(loaded, TEXT, Beam(2), 8)
     steps = generating(loaded, TEXT, Beam(2), 8)
@@ -192,3 +185,30 @@ def test_temperature_and_top_p_of_0_are_greedy(loaded: LoadedModel) -> None:
     for strategy in (Sample(temperature=0.0), Sample(top_p=0.0), Sample(top_k=1)):
         assert generate(loaded, TEXT, strategy, 6).tokens == greedy.tokens
     assert generate(loaded, TEXT, Beam(10_000), 3).steps
+
+
+@pytest.mark.parametrize("most", [2, 4])
+def test_the_steps_of_a_trace_are_those_of_the_decoding(translator: LoadedModel, most: int) -> None:
+    made = generate(translator, TEXT, Greedy(), most)
+    known = greedy_steps(translator, trace(translator, TEXT), most)
+    assert len(known) == most
+    again = generate(translator, TEXT, Greedy(), most, known=known)
+    assert (again.tokens, again.text, again.finished) == (made.tokens, made.text, made.finished)
+    assert again.logprob == pytest.approx(made.logprob, abs=1e-4)
+    for own, read in zip(made.steps, again.steps, strict=True):
+        assert (own.input_tokens, own.chosen_str) == (read.input_tokens, read.chosen_str)
+        assert [each.token for each in own.candidates] == [each.token for each in read.candidates]
+        assert own.rows.keys() == read.rows.keys()
+        for name, row in own.rows.items():
+            np.testing.assert_allclose(read.rows[name], row, atol=1e-5)
+
+
+def test_what_no_trace_of_the_translation_holds_is_not_read(
+    translator: LoadedModel, writer: LoadedModel
+) -> None:
+    off = (MaskSwitch("causal", False),)
+    assert not greedy_steps(translator, trace(translator, TEXT, edits=off), 2)
+    assert not greedy_steps(translator, trace(translator, TEXT, pads=2), 2)
+    assert not greedy_steps(translator, trace(translator, TEXT, "猫"), 2)  # not the model's own
+    assert not greedy_steps(translator, trace(translator, TEXT), 99)  # cut off before its end
+    assert not greedy_steps(writer, trace(writer, TEXT), 2)

@@ -184,13 +184,6 @@ def test_padding_queries_can_be_masked_too(translator: LoadedModel) -> None:
         assert on.mask(site.name)[:, :-2].any(-1).all()
 
 
-def test_a_later_switch_wins(translator: LoadedModel) -> None:
-    both = (MaskSwitch("causal", False), MaskSwitch("causal", True))
-    np.testing.assert_array_equal(
-        trace(translator, TEXT, TARGET, both).mask(SELF), trace(translator, TEXT, TARGET).mask(SELF)
-    )
-
-
 def test_a_silenced_head_adds_nothing(translator: LoadedModel) -> None:
     usual = trace(translator, TEXT, TARGET)
     silent = trace(translator, TEXT, TARGET, (HeadOff(CROSS, 2),))
@@ -229,18 +222,6 @@ def test_edits_that_do_not_fit_are_handed_back(
     assert list(traced.ignored_edits) == unfit
     cross = MaskSwitch("cross_pad", False)
     assert trace(writer, TEXT, edits=[cross]).ignored_edits == (cross,)
-
-
-def test_nothing_is_left_behind_in_the_shared_model(translator: LoadedModel) -> None:
-    before = trace(translator, TEXT)
-    weights = {name: p.clone() for name, p in translator.model.named_parameters()}
-    for edit in (MaskSwitch("causal", False), HeadOff(SELF, 0), CellEdit(CROSS, None, 0, 0, False)):
-        trace(translator, TEXT, edits=[edit], pads=2)
-    after = trace(translator, TEXT)
-    assert before.tgt_tokens == after.tgt_tokens
-    np.testing.assert_array_equal(before.logits, after.logits)
-    assert all(torch.equal(p, weights[name]) for name, p in translator.model.named_parameters())
-    assert not any(m._forward_hooks for m in translator.model.modules())
 
 
 def test_threads_with_different_edits_do_not_meet(translator: LoadedModel) -> None:
@@ -334,13 +315,6 @@ def test_the_library(translator: LoadedModel, tmp_path: Path) -> None:
     assert caught.value.key == "broken_model"
     with pytest.raises(KeyError):
         opened.site("nowhere")
-
-
-def test_the_shipped_model_with_and_without_padding(shipped: LoadedModel) -> None:
-    alone, padded = trace(shipped, "I love you."), trace(shipped, "I love you.", pads=3)
-    assert alone.finished
-    assert alone.output == padded.output != ""
-    np.testing.assert_allclose(padded.logits[: len(alone.logits)], alone.logits, atol=1e-4)
 
 
 def test_a_snapshot_of_the_training_opens_by_its_step(
