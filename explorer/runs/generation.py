@@ -109,11 +109,11 @@ def translate(
     if not loaded.config.lm_head:
         return _unmarked(loaded, given)
     tokens, valid = padded([given], loaded.marks.of("src").pad, right=pads)
-    longest = _longest(loaded, given)
+    most = longest(loaded, given)
     if edits and draft:
-        return rewrite(loaded, tokens, valid, edits, draft, longest)
+        return rewrite(loaded, tokens, valid, edits, draft, most)
     with visiting(edit_functions(loaded.sites, edits, valid)):
-        (output,) = best(_decoding(loaded, tokens, valid, Greedy(), longest, (), edits))
+        (output,) = best(_decoding(loaded, tokens, valid, Greedy(), most, (), edits))
     return [token for token in output.tokens if not loaded.marks.ends(token)], output.finished
 
 
@@ -128,7 +128,7 @@ def translate_all(
     if not loaded.config.lm_head:
         return [_unmarked(loaded, given) for given in sources]
     tokens, valid = padded(sources, loaded.marks.of("src").pad)
-    limits = [_longest(loaded, given) for given in sources]
+    limits = [longest(loaded, given) for given in sources]
     found = []
     with visiting(edit_functions(loaded.sites, edits)):
         outputs = best(_decoding(loaded, tokens, valid, Greedy(), max(limits), (), edits))
@@ -138,7 +138,8 @@ def translate_all(
     return found
 
 
-def _longest(loaded: LoadedModel, given: Sequence[int]) -> int:
+def longest(loaded: LoadedModel, given: Sequence[int]) -> int:
+    """The maximum number of tokens of a greedy translation."""
     return min(room_for_output(loaded), 2 * len(given) + 20)
 
 

@@ -13,9 +13,11 @@ from explorer.components.payload import BLOCKED
 from explorer.exhibits.block import Canvas, Hero
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import State
+from explorer.exhibits.start import picture as start_picture
 from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, in_force, with_mask
 from explorer.exhibits.start.picture import EXHIBIT
 from explorer.exhibits.view import build
+from explorer.runs import generation
 from explorer.runs.edits import HeadOff, MaskSize, MaskSwitch
 from explorer.runs.trace import generate, trace
 from explorer.shell import is_of_heads
@@ -63,6 +65,21 @@ def test_the_picture_holds_the_numbers_of_the_run(open_page: Open, model: str, l
                     row = step.rows[name]
                     seen = weights(rows[at])[:, : row.shape[-1]]
                     np.testing.assert_allclose(seen, row, atol=0.006)
+
+
+@pytest.mark.parametrize("most", [1, 40])
+def test_a_translation_is_as_long_as_on_other_pages_and_says_if_it_is_cut_off(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    for module in (generation, start_picture):
+        monkeypatch.setattr(module, "longest", lambda *_: most)
+    text = "She reads a book every morning."
+    at = open_page("start", text=text)
+    head, _ = picture(at)
+    traced = trace(library.open_model("en-zh", library.CHECKPOINTS), text)
+    assert len(head["moments"]) == len(traced.tgt_tokens) - 1 + traced.finished
+    assert (t("place.unfinished", lang="en") in everything(at)) == (not traced.finished)
+    assert traced.finished == (most == 40)
 
 
 def test_the_source_of_a_translator_is_that_of_its_trace(open_page: Open) -> None:

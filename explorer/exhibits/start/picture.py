@@ -27,7 +27,8 @@ from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
-from explorer.runs.generation import Generation, generate
+from explorer.runs.generation import MAX_NEW_TOKENS, Generation, generate, longest
+from explorer.runs.inputs import given_tokens
 from explorer.runs.passes import Steps
 from models.hooks import AttentionSite
 from models.strategies import Greedy
@@ -42,8 +43,9 @@ PAGES = {
 """The page that each station of the picture links to."""
 UNSAID = ("no_logits", "nothing_to_fill")
 """Reasons for no output that the picture shows by itself."""
-MOST_NEW, MOST_CONTINUED = 64, 24
-"""Most generated tokens: of a translation or of masks, and of a continuation."""
+MOST_FILLED, MOST_CONTINUED = 64, 24
+"""Most masks that are filled in, and most tokens of a continuation; a translation is as long as on
+every other page."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,10 @@ def written(plain: Run) -> Steps[GreedyOutput]:
 
 
 def _greedy(plain: Run, edits: tuple[Edit, ...]) -> Steps[Generation]:
-    limit = MOST_CONTINUED if cache.open_model(plain.model).continues else MOST_NEW
+    loaded = cache.open_model(plain.model)
+    limit = MOST_CONTINUED if loaded.continues else MOST_FILLED
+    if loaded.config.reads_source:
+        limit = min(MAX_NEW_TOKENS, longest(loaded, given_tokens(loaded, plain.text)))
     return (yield from cache.generate.steps(plain.model, plain.text, Greedy(), edits, limit))
 
 
@@ -97,6 +102,7 @@ def show(found: GreedyOutput, view: View) -> b.Blocks:
     why = [saying.message(each, view.lang) for each in refused if each.key not in UNSAID]
     yield b.Hero((*map(b.Note, why), _picture(view, found)))
     yield from map(b.Prose, saying.labels_said(view))
+    yield from map(b.Note, _notes(view, found.made))
     if not view.choices(ScreenChoices).beamer:
         yield b.Note(f"{view.t('start.lead')} {view.t('start.try')}")
         tour = b.choose(visit="path", lesson="", part="")
@@ -109,6 +115,14 @@ def show(found: GreedyOutput, view: View) -> b.Blocks:
     )
     yield b.Code((view.loaded.model.read, flow, *([generate] if found.made is not None else [])))
     yield b.Numbers(lambda: _numbers(view, found.flow))
+
+
+def _notes(view: View, made: Generation | None) -> list[str]:
+    """What was not read as typed, and whether a translation is cut off."""
+    notes = [saying.reading_notes(view, view.text, view.trace.unknown)]
+    if made is not None and view.loaded.config.reads_source and not (made.finished or made.stopped):
+        notes.append(view.t("place.unfinished"))
+    return [note for note in notes if note]
 
 
 def _numbers(view: View, found: Flow) -> dict[str, list[object]]:
