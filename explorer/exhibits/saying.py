@@ -10,13 +10,15 @@ from explorer.exhibits import View
 from explorer.exhibits.escape import escape
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.figures.theme import isolated
-from explorer.library import LoadedModel, split_step
+from explorer.library import split_step
 from explorer.numbers import fixed, percent
 from explorer.problems import InputProblem, Value
 from explorer.runs import edits
 from explorer.runs.labelled import Labelled, labelled
+from explorer.runs.sentences import clean_text, dropped, folds_blanks
 from explorer.runs.trace import Trace
 from explorer.text import has, model_name, refusal, shorten, t
+from models.foreign.tokens import PAIR
 from models.hooks import AttentionSite
 from models.refusals import Refusal
 
@@ -130,22 +132,30 @@ def marked_words(words: Sequence[tuple[str, str]]) -> str:
     return isolated("".join(parts))
 
 
-def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> str:
-    """The parts of a text that a model reads as its unknown token or drops, in words."""
+def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
+    """How the model reads a text other than as typed, in words; "" if it does not. `unknown` are
+    the parts that its vocabulary lacks."""
+    loaded = view.loaded
     reader, mark = loaded.tokenizer.of("src"), loaded.marks.of("src").unknown
-    token = "" if mark is None else escape(reader.piece(mark))
-    dropped = {each for each in unknown if reader.drops(each)}
-    said = []
+    token, notes = "" if mark is None else escape(reader.piece(mark)), []
+    if (cleaned := clean_text(text)) != text:
+        names = " ".join(f"U+{ord(each):04X}" for each in dropped(text)[:MOST_CHARACTERS])
+        notes.append(view.t("place.invisible", characters=names))
+    if loaded.config.picture is None and folds_blanks(reader.encoded, cleaned):
+        notes.append(view.t("place.folded"))
+    if loaded.reads_pairs and PAIR in cleaned:
+        notes.append(view.t("place.paired", pair=PAIR))
+    lost = {each for each in unknown if reader.drops(each)}
     for key, some in (
-        ("place.unknown", [each for each in unknown if each not in dropped]),
-        ("place.dropped", [each for each in unknown if each in dropped]),
+        ("place.unknown", [each for each in unknown if each not in lost]),
+        ("place.dropped", [each for each in unknown if each in lost]),
     ):
-        characters = " ".join(map(escape, some[:20]))
-        said += [view.t(key, token=token, characters=characters)] if some else []
-    return " · ".join(said)
+        characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
+        notes += [view.t(key, token=token, characters=characters)] if some else []
+    return " · ".join(notes)
 
 
-MOST_LABELS = 12
+MOST_LABELS, MOST_CHARACTERS = 12, 20
 
 
 def labels_said(view: View) -> list[str]:

@@ -6,7 +6,7 @@ import { labelsOf } from "./labels.js";
 import { anglesOf, tellingPairs } from "./positions.js";
 
 export const MOST = 64; // tokens of a sequence: more would be drawn too small to see
-const MOST_NEW = { next: 24, src: MOST };
+const MOST_NEW = { next: 24 };
 const [SHOWN_VALUES, CANDIDATES] = [24, 6];
 
 /** A text that cannot be read: the key of the words that say why, and their values. */
@@ -17,8 +17,9 @@ export class Unreadable extends Error {
 /** The ids of a text with the model's special tokens, in the first sequence that it reads; of a picture, its patches. */
 export function givenTokens(model, tokenizer, text) {
   if (Array.isArray(text)) return text;
-  const cleaned = text.replace(/[\p{Cc}\ufeff\u202a-\u202e\u2066-\u2069]/gu, (each) => (/\s/.test(each) ? " " : "")).replace(/\s+/g, " ").trim();
-  if (!cleaned) throw new Unreadable("empty");
+  // As explorer/runs/sentences.py: white space stays, and control characters and overrides of direction go.
+  const cleaned = text.replace(/[\p{Cc}\p{Cs}\ufeff\u202a-\u202e\u2066-\u2069]/gu, (each) => (/[\t-\r\x85]/.test(each) ? each : ""));
+  if (!cleaned.trim()) throw new Unreadable("empty");
   const [before, after] = model.config.framed[model.stacks[0].stream];
   const tokens = [...before, ...tokenizer.encode(cleaned), ...after];
   const most = Math.min(MOST, model.config.n_ctx);
@@ -49,7 +50,7 @@ export function flowOf(model, tokenizer, text, { causal = true, window = null, p
   const src = translates ? read : null;
   const begun = translates ? config.framed.tgt[0] : read;
   const room = Math.max(1, Math.min(MOST + 1, config.n_ctx) - begun.length); // the last token is not read
-  const most = Math.min(room, MOST_NEW[translates ? "src" : config.predicts] ?? MOST);
+  const most = Math.min(room, translates ? 2 * given.length + 20 : MOST_NEW[config.predicts] ?? MOST);
   const record = {};
   const memory = src ? model.run(stacks[0], src, { masks, record }) : null;
   const cache = last.causal && causal ? { length: 0 } : null; // otherwise later tokens reach earlier ones

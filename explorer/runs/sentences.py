@@ -4,7 +4,7 @@ import codecs
 import csv
 import io
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 
 from explorer.problems import InputProblem
@@ -38,6 +38,7 @@ LANGUAGES = frozenset(
 # Invisible characters that would change how the rest of the page reads: the byte order mark and
 # the embeddings, overrides and isolates of text direction. Joiners and plain direction marks are
 # allowed: emoji and right-to-left scripts need them.
+_BLANKS = frozenset("\t\n\v\f\r\x85")  # the control characters that are white space
 _INVISIBLE = frozenset("\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 # The most common Chinese characters and punctuation, 40 % of any running text.
 _COMMON = frozenset(
@@ -48,11 +49,10 @@ _COMMON = frozenset(
 
 
 def clean_text(text: str, limit: int = MAX_CHARS) -> str:
-    """Clean one typed sentence; nothing else is changed before tokenization.
+    """One typed text without `dropped` characters; nothing else is changed before tokenization.
 
-    Every run of white space, including line ends, becomes one blank, and the ends are stripped.
-    Control characters, lone surrogates, byte order marks and overrides of text direction are
-    dropped. Everything else stays: right-to-left writing, emoji with their joiners, any script.
+    White space stays as it was typed: whether blanks and line ends count is up to the model's
+    tokenizer (`folds_blanks`).
 
     Raises InputProblem: `empty`, `whitespace_only`, `nothing_left`, `too_long_chars`.
     """
@@ -60,22 +60,36 @@ def clean_text(text: str, limit: int = MAX_CHARS) -> str:
         raise InputProblem("empty")
     if text.isspace():
         raise InputProblem("whitespace_only")
-    if len(text.strip()) > limit:
-        raise InputProblem("too_long_chars", limit=limit, length=len(text.strip()))
-    cleaned = _cleaned(text)
-    if not cleaned:
+    if len(text) > limit:
+        raise InputProblem("too_long_chars", limit=limit, length=len(text))
+    cleaned = "".join(char for char in text if not _is_dropped(char))
+    if not cleaned or cleaned.isspace():
         raise InputProblem("nothing_left")
     return cleaned
 
 
+def dropped(text: str) -> list[str]:
+    """The distinct characters that `clean_text` drops, in order: control characters other than
+    white space, lone surrogates, byte order marks and overrides of text direction."""
+    return list(dict.fromkeys(filter(_is_dropped, text)))
+
+
+def folds_blanks(encode: Callable[[str], list[int]], text: str) -> bool:
+    """Whether a text has runs of white space, line ends, or blanks at its ends, and a tokenizer
+    reads it like the same text with single blanks."""
+    folded = " ".join(text.split())
+    return folded != text and encode(folded) == encode(text)
+
+
+def _is_dropped(char: str) -> bool:
+    if char in _BLANKS:
+        return False
+    return char in _INVISIBLE or unicodedata.category(char) in ("Cc", "Cs")
+
+
 def _cleaned(text: str) -> str:
-    kept = "".join(
-        " " if char.isspace() else char
-        for char in text
-        if char.isspace()
-        or (char not in _INVISIBLE and unicodedata.category(char) not in ("Cc", "Cs"))
-    )
-    return " ".join(kept.split())
+    """One sentence of a file: as `clean_text`, with single blanks."""
+    return " ".join("".join(char for char in text if not _is_dropped(char)).split())
 
 
 def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from explorer.exhibits.saying import (
     name_edit,
     quoted as quoted,
     quoted_at as quoted_at,
-    unknown_words as unknown_words,
+    reading_notes,
 )
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
@@ -211,8 +211,8 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
             st.caption(_why_silent(view))
         if not view.trace.finished:
             st.caption(view.t("place.unfinished"))
-        if view.trace.unknown:
-            st.caption(unknown_words(view, view.loaded, view.trace.unknown))
+        if notes := reading_notes(view, view.text, view.trace.unknown):
+            st.caption(notes)
 
 
 def offer(view: View, lesson: str) -> None:

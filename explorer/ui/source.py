@@ -39,10 +39,12 @@ def ask_text(view: View, key: str) -> None:
 def _text(view: View, key: str) -> None:
     if st.session_state.get(key) != shown_text():  # any write overwrites letters just typed
         st.session_state[key] = shown_text()
-    st.text_input(
+    # A box of one line would drop the line ends.
+    one_line = len(shown_text().splitlines()) < 2
+    ask = partial(st.text_input, live=True) if one_line else partial(st.text_area, height=110)
+    ask(
         view.t("sidebar.sentence"),
         key=key,
-        live=True,
         label_visibility="collapsed",
         on_change=lambda: new_text(st.session_state[key]),
     )

@@ -66,7 +66,7 @@ def drawn_word(text: str, height: int, width: int) -> tuple[np.ndarray, list[Box
     """
     from PIL import Image, ImageDraw
 
-    word, face = split_face(text)
+    word, face = split_face(" ".join(text.split()))
     if len(word) > LONGEST:
         raise Refusal("long_word", count=len(word), limit=LONGEST)
     file = file_of(word, face)

@@ -14,9 +14,9 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.saying import reading_notes
 from explorer.pages import LESSONS
 from explorer.text import t
-from explorer.ui.controls import unknown_words
 from models.marks import Marks
 
 
@@ -47,11 +47,32 @@ def test_unknown_characters_are_named(open_page: Open) -> None:
 
 
 def test_the_unknown_token_has_the_name_that_the_tokenizer_gives_it() -> None:
-    tokenizer: Any = SimpleNamespace(piece={3: "[UNK]"}.get, drops=lambda each: False)
+    tokenizer: Any = SimpleNamespace(piece={3: "[UNK]"}.get, drops=lambda each: False, encoded=list)
     tokenizer.of = lambda stream: tokenizer
-    loaded: Any = SimpleNamespace(marks=Marks(unknown=3), tokenizer=tokenizer)
-    view: Any = SimpleNamespace(t=partial(t, lang="en"))
-    assert plain(unknown_words(view, loaded, ["你"])).endswith("read as [UNK]: 你")
+    config = SimpleNamespace(picture=None)
+    loaded: Any = SimpleNamespace(
+        marks=Marks(unknown=3), tokenizer=tokenizer, config=config, reads_pairs=False
+    )
+    view: Any = SimpleNamespace(t=partial(t, lang="en"), loaded=loaded)
+    assert plain(reading_notes(view, "你", ["你"])).endswith("read as [UNK]: 你")
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("The cat sat.", ()),
+        ("The cat\n  sat. ", ("folded",)),
+        ("The\u202e cat\x07 sat.", ("invisible",)),
+    ],
+)
+def test_what_is_read_other_than_typed_is_said(
+    open_page: Open, text: str, notes: tuple[str, ...]
+) -> None:
+    at = open_page("heads", text=text)
+    assert at.text_area(key="sidebar.text").value == text
+    said = "\n".join(words_of(each) for each in at.caption)
+    for name, values in (("folded", {}), ("invisible", {"characters": "U+202E U+0007"})):
+        assert (t(f"place.{name}", lang="en", **values) in said) == (name in notes)
 
 
 def test_typed_markup_is_shown_and_never_obeyed(open_page: Open) -> None:

@@ -17,7 +17,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.patching.choices import PatchingChoices, format_places, parse_places
 from explorer.exhibits.picking import pick_one
-from explorer.exhibits.saying import message, quoted, quoted_at, unknown_words
+from explorer.exhibits.saying import message, quoted, quoted_at, reading_notes
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.passes import Steps
@@ -95,8 +95,8 @@ def show(compared: Two, view: View) -> b.Blocks:
     what = (_pick_what(view, both),) if is_single else ()
     yield b.Row((*_sentence(view, second), _pick_question(view, both), into, *what))
     unknown = view.loaded.tokenizer.of("src").unknown(second)
-    if unknown:
-        yield b.Note(unknown_words(view, view.loaded, unknown))
+    if notes := reading_notes(view, second, unknown):
+        yield b.Note(notes)
     if is_single and what_of(view) != _chosen_what(view) == "pattern":
         yield b.Note(view.t("patching.no_pattern"))
     yield b.Hero((b.Pane((b.Prose(_both_said(view, both, second)),), key="patching-two"),))
@@ -120,7 +120,7 @@ def _sentence(view: View, second: str) -> tuple[b.TextBox | b.Button, ...]:
     """The control for the second sentence; a button returns from a typed one to the suggestion."""
 
     def change(text: str) -> b.Change:
-        return b.choose(second=text.strip(), align=None, cell=None, asked=None)
+        return b.choose(second=text if text.strip() else "", align=None, cell=None, asked=None)
 
     box = b.TextBox(
         "patching.second",

@@ -133,8 +133,8 @@ def _pair(model: str) -> tuple[str, str | None]:
     """The current sentence, split for a model that reads pairs; None: it reads single texts."""
     with suppress(InputProblem):  # the page shows the error
         if cache.open_model(model).reads_pairs:
-            first, _, second = shown_text().partition(PAIR)
-            return first.strip(), second.strip()
+            first, pair, second = shown_text().partition(PAIR)
+            return (first.strip(), second.strip()) if pair else (first, "")
     return shown_text(), None
 
 

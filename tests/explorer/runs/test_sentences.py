@@ -8,6 +8,7 @@ from explorer.runs.sentences import (
     MAX_FILE_BYTES,
     MAX_SENTENCES,
     clean_text,
+    dropped,
     pairs_in,
     sentences_from_file,
 )
@@ -25,18 +26,19 @@ def refused(key: str, name: str, data: bytes) -> dict[str, str | int | float]:
 @pytest.mark.parametrize(
     ("typed", "cleaned"),
     [
-        ("  I love\r\n\tyou.\u2028 ", "I love you."),
+        ("  I love\r\n\tyou.\u2028 ", "  I love\r\n\tyou.\u2028 "),
         ("bell\x07 and\x00 null\x1b[0m", "bell and null[0m"),
         ("\ufeffmark", "mark"),
         ("abc\u202edcba", "abcdcba"),
         ("שלום \u200fעולם", "שלום \u200fעולם"),
         ("👩\u200d👩\u200d👧 ok 🇨🇳", "👩\u200d👩\u200d👧 ok 🇨🇳"),
-        ("我\u3000爱你", "我 爱你"),
+        ("我\u3000爱\x1f你", "我\u3000爱你"),
         ("a\ud800b", "ab"),
     ],
 )
 def test_what_cleaning_does(typed: str, cleaned: str) -> None:
     assert clean_text(typed) == cleaned
+    assert set(dropped(typed)) == set(typed) - set(cleaned)
 
 
 @given(anything)
@@ -64,7 +66,7 @@ def test_text_without_text_is_refused(text: str, key: str) -> None:
 
 
 def test_the_limit_of_characters_is_exact() -> None:
-    assert len(clean_text("a" * MAX_CHARS + "  \n")) == MAX_CHARS
+    assert len(clean_text("a" * (MAX_CHARS - 2) + " \n")) == MAX_CHARS
     with pytest.raises(InputProblem) as caught:
         clean_text("a" * (MAX_CHARS + 1))
     assert caught.value.values == {"limit": MAX_CHARS, "length": MAX_CHARS + 1}

@@ -13,6 +13,7 @@ from foreign import TOKENIZERS, Golden, byte_level
 from hypothesis import given, settings, strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
+from explorer import trace
 from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens
@@ -45,6 +46,16 @@ def test_a_tokenizer_that_gives_no_certain_tokens_is_refused(shelf: Path) -> Non
         with pytest.raises(InputProblem, match="broken_model") as raised:
             open_model("llama", shelf)
         assert re.search(said, problem(raised.value.key, raised.value.values, lang="en"))
+
+
+def test_a_text_is_read_as_given_with_its_line_ends_and_indentation(tmp_path: Path) -> None:
+    Golden.load("gpt2").write(tmp_path / "gpt2", "byte_level")
+    raw, text = byte_level(), " if x:\r\n\t  y\n"
+    read = trace(tmp_path / "gpt2", text)
+    assert list(read.tgt_tokens) == raw.encode(text, add_special_tokens=False).ids
+    assert read.text == text
+    folded = trace(tmp_path / "gpt2", " ".join(text.split()))
+    assert len(folded.tgt_tokens) < len(read.tgt_tokens)
 
 
 LETTERS = "aceht▁Ġ#Ãé我<>% \u0301\u200b"
