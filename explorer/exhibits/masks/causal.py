@@ -102,11 +102,15 @@ def _switched_off(state: State) -> dict[str, Any]:
 _OFF = b.Change(_switched_off)
 
 
+def ahead_words(found: Ahead, view: View) -> str:
+    """How far a run looks ahead, in words."""
+    place = {"layer": found.layer + 1, "head": found.head + 1}
+    return view.t("masks.ahead", share=percent(found.share), most=percent(found.most), **place)
+
+
 def _looking_ahead(view: View, found: Ahead, before: np.ndarray, now: np.ndarray) -> b.Blocks:
     """The head that looks ahead most, before and after; why the output may not change."""
     place = {"layer": found.layer + 1, "head": found.head + 1}
-    words = view.t("masks.ahead", share=percent(found.share), most=percent(found.most), **place)
-    yield b.Sentence("ahead", words)
     if found.seen == found.real:
         yield b.Prose(view.t("masks.newest", real=found.real))
     else:

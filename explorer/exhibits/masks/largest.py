@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from explorer.analysis.heads.compare import SiteDifference, Status, compare
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.escape import escape
 from explorer.exhibits.masks import causal
 from explorer.exhibits.needs import CAUSAL
-from explorer.numbers import number, percent
+from explorer.numbers import number
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.trace import Trace
 
@@ -72,7 +71,7 @@ def _said(found: RunChange, view: View) -> str:
     if not rules_in_force(view.trace.edits)["causal"] and CAUSAL.met(view.loaded):
         seen = causal.EXHIBIT.answer(view)
         if seen is not None:
-            return _without_causal(found, seen[0], view)
+            return causal.ahead_words(seen[0], view)
     points = 100 * found.most
     site = view.trace.site(max(found.sites.values(), key=lambda each: each.most).site)
     return view.t(
@@ -81,22 +80,6 @@ def _said(found: RunChange, view: View) -> str:
         kind=view.t(f"kinds.{site.role}"),
         layer=site.layer + 1,
     )
-
-
-def _without_causal(found: RunChange, seen: causal.Ahead, view: View) -> str:
-    """The effect of switching the causal mask off, on attention and on the output."""
-    said = view.t(
-        "masks.causal_off",
-        share=percent(seen.share),
-        most=percent(seen.most),
-        layer=seen.layer + 1,
-        head=seen.head + 1,
-    )
-    if view.target or "cross" not in view.kinds:
-        return said
-    outputs = {"before": escape(view.before().output), "after": escape(view.trace.output)}
-    key = "masks.causal_off_same" if found.same_output else "masks.causal_off_output"
-    return f"{said}{'' if view.lang == 'zh' else ' '}{view.t(key, **outputs)}"
 
 
 EXHIBIT = Exhibit(difference, show)

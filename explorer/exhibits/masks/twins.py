@@ -83,9 +83,6 @@ def show(found: tuple[Twin, Twin] | None, view: View) -> b.Blocks:
     if found is None:
         return
     right, cheat = found
-    trained = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
-    writes = escape(cheat.writes) or view.t("masks.twins_nothing")
-    yield b.Hero((b.Note(view.t("masks.causal_off_twin", writes=writes, **trained)),))
     yield b.Title(view.t("masks.twins"))
     yield b.Prose(view.t("masks.twins_lead"))
     rows = [

@@ -110,8 +110,6 @@ def by_chance(n_positions: int, d_model: int) -> float:
 
 
 TWIN = "twin-learned"
-CLOSE = 0.5
-"""Smallest cosine at which neighbours count as close."""
 
 
 def compute(
@@ -207,7 +205,7 @@ def _neighbours(view: View, found: PositionVectors) -> str:
     sines, alike = (alike_by_distance(each[:n]) for each in (found.sines, found.vectors))
     own, far = alike[1], np.average(alike[1:], weights=np.arange(n - 1, 0, -1))
     chance = by_chance(n, found.vectors.shape[1])
-    state = "none" if own - far <= chance else "close" if own > CLOSE else "trace"
+    state = "none" if own - far <= chance else "close"
     values = {"sines": sines[1], "own": own, "far": far, "chance": chance}
     numbers = {name: fixed(float(value)) for name, value in values.items()}
     return view.t(f"positions.learned_{state}", **numbers)
