@@ -21,7 +21,7 @@ def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -
     assert "3 of 3 words of the translation are aligned (3 links" in said
     assert "3 of them are found in both directions" in said
     assert "No two links cross" in said
-    assert figure(at)["data"][0]["name"] == "both directions"
+    assert figure(at)["data"][0]["name"] == "both models"
     at.segmented_control(key="alignment.aligner").set_value("head").run()
     at.selectbox(key="alignment.head").set_value(3).run()
     assert not at.exception

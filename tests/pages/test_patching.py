@@ -151,7 +151,7 @@ def test_what_misplaced_activations_do_too_is_no_more_than_chance(
         monkeypatch.setattr(Map, "misplaced", property(lambda _, drawn=drawn: drawn))
         for part in ("patch", "paths"):
             at = open_page("patching", model="en-zh", text=FIRST, part=part, what="z")
-            assert said(at, key, most=share(most), draws=DRAWS, rate="5.0 %", alarms=0, maps=500)
+            assert said(at, key, most=share(most), draws=DRAWS, rate="5.0 %")
 
 
 @pytest.fixture
@@ -168,6 +168,13 @@ def test_a_sentence_about_all_words_asks_the_vectors_of_all_layers(
     assert "No single embedding carries half of the answer" in words
     assert "recovers **75 %** of the answer" in words
     assert "No single position" not in words
+
+
+def test_an_exchanged_word_is_named_with_both_words(open_page: Open, shipped: None) -> None:
+    """The answer of the first sentence comes from its word, not from the one that it replaces."""
+    text, second = "She reads a book every morning.", "He reads a book every morning."
+    words = everything(open_page("patching", model="en-zh", text=text, second=second))
+    assert "“She→He” carries the answer" in words
 
 
 def test_what_may_be_chance_is_not_called_the_place_of_the_answer(

@@ -33,8 +33,6 @@ BY_PLACE: tuple[ByPlace, ...] = get_args(ByPlace)
 BY_HEAD: tuple[ByHead, ...] = get_args(ByHead)
 DRAWS = 19
 """Maps of misplaced activations. A short text has few wrong places: equal patches run once."""
-ALARMS, ALARM_MAPS = 0, 500
-"""False alarms of `Map.beats_chance`, as measured by a sweep test on untrained models."""
 
 Cell = tuple[str, int, int]
 """A part of a map, row and column: ("src", stream before this block, position), or ("cross", layer,

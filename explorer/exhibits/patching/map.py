@@ -12,7 +12,14 @@ from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
-from explorer.exhibits.patching.names import cell_words, map_chart, part_name, said, stream_of
+from explorer.exhibits.patching.names import (
+    cell_words,
+    column_labels,
+    map_chart,
+    part_name,
+    said,
+    stream_of,
+)
 from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
 from explorer.exhibits.saying import in_a_row, quoted_at
 from explorer.numbers import fixed, percent, signed
@@ -155,9 +162,7 @@ def against_chance(view: View, mapped: maps.Map, effect: float) -> str:
         return ""
     key = "patching.above_chance" if mapped.beats_chance(effect) else "patching.within_chance"
     rate = percent(1 / (maps.DRAWS + 1))
-    return view.t(
-        key, most=said(most), draws=maps.DRAWS, rate=rate, alarms=maps.ALARMS, maps=maps.ALARM_MAPS
-    )
+    return view.t(key, most=said(most), draws=maps.DRAWS, rate=rate)
 
 
 def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
@@ -167,19 +172,24 @@ def _carried(view: View, both: Pair, mapped: maps.Map) -> tuple[str, ...]:
     known = np.nan_to_num(part.effects, nan=-np.inf)
     column = int(known[0].argmax())
     effect = float(known[0, column])
-    tokens = both.str_tokens[stream_of(part.name)][1]
+    word = _word(view, both, part.name, column)
     if effect < HALF:
-        return _gathered(view, both, mapped, effect, quoted_at(view, tokens, column))
+        return _gathered(view, both, mapped, effect, word)
     row = int(np.flatnonzero(known[:, column] >= HALF)[-1])
     if row:
         return _with_chance(view, both, mapped, (part.name, row, column), "patching.read_carried")
     words = view.t(
         "patching.read_left",
-        word=quoted_at(view, tokens, column),
+        word=word,
         effect=said(effect),
         next=said(float(known[min(1, len(known) - 1), column])),
     )
     return (words,)
+
+
+def _word(view: View, both: Pair, part: str, column: int) -> str:
+    """The word at a position, or both words if it was exchanged: the answer is of the first."""
+    return quoted_at(view, column_labels(both, stream_of(part)), column)
 
 
 def _gathered(
@@ -212,7 +222,7 @@ def _with_chance(
     name, row, column = cell
     effect = mapped.effect(cell)
     values = {
-        "word": quoted_at(view, both.str_tokens[stream_of(name)][1], column),
+        "word": _word(view, both, name, column),
         "stream": part_name(view, name),
         "layer": row,
         "effect": said(effect),

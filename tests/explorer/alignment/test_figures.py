@@ -20,8 +20,8 @@ def test_each_link_is_a_line_between_its_words() -> None:
     figure = lines(SRC, TGT, LINKS, BY, WEIGHTS, titles=("source", "target"), words=WORDS)
     drawn = {trace["name"]: trace for trace in figure["data"] if "name" in trace}
     assert list(drawn) == [WORDS[name] for name in ("both", "forward", "reverse")]
-    assert drawn["both directions"]["y"] == [0.0, 0.0, None]
-    assert drawn["this direction"]["y"] == [1.0, 2.0, None]  # two words over three rows: 0 and 2
+    assert drawn["both models"]["y"] == [0.0, 0.0, None]
+    assert drawn["this model"]["y"] == [1.0, 2.0, None]  # two words over three rows: 0 and 2
     assert drawn["reverse model"]["y"] == [2.0, 2.0, None]
     assert len({trace["line"]["dash"] for trace in drawn.values()}) == 3
     middles = figure["data"][-1]

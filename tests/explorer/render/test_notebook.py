@@ -49,7 +49,7 @@ def test_a_page_shows_the_part_that_is_asked_for_and_no_controls() -> None:
 
 def test_of_a_page_what_is_open_is_shown() -> None:
     made = hl.show("cell", "en-zh", TEXT, stage=3, aside="layouts")
-    assert "divided by the row sum" in made.html()
+    assert "divided by the softmax denominator" in made.html()
     assert "Three common ways to store" in made.html()
     assert not re.search("Dimension by dimension|Without W_Q", made.html())
     weights = np.array(made.numpy()["weight"])
