@@ -44,7 +44,7 @@ def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page: Open, lan
 def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page: Open) -> None:
     at = typed(open_page("workshop"), tasks()[0].reference)
     assert not at.exception
-    assert reading(at, "Correct: all 147 values in 5 cases")
+    assert reading(at, "Correct: all 436 values in 6 cases")
     assert t("workshop.certified", lang="en", count=14) in everything(at)
     assert t("workshop.same", lang="en") in everything(at)
     assert link(at)["solved"] == "causal"

@@ -129,6 +129,6 @@ def test_values_are_cut_where_a_case_ends() -> None:
     task = task_of("causal")
     assert task is not None
     values = [True] * sum(case.n_values for case in task.cases)
-    assert [len(row) for row in by_case(task, values)] == [36, 1, 4, 25, 81]
-    with pytest.raises(ValueError, match="146 values for cases of 147"):
+    assert [len(row) for row in by_case(task, values)] == [36, 1, 4, 25, 81, 289]
+    with pytest.raises(ValueError, match="435 values for cases of 436"):
         by_case(task, values[1:])
