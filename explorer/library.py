@@ -23,7 +23,7 @@ from models.foreign.generation import Settings
 from models.foreign.json_files import read_object
 from models.foreign.languages import Codes, frames, languages_of, split_languages
 from models.foreign.placing import shown
-from models.foreign.prompts import Prompt
+from models.foreign.prompts import Template
 from models.foreign.tokens import ForeignTokenizer
 from models.hooks import AttentionSite, StackSite
 from models.marks import Marks
@@ -157,9 +157,9 @@ class LoadedModel:
         return "masked-en" if self.fills_in else "reader" if self.config.picture else ""
 
     @property
-    def prompt(self) -> Prompt | None:
-        """What its own template adds around a question, if it is a chat model of a known form."""
-        return self.tokenizer.prompt if isinstance(self.tokenizer, ForeignTokenizer) else None
+    def template(self) -> Template | None:
+        """Its chat template, if it is a chat model."""
+        return self.tokenizer.template if isinstance(self.tokenizer, ForeignTokenizer) else None
 
     @property
     def lacks_tokens(self) -> bool:

@@ -66,6 +66,8 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_tensors": "name limit",  # bytes of the list of tensors
         "upload_heavy": "name",
         "heavy_tokenizer": "limit megabytes",  # seconds
+        "template_heavy": "",
+        "template_fails": "reason",  # of a chat template
         "upload_gone": "name",  # of another session, or deleted
         # a picture
         "picture_bytes": "name limit size",

@@ -1,8 +1,9 @@
-"""A model that a user uploads as a zip, read by separate processes within limits.
+"""What comes with a stranger's model or picture, read by separate processes within limits.
 
-One unpacks the zip (`sandbox/unpacking.py`); the other loads its tokenizer and tokenizes texts for
-as long as the model exists (`sandbox/tokenizing.py`). The app itself reads only
-weights, as safetensors, and small JSON files of bounded size.
+One unpacks the zip (`sandbox/unpacking.py`); one loads its tokenizer and tokenizes texts for as
+long as the model exists (`sandbox/tokenizing.py`); one renders its chat template
+(`sandbox/templating.py`). The app itself reads only weights, as safetensors, and small JSON files
+of bounded size.
 """
 
 import base64
@@ -22,6 +23,7 @@ from explorer.library import LoadedModel, open_model
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.sandbox.apart import Away, ask_once
 from explorer.sandbox.tokenizing import read_apart
+from models.foreign.tokens import ForeignTokenizer
 from models.pictures import PictureTokenizer, as_text
 from models.tokenizer import Tokenizer, reading_by
 
@@ -65,6 +67,24 @@ def open_zip(name: str, file: BinaryIO, away: Away = nullcontext) -> LoadedModel
         with reading_by(lambda path: read_apart(path, away)):
             loaded = open_model(folder)
         return replace(loaded, name=called, was_stored=loaded.stored)
+
+
+def in_template(loaded: LoadedModel, question: str, away: Away = nullcontext) -> str:
+    """A message in the chat template of a model that has one, without the start token if the model
+    puts it before every text.
+
+    Raises InputProblem `template_fails` and `template_heavy`.
+    """
+    tokenizer, template = loaded.tokenizer, loaded.template
+    assert isinstance(tokenizer, ForeignTokenizer)
+    assert template is not None
+    asked = {"source": template.source, "tokens": dict(template.tokens), "question": question}
+    answer = ask_once("sandbox.templating", asked, PATIENCE, away)
+    if answer is None:
+        raise InputProblem("template_heavy")
+    if "text" not in answer:
+        raise InputProblem("template_fails", reason=answer["reason"])
+    return str(answer["text"]).removeprefix("".join(map(tokenizer.piece, tokenizer.around()[0])))
 
 
 def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:

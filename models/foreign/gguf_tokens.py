@@ -6,7 +6,7 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from models.foreign.prompts import prompt_in
+from models.foreign.prompts import Template
 from models.foreign.tokens import ForeignTokenizer, marks_of
 from models.refusals import Refusal
 
@@ -57,9 +57,10 @@ def tokenizer_in(fields: Mapping[str, Any], config: Mapping[str, Any]) -> Foreig
         raw.post_processor = processors.TemplateProcessing(
             single=[name, "$A"], special_tokens=[(name, first)]
         )
-    ends = [listed[each] for each in config["eos_token_id"][:1] if each < len(listed)]
-    prompt = prompt_in(str(fields.get("tokenizer.chat_template") or ""), "".join(ends))
-    return ForeignTokenizer(raw, marks_of(raw, {}, config), prompt)
+    marks, source = marks_of(raw, {}, config), str(fields.get("tokenizer.chat_template") or "")
+    usual = {"bos_token": marks.start, "eos_token": marks.end, "unk_token": marks.unknown}
+    named = {name: listed[token] for name, token in usual.items() if token is not None}
+    return ForeignTokenizer(raw, marks, Template(source, named) if source else None)
 
 
 def _byte_level(listed: list[str], merged: list[str], pre: str) -> tokenizers.Tokenizer:

@@ -36,7 +36,7 @@ from models.foreign.json_files import read_object, read_text
 from models.foreign.languages import OF_MANY, frames, languages_of, usual_pair
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
-from models.foreign.prompts import prompt_of
+from models.foreign.prompts import template_of
 from models.foreign.rotation import TABLES, same_angles
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
@@ -387,8 +387,9 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             raw.no_padding()
             raw.no_truncation()
             said = {**values, "eos_token_id": _ends(folder, values)}
-            marks = marks_of(raw, named_tokens(folder), said)
-            tokenizer = ForeignTokenizer(raw, marks, prompt_of(folder))
+            named = named_tokens(folder)
+            marks = marks_of(raw, named, said)
+            tokenizer = ForeignTokenizer(raw, marks, template_of(folder, named))
     return fitted(tokenizer, plan, SOURCE if tokenizer.source else path.name)
 
 

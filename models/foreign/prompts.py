@@ -1,70 +1,48 @@
-"""Chat templates: the special tokens that a chat model expects around a message.
+"""Chat templates: programs that write what a chat model expects around a message.
 
-A folder's template is a program, and code that comes with a model is not run. Instead, the common
-templates are defined here and recognised by all of their special tokens. Others are not offered.
+They are not run here. The explorer renders them in a process of its own (`explorer/uploads.py`).
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from models.foreign.json_files import read_json, read_text
 
 LINE_END = "↵"
-"""Typed for a line end in a prompt; any other white space is one blank."""
+"""Read as a line end in a prompt: links of earlier versions contain it."""
+_MARKS = re.compile(r"<[^<>\s'\"{}]+>|\[/?[A-Z_]+\]")
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """The text `before` and `behind` (after) a message; `sign` is a token that identifies it."""
+class Template:
+    """A chat template in Jinja, and the special tokens that it may use, such as `eos_token`."""
 
-    sign: str
-    before: str
-    behind: str
+    source: str
+    tokens: Mapping[str, str] = field(default_factory=dict)
 
-    def around(self, question: str) -> str:
-        """The message inside the template; a text that already contains `sign` is unchanged."""
-        return question if self.sign in question else f"{self.before}{question}{self.behind}"
+    @cached_property
+    def marks(self) -> frozenset[str]:
+        """The marks that the source spells out, such as <|user|> and [INST]."""
+        return frozenset(_MARKS.findall(self.source))
 
-
-FORMS = (
-    Prompt("<|im_start|>", "<|im_start|>user↵", "<|im_end|>↵<|im_start|>assistant↵"),
-    Prompt(
-        "<|start_header_id|>",
-        "<|start_header_id|>user<|end_header_id|>↵↵",
-        "<|eot_id|><|start_header_id|>assistant<|end_header_id|>↵↵",
-    ),
-    Prompt("<start_of_turn>", "<start_of_turn>user↵", "<end_of_turn>↵<start_of_turn>model↵"),
-    Prompt("<|user|>", "<|user|>↵", "</s>↵<|assistant|>↵"),
-    Prompt("[INST]", "[INST] ", " [/INST]"),
-)
-"""ChatML (Qwen, SmolLM), Llama 3, Gemma, Zephyr (TinyLlama), Mistral and Llama 2. Default system
-messages, which some templates add, are not included; users can type them."""
+    def is_in(self, text: str) -> bool:
+        """Whether a text was written by the template: it contains one of its marks."""
+        return any(mark in text for mark in self.marks)
 
 
-_MARKS = re.compile(r"<[^<>\s↵]+>| ?\[/?INST\] ?")
-
-
-def prompt_in(template: str, end: str = "") -> Prompt | None:
-    """The known form of a chat template; None unless all its special tokens are there.
-
-    `end` is the tokenizer's end token, which a template may call `eos_token`.
-    """
-    said = f"{template}{end}" if "eos_token" in template else template
-    for form in FORMS:
-        if all(mark in said for mark in _MARKS.findall(form.before + form.behind)):
-            return form
-    return None
-
-
-def prompt_of(folder: Path) -> Prompt | None:
-    """The form of the template in a folder, if there is one. Raises OSError."""
-    path = folder / "tokenizer_config.json"
-    said = read_json(path) if path.is_file() else None
-    said = said if isinstance(said, dict) else {}
-    end = said.get("eos_token")
-    name = str(end.get("content")) if isinstance(end, dict) else str(end or "")
-    alone = folder / "chat_template.jinja"
-    # A list of names and templates if there are several.
-    template = read_text(alone) if alone.is_file() else str(said.get("chat_template") or "")
-    return prompt_in(template, name)
+def template_of(folder: Path, tokens: Mapping[str, str]) -> Template | None:
+    """The template in a folder, if there is one; of several, the default one. Raises OSError."""
+    path, alone = folder / "tokenizer_config.json", folder / "chat_template.jinja"
+    if alone.is_file():
+        return Template(read_text(alone), tokens)
+    config = read_json(path) if path.is_file() else None
+    template = config.get("chat_template") if isinstance(config, dict) else None
+    if isinstance(template, list):
+        named = [each for each in template if isinstance(each, dict)]
+        template = next(
+            (each.get("template") for each in named if each.get("name") == "default"), None
+        )
+    return Template(template, tokens) if isinstance(template, str) and template else None

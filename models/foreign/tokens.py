@@ -14,7 +14,7 @@ import tokenizers
 
 from models.checkpoint import CheckpointError
 from models.foreign.json_files import read_json
-from models.foreign.prompts import LINE_END, Prompt
+from models.foreign.prompts import LINE_END, Template
 from models.marks import Marks
 from models.refusals import Refusal
 from models.tokenizer import BLANK, Piece, Tokenizer, marks_by_name, refusing
@@ -66,10 +66,10 @@ class ForeignTokenizer(Tokenizer):
         self,
         tokenizer: tokenizers.Tokenizer,
         marks: Marks | None = None,
-        prompt: Prompt | None = None,
+        template: Template | None = None,
     ) -> None:
         super().__init__(tokenizer, marks)
-        self.prompt = prompt
+        self.template = template
         parts = json.loads(tokenizer.to_str())
         model = parts["model"]
         if model.get("dropout"):
@@ -161,7 +161,7 @@ class ForeignTokenizer(Tokenizer):
         for token in self.beyond.values():
             if token in text:
                 raise Refusal("token_beyond", token=token)
-        if self._is_prompt(text):
+        if self.is_prompt(text):
             read = self._of_prompts.encode(text.replace(LINE_END, "\n"), add_special_tokens=False)
             pieces = list(zip(read.ids, read.offsets, strict=True))
         else:
@@ -171,8 +171,9 @@ class ForeignTokenizer(Tokenizer):
                 raise Refusal("token_beyond", token=self.beyond[id_])
         return pieces
 
-    def _is_prompt(self, text: str) -> bool:
-        return self.prompt is not None and self.prompt.sign in text
+    def is_prompt(self, text: str) -> bool:
+        """Whether a text is in the model's chat template."""
+        return self.template is not None and self.template.is_in(text)
 
     def _tokens(self, text: str) -> list[int]:
         """As in `Tokenizer`; the Refusal names the characters that cannot be encoded."""
@@ -198,7 +199,7 @@ class ForeignTokenizer(Tokenizer):
         said = text if self.between is None else text.replace(PAIR, " ", 1)
         for part in self._between_masks(said):
             found |= dict.fromkeys(self._lacked(part))
-        if self._is_prompt(text):
+        if self.is_prompt(text):
             found.pop(LINE_END, None)
         return list(found)
 

@@ -8,7 +8,9 @@ from _pytest.mark import ParameterSet
 from foreign import OWN, Golden
 from streamlit.testing.v1 import AppTest
 
+from explorer.exhibits.escape import escape
 from explorer.pages import PAGES
+from explorer.text import t
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DTYPE_VARIABLE
 
@@ -76,12 +78,25 @@ def test_a_model_that_learned_to_chat_offers_its_marks(
     open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
-    template = "{{ '<|im_start|>' + message + '<|im_end|>' }}"
+    template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     at = open_page("card", model="chat", text="Hi")
     at.button(key="sidebar.prompt").click().run()
-    marked = "<|im_start|>user↵Hi<|im_end|>↵<|im_start|>assistant↵"
-    assert at.text_area(key="sidebar.text").value == marked
+    assert at.text_area(key="sidebar.text").value == "<|im_start|>user\nHi\n"
     assert "sidebar.prompt" not in [each.key for each in at.button]
+    assert not at.exception
+
+
+def test_a_chat_template_that_fails_leaves_the_text_and_says_why(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
+    (folder / "chat_template.jinja").write_text("{{ raise_exception('no *users*') }}")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    at = open_page("card", model="chat", text="Hi")
+    at.button(key="sidebar.prompt").click().run()
+    assert at.text_area(key="sidebar.text").value == "Hi"
+    reason = escape("TemplateError: no *users*")
+    assert t("problems.template_fails", lang="en", reason=reason) in [w.value for w in at.warning]
     assert not at.exception

@@ -1,5 +1,6 @@
 """The sidebar: language, sentence, examples, file, own translation, model."""
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -9,6 +10,7 @@ import streamlit as st
 
 from explorer import library, text
 from explorer.engine import cache
+from explorer.engine.turns import waiting
 from explorer.exhibits.escape import escape
 from explorer.exhibits.shared import THEMES, ScreenChoices
 from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, first_sentence
@@ -23,6 +25,7 @@ from explorer.ui.hints import change_model
 from explorer.ui.session import show_problem
 from explorer.ui.sidebar.languages import pick_languages
 from explorer.ui.uploads import models
+from explorer.uploads import in_template
 from models.foreign.prompts import LINE_END
 from models.foreign.tokens import PAIR
 
@@ -144,19 +147,30 @@ def _joined(first: str, second: str | None) -> str:
 
 def _prompt(model: str) -> None:
     """For a chat model: a button that puts its chat template around the sentence, for editing."""
+    if os.name != "posix":  # no process can be limited
+        return
     try:
-        prompt = cache.open_model(model).prompt
+        template = cache.open_model(model).template
     except InputProblem:  # the page shows the error
         return
-    sentence = shown_text()
-    if prompt is not None and prompt.sign not in sentence:
+    if template is not None and not template.is_in(shown_text()):
         st.button(
             _t("sidebar.prompt"),
             key="sidebar.prompt",
             help=_t("sidebar.prompt_help", line_end=LINE_END),
-            on_click=new_text,
-            args=(prompt.around(sentence),),
+            on_click=_to_prompt,
+            args=(model,),
         )
+    if (problem := st.session_state.pop("sidebar.prompt_refused", None)) is not None:
+        show_problem(problem, session.state().lang)
+
+
+def _to_prompt(model: str) -> None:
+    """A widget's callback: put the sentence into the chat template of the model."""
+    try:
+        new_text(in_template(cache.open_model(model), shown_text(), waiting))
+    except InputProblem as problem:
+        st.session_state["sidebar.prompt_refused"] = problem
 
 
 def _examples(model: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -9,7 +10,7 @@ from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
 from tokenizers import models, pre_tokenizers, processors
 
 from explorer.labels import SpecialToken, str_tokens
-from models.foreign.prompts import FORMS, prompt_in, prompt_of
+from models.foreign.prompts import Template, template_of
 from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
 from models.refusals import Refusal
 
@@ -114,16 +115,17 @@ def test_an_id_that_no_token_has_is_shown_by_its_number() -> None:
 
 
 def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere() -> None:
-    raw, (form, *_) = byte_level(), FORMS
+    raw = byte_level()
     raw.add_special_tokens(["<|im_start|>", "<|im_end|>"])
-    tokenizer = ForeignTokenizer(raw, prompt=form)
-    text = form.around("the 我")
-    assert form.around(text) == text
+    tokenizer = ForeignTokenizer(
+        raw, template=Template("{{ '<|im_start|>' + role + '<|im_end|>' }}")
+    )
+    text = "<|im_start|>user\nthe 我<|im_end|>\n<|im_start|>assistant\n"
     ids = tokenizer.encode(text)
     whole = tokenizers.Tokenizer.from_str(raw.to_str())
     whole.encode_special_tokens = False
-    plain = "<|im_start|>user\nthe 我<|im_end|>\n<|im_start|>assistant\n"
-    assert ids == whole.encode(plain, add_special_tokens=False).ids
+    assert ids == whole.encode(text, add_special_tokens=False).ids
+    assert ids == tokenizer.encode(text.replace("\n", "↵")), "as in links of earlier versions"
     labels = str_tokens(tokenizer, ids)
     assert [label for label in labels if isinstance(label, SpecialToken)] == [
         *("<|im_start|>", "<|im_end|>", "<|im_start|>")
@@ -133,19 +135,30 @@ def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere() -
     assert tokenizer.encode("<|endoftext|>") == ForeignTokenizer(raw).encode("<|endoftext|>")
 
 
-@pytest.mark.parametrize("file", ["tokenizer_config.json", "chat_template.jinja"])
-def test_the_form_of_a_prompt_is_read_from_the_template_and_no_template_is_run(
-    tmp_path: Path, file: str
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("chat_template.jinja", "{{ 1 // 0 }}"),
+        ("tokenizer_config.json", {"chat_template": "{{ 1 // 0 }}"}),
+        (
+            "tokenizer_config.json",
+            {
+                "chat_template": [
+                    {"name": "tool", "template": "?"},
+                    {"name": "default", "template": "{{ 1 // 0 }}"},
+                ]
+            },
+        ),
+    ],
+)
+def test_the_template_of_a_folder_is_read_and_not_run(
+    tmp_path: Path, name: str, content: Any
 ) -> None:
-    assert prompt_of(tmp_path) is None
-    for form in FORMS:
-        marks = form.before + form.behind
-        template = f"{{% for m in messages %}}{{{{ '{marks}' + m }}}}{{% endfor %}}"
-        said = json.dumps({"chat_template": template}) if file.endswith(".json") else template
-        (tmp_path / file).write_text(said, encoding="utf-8")
-        assert prompt_of(tmp_path) == form
-    (tmp_path / file).write_text('{"chat_template": "{{ 1 // 0 }}"}', encoding="utf-8")
-    assert prompt_of(tmp_path) is None
+    assert template_of(tmp_path, {}) is None
+    text = content if isinstance(content, str) else json.dumps(content)
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    template = template_of(tmp_path, {"eos_token": "</s>"})
+    assert template == Template("{{ 1 // 0 }}", {"eos_token": "</s>"})
 
 
 def test_an_added_token_of_a_byte_level_vocabulary_stands_for_its_own_text() -> None:
@@ -286,23 +299,6 @@ def test_the_post_processor_is_asked_and_no_text() -> None:
         )
         with pytest.raises(Refusal, match="does not keep the text in one piece"):
             ForeignTokenizer(raw).around()
-
-
-CHATS = {
-    "Zephyr": ("{{ '<|user|>\n' + m['content'] + eos_token }}{{ '<|assistant|>' }}", "</s>", True),
-    "Mistral": ("{{ '[INST] ' + m['content'] + ' [/INST]' }}", "</s>", True),
-    "ChatML": ("{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' }}", "", True),
-    "Phi-3": ("{{ '<|user|>\n' + m['content'] + '<|end|>\n<|assistant|>\n' }}", "</s>", False),
-    "OLMo 2": ("{{ '<|user|>\n' + m['content'] + '\n' }}{{ '<|assistant|>\n' }}", "", False),
-    "StableLM": ("{{ '<|user|>\n' + m['content'] + eos_token + '<|assistant|>' }}", "<e>", False),
-    "Mistral v0.3": ("{{ '[INST] ' + m['content'] + '[/INST]' }}", "</s>", False),
-}
-
-
-@pytest.mark.parametrize("name", CHATS)
-def test_a_chat_template_is_recognised_by_all_of_its_marks(name: str) -> None:
-    template, end, known = CHATS[name]
-    assert (prompt_in(template, end) is not None) == known
 
 
 def test_blanks_at_the_ends_are_as_in_the_library_where_a_model_reads_pairs() -> None:
