@@ -96,9 +96,7 @@ def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_lang
     ("departures", "seconds"),
     [((), 60), ((0,), 300), ((0, 5, 10, 400), 150), ((700,) * 9, 60), ((1,) * 200, 10)],
 )
-def test_the_wait_follows_from_how_often_visitors_leave(
-    departures: tuple[int, ...], seconds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_wait_follows_from_how_often_visitors_leave(departures, seconds, monkeypatch) -> None:
     monkeypatch.setattr("explorer.admission.time.monotonic", lambda: 10_000.0)
     found = Admission(lambda *_: None, places=1)  # type: ignore[arg-type, return-value]
     found._left.extend(10_000.0 - ago for ago in departures)
@@ -112,9 +110,7 @@ def test_the_wait_follows_from_how_often_visitors_leave(
         (SESSION, {"type": "websocket.disconnect", "code": 1001}),
     ],
 )
-def test_a_body_or_a_session_that_never_begins_is_ended(
-    scope: Scope, told: Message, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_or_a_session_that_never_begins_is_ended(scope, told, monkeypatch) -> None:
     monkeypatch.setattr(admission, "SILENT", 0.05)
 
     async def test() -> None:

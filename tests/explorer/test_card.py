@@ -24,9 +24,7 @@ def test_a_shipped_model() -> None:
     assert found.without_piece == 0
 
 
-def test_ids_that_the_tokenizer_has_no_token_for_are_counted(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_ids_that_the_tokenizer_has_no_token_for_are_counted(tiny) -> None:
     loaded = tiny()
     size = loaded.tokenizer.vocab_size
     wider = replace(loaded, config=replace(loaded.config, vocab_size=size + 3))
@@ -47,13 +45,7 @@ def test_a_file_with_everything_in_it(tiny: Callable[..., LoadedModel], tmp_path
         ({"family": "encoder-only", "lm_head": False}, "reader", {"encoder": 2}),
     ],
 )
-def test_each_family(
-    tiny: Callable[..., LoadedModel],
-    tmp_path: Path,
-    changes: dict[str, object],
-    kind: str,
-    layers: dict[str, int],
-) -> None:
+def test_each_family(tiny, tmp_path, changes, kind, layers) -> None:
     loaded = replace(tiny(**changes), folder=tmp_path)
     found = facts(loaded)
     assert (found.kind, found.layers) == (kind, layers)
@@ -62,9 +54,7 @@ def test_each_family(
     assert sum(found.written_in.values()) < loaded.tokenizer.vocab_size
 
 
-def test_shards_are_added_up_and_a_file_that_is_none_has_no_type(
-    tiny: Callable[..., LoadedModel], tmp_path: Path
-) -> None:
+def test_shards_are_added_up_and_a_file_that_is_none_has_no_type(tiny, tmp_path) -> None:
     save_file({"a": torch.zeros(4)}, tmp_path / "model-1.safetensors")
     save_file({"b": torch.zeros(4, dtype=torch.bfloat16)}, tmp_path / "model-2.safetensors")
     (tmp_path / "notes.safetensors").write_text("no tensors")

@@ -49,9 +49,7 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf: Path) -> None:
     assert problem.value.key == "unknown_model"
 
 
-def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(
-    shelf: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys) -> None:
     names = ("a" * 1000, Path("a" * 1000), Path("a" * 1000 + ".gguf"))
     for open_one in (lambda name: open_model(name, shelf), hl.open_model):
         for name in names:
@@ -62,9 +60,7 @@ def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(
     assert "no model 'aaa" in capsys.readouterr().err
 
 
-def test_commands_work_on_a_folder_and_on_a_name(
-    shelf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkeypatch) -> None:
     for option, model in (([], "mine@3"), (["--model"], str(tmp_path / "own" / "mine@3"))):
         assert cli.main(["info", *option, model]) == 0
         assert "blocks.1.attn: 4 heads" in capsys.readouterr().out
@@ -138,9 +134,7 @@ def test_a_model_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["info"]) == 0, "the first model where none is named"
 
 
-def test_the_app_is_told_where_models_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys) -> None:
     started: list[object] = []
     monkeypatch.setattr("streamlit.web.cli.main", lambda *said, **_: started.append(said))
     for name in (VARIABLE, DEVICE_VARIABLE, DTYPE_VARIABLE):
@@ -166,9 +160,7 @@ def test_the_app_is_told_where_models_are(
     assert "there is no folder" in capsys.readouterr().err
 
 
-def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, monkeypatch) -> None:
     for name in ("one", "two"):
         Golden.load("marian").write(tmp_path / f"models--org--{name}" / "snapshots" / "a", "own")
     monkeypatch.setenv(VARIABLE, str(tmp_path))

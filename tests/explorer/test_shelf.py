@@ -39,9 +39,7 @@ def test_sizes_are_those_of_the_opened_model(own: Path, name: str) -> None:
     assert told.n_bytes == sum(path.stat().st_size for path in folder.iterdir())
 
 
-def test_the_memory_is_that_of_the_floats_that_it_computes_in(
-    own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch) -> None:
     Golden.load("llama").write(own / "mine", "own")
     monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
     told = listed("mine")

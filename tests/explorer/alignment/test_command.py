@@ -20,10 +20,7 @@ def test_pairs_of_a_file() -> None:
     named = b"id,target,source\n1,Hallo,Hi\n2,,Run!\n"
     assert pairs_in("a.csv", named) == (("Hi", "Hallo"), ("Run!", ""))
     assert pairs_in("a.tsv", b"source\nHi\n") == (("Hi", ""),)
-    for name, data, key in (
-        ("a.pdf", b"x", "file_type"),
-        ("a.txt", b" \n", "file_empty"),
-    ):
+    for name, data, key in (("a.pdf", b"x", "file_type"), ("a.txt", b" \n", "file_empty")):
         with pytest.raises(InputProblem) as refused:
             pairs_in(name, data)
         assert refused.value.key == key
@@ -36,9 +33,7 @@ def data(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_command_writes_moses_lines_with_their_texts(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys) -> None:
     out = tmp_path / "rows.align"
     assert main(["align", "--model", "copy", "--data", str(data), "--out", str(out)]) == 1
     said = capsys.readouterr()
@@ -65,9 +60,7 @@ def test_json_and_csv_name_the_words(data: Path, tmp_path: Path) -> None:
     assert {row["found_by"] for row in rows} == {"forward"}
 
 
-def test_a_model_of_one_text_is_refused(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_of_one_text_is_refused(data, tmp_path, capsys) -> None:
     command = ["align", "stories", "--data", str(data), "--out", str(tmp_path / "x")]
     assert main(command) == 2
     assert "no cross-attention" in capsys.readouterr().err

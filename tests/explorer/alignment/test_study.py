@@ -219,9 +219,7 @@ def test_crossing_links_are_counted() -> None:
     assert align(reading, None, Aligner(one_head((2, 1), 0, 0)), "forward").crossings == 3
 
 
-def test_reading_back_gives_the_pairs_own_words(
-    translators: tuple[LoadedModel, LoadedModel],
-) -> None:
+def test_reading_back_gives_the_pairs_own_words(translators) -> None:
     own, back = translators
     reading = next(read(own, [("She reads a book.", "她看书。")]))
     turned = next(read_back(back, [reading]))

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,9 +40,7 @@ def model(writer: LoadedModel, tmp_path: Path) -> LoadedModel:
     return replace(writer, folder=folder)
 
 
-def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(
-    model: LoadedModel, tmp_path: Path
-) -> None:
+def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(model, tmp_path) -> None:
     path = tmp_path / "texts.tsv"
     path.write_text("\n".join(f"{t.source}\t{t.target}" for t in TEXTS), encoding="utf-8")
     making = Making(model, scan(path), tmp_path / "out", ablate=3)
@@ -75,9 +72,7 @@ def test_the_intervals_of_all_heads_are_wider_than_that_of_one(writer: LoadedMod
 
 
 @pytest.mark.sweep
-def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_most(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_the_intervals_of_untrained_models_miss_a_cost_in_five_of_a_hundred_at_most(tiny) -> None:
     """Each model is measured in GROUP sentences; the costs in 16 times as many are the truth."""
     words, missed, alone = ["the", "cat", "dog", "mat", "ran", "sat", "love", "you"], 0, 0
     for seed in range(100):
@@ -135,9 +130,7 @@ def test_an_atlas_lies_beside_the_model_or_where_the_environment_says(
     assert finding.stamp(model) != before
 
 
-def test_models_that_are_files_of_one_folder_have_an_atlas_each(
-    model: LoadedModel, tmp_path: Path
-) -> None:
+def test_models_that_are_files_of_one_folder_have_an_atlas_each(model, tmp_path) -> None:
     files = []
     for name in ("one", "two"):
         (tmp_path / f"{name}.gguf").write_bytes(name.encode())
@@ -148,9 +141,7 @@ def test_models_that_are_files_of_one_folder_have_an_atlas_each(
     assert next(finding.places(snapshot)) == model.folder / "atlas" / "atlas@200.json"
 
 
-def test_an_atlas_of_other_weights_or_a_broken_one_is_not_shown(
-    model: LoadedModel, tmp_path: Path
-) -> None:
+def test_an_atlas_of_other_weights_or_a_broken_one_is_not_shown(model, tmp_path) -> None:
     path = tmp_path / "texts.txt"
     path.write_text("The cat sat.\n", encoding="utf-8")
     making = Making(model, scan(path), finding.home_of(model), ablate=0)

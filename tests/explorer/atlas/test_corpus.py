@@ -16,9 +16,7 @@ def file(folder: Path, content: bytes) -> Path:
     return path
 
 
-def test_shards_cut_a_file_between_lines_and_hold_all_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_cut_a_file_between_lines_and_hold_all_of_it(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(corpus, "LINES", 2)
     path = file(tmp_path, b"one\n\ntwo\nthree\n<|endoftext|>\nfour\nfive")
     found = scan(path)

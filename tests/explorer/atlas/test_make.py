@@ -5,7 +5,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,9 +51,7 @@ def made(model: LoadedModel, path: Path, out: Path, world: int = 1) -> Making:
     return making
 
 
-def test_any_number_of_processes_gives_the_same_bits(
-    model: LoadedModel, pairs: Path, tmp_path: Path
-) -> None:
+def test_any_number_of_processes_gives_the_same_bits(model, pairs, tmp_path) -> None:
     files = [made(model, pairs, tmp_path / f"of{n}", n).file.read_bytes() for n in (1, 2, 3)]
     assert files[0] == files[1] == files[2]
     atlas = read_atlas(tmp_path / "of1" / "atlas.json")
@@ -88,9 +85,7 @@ def test_a_run_that_was_killed_computes_only_what_is_missing(
     assert again.finish().read_bytes() == whole
 
 
-def test_a_shard_that_cannot_be_read_is_made_again(
-    model: LoadedModel, pairs: Path, tmp_path: Path
-) -> None:
+def test_a_shard_that_cannot_be_read_is_made_again(model, pairs, tmp_path) -> None:
     making = made(model, pairs, tmp_path / "out")
     before = making.file.read_bytes()
     making.path(making.units[1]).write_bytes(making.path(making.units[1]).read_bytes()[:500])
@@ -100,9 +95,7 @@ def test_a_shard_that_cannot_be_read_is_made_again(
     assert making.file.read_bytes() == before
 
 
-def test_another_file_is_noticed_and_its_shards_go_at_the_end(
-    model: LoadedModel, pairs: Path, tmp_path: Path
-) -> None:
+def test_another_file_is_noticed_and_its_shards_go_at_the_end(model, pairs, tmp_path) -> None:
     first = made(model, pairs, tmp_path / "out")
     assert first.changed() is None
     pairs.write_text(pairs.read_text(encoding="utf-8") + "One more.\t又一个。\n", encoding="utf-8")
@@ -142,9 +135,7 @@ def test_a_full_disk_loses_nothing_and_says_how_far_it_is(
     monkeypatch.undo()
 
 
-def test_shards_that_other_machines_wrote_elsewhere_are_asked_for(
-    model: LoadedModel, pairs: Path, tmp_path: Path
-) -> None:
+def test_shards_that_other_machines_wrote_elsewhere_are_asked_for(model, pairs, tmp_path) -> None:
     making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
     making.begin()
     making.write(making.units[0])
@@ -167,9 +158,7 @@ def test_lines_with_too_many_tokens_are_counted_and_a_file_of_them_is_refused(
     assert caught.value.key == "nothing_measured"
 
 
-def test_a_translator_reads_its_own_translation_where_the_file_has_none(
-    shipped: LoadedModel,
-) -> None:
+def test_a_translator_reads_its_own_translation_where_the_file_has_none(shipped) -> None:
     lines = [corpus.Line(0, "I love you."), corpus.Line(20, "I know.", "我知道。")]
     encoded, _ = encode(shipped, lines)
     assert encoded[0].tgt == trace(shipped, lines[0].source).tgt_tokens
@@ -177,9 +166,7 @@ def test_a_translator_reads_its_own_translation_where_the_file_has_none(
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_the_cost_of_a_head_is_that_of_the_page_heads(
-    tiny: Callable[..., LoadedModel], family: str
-) -> None:
+def test_the_cost_of_a_head_is_that_of_the_page_heads(tiny, family) -> None:
     """A mean over two sentences of what each loses a token, by `ablate` of one sentence."""
     loaded = tiny("cost", family=family)
     pairs = (("The cat sat on the mat.", "猫坐在垫子上。"), ("I love you.", "我爱你。"))
@@ -195,9 +182,7 @@ def test_the_cost_of_a_head_is_that_of_the_page_heads(
     assert found[:, 0].tolist() == [2.0] * len(found)
 
 
-def test_an_atlas_of_anybody_is_read_or_refused(
-    model: LoadedModel, pairs: Path, tmp_path: Path
-) -> None:
+def test_an_atlas_of_anybody_is_read_or_refused(model, pairs, tmp_path) -> None:
     path = made(model, pairs, tmp_path / "out").file
     record = json.loads(path.read_text(encoding="utf-8"))
     assert isinstance(read_atlas(path), Atlas)
@@ -222,9 +207,7 @@ def test_an_atlas_of_anybody_is_read_or_refused(
         read_atlas(path)
 
 
-def test_the_command_makes_an_atlas_and_goes_on_with_it(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_makes_an_atlas_and_goes_on_with_it(pairs, tmp_path, capsys) -> None:
     command = ["atlas", "copy", "--data", str(pairs), "--out", str(tmp_path / "out"), "--ablate=2"]
     assert main(command) == 0
     assert "atlas.json" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """The sums of an atlas against plain loops over the pattern of each sentence by itself."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -91,9 +91,7 @@ def by_hand(
 
 
 @pytest.mark.parametrize("model", ["translator", "writer", "encoder", "near"])
-def test_the_sums_are_those_of_plain_loops_over_every_sentence(
-    tiny: Callable[..., LoadedModel], model: str
-) -> None:
+def test_the_sums_are_those_of_plain_loops_over_every_sentence(tiny, model) -> None:
     more = {
         "translator": {},
         "writer": {"family": "decoder-only"},

@@ -123,9 +123,7 @@ def inputs(
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_forward_is_torchs(
-    shape: tuple[int, ...], dtype: torch.dtype, atol: float, eps: float
-) -> None:
+def test_layer_norm_forward_is_torchs(shape, dtype, atol, eps) -> None:
     x, weight, bias = inputs(shape, dtype)
     expected = F.layer_norm(x, (shape[-1],), weight, bias, eps)
     torch.testing.assert_close(

@@ -1,7 +1,6 @@
 """The lens: behind the last sublayer the logits, before it what a shorter model would say."""
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +19,6 @@ from models.tokenizer import SPECIAL_TOKENS
 from models.training.vocabulary import train_tokenizer
 
 Made = tuple[LoadedModel, Trace]
-Design = Callable[[str], Made]
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -46,9 +44,7 @@ def test_behind_the_last_sublayer_it_is_the_logits(each: Made) -> None:
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "llama", "bert", "capped", "gemma"])
-def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(
-    design: Design, name: str
-) -> None:
+def test_behind_a_block_it_is_what_a_model_of_so_many_blocks_says(design, name) -> None:
     loaded, traced = design(name)
     found = walked(lens(loaded, traced))
     shorter = copy.deepcopy(loaded.model)
@@ -89,9 +85,7 @@ def test_where_it_misleads_and_where_it_settles_by_hand() -> None:
     assert (found.settled(0), found.settled(1)) == (3, 0)
 
 
-def test_a_film_is_the_lens_where_each_word_was_read_out(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer) -> None:
     for loaded, text in ((translator, "The cat sat."), (writer, "A dog ran")):
         made = generate(loaded, text, Greedy(), 6)
         found = walked(film(loaded, made))
@@ -113,9 +107,7 @@ def test_a_film_under_edits_reads_each_step_by_itself(translator: LoadedModel) -
         assert found.shares[-1, step] == pytest.approx(made.steps[step].chosen_prob, abs=1e-5)
 
 
-def test_a_film_of_filling_in_has_the_words_filled_in_before(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_a_film_of_filling_in_has_the_words_filled_in_before(tiny) -> None:
     tokenizer = train_tokenizer(
         ["The cat sat on the mat."] * 2, vocab_size=60, special_tokens=(*SPECIAL_TOKENS, "[MASK]")
     )

@@ -124,9 +124,7 @@ def test_two_keys_of_a_row_are_compared(each: Made) -> None:
         )
 
 
-def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(
-    each: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(each, monkeypatch) -> None:
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap or loaded.config.head_net:
         return
@@ -144,9 +142,7 @@ def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(
         assert share == pytest.approx(float(by_autograd), abs=1e-9), writer
 
 
-def test_a_head_s_share_of_a_score_is_its_gradient_on_the_direct_way(
-    each: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_head_s_share_of_a_score_is_its_gradient_on_the_direct_way(each, monkeypatch) -> None:
     loaded, traced = each
     if loaded.config.score_cap:
         return

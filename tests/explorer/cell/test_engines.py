@@ -129,9 +129,7 @@ def test_options_mean_what_they_say(translator: LoadedModel) -> None:
     assert alone[2].other < 1e-5  # nothing is shared
 
 
-def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(
-    translator: LoadedModel,
-) -> None:
+def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator) -> None:
     traced = trace(translator, TEXT, pads=2, edits=(MaskSwitch("pad_queries", True),))
     explicit, by_torch, module = engines(translator, traced, traced.sites[0], 0).runs
     assert (explicit.nan_rows, by_torch.nan_rows, module.nan_rows) == (0, 0, 2)

@@ -140,9 +140,7 @@ def test_three_layouts_of_the_weights_give_the_numbers_of_the_run(tiny, changes)
         assert one.parameters == rows * (24 + bias)
 
 
-def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(
-    translator: LoadedModel,
-) -> None:
+def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator) -> None:
     traced = trace(translator, TEXT)
     for site in traced.sites:
         found = raw.raw(translator, traced, site, 0)

@@ -57,9 +57,7 @@ def test_each_step_follows_from_the_one_before(loaded: LoadedModel) -> None:
         assert (cell.exponentials[~cell.allowed] == 0).all()
 
 
-def test_the_cells_of_a_row_add_up_to_the_head_and_the_heads_to_what_is_added(
-    loaded: LoadedModel,
-) -> None:
+def test_the_cells_of_a_row_add_up_to_the_head_and_the_heads_to_what_is_added(loaded) -> None:
     traced = trace(loaded, TEXT)
     placed = loaded.config.norm_placement
     for site in traced.sites:

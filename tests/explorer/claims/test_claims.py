@@ -133,9 +133,7 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim: Claim, f
 
 
 @pytest.mark.parametrize("name", [claim.id for claim in CLAIMS if claim.own and not claim.slow])
-def test_claims_about_the_readers_model_take_the_other_family_too(
-    name: str, writer: LoadedModel
-) -> None:
+def test_claims_about_the_readers_model_take_the_other_family_too(name, writer) -> None:
     found = finished(BY_ID[name].steps(writer, trace(writer, TEXT)))
     assert found.verdict in card.VERDICTS
 
@@ -229,9 +227,7 @@ def test_without_the_toy_its_claim_says_so(translator, monkeypatch, tmp_path) ->
         finished(BY_ID["extrapolation"].steps(translator, trace(translator, TEXT)))
 
 
-def test_equal_distances_have_equal_products_where_the_table_makes_it_so(
-    translator: LoadedModel, tiny
-) -> None:
+def test_equal_distances_have_equal_products_where_the_table_makes_it_so(translator, tiny) -> None:
     learned = tiny("learned", positions="learned", n_ctx=64)
     test = BY_ID["offset_only"].test
     assert test(translator, trace(translator, TEXT)).verdict == "true"

@@ -45,9 +45,7 @@ def gated_off(module: nn.Module) -> int:
         (counting.layer_shapes, off(Block), "depends"),
     ],
 )
-def test_a_count_is_the_one_claimed_where_the_modules_have_it(
-    find: Find, test: Any, count: Callable[[nn.Module], int], verdict: str
-) -> None:
+def test_a_count_is_the_one_claimed_where_the_modules_have_it(find, test, count, verdict) -> None:
     assert find(test, count).verdict == verdict
 
 
@@ -71,9 +69,7 @@ def test_the_readers_attention_is_said_to_fit_or_not(find: Find, tiny: Any) -> N
 
 
 @pytest.mark.parametrize(("times", "verdict"), [(1, "true"), (2, "depends")])
-def test_shapes_are_those_claimed_where_the_block_makes_them(
-    find: Find, times: int, verdict: str
-) -> None:
+def test_shapes_are_those_claimed_where_the_block_makes_them(find, times, verdict) -> None:
     def run(config: ModelConfig, shape: tuple[int, ...]) -> counting.Shapes:
         found = counting.block_shapes(config, shape)
         gate = counting.LONE.block_hook(0, "gate", "ffn")
@@ -96,9 +92,7 @@ def leaking(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(("fill", "verdict"), [(hidden_with_infinity, "true"), (leaking, "false")])
-def test_a_fill_is_as_good_as_infinity_where_it_leaves_the_same(
-    find: Find, fill: Callable[[Tensor, Tensor], Tensor], verdict: str
-) -> None:
+def test_a_fill_is_as_good_as_infinity_where_it_leaves_the_same(find, fill, verdict) -> None:
     ways = dict.fromkeys(("ten_thousand", "billion"), fill) | {"infinity": hidden_with_infinity}
     assert find(attention.fills, ways).verdict == verdict
 
@@ -124,9 +118,7 @@ def operator(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool)
         (lambda *args: operator(*args[:4], args[4] and args[3] is None) + 1, "false"),
     ],
 )
-def test_reference_code_is_equivalent_where_it_gives_the_same(
-    find: Find, way: Callable[..., Tensor], verdict: str
-) -> None:
+def test_reference_code_is_equivalent_where_it_gives_the_same(find, way, verdict) -> None:
     found = find(attention.reference, way)
     assert found.verdict == verdict
     close = sum(row.values[0] < 1e-4 for row in found.rows)
@@ -147,9 +139,7 @@ def test_reference_code_is_equivalent_where_it_gives_the_same(
         (lambda n: (100 * n, 4096), "false"),
     ],
 )
-def test_heads_are_free_where_nothing_grows(
-    find: Find, of_heads: Callable[[int], tuple[int, int]], verdict: str
-) -> None:
+def test_heads_are_free_where_nothing_grows(find, of_heads, verdict) -> None:
     assert find(cost.free_heads, of_heads).verdict == verdict
 
 
@@ -161,9 +151,7 @@ def test_heads_are_free_where_nothing_grows(
         (lambda width: np.arange(1.0, width + 1)[::-1], "false"),
     ],
 )
-def test_high_dimensions_are_slow_where_their_turns_are_long(
-    find: Find, turns: Callable[[int], np.ndarray], verdict: str
-) -> None:
+def test_high_dimensions_are_slow_where_their_turns_are_long(find, turns, verdict) -> None:
     assert find(positions.frequencies, turns).verdict == verdict
 
 
@@ -188,16 +176,12 @@ class Sublayer(nn.Module):
         (None, "false"),
     ],
 )
-def test_the_original_is_the_design_that_gives_the_numbers(
-    find: Find, published: Callable[[Block], nn.Module] | None, verdict: str
-) -> None:
+def test_the_original_is_the_design_that_gives_the_numbers(find, published, verdict) -> None:
     assert find(blocks.original, published).verdict == verdict
 
 
 @pytest.mark.parametrize(("n_seeds", "verdict"), [(3, "true"), (1, "depends"), (0, "false")])
-def test_deep_stacks_explode_where_their_gradients_do(
-    find: Find, n_seeds: int, verdict: str
-) -> None:
+def test_deep_stacks_explode_where_their_gradients_do(find, n_seeds, verdict) -> None:
     def start(placement: str, n_layers: int, seed: int) -> tuple[float, float, float]:
         explodes = (placement, n_layers) == ("pre", 192) and seed < n_seeds
         return 2.0, (torch.inf if explodes and seed == 0 else 1e6 if explodes else 1.0), 0.5

@@ -45,9 +45,7 @@ def test_all_ways_take_their_turn_in_every_try() -> None:
         ([(0.9, 0.5, 1.0, 2.0), (1.2, 0.5, 1.0, 2.0)], "depends"),
     ],
 )
-def test_rms_norm_is_faster_where_every_try_says_so(
-    find: Find, tries: list[tuple[float, ...]], verdict: str
-) -> None:
+def test_rms_norm_is_faster_where_every_try_says_so(find, tries, verdict) -> None:
     found = find(cost.rms_speed, taking(*tries))
     assert found.verdict == verdict
     if len(tries) == 1:
@@ -71,9 +69,7 @@ def at_lengths(*ratios: tuple[float, float]) -> Callable[[object], float]:
         ([(9, 9), (9, 9), (1, 1), (1, 1)], "false"),
     ],
 )
-def test_the_operator_is_faster_where_every_try_says_so(
-    find: Find, ratios: list[tuple[float, float]], verdict: str
-) -> None:
+def test_the_operator_is_faster_where_every_try_says_so(find, ratios, verdict) -> None:
     found = find(cost.fused_speed, at_lengths(*ratios))
     assert found.verdict == verdict
     assert value(found, "tokens", "gain_four", "1024") == pytest.approx(ratios[3][0])
@@ -91,8 +87,6 @@ def test_one_slow_try_of_the_operator_is_an_overlap(find: Find) -> None:
     ("ratios", "verdict"),
     [((1.5, 1.5, 1.5), "true"), ((1.5, 1.0, 1.0), "depends"), ((1.0, 1.0, 0.8), "false")],
 )
-def test_one_matrix_is_faster_where_every_try_says_so(
-    find: Find, ratios: tuple[float, ...], verdict: str
-) -> None:
+def test_one_matrix_is_faster_where_every_try_says_so(find, ratios, verdict) -> None:
     times = taking(*((ratio, 1.0) for ratio in ratios for _ in range(cost.TIMED)))
     assert find(cost.fused_qkv, times).verdict == verdict

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -12,7 +11,6 @@ from explorer.analysis.claims import Result, attention, compared, depth, positio
 from explorer.analysis.claims.training import TaskTraining, TrainingResult
 from explorer.engine.jobs import walked
 from explorer.runs.passes import Steps, finished
-from models.config import ModelConfig
 from models.norms import LayerNorm
 from models.rows import Rows
 from tests.explorer.claims.test_claims import value
@@ -47,9 +45,7 @@ def right(share: Says) -> training.Learn:
         ({("post", 5e-3, 0), ("pre", 5e-3, 0)}, "false"),
     ],
 )
-def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(
-    find: Callable[..., Result], fails: set[tuple[str, float, int]], verdict: str
-) -> None:
+def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(find, fails, verdict) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         arm = asked.config.norm_placement, asked.rate, asked.warm
         return GUESSING if arm in fails else 2.0 + seed / 100
@@ -70,9 +66,7 @@ def test_one_seed_that_fails_is_a_failure(find: Callable[..., Result]) -> None:
 
 
 @pytest.mark.parametrize(("arm", "verdict"), [("none", "true"), ("post", "depends")])
-def test_one_seed_that_learns_without_warm_up_is_no_proof(
-    find: Callable[..., Result], arm: str, verdict: str
-) -> None:
+def test_one_seed_that_learns_without_warm_up_is_no_proof(find, arm, verdict) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         cold = asked.config.norm_placement == "post" and not asked.warm
         return GUESSING if cold and (arm == "none" or seed) else 1.0
@@ -130,9 +124,7 @@ def test_several_trainings_have_every_seed_and_one_progress() -> None:
         (set(), "false"),
     ],
 )
-def test_several_heads_are_better_where_every_seed_says_so(
-    find: Callable[..., Result], better: set[Any], verdict: str
-) -> None:
+def test_several_heads_are_better_where_every_seed_says_so(find, better, verdict) -> None:
     def share(asked: TaskTraining, seed: int) -> float:
         gains = asked.config.n_heads > 1 and asked.task in better
         return 0.6 + seed / 100 + (0.3 if gains else 0)
@@ -163,9 +155,7 @@ def test_the_tasks_ask_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(("mask", "verdict"), [(0.95, "true"), (0.7, "depends"), (0.3, "false")])
-def test_the_mask_tells_order_as_far_as_training_finds_it(
-    find: Callable[..., Result], mask: float, verdict: str
-) -> None:
+def test_the_mask_tells_order_as_far_as_training_finds_it(find, mask, verdict) -> None:
     def share(asked: TaskTraining, seed: int) -> float:
         with_positions = asked.config.positions != "none"
         return 1.0 if with_positions else mask if asked.config.is_causal else 0.1
@@ -174,9 +164,7 @@ def test_the_mask_tells_order_as_far_as_training_finds_it(
     assert (found.verdict, found.why) == (verdict, ("layer", verdict, "shares"))
 
 
-def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(
-    find: Callable[..., Result],
-) -> None:
+def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(find) -> None:
     """After 200 steps the mask alone is far from positions; it is not what 800 would give."""
 
     def share(asked: TaskTraining, seed: int) -> float:
@@ -205,12 +193,7 @@ def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(
         ((0.1, 0.1, 0.1), (0.1, 0.1, 0.1), (0.1, 0.1, 0.1)),  # nobody learned anything
     ],
 )
-def test_the_mask_is_not_judged_by_means(
-    find: Callable[..., Result],
-    neither: tuple[float, ...],
-    mask: tuple[float, ...],
-    both: tuple[float, ...],
-) -> None:
+def test_the_mask_is_not_judged_by_means(find, neither, mask, both) -> None:
     def share(asked: TaskTraining, seed: int) -> float:
         with_positions = asked.config.positions != "none"
         return (both if with_positions else mask if asked.config.is_causal else neither)[seed]
@@ -219,9 +202,7 @@ def test_the_mask_is_not_judged_by_means(
 
 
 @pytest.mark.parametrize(("gain", "verdict"), [(0.2, "true"), (0.01, "depends"), (-0.2, "false")])
-def test_swiglu_beats_gelu_where_every_seed_says_so(
-    find: Callable[..., Result], gain: float, verdict: str
-) -> None:
+def test_swiglu_beats_gelu_where_every_seed_says_so(find, gain, verdict) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         return 1 + seed / 50 - (gain if asked.config.ffn == "swiglu" else 0)
 
@@ -239,9 +220,7 @@ def test_swiglu_beats_gelu_where_every_seed_says_so(
         (0.1, 0, "false"),
     ],
 )
-def test_a_norm_hardly_matters_where_the_losses_are_close(
-    find: Callable[..., Result], off: float, spread: float, verdict: str
-) -> None:
+def test_a_norm_hardly_matters_where_the_losses_are_close(find, off, spread, verdict) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         return 1 + seed * spread + (off if asked.config.norm == "rmsnorm" else 0)
 
@@ -257,9 +236,7 @@ def test_a_norm_hardly_matters_where_the_losses_are_close(
         ({training.same, training.next_symbol}, "false"),
     ],
 )
-def test_tying_costs_what_every_seed_loses(
-    find: Callable[..., Result], dear: set[Any], verdict: str
-) -> None:
+def test_tying_costs_what_every_seed_loses(find, dear, verdict) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         tied = asked.config.tie_embeddings and asked.task in dear
         return 1 + seed / 50 + (0.2 if tied else 0)
@@ -284,9 +261,7 @@ def test_a_tied_model_that_begins_by_copying_is_said_to(find: Callable[..., Resu
         (set(), "false"),
     ],
 )
-def test_without_positions_is_slower_where_every_seed_says_so(
-    find: Callable[..., Result], slower: set[Any], verdict: str
-) -> None:
+def test_without_positions_is_slower_where_every_seed_says_so(find, slower, verdict) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         placed = asked.config.positions != "none"
         return 1 + seed / 50 + (0 if placed or asked.task not in slower else 0.2)
@@ -302,9 +277,7 @@ def test_without_positions_is_slower_where_every_seed_says_so(
         (set(), "false"),
     ],
 )
-def test_learned_positions_are_better_where_every_seed_says_so(
-    find: Callable[..., Result], better: set[Any], verdict: str
-) -> None:
+def test_learned_positions_are_better_where_every_seed_says_so(find, better, verdict) -> None:
     def share(asked: TaskTraining, seed: int) -> float:
         learned = asked.config.positions == "learned" and asked.task in better
         return 0.5 + seed / 50 + (0.3 if learned else 0)
@@ -322,9 +295,7 @@ def test_learned_positions_are_better_where_every_seed_says_so(
         ({("bare", "high"), ("post", "high"), ("pre", "high")}, "false", "false"),
     ],
 )
-def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(
-    find: Callable[..., Result], fails: set[tuple[str, str]], verdict: str, why: str
-) -> None:
+def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(find, fails, verdict, why) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         design = asked.config.norm_placement if asked.normed else "bare"
         (rate,) = (name for name, rate in compared.RATES.items() if rate == asked.rate)
@@ -351,9 +322,7 @@ def test_one_seed_that_learns_without_norms_is_no_proof(find: Callable[..., Resu
         (compared.no_positions, lambda config: config.positions == "none"),
     ],
 )
-def test_a_larger_loss_is_no_proof_where_seeds_overlap(
-    find: Callable[..., Result], test: Any, worse: Callable[[ModelConfig], bool]
-) -> None:
+def test_a_larger_loss_is_no_proof_where_seeds_overlap(find, test, worse) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         return 3.0 if worse(asked.config) and seed == 0 else 1.0 + 0.1 * seed
 

@@ -5,7 +5,6 @@ false, and depends.
 import copy
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -29,9 +28,7 @@ TEXT = "The cat sat on the mat."
         (nn.LayerNorm, "false"),
     ],
 )
-def test_a_norm_is_unstable_where_neighbours_move_it(
-    find: Callable[..., Result], norm: Callable[[int], nn.Module], verdict: str
-) -> None:
+def test_a_norm_is_unstable_where_neighbours_move_it(find, norm, verdict) -> None:
     found = find(blocks.batch_norm, norm)
     assert found.verdict == verdict
     assert value(found, "another_sentence", "layer_norm") < 1e-5
@@ -46,16 +43,12 @@ def test_a_norm_is_unstable_where_neighbours_move_it(
         (lambda x: torch.full_like(x, 2e-3), "false"),
     ],
 )
-def test_an_activation_is_the_other_within_a_thousandth(
-    find: Callable[..., Result], off: Callable[[Tensor], Tensor], verdict: str
-) -> None:
+def test_an_activation_is_the_other_within_a_thousandth(find, off, verdict) -> None:
     exact = blocks.ACTIVATIONS["gelu"]
     assert find(blocks.gelu_tanh, lambda x: exact(x) + off(x)).verdict == verdict
 
 
-def test_the_gelus_differ_by_many_float16_steps_where_they_are_small(
-    find: Callable[..., Result],
-) -> None:
+def test_the_gelus_differ_by_many_float16_steps_where_they_are_small(find) -> None:
     found = find(blocks.gelu_tanh)
     assert value(found, "float16_below", "value") == pytest.approx(62, abs=1)
     assert value(found, "float16_above", "value") < 1
@@ -79,9 +72,7 @@ def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         (lambda shape, generator: 2 * normal(shape, generator), "false"),
     ],
 )
-def test_the_variance_is_that_of_the_entries_drawn(
-    find: Callable[..., Result], draw: Callable[..., Tensor], verdict: str
-) -> None:
+def test_the_variance_is_that_of_the_entries_drawn(find, draw, verdict) -> None:
     assert find(attention.variance, draw).verdict == verdict
 
 
@@ -99,9 +90,7 @@ def sharper(loaded: LoadedModel, factor: float) -> LoadedModel:
     ("factor", "width", "verdict"),
     [(30.0, 1024, "true"), (1e-3, 1024, "depends"), (1e-3, 1, "false")],
 )
-def test_softmax_saturates_where_scores_are_large(
-    translator: LoadedModel, factor: float, width: int, verdict: str
-) -> None:
+def test_softmax_saturates_where_scores_are_large(translator, factor, width, verdict) -> None:
     loaded = sharper(translator, factor)
     traced = trace(loaded, TEXT)
     found = attention.saturation(loaded, traced, width)
@@ -118,9 +107,7 @@ def test_softmax_saturates_where_scores_are_large(
         (lambda length, seed: 0.0, "depends"),  # not even what it was trained on
     ],
 )
-def test_a_model_extrapolates_as_far_as_it_is_right(
-    find: Callable[..., Result], share: Callable[[int, int], float], verdict: str
-) -> None:
+def test_a_model_extrapolates_as_far_as_it_is_right(find, share, verdict) -> None:
     assert find(positions.extrapolation, share).verdict == verdict
 
 
@@ -162,9 +149,7 @@ def stores_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         ((stores_rows, stores_rows), "false"),
     ],
 )
-def test_memory_is_quadratic_where_pairs_are_stored(
-    find: Callable[..., Result], kernels: tuple[Any, Any], verdict: str
-) -> None:
+def test_memory_is_quadratic_where_pairs_are_stored(find, kernels, verdict) -> None:
     names = dict(zip(("by_hand", "four_axes", "three_axes"), (*kernels, kernels[1]), strict=True))
     assert find(cost.quadratic, names).verdict == verdict
 
@@ -187,9 +172,7 @@ def test_the_peak_is_what_is_held_at_once() -> None:
         (counting.PUBLISHED, counting.PUBLISHED + 1, "false"),
     ],
 )
-def test_tying_saves_what_is_said_in_the_model_that_is_named(
-    find: Callable[..., Result], tied: int, untied: int, verdict: str
-) -> None:
+def test_tying_saves_what_is_said_in_the_model_that_is_named(find, tied, untied, verdict) -> None:
     found = find(counting.tying, lambda tie: tied if tie else untied)
     assert found.verdict == verdict
     assert "own_untied" in found.why  # the tiny model does not tie

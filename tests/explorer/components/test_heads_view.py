@@ -288,9 +288,7 @@ def clicked_page() -> None:
     )
 
 
-def test_thumbnails_that_the_browser_holds_are_not_sent_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_thumbnails_that_the_browser_holds_are_not_sent_again(monkeypatch) -> None:
     monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page).run()
     assert not app.exception
@@ -307,9 +305,7 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(
     assert {**light, "arrays": None} == {**head, "arrays": None}
 
 
-def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_row_locked_in_another_picture_is_not_locked_in_this_one(monkeypatch) -> None:
     monkeypatch.setattr(module, "view", module.view)
     app = AppTest.from_function(clicked_page)
     app.query_params["locked"] = "1"

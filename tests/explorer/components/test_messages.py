@@ -103,8 +103,6 @@ def test_a_point_of_a_chart_exists(sent: Any) -> None:
         ({"point_index": 0, "customdata": [3, "too many"]}, None),
     ],
 )
-def test_a_point_of_several_traces_is_told_by_its_own_number(
-    point: dict[str, Any], index: int | None
-) -> None:
+def test_a_point_of_several_traces_is_told_by_its_own_number(point, index) -> None:
     st.session_state["chart"] = type("State", (), {"selection": type("", (), {"points": [point]})})
     assert controls.clicked_point("chart", 3) == index

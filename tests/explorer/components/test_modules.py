@@ -116,9 +116,7 @@ DEFAULT = "export default function () {}\n"
         ({"view": f"const $modules = 1;\n{DEFAULT}"}, "\\$modules is the linker's own name"),
     ],
 )
-def test_what_cannot_be_linked_is_refused(
-    tmp_path: Path, files: dict[str, str], message: str
-) -> None:
+def test_what_cannot_be_linked_is_refused(tmp_path, files, message) -> None:
     with pytest.raises(LinkError, match=message):
         link(written(tmp_path, **files), "view.js")
 

@@ -126,9 +126,7 @@ def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
         ([[0, 0, 1]], ("a",), r"blocked_by has shape \(1, 3\), mask has \(2, 3\)"),
     ],
 )
-def test_mask_matrix_refuses_contradictions(
-    codes: list[list[int]], rules: tuple[str, ...], message: str
-) -> None:
+def test_mask_matrix_refuses_contradictions(codes, rules, message) -> None:
     with pytest.raises(ValueError, match=message):
         pack_mask_matrix(
             MASK,
@@ -168,9 +166,7 @@ def test_words_are_all_there_and_misspelling_is_refused() -> None:
         ([1], (2, 3), None),
     ],
 )
-def test_only_places_that_exist_are_returned(
-    picked: object, shape: tuple[int, ...], place: tuple[int, ...] | None
-) -> None:
+def test_only_places_that_exist_are_returned(picked, shape, place) -> None:
     assert index_of(picked, shape) == place
 
 

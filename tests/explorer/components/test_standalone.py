@@ -10,13 +10,7 @@ import pytest
 
 from explorer.components.mount import FOLDER
 from explorer.components.payload import pack
-from explorer.components.standalone import (
-    MOST_PACKED,
-    Component,
-    Paragraph,
-    Plot,
-    page,
-)
+from explorer.components.standalone import MOST_PACKED, Component, Paragraph, Plot, page
 from explorer.figures.frame import layout
 from explorer.figures.theme import DARK, LIGHT, Palette
 

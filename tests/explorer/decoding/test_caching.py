@@ -53,9 +53,7 @@ def test_cached_and_uncached_logits_are_equal(loaded: LoadedModel, strategy: Gre
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_the_bytes_are_those_of_a_real_cache_of_such_heads(
-    tiny: Tiny, family: str, kv_heads: int
-) -> None:
+def test_the_bytes_are_those_of_a_real_cache_of_such_heads(tiny, family, kv_heads) -> None:
     model = tiny("grouped", family=family, n_kv_heads=kv_heads)
     made = generate(model, TEXT, Greedy(), 5)
     found = walked(cached_and_not(model, made))
@@ -69,9 +67,7 @@ def test_the_bytes_are_those_of_a_real_cache_of_such_heads(
 @pytest.mark.parametrize("ffn", ["relu", "swiglu"])
 @pytest.mark.parametrize("kv_heads", [1, 4])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_multiply_adds_are_those_that_torch_counts(
-    tiny: Tiny, family: str, kv_heads: int, ffn: str
-) -> None:
+def test_multiply_adds_are_those_that_torch_counts(tiny, family, kv_heads, ffn) -> None:
     """The model as it is written: torch counts neither fused attention nor packed matrices."""
     config = tiny("counted", family=family, n_kv_heads=kv_heads, ffn=ffn).config
     model = build_model(config).eval()
@@ -100,9 +96,7 @@ def test_a_whole_decoding_adds_its_passes_up(loaded: LoadedModel) -> None:
     assert uncached[3] == sum(multiply_adds(config, 7, 0, n) for n in (3, 4, 5, 6))
 
 
-def test_a_decoding_of_another_model_is_refused(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_a_decoding_of_another_model_is_refused(translator, writer) -> None:
     with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
         walked(cached_and_not(writer, generate(translator, TEXT, Greedy(), 2)))
 

@@ -24,9 +24,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedModel:
 
 
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(3), Sample(temperature=2.0, seed=1)])
-def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(
-    loaded: LoadedModel, strategy: Greedy | Beam | Sample
-) -> None:
+def test_steps_and_one_pass_agree_with_the_causal_mask_and_not_without(loaded, strategy) -> None:
     made = generate(loaded, TEXT, strategy, 6)
     found = walked(one_pass(loaded, made))
     assert len(found.gaps) == len(made.steps)
@@ -62,9 +60,7 @@ def test_other_edits_stay_and_the_causal_one_is_what_is_compared(translator: Loa
     assert np.abs(plain.logprobs - found.logprobs).max() > 1e-3
 
 
-def test_a_decoding_of_another_model_is_refused(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_a_decoding_of_another_model_is_refused(translator, writer) -> None:
     with pytest.raises(ValueError, match="'tiny', not by 'writer'"):
         walked(one_pass(writer, generate(translator, TEXT, Greedy(), 2)))
 

@@ -154,9 +154,7 @@ def test_what_holds_only_itself_is_given_back(not_collected: None) -> None:
         ([500, 200, 500, 300], 1),  # since the least
     ],
 )
-def test_memory_is_given_back_once_the_process_has_grown(
-    sizes: list[int], given: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_given_back_once_the_process_has_grown(sizes, given, monkeypatch) -> None:
     over, left, count = Event(), [size * MB for size in sizes], [0]
 
     def resident() -> int:

@@ -289,9 +289,7 @@ def together(
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
-def test_two_threads_that_ask_at_once_compute_once(
-    store: Store, waiting: threading.Semaphore, size: int
-) -> None:
+def test_two_threads_that_ask_at_once_compute_once(store, waiting, size) -> None:
     """Also where the result is too large to be kept: the second is handed what the first made."""
     made: list[int] = []
     begun = threading.Event()
@@ -310,9 +308,7 @@ def test_two_threads_that_ask_at_once_compute_once(
     assert one is two is three
 
 
-def test_the_second_computes_where_the_first_failed(
-    store: Store, waiting: threading.Semaphore
-) -> None:
+def test_the_second_computes_where_the_first_failed(store, waiting) -> None:
     begun = threading.Event()
 
     @cached
@@ -329,9 +325,7 @@ def test_the_second_computes_where_the_first_failed(
     assert once_broken.is_kept("a")
 
 
-def test_the_second_computes_where_the_first_was_stopped(
-    store: Store, waiting: threading.Semaphore
-) -> None:
+def test_the_second_computes_where_the_first_was_stopped(store, waiting) -> None:
     begun = threading.Event()
 
     def steps() -> Steps[int]:

@@ -30,9 +30,7 @@ EDITS: list[tuple[Edit, ...]] = [
 
 
 @pytest.mark.parametrize("edits", EDITS)
-def test_blocked_is_just_what_the_model_blocked(
-    translator: LoadedModel, edits: tuple[Edit, ...]
-) -> None:
+def test_blocked_is_just_what_the_model_blocked(translator, edits) -> None:
     traced = trace(translator, TEXT, TARGET, edits, pads=2)
     for site in traced.sites:
         why, names = reasons(traced, site.name), blocked_by(traced, site.name)
@@ -44,9 +42,7 @@ def test_blocked_is_just_what_the_model_blocked(
         assert not (traced.pattern(site.name) > 0)[why.blocked].any()
 
 
-def test_the_rules_rebuild_the_models_own_masks(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_the_rules_rebuild_the_models_own_masks(translator, writer) -> None:
     for loaded in (translator, writer):
         traced = trace(loaded, TEXT, pads=2)
         valid = {

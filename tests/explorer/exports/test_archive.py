@@ -3,7 +3,6 @@
 import io
 import json
 import zipfile
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -144,17 +143,13 @@ def _shortened(data: bytes) -> bytes:
         (_shortened, "logits.npy is shorter than it says"),
     ],
 )
-def test_what_is_no_archive_is_refused(
-    broken: Callable[[bytes], bytes], why: str, translator: LoadedModel
-) -> None:
+def test_what_is_no_archive_is_refused(broken, why, translator) -> None:
     data = to_npz(trace(translator, "The cat ran", "猫"))
     with pytest.raises(ValueError, match=f"this is not the archive of a trace: .*{why}"):
         from_npz(broken(data))
 
 
-def test_an_archive_that_unpacks_to_too_much_is_refused(
-    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_that_unpacks_to_too_much_is_refused(translator, monkeypatch) -> None:
     data = to_npz(trace(translator, "The cat ran", "猫"))
     monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
     with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes; the limit is 10,000"):

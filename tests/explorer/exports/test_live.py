@@ -1,10 +1,7 @@
 """What becomes of a model in the browser: a part that the engine there lacks is named."""
 
-from collections.abc import Callable
-
 import pytest
 
-from explorer.library import LoadedModel
 from explorer.live.weights import described
 from explorer.problems import InputProblem
 
@@ -13,9 +10,7 @@ from explorer.problems import InputProblem
     ("name", "design"),
     [("n_experts", {"n_experts": 2}), ("d_embed", {"d_embed": 8, "head_net": True})],
 )
-def test_a_part_that_the_browser_cannot_compute_is_named(
-    tiny: Callable[..., LoadedModel], name: str, design: dict[str, object]
-) -> None:
+def test_a_part_that_the_browser_cannot_compute_is_named(tiny, name, design) -> None:
     loaded = tiny("mine", family="decoder-only", **design)
     with pytest.raises(InputProblem, match="live_unsupported") as refused:
         described(loaded)

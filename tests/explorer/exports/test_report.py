@@ -30,9 +30,7 @@ def folder(translator: LoadedModel, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_an_export_is_the_trace(
-    lang: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_is_the_trace(lang, folder, tmp_path, capsys) -> None:
     out = tmp_path / "new" / "out"
     edits = "causal-off~head-nowhere-1"
     arguments = ["export", "--model", str(folder), "--text", TEXT, "--out", str(out)]
@@ -66,9 +64,7 @@ def test_an_export_is_the_trace(
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_an_export_of_one_text_has_no_target(
-    lang: str, writer: LoadedModel, tmp_path: Path
-) -> None:
+def test_an_export_of_one_text_has_no_target(lang, writer, tmp_path) -> None:
     save_checkpoint(tmp_path / "writer", writer.model, writer.tokenizer)
     arguments = ["export", "--model", str(tmp_path / "writer"), "--text", TEXT, "--lang", lang]
     assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
@@ -193,13 +189,7 @@ def test_a_long_sentence_stays_small() -> None:
         ({"--text": "a" * 6001}, "6001"),
     ],
 )
-def test_what_cannot_be_used_is_said_in_one_line(
-    changes: dict[str, str],
-    said: str,
-    folder: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_cannot_be_used_is_said_in_one_line(changes, said, folder, tmp_path, capsys) -> None:
     given = {"--model": str(folder), "--text": "I", "--out": str(tmp_path / "out")} | changes
     assert main(["export", *(word for pair in given.items() for word in pair)]) == 2
     error = capsys.readouterr().err
@@ -208,9 +198,7 @@ def test_what_cannot_be_used_is_said_in_one_line(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written(folder, tmp_path, capsys) -> None:
     (tmp_path / "file").write_text("")
     out = str(tmp_path / "file" / "out")
     assert main(["export", "--model", str(folder), "--text", "I", "--out", out]) == 2
@@ -218,9 +206,7 @@ def test_a_folder_that_cannot_be_written(
 
 
 @pytest.mark.parametrize("wrong", [[], ["import"], ["export"]])
-def test_an_unfinished_command_has_status_2(
-    wrong: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_command_has_status_2(wrong, capsys) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(wrong)
     assert stopped.value.code == 2

@@ -15,7 +15,7 @@ from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.exports.archive import to_csv
 from explorer.exports.snippet import View, snippet
 from explorer.library import LoadedModel, open_model
-from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
 from explorer.runs.trace import trace
 from models.training.saving import save_checkpoint
 
@@ -56,9 +56,7 @@ def ran(code: str) -> Any:
     ],
     ids=["translated", "edited", "translated-edited", "nasty", "nasty-edited"],
 )
-def test_the_code_of_a_view_gives_its_numbers(
-    site: str, text: str, target: str | None, edits: tuple[Edit, ...], pads: int, folder: Path
-) -> None:
+def test_the_code_of_a_view_gives_its_numbers(site, text, target, edits, pads, folder) -> None:
     loaded = open_model(folder)
     traced = trace(loaded, text, target, edits, pads)
     pattern = ran(snippet(traced, site, 2, target=target))

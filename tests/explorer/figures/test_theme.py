@@ -4,16 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from explorer.figures.theme import (
-    DARK,
-    LIGHT,
-    Palette,
-    clipped,
-    css,
-    escape,
-    is_special,
-    show,
-)
+from explorer.figures.theme import DARK, LIGHT, Palette, clipped, css, escape, is_special, show
 from explorer.labels import str_tokens
 from models.training.vocabulary import train_tokenizer
 

@@ -1,6 +1,5 @@
 """All heads in a few passes against one head at a time through `trace`."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -47,9 +46,7 @@ def one_by_one(
 
 @pytest.mark.parametrize("family", ["translator", "writer"])
 @pytest.mark.parametrize(("edits", "pads"), [((), 0), (EDITS, 2)])
-def test_the_same_as_one_head_at_a_time(
-    family: str, edits: tuple[Edit, ...], pads: int, request: pytest.FixtureRequest
-) -> None:
+def test_the_same_as_one_head_at_a_time(family, edits, pads, request) -> None:
     loaded: LoadedModel = request.getfixturevalue(family)
     traced = trace(loaded, TEXT, TARGET, edits, pads)
     found = ablate(loaded, traced)
@@ -135,8 +132,6 @@ def test_the_head_that_is_needed_most(translator: LoadedModel) -> None:
     assert found.token_deltas[name][head].sum() == lowest
 
 
-def test_the_trace_of_another_model_is_refused(
-    tiny: Callable[..., LoadedModel], translator: LoadedModel
-) -> None:
+def test_the_trace_of_another_model_is_refused(tiny, translator) -> None:
     with pytest.raises(ValueError, match="'tiny'"):
         ablate(tiny("other"), trace(translator, TEXT, TARGET))

@@ -256,9 +256,7 @@ def test_five_percent_of_random_rankings_exceed_the_limit() -> None:
     assert likely(1) == likely(2) == 1
 
 
-def test_agreement_is_over_all_heads_of_a_kind(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_agreement_is_over_all_heads_of_a_kind(translator, writer) -> None:
     found: Attribution = attribute(translator, trace(translator, TEXT, TARGET), 1)
     sites = ["decoder.blocks.0.cross_attn", CROSS]
     of_sites = [found.over_heads(site) for site in sites]
@@ -274,9 +272,7 @@ def test_agreement_is_over_all_heads_of_a_kind(
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_under_any_mode_and_the_model_is_left_alone(
-    mode: Callable[[], torch.no_grad], translator: LoadedModel
-) -> None:
+def test_under_any_mode_and_the_model_is_left_alone(mode, translator) -> None:
     before = {name: tensor.clone() for name, tensor in translator.model.state_dict().items()}
     traced = trace(translator, TEXT, TARGET)
     usual = attribute(translator, traced, 1)
@@ -297,9 +293,7 @@ def ablated(translator: LoadedModel) -> tuple[Attribution, Ablation]:
     return attribute(translator, traced, 1, ablation=ablation), ablation
 
 
-def test_values_and_ranks_are_those_of_all_heads_of_the_kind(
-    ablated: tuple[Attribution, Ablation],
-) -> None:
+def test_values_and_ranks_are_those_of_all_heads_of_the_kind(ablated) -> None:
     found, _ = ablated
     ranked = head_ranks(found, CROSS, 2)
     sites = [site.name for site in found.sites if site.role == "cross"]
@@ -312,9 +306,7 @@ def test_values_and_ranks_are_those_of_all_heads_of_the_kind(
     assert ranked.key == int(found.weight[CROSS][2, 1].argmax())
 
 
-def test_the_largest_by_size_is_number_one_whatever_its_sign(
-    ablated: tuple[Attribution, Ablation],
-) -> None:
+def test_the_largest_by_size_is_number_one_whatever_its_sign(ablated) -> None:
     found, _ = ablated
     off = {**found.off, CROSS: np.array([0.1, -5.0, 0.2, 0.0])}
     made = replace(found, off=off)
@@ -330,9 +322,7 @@ def test_a_site_or_head_that_is_not_there_is_refused(ablated: tuple[Attribution,
         head_ranks(found, CROSS, 9)
 
 
-def test_need_names_the_costliest_head_and_counts_those_that_hardly_count(
-    ablated: tuple[Attribution, Ablation],
-) -> None:
+def test_need_names_the_costliest_head_and_counts_those_that_hardly_count(ablated) -> None:
     _, ablation = ablated
     deltas = {name: np.zeros_like(each) for name, each in ablation.token_deltas.items()}
     deltas[CROSS][3] = [-1.0, -2.0, 0.5, -0.5][: deltas[CROSS].shape[1]]

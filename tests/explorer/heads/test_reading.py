@@ -199,9 +199,7 @@ def test_a_planted_induction_head_is_found(writer: LoadedModel) -> None:
     assert (found.site, found.head, found.value) == (site, 3, 1.0)
 
 
-def test_what_cannot_be_measured_is_refused(
-    writer: LoadedModel, tiny: Callable[..., LoadedModel]
-) -> None:
+def test_what_cannot_be_measured_is_refused(writer, tiny) -> None:
     with pytest.raises(ValueError, match="at least one sentence"):
         head_roles([])
     with pytest.raises(ValueError, match="repeated twice"):
@@ -229,9 +227,7 @@ def test_alignment_by_hand(traced: Trace) -> None:
     assert alignment_of(traced, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]]) == pytest.approx(shared)
 
 
-def test_alignment_is_of_cross_attention_with_several_rows(
-    translator: LoadedModel, traced: Trace
-) -> None:
+def test_alignment_is_of_cross_attention_with_several_rows(translator, traced) -> None:
     assert head_measures(traced, "encoder.blocks.0.attn")[0].alignment is None
     padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
     for one, other in zip(head_measures(traced, CROSS), head_measures(padded, CROSS), strict=True):
@@ -260,9 +256,7 @@ def test_a_kind_that_is_not_there(writer: LoadedModel) -> None:
         walked(measure_maps(trace(writer, "The cat ran"), "encoder"))
 
 
-def test_the_names_of_measures_are_known_without_computing_any(
-    traced: Trace, writer: LoadedModel
-) -> None:
+def test_the_names_of_measures_are_known_without_computing_any(traced, writer) -> None:
     for kind in ("encoder", "decoder", "cross"):
         assert measure_names(traced, kind) == tuple(walked(measure_maps(traced, kind)))
     for text in ("The cat ran", ""):

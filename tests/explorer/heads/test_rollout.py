@@ -238,9 +238,7 @@ def test_a_cell_closed_in_each_layer_stays_open_on_a_way_round(translator: Loade
     assert aggregates["rollout"].pattern[0, 1] > 0
 
 
-def test_a_long_row_has_no_flow_and_an_absent_kind_is_refused(
-    traced: Trace, writer: LoadedModel
-) -> None:
+def test_a_long_row_has_no_flow_and_an_absent_kind_is_refused(traced, writer) -> None:
     long = replace(
         traced,
         activations={

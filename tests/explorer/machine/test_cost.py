@@ -33,9 +33,7 @@ def _clock():
     return lambda: float(next(ticks))
 
 
-def test_writing_reads_more_without_a_cache_and_gives_the_same(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_writing_reads_more_without_a_cache_and_gives_the_same(translator, writer) -> None:
     for loaded in (translator, writer):
         found = finished(measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock()))
         assert [(p.steps, p.tokens, p.seconds) for p in found.passes] == [

@@ -132,9 +132,7 @@ def test_presets_have_their_published_counts(name: str, total_of: int) -> None:
     ("name", "layers", "src", "tgt", "final"),
     [("two_6", 6, 100, 200, 0), ("two_3", 3, 1000, 2000, 2)],
 )
-def test_two_vocabularies_and_an_output_bias_by_hand(
-    name: str, layers: int, src: int, tgt: int, final: int
-) -> None:
+def test_two_vocabularies_and_an_output_bias_by_hand(name, layers, src, tgt, final) -> None:
     d, d_ff = 512, 2048
     attention, ffn, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
     encoder, decoder = attention + ffn + 2 * norm, 2 * attention + ffn + 3 * norm

@@ -37,9 +37,7 @@ def test_every_choice_names_what_the_model_has(found: dict[tuple[str, str], Swap
     assert all(each.change == 0 for each in found.values() if each.own)
 
 
-def test_what_is_only_written_otherwise_changes_nothing(
-    found: dict[tuple[str, str], Swapped],
-) -> None:
+def test_what_is_only_written_otherwise_changes_nothing(found) -> None:
     for harmless in (("fill", "e9"), ("fill", "e4")):
         assert 0 <= found[harmless].change < SAME, harmless
         assert found[harmless].harmless
@@ -147,17 +145,13 @@ def test_other_families(tiny: Tiny, writer: LoadedModel) -> None:
         ({"ffn": "silu"}, "activation", "silu"),
     ],
 )
-def test_what_the_model_has_is_one_of_the_options(
-    tiny: Tiny, changes: dict[str, object], choice: str, name: str
-) -> None:
+def test_what_the_model_has_is_one_of_the_options(tiny, changes, choice, name) -> None:
     config = tiny("own", **changes).config
     own = [each.name for each in options(config) if each.choice == choice and each.own(config)]
     assert own == [name]
 
 
 @pytest.mark.parametrize("changes", [{"parallel": True}, {"out_norms": True}])
-def test_a_block_without_one_place_of_the_norm_is_not_asked_for_it(
-    tiny: Tiny, changes: dict[str, object]
-) -> None:
+def test_a_block_without_one_place_of_the_norm_is_not_asked_for_it(tiny, changes) -> None:
     config = tiny("elsewhere", norm_placement="pre", **changes).config
     assert "placement" not in {each.choice for each in options(config)}

@@ -25,9 +25,7 @@ def test_cosines_and_neighbours_by_hand() -> None:
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
 @pytest.mark.parametrize("final_norm", [True, False])
-def test_the_logit_is_the_product_of_its_columns(
-    tiny: Tiny, tied: bool, family: str, final_norm: bool
-) -> None:
+def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm) -> None:
     loaded = tiny("ends", family=family, tie_embeddings=tied, final_norm=final_norm)
     traced = trace(loaded, TEXT)
     found = tying(loaded, traced, 1)

@@ -42,17 +42,13 @@ def code(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(("function", "status"), [("build", 0), ("keyed", 0), ("leaking", 1)])
-def test_the_exit_status_is_the_verdict(
-    code: str, function: str, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_exit_status_is_the_verdict(code, function, status, capsys) -> None:
     assert main(["certify", f"{code}:{function}", "--json"]) == status
     assert json.loads(capsys.readouterr().out)["passed"] is (status == 0)
 
 
 @pytest.mark.parametrize(("lang", "words"), [("en", "VIOLATED"), ("zh", "违反")])
-def test_the_report_has_both_languages(
-    code: str, lang: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_has_both_languages(code, lang, words, capsys) -> None:
     assert main(["certify", f"{code}:leaking", "--lang", lang]) == 1
     assert words in capsys.readouterr().out
 

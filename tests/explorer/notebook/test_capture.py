@@ -63,9 +63,7 @@ def test_multi_head_attention_gives_the_patterns_that_it_would_return(
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch's own, for norm_first
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("norm_first", [True, False])
-def test_a_whole_transformer_in_order_of_calls_and_unchanged(
-    training: bool, norm_first: bool
-) -> None:
+def test_a_whole_transformer_in_order_of_calls_and_unchanged(training, norm_first) -> None:
     torch.manual_seed(0)
     model = nn.Transformer(8, 2, 1, 1, 16, dropout=0.1, batch_first=True, norm_first=norm_first)
     model.train(training)
@@ -201,9 +199,7 @@ def _exp_and_sum(scores: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("einsum", [False, True])
 @pytest.mark.parametrize("weigh", [_exp_and_sum, lambda scores: scores.log_softmax(-1).exp()])
-def test_a_softmax_by_hand_is_seen_before_dropout(
-    weigh: Callable[[Tensor], Tensor], einsum: bool
-) -> None:
+def test_a_softmax_by_hand_is_seen_before_dropout(weigh, einsum) -> None:
     mixer, x = _Mixer(weigh, einsum).train(), _rand(2, 3, 4)
     with hl.capture() as seen:
         nn.Sequential(mixer)(x)
@@ -217,9 +213,7 @@ def test_a_softmax_by_hand_is_seen_before_dropout(
     "weigh",
     [torch.sigmoid, lambda scores: scores.softmax(-2), lambda s: s.relu() ** 2 / s.shape[-1]],
 )
-def test_weights_that_are_no_pattern_are_named_whatever_the_module_is_called(
-    weigh: Callable[[Tensor], Tensor], einsum: bool
-) -> None:
+def test_weights_that_are_no_pattern_are_named_whatever_the_module_is_called(weigh, einsum) -> None:
     with hl.capture() as seen:
         nn.Sequential(nn.Linear(4, 4), _Mixer(weigh, einsum))(_rand(2, 3, 4))
     assert (len(seen), seen.unseen) == (0, ["1"])

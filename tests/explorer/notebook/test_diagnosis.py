@@ -112,9 +112,7 @@ OF_TEXT: list[tuple[Callable[[], nn.Module], dict[str, Any], tuple[Cause, ...]]]
 
 
 @pytest.mark.parametrize(("build", "options", "causes"), OF_TEXT)
-def test_the_cause_of_a_fault_in_a_model_of_one_text(
-    build: Callable[[], nn.Module], options: dict[str, Any], causes: tuple[Cause, ...]
-) -> None:
+def test_the_cause_of_a_fault_in_a_model_of_one_text(build, options, causes) -> None:
     result = hl.certify(build().eval(), None, TGT, **options)
     assert result.causes == causes, result.report()
 

@@ -109,9 +109,7 @@ IMAGE = np.arange(6 * 8, dtype=np.uint8).reshape(6, 8)
         ((1, 1, 5, 12), (3, 4), 0, (3, 4)),  # five boxes look at twelve patches
     ],
 )
-def test_rows_lie_over_an_image(
-    shape: tuple[int, ...], grid: tuple[int, int] | None, extra: int, patches: tuple[int, int]
-) -> None:
+def test_rows_lie_over_an_image(shape, grid, extra, patches) -> None:
     (sent,) = _sent(hl.show(_weights(*shape), image=IMAGE, grid=grid).html())
     head, arrays = unpack(sent)
     axis, count = head["picture"], patches[0] * patches[1]
@@ -366,9 +364,7 @@ ADDED = np.where(TRI, 0.0, -np.inf)
         (TRI[None, None], ""),
     ],
 )
-def test_masks_as_people_have_them_are_drawn_and_the_convention_is_named(
-    given: object, said: str
-) -> None:
+def test_masks_as_people_have_them_are_drawn_and_the_convention_is_named(given, said) -> None:
     shown = hl.mask(given, ["a", "b", "c"])
     assert np.array_equal(shown.numpy()["Masks"], TRI)
     assert said in shown.html()

@@ -83,9 +83,7 @@ UNRELATED = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1], [1, 0, 0, 1]
         ("bool", True, False, False, False, False, "float32"),
     ],
 )
-def test_multi_head_attention(
-    kind: str, causal: bool, weights: bool, padded: bool, train: bool, grad: bool, precision: str
-) -> None:
+def test_multi_head_attention(kind, causal, weights, padded, train, grad, precision) -> None:
     """`UNRELATED` is no causal mask: `is_causal`, a hint, decides on some of torch's paths."""
     if causal and kind == "none":
         return  # torch refuses the hint without a mask
@@ -331,9 +329,7 @@ def test_flex_attention_is_shown_by_its_functions() -> None:
     ],
 )
 @pytest.mark.parametrize("within", ["vmap", "grad"])
-def test_inside_torch_func_it_runs_and_is_named(
-    attend: Callable[[Tensor], Tensor], within: str
-) -> None:
+def test_inside_torch_func_it_runs_and_is_named(attend, within) -> None:
     def run() -> Tensor:
         torch.manual_seed(0)
         if within == "grad":
@@ -367,9 +363,7 @@ def test_an_operator_below_the_functions_is_named() -> None:
     assert seen.unseen == ["outside a module (_scaled_dot_product_flash_attention_for_cpu)"]
 
 
-def test_a_pattern_that_does_not_give_the_output_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_pattern_that_does_not_give_the_output_is_not_shown(monkeypatch) -> None:
     """A kernel that does something else with the same arguments."""
     from explorer.notebook import kernels
 

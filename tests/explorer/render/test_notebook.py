@@ -115,8 +115,6 @@ OPEN = [
 
 
 @pytest.mark.parametrize(("page", "part"), OPEN)
-def test_every_part_of_every_page_of_exhibits_is_drawn(
-    page: str, part: str, translator: LoadedModel
-) -> None:
+def test_every_part_of_every_page_of_exhibits_is_drawn(page, part, translator) -> None:
     made = hl.show(page, translator, TEXT, **({"part": part} if part else {}))
     assert made.title in made.html()

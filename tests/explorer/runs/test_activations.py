@@ -87,9 +87,7 @@ def test_in_half_precision_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         np.testing.assert_allclose(again, array, rtol=0, atol=1e-2 * largest, err_msg=name)
 
 
-def test_one_block_alone_runs_again(
-    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_block_alone_runs_again(translator, monkeypatch) -> None:
     keeping(monkeypatch, 0)
     traced = trace(translator, TEXT, "猫")
     ran: list[torch.nn.Module] = []
@@ -116,9 +114,7 @@ def test_one_block_alone_runs_again(
         traced.activations["nowhere"]
 
 
-def test_a_long_run_keeps_streams_and_not_cells(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_run_keeps_streams_and_not_cells(tiny, monkeypatch) -> None:
     writer = tiny("long", family="decoder-only", n_ctx=96)
     keeping(monkeypatch, 0)
     traced = trace(writer, "，" * 90)
@@ -130,9 +126,7 @@ def test_a_long_run_keeps_streams_and_not_cells(
     assert mask.strides[0] == 0  # one for all heads
 
 
-def test_others_can_stand_in_place_of_some(
-    writer: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_others_can_stand_in_place_of_some(writer, monkeypatch) -> None:
     keeping(monkeypatch, 0)
     traced = trace(writer, TEXT)
     name = writer.sites[0].hook("pattern")
@@ -150,9 +144,7 @@ def test_others_can_stand_in_place_of_some(
     np.testing.assert_array_equal(read_again(writer, traced, part)[name], traced.activations[name])
 
 
-def test_a_pattern_is_read_without_the_rest_of_its_block(
-    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pattern_is_read_without_the_rest_of_its_block(translator, monkeypatch) -> None:
     keeping(monkeypatch, 0)
     traced = trace(translator, TEXT, "猫")
     assert not traced.patterns_kept

@@ -27,9 +27,7 @@ def tokens_after(draft: Sequence[int], edits: Sequence[Edit], loaded: LoadedMode
 
 
 @pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
-def test_whatever_the_draft_says_the_same_is_written(
-    translator: LoadedModel, edits: tuple[Edit, ...]
-) -> None:
+def test_whatever_the_draft_says_the_same_is_written(translator, edits) -> None:
     step_by_step = tokens_after((), edits, translator)
     assert len(step_by_step) > 8
     plain = translate(translator, given_tokens(translator, TEXT))[0]
@@ -38,9 +36,7 @@ def test_whatever_the_draft_says_the_same_is_written(
         assert tokens_after(draft, edits, translator) == step_by_step
 
 
-def test_a_draft_that_is_right_is_read_in_one_pass(
-    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_draft_that_is_right_is_read_in_one_pass(translator, monkeypatch) -> None:
     stack, lengths = translator.model.last_stack, []
     run = stack.run
 
@@ -57,9 +53,7 @@ def test_a_draft_that_is_right_is_read_in_one_pass(
     assert lengths == list(range(1, len(right) + 1))  # each token changes all before it
 
 
-def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(
-    translator: LoadedModel,
-) -> None:
+def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(translator) -> None:
     sites = translator.sites
     for name, query, place in (
         ("head", 0, BEYOND),
@@ -77,9 +71,7 @@ def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(
     assert first_seen(sites, past, 0) == BEYOND
 
 
-def test_a_model_without_probabilities_is_refused(
-    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_probabilities_is_refused(translator, monkeypatch) -> None:
     lost = lambda x: torch.full((*x.shape[:2], 3), torch.nan)  # noqa: E731
     monkeypatch.setattr(translator.model, "logits_of", lost)
     with pytest.raises(ValueError, match="no probabilities"):

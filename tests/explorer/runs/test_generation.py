@@ -28,9 +28,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedModel:
 
 @pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
-def test_a_generation_is_consistent(
-    loaded: LoadedModel, strategy: Strategy, edits: tuple[Edit, ...]
-) -> None:
+def test_a_generation_is_consistent(loaded, strategy, edits) -> None:
     made = generate(loaded, TEXT, strategy, 8, edits)
     assert len(made.steps) == len(made.tokens) == 8 or made.finished
     assert made.text == loaded.tokenizer.decode(made.tokens)
@@ -203,9 +201,7 @@ def test_the_steps_of_a_trace_are_those_of_the_decoding(translator: LoadedModel,
             np.testing.assert_allclose(read.rows[name], row, atol=1e-5)
 
 
-def test_what_no_trace_of_the_translation_holds_is_not_read(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_what_no_trace_of_the_translation_holds_is_not_read(translator, writer) -> None:
     off = (MaskSwitch("causal", False),)
     assert not greedy_steps(translator, trace(translator, TEXT, edits=off), 2)
     assert not greedy_steps(translator, trace(translator, TEXT, pads=2), 2)

@@ -101,9 +101,7 @@ def test_chinese_text_in_every_encoding_that_is_taken(encoding: str) -> None:
         ("안녕하세요 오늘 날씨가 좋네요", "euc-kr"),
     ],
 )
-def test_another_old_encoding_is_refused_and_not_shown_as_gibberish(
-    text: str, encoding: str
-) -> None:
+def test_another_old_encoding_is_refused_and_not_shown_as_gibberish(text, encoding) -> None:
     assert refused("file_encoding", "a.txt", text.encode(encoding))["name"] == "a.txt"
 
 
@@ -130,9 +128,7 @@ def test_tables() -> None:
         ("a.csv", "A good review,1\nA bad text,0\n", ("A good review", "A bad text"), "1"),
     ],
 )
-def test_a_header_is_recognised_and_skipped(
-    name: str, table: str, sentences: tuple[str, ...], pair: str
-) -> None:
+def test_a_header_is_recognised_and_skipped(name, table, sentences, pair) -> None:
     assert sentences_from_file(name, table.encode()) == sentences
     assert pairs_in(name, table.encode())[0] == (sentences[0], pair)
 

@@ -109,9 +109,7 @@ def test_a_decoder_only_model_has_one_stream(writer: LoadedModel) -> None:
 
 
 @pytest.mark.parametrize("family", ["translator", "writer"])
-def test_with_right_masks_padding_changes_nothing(
-    family: str, request: pytest.FixtureRequest
-) -> None:
+def test_with_right_masks_padding_changes_nothing(family, request) -> None:
     loaded: LoadedModel = request.getfixturevalue(family)
     alone = trace(loaded, TEXT)
     padded = trace(loaded, TEXT, pads=3)
@@ -161,9 +159,7 @@ def test_with_the_causal_mask_off_every_query_sees_every_key(translator: LoadedM
     assert np.abs(other.logits[0] - off.logits[0]).max() > 1e-3
 
 
-def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(
-    translator: LoadedModel,
-) -> None:
+def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(translator) -> None:
     traced = trace(translator, TEXT, edits=[MaskSwitch("causal", False)])
     assert traced.tgt_tokens != trace(translator, TEXT).tgt_tokens
     sites = [site for site in translator.sites if site.stack == "decoder" and site.kind == "self"]
@@ -205,9 +201,7 @@ def test_cells_open_and_close(translator: LoadedModel) -> None:
     np.testing.assert_allclose(edited.pattern(CROSS).sum(-1), 1, atol=1e-5)
 
 
-def test_edits_that_do_not_fit_are_handed_back(
-    translator: LoadedModel, writer: LoadedModel
-) -> None:
+def test_edits_that_do_not_fit_are_handed_back(translator, writer) -> None:
     fitting: list[Edit] = [HeadOff(CROSS, 3), CellEdit(ENCODER, None, 0, 0, False)]
     unfit: list[Edit] = [
         HeadOff("encoder.blocks.9.attn", 0),
@@ -262,9 +256,7 @@ def test_refusals_say_the_limit(translator: LoadedModel, tiny: Callable[..., Loa
         assert problem.values == {"name": "pads", "value": pads, "low": 0, "high": MAX_PADS}
 
 
-def test_the_memory_that_a_text_would_take_is_a_limit(
-    tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_memory_that_a_text_would_take_is_a_limit(tiny, monkeypatch) -> None:
     wide = tiny("wide", family="decoder-only", n_ctx=2 * MAX_TOKENS)
     config, megabyte = wide.config, 1_000_000
     # 24 numbers of d_model before each of 2 blocks and 2 more, 120 logits; 3 x 4 heads of n x n.
@@ -317,9 +309,7 @@ def test_the_library(translator: LoadedModel, tmp_path: Path) -> None:
         opened.site("nowhere")
 
 
-def test_a_snapshot_of_the_training_opens_by_its_step(
-    translator: LoadedModel, tiny: Callable[..., LoadedModel], tmp_path: Path
-) -> None:
+def test_a_snapshot_of_the_training_opens_by_its_step(translator, tiny, tmp_path) -> None:
     earlier = tiny("earlier", seed=3)
     save_checkpoint(tmp_path / "film", translator.model, translator.tokenizer)
     save_checkpoint(tmp_path / "plain", translator.model, translator.tokenizer)

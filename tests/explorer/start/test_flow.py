@@ -23,9 +23,7 @@ def loaded(request: pytest.FixtureRequest) -> LoadedModel:
     return model
 
 
-def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(
-    loaded: LoadedModel,
-) -> None:
+def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(loaded) -> None:
     made = generate(loaded, TEXT, Greedy(), 6)
     found = flow(loaded, trace(loaded, TEXT), made)
     lane = found.lanes[-1]
@@ -37,9 +35,7 @@ def test_the_rows_of_the_steps_are_those_of_one_pass_under_the_causal_mask(
                 np.testing.assert_allclose(each.steps[at], each.pattern[:, step.token], atol=1e-5)
 
 
-def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(
-    writer: LoadedModel,
-) -> None:
+def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(writer) -> None:
     made = generate(writer, TEXT, Greedy(), 6, OFF)
     last = flow(writer, trace(writer, TEXT, edits=OFF), made, OFF).lanes[-1].blocks[-1][0]
     rows = last.pattern[:, -len(made.steps) :].swapaxes(0, 1)
@@ -76,9 +72,7 @@ def test_the_waves_are_what_positions_add(translator: LoadedModel) -> None:
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-5)
 
 
-def test_rotary_positions_are_shown_by_the_sine_of_their_angles(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_rotary_positions_are_shown_by_the_sine_of_their_angles(tiny) -> None:
     loaded = tiny("rotary", family="decoder-only", positions="rotary")
     lane = flow(loaded, trace(loaded, TEXT), None).lanes[0]
     assert lane.turns
@@ -91,9 +85,7 @@ def test_positions_that_act_on_scores_alone_have_no_waves(tiny: Callable[..., Lo
     assert flow(loaded, trace(loaded, TEXT), None).lanes[0].waves is None
 
 
-def test_candidates_are_those_of_the_generation_and_hold_the_chosen_one(
-    loaded: LoadedModel,
-) -> None:
+def test_candidates_are_those_of_the_generation_and_hold_the_chosen_one(loaded) -> None:
     made = generate(loaded, TEXT, Greedy(), 6)
     found = flow(loaded, trace(loaded, TEXT), made)
     for step, told in zip(made.steps, found.steps, strict=True):
@@ -105,9 +97,7 @@ def test_candidates_are_those_of_the_generation_and_hold_the_chosen_one(
     assert text_after(loaded, made, len(made.steps) - 1) == found.steps[-1].text
 
 
-def test_a_model_that_says_nothing_is_read_thread_by_thread(
-    tiny: Callable[..., LoadedModel],
-) -> None:
+def test_a_model_that_says_nothing_is_read_thread_by_thread(tiny) -> None:
     loaded = tiny("silent", family="encoder-only", lm_head=False)
     found = flow(loaded, trace(loaded, TEXT), None)
     assert [step.thread for step in found.steps] == list(range(len(found.lanes[0].tokens)))
@@ -126,9 +116,7 @@ def test_bins_keep_the_sum_of_a_row_and_name_their_first_token() -> None:
     assert np.diff([*many, 1000]).max() <= np.diff([*many, 1000]).min() + 1
 
 
-def test_a_long_text_is_binned_and_its_rows_still_sum_to_one(
-    writer: LoadedModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_text_is_binned_and_its_rows_still_sum_to_one(writer, monkeypatch) -> None:
     monkeypatch.setattr(flows, "MOST_THREADS", 8)
     made = generate(writer, "The cat sat on the mat. " * 3, Greedy(), 4)
     found = flow(writer, trace(writer, "The cat sat on the mat. " * 3), made)

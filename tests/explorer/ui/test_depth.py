@@ -1,7 +1,6 @@
 """From a page to the model: few steps besides the engine's, so that a stack trace is readable."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,9 +44,7 @@ def answered(name: str, state: State) -> object:
         lambda: answered("decoding.one_pass", State(model=MODEL, text=TEXT)),
     ],
 )
-def test_at_most_four_steps_lie_between_the_engine_and_the_model(
-    ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_at_most_four_steps_lie_between_the_engine_and_the_model(ask, monkeypatch) -> None:
     monkeypatch.setattr(caching, "STORE", Store(10**9))
     ablation(RUN)  # what a page has asked for before it asks for more
     cache.trace(Run(MODEL, "I see.", pads=1))

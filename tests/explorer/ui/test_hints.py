@@ -19,9 +19,7 @@ from explorer.ui.hints import can_read, is_shouted, lowered, reading_language
         ("", None),
     ],
 )
-def test_the_language_of_a_text_is_that_of_most_of_its_words(
-    sentence: str, language: str | None
-) -> None:
+def test_the_language_of_a_text_is_that_of_most_of_its_words(sentence, language) -> None:
     assert text.script(sentence) == language
 
 

@@ -37,9 +37,7 @@ def test_only_the_first_chart_of_a_run_waits(waits: Waits, monkeypatch: pytest.M
     assert len(waits) == 2
 
 
-def test_words_wait_only_for_a_run_of_the_model_that_is_new(
-    waits: Waits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_wait_only_for_a_run_of_the_model_that_is_new(waits, monkeypatch) -> None:
     for run, n_waits in (("first", 1), ("first", 1), ("second", 2)):
         begin(monkeypatch, "picture")
         stage.words_first(run)
@@ -63,9 +61,7 @@ def test_others_compute_meanwhile(waits: Waits, monkeypatch: pytest.MonkeyPatch)
     assert waits == [True]
 
 
-def test_what_is_new_is_so_once_and_only_in_a_fragment(
-    waits: Waits, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_new_is_so_once_and_only_in_a_fragment(waits, monkeypatch) -> None:
     assert not stage.is_new("place", 1)
     begin(monkeypatch, "picture")
     assert [stage.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]
@@ -89,9 +85,7 @@ def parted() -> None:
     stage.in_order(parts, first=parts[2])
 
 
-def test_what_is_painted_first_stands_where_it_belongs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_painted_first_stands_where_it_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
     n_waits: list[None] = []
     monkeypatch.setattr(stage, "pause", lambda: n_waits.append(None))
     at = AppTest.from_function(parted).run()
