@@ -1,8 +1,15 @@
 """Links out of weights, both directions made one, and their error rate: by hand."""
 
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from explorer.__main__ import main
 from explorer.analysis.alignment.links import (
     Known,
     diagonal,
@@ -14,6 +21,12 @@ from explorer.analysis.alignment.links import (
     strongest,
     symmetrised,
 )
+from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
+from explorer.library import open_model
+from explorer.problems import InputProblem
+from explorer.runs.sentences import pairs_in
+from models.marks import Marks
+from models.tokenizer import Tokenizer
 
 
 def grid(text: str) -> np.ndarray:
@@ -69,3 +82,115 @@ def test_agreement_and_error_rate() -> None:
     drawn = Known(sure=grid("... ..."), possible=grid("x.. .x."))  # as the boxes of letters
     assert np.isnan(score(found, [drawn]).recall)
     np.testing.assert_array_equal(diagonal(2, 4), grid(".x.. ...x"))
+
+
+def labels_of(model: str, text: str) -> tuple[str, ...]:
+    loaded = open_model(model)
+    return words_in(loaded, loaded.model.with_marks("tgt", loaded.tokenizer.encode(text))).labels
+
+
+def test_letters_between_blanks_are_a_word_and_a_chinese_token_is_one() -> None:
+    assert labels_of("en-zh", "She reads a book.") == ("She", "reads", "a", "book", ".")
+    assert labels_of("en-zh", "I don't know, Tom's dog is 12.") == (
+        *("I", "don't", "know", ",", "Tom's", "dog", "is", "12", "."),
+    )
+    assert "".join(labels_of("en-zh", "她每天早上看书。")) == "她每天早上看书。"
+    assert len(labels_of("en-zh", "她每天早上看书。")) > 1
+
+
+class Bytes(Tokenizer):
+    """Each token is one byte."""
+
+    def __init__(self) -> None:
+        self.marks = Marks()
+
+    def is_special(self, token: int) -> bool:
+        return False
+
+    def bytes_of(self, token: int) -> bytes:
+        return bytes([token])
+
+
+def test_tokens_that_make_one_character_together_are_one_word() -> None:
+    loaded = replace(open_model("copy"), tokenizer=Bytes())
+    assert words_in(loaded, list("Tom's 龘书 5点 50".encode())).labels == (
+        *("Tom's", "龘", "书", "5", "点", "50"),
+    )
+
+
+def test_an_unknown_character_is_a_word_too() -> None:
+    assert labels_of("en-zh", "a 龘.") == ("a", "<unk>", ".")
+
+
+def test_a_token_belongs_to_the_words_that_its_bytes_lie_in() -> None:
+    row = WordRow(("ab", "cd"), ((0, 2), (2, 4)), b"abcd")
+    found = shares(row, ((0, 0), (0, 3), (3, 4)), b"abcd")
+    np.testing.assert_allclose(found, [[0, 2 / 3, 0], [0, 1 / 3, 1]])
+
+
+def test_a_tokenizer_that_changed_the_text_is_matched_by_what_stayed() -> None:
+    row = WordRow(("AB", "CD"), ((0, 2), (2, 4)), b"ABCD")
+    found = shares(row, ((0, 2), (2, 3), (3, 5)), b"abxcd")
+    np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 1]])
+
+
+def test_two_models_with_other_vocabularies_share_words() -> None:
+    one, other = open_model("en-zh"), open_model("twin-right")
+    row = words_in(one, one.tokenizer.encode("She likes dogs."))
+    spans, letters = token_spans(other, other.tokenizer.encode("She likes dogs."))
+    assert len(spans) != len(one.tokenizer.encode("She likes dogs."))
+    np.testing.assert_allclose(shares(row, spans, letters).sum(0), 1)
+
+
+def test_pairs_of_a_file() -> None:
+    text = b"I ate an apple. ||| \xe6\x88\x91\xe5\x90\x83\xe4\xba\x86\n\nRun!\nHi\tHallo\n"
+    expected = (("I ate an apple.", "我吃了"), ("Run!", ""), ("Hi", "Hallo"))
+    assert pairs_in("a.txt", text) == expected
+    assert pairs_in("a.csv", b"Hi,Hallo\nRun!,\n") == (("Hi", "Hallo"), ("Run!", ""))
+    named = b"id,target,source\n1,Hallo,Hi\n2,,Run!\n"
+    assert pairs_in("a.csv", named) == (("Hi", "Hallo"), ("Run!", ""))
+    assert pairs_in("a.tsv", b"source\nHi\n") == (("Hi", ""),)
+    for name, data, key in (("a.pdf", b"x", "file_type"), ("a.txt", b" \n", "file_empty")):
+        with pytest.raises(InputProblem) as refused:
+            pairs_in(name, data)
+        assert refused.value.key == key
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.txt"
+    path.write_text(f"c a b ||| c a b\n{'a ' * 40}\nd o g\n", encoding="utf-8")
+    return path
+
+
+def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys) -> None:
+    out = tmp_path / "rows.align"
+    assert main(["align", "--model", "copy", "--data", str(data), "--out", str(out)]) == 1
+    said = capsys.readouterr()
+    assert "pair 2 has no links: The text has 41 tokens" in said.err
+    assert said.out.split() == [str(out), f"{out}.src", f"{out}.tgt"]
+    assert out.read_text() == "0-0 1-1 2-2\n\n0-0 1-1 2-2\n"
+    assert Path(f"{out}.src").read_text() == "c a b\n\nd o g\n"
+    assert Path(f"{out}.tgt").read_text() == "c a b\n\nd o g\n"
+
+
+def test_json_and_csv_name_the_words(data: Path, tmp_path: Path) -> None:
+    data.write_text("c a b\n", encoding="utf-8")
+    out = tmp_path / "rows.json"
+    options = ["--data", str(data), "--links", "intersection", "--from", "best"]
+    assert main(["align", "copy", *options, "--out", str(out)]) == 0
+    (record,) = json.loads(out.read_text(encoding="utf-8"))
+    assert record["source_words"] == record["target_words"] == ["c", "a", "b"]
+    assert record["links"] == [[0, 0], [1, 1], [2, 2]]
+    assert record["method"] == "intersection"
+    out = tmp_path / "rows.csv"
+    assert main(["align", "copy", *options, "--back", "none", "--out", str(out)]) == 0
+    rows = list(csv.DictReader(io.StringIO(out.read_text(encoding="utf-8-sig"))))
+    assert [row["target_word"] for row in rows] == ["c", "a", "b"]
+    assert {row["found_by"] for row in rows} == {"forward"}
+
+
+def test_a_model_of_one_text_is_refused(data, tmp_path, capsys) -> None:
+    command = ["align", "stories", "--data", str(data), "--out", str(tmp_path / "x")]
+    assert main(command) == 2
+    assert "no cross-attention" in capsys.readouterr().err

@@ -165,20 +165,6 @@ def test_a_page_escapes_what_it_is_given(translator: LoadedModel) -> None:
     assert "&lt;i&gt;" in page
 
 
-def test_a_long_sentence_stays_small() -> None:
-    rng = np.random.default_rng(0)
-    patterns = rng.dirichlet(np.full(128, 0.1), size=(8, 128)).astype(np.float32)
-    mask = np.tril(np.ones((128, 128), dtype=bool))
-    svg = site_svg(
-        patterns,
-        np.broadcast_to(mask, patterns.shape),
-        Axes.of(["token"] * 128, ["token"] * 128, ("src", "src"), WORDS),
-        title="t",
-        words=WORDS,
-    )
-    assert len(svg) < 1_000_000
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -203,11 +189,3 @@ def test_a_folder_that_cannot_be_written(folder, tmp_path, capsys) -> None:
     out = str(tmp_path / "file" / "out")
     assert main(["export", "--model", str(folder), "--text", "I", "--out", out]) == 2
     assert "file" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("wrong", [[], ["import"], ["export"]])
-def test_an_unfinished_command_has_status_2(wrong, capsys) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(wrong)
-    assert stopped.value.code == 2
-    assert "usage: python -m explorer" in capsys.readouterr().err

@@ -2,21 +2,33 @@
 
 import csv
 import io
+import json
+import re
+import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+import explorer
 from explorer import library
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
-from explorer.exports.archive import to_csv
+from explorer.exports import archive
+from explorer.exports.archive import META, from_npz, to_csv, to_npz
+from explorer.exports.picture import HATCHES, Axes, masks_svg
 from explorer.exports.snippet import View, snippet
+from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
-from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
-from explorer.runs.trace import trace
+from explorer.live.weights import described
+from explorer.problems import InputProblem
+from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch, parse_edits
+from explorer.runs.trace import Trace, trace
+from models.config import ModelConfig
+from models.hooks import StackSite
 from models.training.saving import save_checkpoint
 
 ENCODER, SELF, CROSS = (
@@ -26,6 +38,11 @@ ENCODER, SELF, CROSS = (
 )
 NASTY = """I'm "cat" \\ ''' \"\"\" {text} %s \\n'); raise SystemExit(1) # 猫\u2028\u200d🏳️‍🌈"""
 EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1, 0, False))
+
+
+RULES = ["a PAD", "a PAD query", "later <than> the query"]
+CAUSAL = np.array([[0, 3, 3], [0, 0, 3]])
+Drawn = tuple[str, np.ndarray, Axes]
 
 
 @pytest.fixture
@@ -126,3 +143,177 @@ def test_no_token_becomes_a_formula() -> None:
         csv.reader(io.StringIO(to_csv(np.zeros((6, 0)), np.ones((6, 0), bool), tokens, ())))
     )
     assert [row[0] for row in rows[1:]] == ["'+1", "'-1", "'@x", "'\t=1", "'=", "a=b"]
+
+
+def picture(blocked_by: np.ndarray, tokens: tuple[str, ...] = ("<b>", "猫")) -> Drawn:
+    axes = Axes(tokens, ("a", "b", "c"), "query", "key", "tgt", "src")
+    return "decoder & co", blocked_by, axes
+
+
+def svg(*pictures: Drawn) -> str:
+    return masks_svg(pictures, title="Masks", rules=RULES, visible="visible")
+
+
+def test_cells_have_the_hatching_of_their_rule_and_the_legend_says_which() -> None:
+    drawn = svg(picture(CAUSAL), picture(np.zeros((2, 3), int)))
+    root = ElementTree.fromstring(drawn)  # well-formed, with tokens as text
+    fills = [each.get("fill") for each in root.iter() if each.get("width") == "16"]
+    by_rule = ["url(#rule-3)" if rule else LIGHT.paper for rule in CAUSAL.ravel()]
+    assert fills == [*by_rule, *[LIGHT.paper] * 6, LIGHT.paper, "url(#rule-3)"]
+    texts = ["".join(each.itertext()) for each in root.iter() if each.tag.endswith("text")]
+    assert texts[-2:] == ["visible", "later <than> the query"]
+    assert "a PAD" not in texts
+    assert texts.count("decoder & co") == 2
+    assert drawn.count("<pattern ") == 1
+
+
+def test_each_rule_is_hatched_as_in_the_app() -> None:
+    script = Path(explorer.__file__).parent / "components" / "canvas.js"
+    moves = script.read_text(encoding="utf-8").split("const HATCHES = [")[1].split("];")[0]
+    strokes = [len(re.findall("moveTo", line)) for line in moves.splitlines() if "moveTo" in line]
+    assert strokes == [path.count("M") for at, path in enumerate(HATCHES) if at not in (3, 5)]
+    assert len(HATCHES) == len(LIGHT.rules)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="blocked_by"):
+        svg(picture(CAUSAL, ("only one",)))
+    with pytest.raises(ValueError, match="from 0 to 4, of 3 rules"):
+        svg(picture(np.full((2, 3), [0, 0, 4])))
+
+
+@pytest.mark.parametrize(
+    ("name", "design"),
+    [("n_experts", {"n_experts": 2}), ("d_embed", {"d_embed": 8, "head_net": True})],
+)
+def test_a_part_that_the_browser_cannot_compute_is_named(tiny, name, design) -> None:
+    loaded = tiny("mine", family="decoder-only", **design)
+    with pytest.raises(InputProblem, match="live_unsupported") as refused:
+        described(loaded)
+    assert refused.value.values["part"].startswith(f"{name} = ")
+    with pytest.raises(InputProblem, match="live_no_output"):
+        described(tiny("headless", family="encoder-only", lm_head=False))
+    assert described(tiny("plain", family="decoder-only"))["predicts"] == "next"
+
+
+def test_an_archive_is_the_trace(translator: LoadedModel, writer: LoadedModel) -> None:
+    edits = (*EDITS, HeadOff("nowhere", 1))
+    for traced in (
+        trace(translator, NASTY, NASTY, edits, pads=2),
+        trace(translator, "The cat ran", "我爱你猫"),
+        trace(writer, "The cat ran"),
+    ):
+        arrays, meta = read(to_npz(traced))
+        arrays[meta["logits_hook"]] = arrays["logits"]
+        expected = {
+            **traced.activations,
+            **{name: getattr(traced, name) for name in ("src_valid", "tgt_valid", "logits")},
+        }
+        assert set(arrays) == set(expected)
+        for name, array in expected.items():
+            assert arrays[name].dtype == array.dtype
+            np.testing.assert_array_equal(arrays[name], array, err_msg=name)
+        assert ModelConfig.from_json(json.dumps(meta["config"])) == traced.config
+        assert meta["sites"] == [vars(site) for site in traced.sites]
+        stacks = [
+            StackSite(**{**stack, "reads_too": tuple(stack["reads_too"])})
+            for stack in meta["stacks"]
+        ]
+        assert tuple(stacks) == traced.stacks
+        marks = meta["marks"] | {"further_ends": tuple(meta["marks"]["further_ends"])}
+        assert marks == vars(traced.marks)
+        named = (*expected, "activations", "config", "sites", "stacks", "marks")
+        for name, value in vars(traced).items():
+            if name in ("edits", "ignored_edits"):
+                assert parse_edits(meta[name]) == value
+            elif name not in named:
+                assert (tuple(meta[name]) if isinstance(value, tuple) else meta[name]) == value
+
+
+def read(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the page of JSON of an archive, by numpy alone."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        arrays = {name: stored[name] for name in stored.files}
+    return arrays, json.loads(str(arrays.pop(META)))
+
+
+def same(one: Trace, other: Trace) -> None:
+    for name, value in vars(one).items():
+        again = getattr(other, name)
+        if isinstance(value, np.ndarray):
+            assert value.dtype == again.dtype
+            np.testing.assert_array_equal(value, again)
+        elif name == "activations":
+            assert set(value) == set(again)
+            for hook, array in value.items():
+                assert array.dtype == again[hook].dtype
+                np.testing.assert_array_equal(array, again[hook], err_msg=hook)
+        else:
+            assert value == again, name
+
+
+@pytest.mark.parametrize("family", ["translator", "writer"])
+def test_an_archive_is_read_back_as_it_was(family: str, request: pytest.FixtureRequest) -> None:
+    loaded: LoadedModel = request.getfixturevalue(family)
+    translates = family == "translator"
+    for traced in (
+        trace(loaded, NASTY, NASTY, (*EDITS, HeadOff("nowhere", 1)) if translates else (), pads=2),
+        trace(loaded, "The cat ran"),
+    ):
+        again = from_npz(to_npz(traced))
+        same(traced, again)
+        assert again.activations["hook_logits"] is again.logits
+        with pytest.raises(ValueError, match="read-only"):
+            again.logits[0, 0] = 1
+
+
+def _npz(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def _changed(data: bytes, **meta: object) -> bytes:
+    """The archive with other entries on its page of JSON."""
+    arrays, said = read(data)
+    return _npz(**arrays, **{META: np.array(json.dumps(said | meta))})
+
+
+def _shortened(data: bytes) -> bytes:
+    """An archive in which an array of 8 numbers says that it has 8 billion."""
+    file = io.BytesIO()
+    np.save(file, np.zeros(8))
+    many = file.getvalue().replace(b"(8,), }          ", b"(8000000000,), } ")
+    assert many != file.getvalue()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as made:
+        made.writestr("logits.npy", many)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (lambda data: b"", "zip"),
+        (lambda data: b"no zip at all", "zip"),
+        (lambda data: data[: len(data) // 2], "zip"),
+        (lambda data: _npz(nothing=np.zeros(1)), "trace.json"),
+        (lambda data: _npz(**{META: np.array("[]")}), ""),
+        (lambda data: _npz(**{META: np.array("{")}), ""),
+        (lambda data: _npz(**{META: np.array(["a", None])}), "allow_pickle"),
+        (lambda data: _changed(data, tgt_tokens=[1]), "tgt has 1, "),
+        (lambda data: _changed(data, marks={"begin": 1}), "begin"),
+        (_shortened, "logits.npy is shorter than it says"),
+    ],
+)
+def test_what_is_no_archive_is_refused(broken, why, translator) -> None:
+    data = to_npz(trace(translator, "The cat ran", "猫"))
+    with pytest.raises(ValueError, match=f"this is not the archive of a trace: .*{why}"):
+        from_npz(broken(data))
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused(translator, monkeypatch) -> None:
+    data = to_npz(trace(translator, "The cat ran", "猫"))
+    monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
+    with pytest.raises(ValueError, match=r"it unpacks to [\d,]+ bytes; the limit is 10,000"):
+        from_npz(data)
