@@ -205,7 +205,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify)
     command.epilog = (
-        "In place of a model FILE.py:FUNCTION tests code of your own: the function returns the "
+        "To test your own code, give FILE.py:FUNCTION instead of a model. The function returns the "
         "arguments of explorer.certify, as (forward, src, tgt) or as a dict; src is None for a "
         "model of one text."
     )

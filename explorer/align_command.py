@@ -30,33 +30,33 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         required=True,
-        help="a .txt with a pair a line, parted by ||| or a tab, or a .csv or .tsv with two "
-        "columns; a sentence alone is translated first",
+        help="a .txt with one pair per line, separated by ||| or a tab, or a .csv or .tsv with two "
+        "columns; a single sentence is translated first",
     )
     command.add_argument(
         "--out",
         type=Path,
         required=True,
-        help="the file to write: .json, .csv, or any other ending for Moses lines (0-0 1-2), which "
-        "get the texts, a blank between words, beside them as .src and .tgt",
+        help="the file to write: .json or .csv; any other extension writes Moses lines (0-0 1-2), "
+        "with the tokenized texts next to it as .src and .tgt",
     )
     command.add_argument(
         "--back",
-        help="the model of the other direction, or `none`; unless given, found by its name",
+        help="the model of the other direction, or `none` (default: found by its name)",
     )
     command.add_argument(
         "--links",
         choices=METHODS,
         default=USUAL,
-        help=f"how both directions become one: {USUAL} unless given",
+        help=f"symmetrization (default: {USUAL})",
     )
     command.add_argument(
         "--from",
         dest="read_off",
         choices=("best", "mean"),
         default="",
-        help="read the links off the best head, or off a learned mean of all; unless given, off "
-        "what agrees more on sentences held out",
+        help="source of links: best head or learned mean (default: whichever agrees more on "
+        "held-out sentences)",
     )
 
 

@@ -28,14 +28,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         required=True,
-        help="the file, UTF-8: a sentence a line, or source TAB translation TAB whom to credit",
+        help="UTF-8 file, one example per line: a sentence, or source TAB translation TAB credit",
     )
     command.add_argument(
         "--out",
         type=Path,
-        help="folder for the atlas and its shards; unless given, atlas/ beside the model, where "
-        "there is none yet. "
-        "The app finds others in the folders that HEADLIGHT_ATLASES names",
+        help="folder for the atlas and its shards (default: atlas/ next to the model, if there is "
+        "none yet); the app also finds atlases in the folders that HEADLIGHT_ATLASES names",
     )
     command.add_argument(
         "--reverse", action="store_true", help="the second column of the file is the source"
@@ -45,14 +44,15 @@ def add_options(command: argparse.ArgumentParser) -> None:
         type=int,
         default=SENTENCES,
         metavar="N",
-        help=f"sentences in which every head is switched off, {SENTENCES} unless given",
+        help=f"number of sentences on which every head is ablated (default: {SENTENCES})",
     )
     command.add_argument(
-        "--credit", default="", help="source and licence of the sentences, shown beside them"
+        "--credit", default="", help="source and licence of the sentences, shown next to them"
     )
     command.epilog = (
-        "By many processes: torchrun --nproc-per-node=2 -m explorer atlas MODEL --data FILE. The "
-        "atlas has the same bits whatever their number. Killed, it goes on with the same command."
+        "With several processes: torchrun --nproc-per-node=2 -m explorer atlas MODEL --data FILE. "
+        "The result is bit-identical for any number of processes. To resume an interrupted run, "
+        "repeat the command."
     )
 
 

@@ -102,7 +102,7 @@ def listening(public: bool, further: Sequence[str]) -> str:
         return "open to everyone who can reach this machine over the network (--public)"
     if asked or ADDRESS_VARIABLE in os.environ:
         return "listening where Streamlit was told to (server.address)"
-    return "open to this machine only; --public lets others on the network in"
+    return "listening on localhost only; use --public to serve the network"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -145,18 +145,17 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         action="append",
         metavar="DIR",
-        help=f"a folder that is a model or holds models, or a GGUF file (repeatable; "
-        f"or {VARIABLE})",
+        help=f"a model folder, a folder of models, or a GGUF file (repeatable; or {VARIABLE})",
     )
     command.add_argument(
         "--public",
         action="store_true",
-        help="serve the network too (default: this machine only); read docs/SECURITY.md first",
+        help="listen on all interfaces (default: localhost only); read docs/SECURITY.md first",
     )
     command.add_argument(
         "--allow-uploads",
         action="store_true",
-        help=f"let visitors upload a model as a zip of up to 64 MB, seen by its own session alone "
+        help=f"let visitors upload a model as a zip of up to 64 MB, visible only in their session "
         f"(or {UPLOADS}=1, with Streamlit's server.maxUploadSize)",
     )
     add_placing(command)
@@ -165,10 +164,10 @@ def _parser() -> argparse.ArgumentParser:
         type=_workers,
         default=1,
         metavar="N",
-        help="so many processes behind one address, one for each core (usually 1); more than one "
-        f"needs {workers.INSTALL}",
+        help="number of worker processes, one per core (default: 1); more than one needs "
+        f"{workers.INSTALL}",
     )
-    command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
+    command.add_argument("--port", type=_port, help="the port to listen on (default: 8501)")
     add_commands(commands)
     explorer.__main__.add_commands(commands)
     return parser

@@ -107,7 +107,7 @@ class _Reader:
         for _ in range(n_tensors):
             name, n_axes = self._string(), self._scalar("I")
             if n_axes > MOST_AXES:
-                raise Refusal("gguf_axes", count=n_axes)
+                raise Refusal("gguf_axes", tensor=name, count=n_axes, limit=MOST_AXES)
             shape = tuple(self._scalar("Q") for _ in range(n_axes))[::-1]
             kind, at = self._scalar("I"), self._scalar("Q")
             in_block, n_bytes = GGML_QUANT_SIZES[kind]

@@ -83,14 +83,12 @@ def add_model(
 
 def add_placing(command: argparse.ArgumentParser) -> None:
     """Add the options that `placing_of` reads."""
-    command.add_argument(
-        "--device", choices=DEVICES, help=f"cpu unless given (or {DEVICE_VARIABLE})"
-    )
+    command.add_argument("--device", choices=DEVICES, help=f"default: cpu (or {DEVICE_VARIABLE})")
     command.add_argument(
         "--dtype",
         choices=DTYPES,
-        help="what the model computes in: float32 unless given, whatever its file holds, or only "
-        f"half precision fits into memory (or {DTYPE_VARIABLE})",
+        help="what the model computes in (default: float32, or half precision if only that fits "
+        f"into memory; or {DTYPE_VARIABLE})",
     )
 
 
@@ -110,16 +108,18 @@ def add_strategy(command: argparse.ArgumentParser) -> None:
         "--beam",
         type=int,
         default=4,
-        help="beam width, 4 unless given; 1 decodes greedily, as the app does by default",
+        help="beam width (default: 4); 1 decodes greedily, as the app does by default",
     )
     command.add_argument("--length-penalty", type=float, default=1.0)
     command.add_argument(
-        "--sample", action="store_true", help="sample instead of searching, as any of these does:"
+        "--sample", action="store_true", help="sample instead of beam search; implied by any of:"
     )
-    command.add_argument("--temperature", type=float, help="1 unless given")
-    command.add_argument("--top-k", type=int, help="0, which is the default: all")
-    command.add_argument("--top-p", type=float, help="1 unless given")
-    command.add_argument("--seed", type=int, help="0 unless given")
+    command.add_argument("--temperature", type=float, help="default: 1")
+    command.add_argument(
+        "--top-k", type=int, help="keep the k most probable tokens (default: 0, all)"
+    )
+    command.add_argument("--top-p", type=float, help="default: 1")
+    command.add_argument("--seed", type=int, help="default: 0")
 
 
 def strategy_of(args: argparse.Namespace) -> Strategy:

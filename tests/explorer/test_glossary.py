@@ -49,7 +49,7 @@ def test_the_first_use_of_a_term_links_to_its_meaning() -> None:
     words = "Queries, “head”, `key` and key/value heads: a **key** and a head, another key."
     assert linked(words, "en", shown) == (
         "Queries, “head”, `key` and key/value [heads](glossary?lang=en "
-        '"One attention computation with its own projections. A layer runs several heads in '
+        '"One attention computation with its own queries. A layer runs its heads in '
         'parallel."): a [**key**](glossary?lang=en "The vector that a query is compared with; a '
         'column of the attention pattern.") and a head, another key.'
     )

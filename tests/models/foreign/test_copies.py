@@ -81,7 +81,7 @@ def test_stored_angles_must_be_those_of_the_config(name: str, tmp_path: Path) ->
         open_folder(folder_with(name, tmp_path, **{tensor: right}))
     for wrong in (angles / 2, angles[:-1], angles.flip(0)):
         folder = folder_with(name, tmp_path, **{tensor: wrong.float()})
-        with pytest.raises(CheckpointError, match=r"inv_freq contains other rotation angles"):
+        with pytest.raises(CheckpointError, match=r"inv_freq contains rotation angles that differ"):
             open_folder(folder)
 
 

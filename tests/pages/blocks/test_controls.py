@@ -40,12 +40,12 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
 
 
 def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page: Open) -> None:
-    deep = reading(open_page("blocks", part="residual", depth="12"), "arrives at the first of")
+    deep = reading(open_page("blocks", part="residual", depth="12"), "arriving at the first of")
     assert "makes the tokens alike" in deep
     on, off = re.findall(r"\*\*([\d.]+) %\*\*", deep)
     assert float(on) > 20
     assert float(off) < 1
-    shallow = reading(open_page("blocks", part="residual", depth="1"), "arrives at the first of")
+    shallow = reading(open_page("blocks", part="residual", depth="1"), "arriving at the first of")
     assert "The tokens remain different in both" in shallow
     for said in (deep, shallow):
         on, off = map(float, re.findall(r"\*\*([\d.]+)\*\*", said)[:2])
