@@ -1,6 +1,10 @@
 """The roles of a tokenizer's special tokens."""
 
+import re
 from dataclasses import dataclass
+
+import tokenizers
+from tokenizers import pre_tokenizers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,3 +45,28 @@ class Marks:
 
 PAD, START, END, UNKNOWN = range(4)  # the first ids of every tokenizer trained by this project
 OUR_MARKS = Marks(pad=PAD, start=START, end=END, unknown=UNKNOWN)
+
+
+def library_of(content: str) -> tokenizers.Tokenizer:
+    """The library's tokenizer of a `tokenizer.json`, without padding and truncation.
+
+    SentencePiece never matches special tokens that a text spells out (Kudo and Richardson 2018),
+    but in a Unigram model of the library they are pieces of the vocabulary. So its texts are split
+    around the first character of each. Raises a bare Exception on failure.
+    """
+    library = tokenizers.Tokenizer.from_str(content)
+    library.no_padding()
+    library.no_truncation()
+    added = library.get_added_tokens_decoder().values()
+    marks = [each.content for each in added if each.special and len(each.content) > 1]
+    if marks and isinstance(library.model, tokenizers.models.Unigram):
+        ahead = "|".join(f"{_escaped(mark[0])}(?={_escaped(mark[1:])})" for mark in marks)
+        apart = pre_tokenizers.Split(tokenizers.Regex(ahead), "isolated")
+        steps = [] if library.pre_tokenizer is None else [library.pre_tokenizer]
+        library.pre_tokenizer = pre_tokenizers.Sequence([*steps, apart])
+    return library
+
+
+def _escaped(text: str) -> str:
+    """Only the syntax of expressions, unlike `re.escape`: the browser's tokenizer reads it too."""
+    return re.sub(r"[\\^$.*+?()[\]{}|]", r"\\\g<0>", text)

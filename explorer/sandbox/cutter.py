@@ -14,6 +14,7 @@ from typing import Any
 import tokenizers
 
 from explorer.sandbox.bounds import allow, bounded
+from models.marks import library_of
 
 ROOM = 768_000_000
 """Memory limit in bytes: the largest vocabularies in use, of 262,144, take some 400 MB."""
@@ -29,10 +30,7 @@ def read(path: Path) -> tokenizers.Tokenizer:
         from models.foreign.sentencepieces import read_unigram  # with torch: two seconds
 
         return read_unigram(path)
-    found = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-    found.no_padding()
-    found.no_truncation()
-    return found
+    return library_of(path.read_text(encoding="utf-8"))
 
 
 def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:

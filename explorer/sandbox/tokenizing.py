@@ -179,12 +179,6 @@ class LibraryApart:
     def __deepcopy__(self, memo: object) -> "LibraryApart":
         return copy(self)  # only `encode_special_tokens` is ever changed
 
-    def no_padding(self) -> None:
-        """No effect: `cutter` never pads."""
-
-    def no_truncation(self) -> None:
-        """No effect: `cutter` never truncates."""
-
     def to_str(self) -> str:
         """As JSON, only the kinds of its parts."""
         return self._parts

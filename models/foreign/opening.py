@@ -13,7 +13,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import tokenizers
 import torch
 
 from models.checkpoint import (
@@ -42,7 +41,7 @@ from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
 from models.foreign.vision import VisionTokenizer, prepared
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
-from models.marks import Marks
+from models.marks import Marks, library_of
 from models.refusals import Refusal
 from models.tokenizer import PANICS, made_of, refusing
 from models.transformer import Model
@@ -383,9 +382,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder, apart)
         else:
             _require_tokenizer(folder)
-            raw = made_of(path, lambda path: tokenizers.Tokenizer.from_str(read_text(path)))
-            raw.no_padding()
-            raw.no_truncation()
+            raw = made_of(path, lambda path: library_of(read_text(path)))
             said = {**values, "eos_token_id": _ends(folder, values)}
             named = named_tokens(folder)
             marks = marks_of(raw, named, said)
