@@ -19,7 +19,7 @@ def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -
     at = open_page("alignment", model="copy", text="d o g")
     said = reading(at, "are aligned")
     assert "3 of 3 words of the translation are aligned (3 links" in said
-    assert "3 of them are found in both directions" in said
+    assert "3 of them are found by both models" in said
     assert "No two links cross" in said
     assert figure(at)["data"][0]["name"] == "both models"
     at.segmented_control(key="alignment.aligner").set_value("head").run()
@@ -33,6 +33,12 @@ def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -
     assert link(at)["back"] == "none"
     assert t("alignment.one_way", lang="en") in everything(at)
     assert not [box for box in at.selectbox if box.key == "alignment.symmetrise"]
+
+
+def test_one_link_shows_no_order(open_page: Open, back: None) -> None:
+    said = reading(open_page("alignment", model="copy", text="d"), "is aligned")
+    assert "(1 link" in said
+    assert "cross" not in said
 
 
 def test_the_reverser_crosses_every_pair_of_links(open_page: Open, back: None) -> None:

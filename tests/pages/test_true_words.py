@@ -69,7 +69,7 @@ def test_changed_masks_that_know_the_order_are_not_called_rounding(open_page: Op
     assert "which is rounding" in plain
     assert t("positions.texts_same", lang="en") in plain
     changed = said(open_page("positions", part="order", edits="window-2"))
-    assert "the masks that you changed also depend on the order" in changed
+    assert "the remaining masks also depend on the order" in changed
     assert "which is rounding" not in changed
     assert t("positions.texts_same", lang="en") not in changed
 

@@ -125,16 +125,16 @@ def projected_gram(
 
 
 def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:
-    """How much products at the same signed distance differ: 0 if only distance counts.
+    """The share of the products' variance that signed distance does not explain, 0 to 1.
 
-    The root mean square deviation from the mean of their diagonal, divided by the root mean square
-    deviation of all products from their overall mean.
+    The squared deviations from the means of their diagonals, divided by those from the overall
+    mean.
     """
     n = len(products)
     inside = [np.diagonal(products, distance) for distance in range(1 - n, n)]
     within = sum(float(((each - each.mean()) ** 2).sum()) for each in inside)
     whole = float(((products - products.mean()) ** 2).sum())
-    return (within / whole) ** 0.5 if whole else 0.0
+    return within / whole if whole else 0.0
 
 
 def asymmetry(products: Float[np.ndarray, "pos pos"]) -> float:

@@ -120,9 +120,9 @@ def _reading(choice: AlignmentView, found: Alignment) -> str:
     if found.back is not None:
         said.append(view.t("alignment.reading_both", both=int(both.sum())))
     moved = _moved(found)
-    if moved is None:
+    if moved is None and found.links.sum() > 1:
         said.append(view.t("alignment.reading_order"))
-    else:
+    elif moved is not None:
         tgt, src = moved
         said.append(
             view.t(

@@ -108,6 +108,8 @@ def by_offset(
     return np.array(offsets, np.int64), np.array(means, np.float64)
 
 
+ROUNDING = 1e-4
+"""Largest share of a head's weight whose move counts as rounding."""
 SCORES = {
     "adds": (r"(x_i + p_i)W_Q \cdot (x_j + p_j)W_K", ""),
     "turns": (r"R_i q_i \cdot R_j k_j", ""),
@@ -261,6 +263,7 @@ def _said(view: View, before: Reread, after: Reread) -> str:
     old, new = before.patterns[site.name], after.patterns[site.name]
     each = [weight_moved(old[at], new[at], valid) for at in range(site.n_heads)]
     rank = 1 + sum(share > each[head] for share in each)
+    key = "positions.read_head" if each[head] > ROUNDING else "positions.read_head_still"
     row = view.row
     was, now = int(old[head][row].argmax()), int(new[head][row].argmax())
     keys = view.trace.key_tokens(site.name)
@@ -273,8 +276,8 @@ def _said(view: View, before: Reread, after: Reread) -> str:
         old=percent(float(old[head][row, was])),
         new=percent(float(new[head][row, now])),
     )
-    moved = view.t("positions.read_head", share=share(each[head]), rank=rank, count=site.n_heads)
-    return f"{moved} {looked}"
+    moved = view.t(key, share=share(each[head]), rank=rank, count=site.n_heads)
+    return f"{moved} {looked}" if old[head][row].any() and new[head][row].any() else moved
 
 
 def _marked(before: str, after: str) -> str:

@@ -5,7 +5,7 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.needs import OUTPUT
 from explorer.library import LoadedModel
-from explorer.runs.edits import CellEdit, Edit, MaskSize
+from explorer.runs.edits import CellEdit, Edit, KeyHidden, MaskSize
 from explorer.runs.passes import Steps
 from models.rows import Stream
 
@@ -36,7 +36,8 @@ def show(texts: FourTexts | None, view: View) -> b.Blocks:
     if rows[0][1] == rows[0][2] and not without:
         yield b.Offer("shuffle")
     causal = reading_stream(view.loaded) == "tgt" and view.own_role == "decoder"
-    ordered = any(isinstance(edit, MaskSize | CellEdit) for edit in view.trace.edits)
+    ordered = view.loaded.config.window is not None
+    ordered |= any(isinstance(edit, MaskSize | CellEdit | KeyHidden) for edit in view.trace.edits)
     if texts.in_order_without != texts.shuffled_without:
         key = "positions.texts_differ" if causal else "positions.texts_edited"
     else:
