@@ -107,7 +107,7 @@ def _unpack(name: str, file: BinaryIO, folder: Path, away: Away) -> None:
 
 
 def open_picture(name: str, file: BinaryIO, tokenizer: Tokenizer, away: Away = nullcontext) -> str:
-    """An uploaded PNG or JPEG as the text that stands for it, for a `PictureTokenizer`.
+    """An uploaded picture as the text that stands for it, for a `PictureTokenizer`.
 
     Raises InputProblem `picture_…`.
     """

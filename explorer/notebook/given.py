@@ -248,14 +248,11 @@ def _alike(height: float, width: float) -> bool:
 
 
 def _levels(image: Any) -> np.ndarray:
-    """The pixels of a PIL image in 8 bits, upright and without transparency, as `transformers`
-    reads it; 32-bit ones, whose range is unknown, as they are."""
-    from PIL import ImageOps
+    """The pixels of a PIL image, as an uploaded one is read; of 32-bit ones, whose range is not
+    known, as they are."""
+    from explorer.sandbox.picturing import upright
 
-    image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I;16"):  # converting would clip them
-        return (np.asarray(image) >> 8).astype(np.uint8)
-    return np.asarray(image if image.mode in ("I", "F") else image.convert("RGB"))
+    return np.asarray(image if image.mode in ("I", "F") else upright(image))
 
 
 def pixels_of(image: Any) -> tuple[np.ndarray, tuple[int, int]]:
@@ -263,7 +260,7 @@ def pixels_of(image: Any) -> tuple[np.ndarray, tuple[int, int]]:
 
     Accepts an array or tensor [height, width], [height, width, 1, 3 or 4] or [1 or 3, height,
     width], of 0 to 255 or of floats 0 to 1, a PIL image, or the path of a file; of an animation the
-    first frame. Raises ValueError, and FileNotFoundError.
+    first frame. Transparency is white. Raises ValueError, and FileNotFoundError.
     """
     from PIL import Image
 
@@ -288,7 +285,9 @@ def pixels_of(image: Any) -> tuple[np.ndarray, tuple[int, int]]:
         raise ValueError("the image must have numbers from 0 to 255, or from 0 to 1")
     if not whole and pixels.max() <= 1:
         pixels = pixels * 255
-    pixels = np.broadcast_to(pixels[..., :3], (*pixels.shape[:2], 3))
+    if pixels.shape[2] == 4:
+        pixels = 255 - (255 - pixels[..., :3]) * (pixels[..., 3:] / np.float32(255))
+    pixels = np.broadcast_to(pixels, (*pixels.shape[:2], 3))
     shown = Image.fromarray(np.rint(pixels).astype(np.uint8))
     shown.thumbnail((LARGEST, LARGEST), Image.Resampling.BOX)
     return np.asarray(shown), (pixels.shape[0], pixels.shape[1])

@@ -65,8 +65,9 @@ def show(
 
     If the keys are patches of an `image` (array, tensor, PIL image or path), each row lies over it.
     The patches are the last keys, row by row; keys before them are extra tokens, such as a class
-    token or registers. `grid` counts the rows and columns of patches (None: a square). The queries
-    are the patches too if there are as many; otherwise anything, such as boxes or words.
+    token or registers. `grid` counts the rows and columns of patches (None: the one grid of square
+    patches that fits). The queries are the patches too if there are as many; otherwise anything,
+    such as boxes or words. Images are turned as their files say; transparent parts are white.
 
     Rows that do not sum to 1 are drawn, with a note. `lang` is "en" or "zh".
     Raises ValueError for weights outside 0 to 1 (scores, for example), for shapes or token lists

@@ -126,12 +126,23 @@ def test_rows_lie_over_an_image(shape, grid, extra, patches) -> None:
         IMAGE / 255,
         Image.fromarray(IMAGE.astype(np.uint16) * 256),  # 16 bits
         torch.tensor(IMAGE / 255).expand(3, 6, 8),
-        np.repeat(IMAGE[..., None], 4, -1),
+        np.concatenate([np.repeat(IMAGE[..., None], 3, -1), np.full((6, 8, 1), 255, np.uint8)], -1),
     ],
 )
 def test_images_in_other_forms_are_the_same_pixels(image: object) -> None:
     _, arrays = unpack(_sent(hl.show(_weights(1, 1, 12, 12), image=image).html())[0])
     assert np.array_equal(np.asarray(arrays["pixels"]).reshape(6, 8, 3)[..., 0], IMAGE)
+
+
+def test_a_transparent_image_is_white_however_it_is_given(tmp_path: Path) -> None:
+    levels = np.zeros((6, 8, 4), np.uint8)
+    levels[:3] = 255, 0, 0, 51  # red, one fifth opaque, over invisible black
+    Image.fromarray(levels).save(tmp_path / "clear.png")
+    for image in (levels, levels / 255, Image.fromarray(levels), tmp_path / "clear.png"):
+        _, arrays = unpack(_sent(hl.show(_weights(1, 1, 12, 12), image=image).html())[0])
+        pixels = np.asarray(arrays["pixels"]).reshape(6, 8, 3)
+        assert pixels[0, 0].tolist() == [255, 204, 204]
+        assert (pixels[3:] == 255).all()
 
 
 def test_a_photograph_is_turned_as_its_file_says(tmp_path: Path) -> None:

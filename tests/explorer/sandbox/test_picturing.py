@@ -18,7 +18,7 @@ from explorer.library import open_model
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
 from explorer.sandbox.apart import MOST_AT_ONCE, Apart
-from explorer.sandbox.picturing import answered
+from explorer.sandbox.picturing import answered, levels_of
 from explorer.text import LANGUAGES
 from explorer.uploads import MOST_PICTURE, open_picture
 from models.pictures import picture_of
@@ -48,7 +48,8 @@ def claiming(width: int, height: int) -> bytes:
 
 
 FRAMES = [page(), page().transpose(Image.Transpose.FLIP_LEFT_RIGHT)]
-DEEP = np.stack([np.arange(800, dtype=">u2").reshape(20, 40)] * 3, -1)
+LEVELS = (np.arange(800) % 256).astype(np.uint8).reshape(20, 40)
+DEEP = np.stack([LEVELS.astype("u2") * 256 + 255] * 3, -1).astype(">u2")
 
 
 def sixteen_bits_of_rgb() -> bytes:
@@ -70,9 +71,10 @@ BAD: dict[str, tuple[str, Callable[[], bytes]]] = {
     "moving": ("picture_moves", lambda: saved(FRAMES[0], save_all=True, append_images=FRAMES[1:])),
     "text": ("picture_kind", lambda: b"hello"),
     "nothing": ("picture_kind", lambda: b""),
-    "16 bits": ("picture_colours", lambda: saved(page("I;16"))),
-    "16 bits of RGB": ("picture_colours", sixteen_bits_of_rgb),
-    "CMYK": ("picture_colours", lambda: saved(page("CMYK"), "JPEG")),
+    "moving WebP": (
+        "picture_moves",
+        lambda: saved(FRAMES[0], "WEBP", save_all=True, append_images=FRAMES[1:]),
+    ),
     "1 x 1": ("picture_small", lambda: saved(Image.new("L", (1, 1)))),
     "100 megapixels": ("picture_large", lambda: claiming(10_000, 10_000)),
     "4 gigapixels": ("picture_large", lambda: claiming(2**16, 2**16)),
@@ -91,6 +93,29 @@ def test_a_bad_picture_is_refused_in_words(name: str, tmp_path: Path) -> None:
     problem = InputProblem(key, **{"name": "scan", **said})
     for lang in LANGUAGES:
         assert "scan" in message(problem, lang)
+
+
+READ: dict[str, tuple[Callable[[], bytes], np.ndarray, int]] = {
+    "16 bits of grey": (lambda: saved(Image.fromarray(DEEP[..., 0].astype("u2"))), LEVELS, 0),
+    "16 bits of RGB": (sixteen_bits_of_rgb, LEVELS, 0),
+    "CMYK": (lambda: saved(page().convert("CMYK"), "JPEG", quality=95), np.asarray(page()), 12),
+    "WebP": (lambda: saved(page(), "WEBP", lossless=True), np.asarray(page()), 0),
+    "a clear PNG": (
+        lambda: saved(Image.merge("LA", (page(), Image.fromarray(LEVELS)))),
+        255 - np.rint((255 - np.asarray(page())) * (LEVELS / 255)),
+        1,
+    ),
+}
+"""Files, the grey levels that they are read as, and by how much they may differ."""
+
+
+@pytest.mark.parametrize("name", READ)
+def test_every_kind_of_picture_is_read_as_its_own_colours(name: str, tmp_path: Path) -> None:
+    made, levels, off = READ[name]
+    (tmp_path / "x.png").write_bytes(made())
+    processing = {"size": None, "crop": None, "resample": 0}
+    read = levels_of(tmp_path / "x.png", 20, 40, processing)
+    assert abs(read.astype(int) - levels[..., None]).max() <= off
 
 
 def test_a_scan_is_read_in_any_polarity_and_size() -> None:
