@@ -30,21 +30,6 @@ def everything(name):
     return True
 
 
-LOOKED_AT = [("hook_scores",), ("hook_mask",), ("hook_pattern",), ("hook_scores", "hook_pattern")]
-
-
-@pytest.mark.parametrize("names", LOOKED_AT, ids="+".join)
-@pytest.mark.parametrize("mask", [None, causal_mask(T), padding_mask(QUERY_VALID)])
-def test_looking_does_not_change_the_output(layer, names, mask):
-    x = torch.randn(B, T, D_MODEL).double()
-    unseen = layer(x, mask=mask)
-    record = Record(lambda name: name in names)
-    with visiting(record):
-        seen = layer(x, mask=mask)
-    assert set(record.activations) == set(names)
-    torch.testing.assert_close(seen, unseen, atol=1e-13, rtol=0)
-
-
 def test_each_step_follows_from_the_one_before(layer):
     x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
     mask = padding_mask(KEY_VALID)
@@ -52,6 +37,7 @@ def test_each_step_follows_from_the_one_before(layer):
     with visiting(record):
         out = layer(x, memory, mask=mask)
     seen = {name.removeprefix("hook_"): tensor for name, tensor in record.activations.items()}
+    torch.testing.assert_close(layer(x, memory, mask=mask), out, atol=1e-13, rtol=0)  # unseen
     assert {name: tuple(tensor.shape) for name, tensor in seen.items()} == {
         "q": (B, H, T, D),
         "k": (B, KV, S, D),
@@ -90,17 +76,6 @@ def test_a_rotation_turns_queries_and_keys_and_no_values(layer):
         torch.testing.assert_close(record.activations[f"hook_{what}"], turn(split, rotation))
 
 
-def test_rotated_patterns_depend_on_distances_only(layer):
-    x = torch.randn(B, T, D_MODEL).double()
-    patterns = []
-    for shift in (0, 113):
-        record = Record(everything)
-        with visiting(record):
-            layer(x, placement=Placement(rotation_at(shift + torch.arange(T)[None], D)))
-        patterns.append(record.activations["hook_pattern"])
-    torch.testing.assert_close(patterns[0], patterns[1], atol=1e-12, rtol=0)
-
-
 @pytest.mark.parametrize("mask", [None, causal_mask(T), padding_mask(QUERY_VALID)])
 def test_a_bias_joins_the_scaled_scores(layer, mask):
     x, bias = torch.randn(B, T, D_MODEL).double(), torch.randn(B, H, T, T)
@@ -120,16 +95,6 @@ def test_a_bias_joins_the_scaled_scores(layer, mask):
         torch.testing.assert_close(
             layer(x, mask=mask, placement=Placement(bias=bias)), layer(x, mask=mask)
         )
-
-
-def test_heads_add_up_to_the_output(layer):
-    x = torch.randn(B, T, D_MODEL).double()
-    record = Record(everything)
-    with visiting(record):
-        out = layer(x)
-    z = record.activations["hook_z"]
-    parts = [z[:, h] @ layer.w_o.weight[:, h * D : (h + 1) * D].T for h in range(H)]
-    torch.testing.assert_close(sum(parts) + layer.w_o.bias, out, atol=1e-13, rtol=0)
 
 
 def test_an_opened_or_closed_cell_of_one_head_changes_only_that_query(layer):
@@ -174,16 +139,7 @@ def test_the_seen_pattern_is_before_dropout(layer):
     assert torch.equal(layer(x), layer(x))
 
 
-def test_a_replaced_pattern_of_the_wrong_shape_is_refused(layer):
-    with (
-        visiting(Edits({"hook_pattern": lambda pattern: pattern[:1]})),
-        pytest.raises(ValueError, match="hook_pattern: a replacement must be"),
-    ):
-        layer(torch.randn(B, T, D_MODEL).double())
-
-
-@pytest.mark.parametrize("heads", [4, 6])
-@pytest.mark.parametrize("kv_heads", [1, 2, None])
+@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 1), (6, 2), (4, None)])
 def test_parameter_counts(heads, kv_heads):
     d = D_MODEL
     d_kv = d // heads * (kv_heads or heads)

@@ -15,13 +15,6 @@ EOS, A, B, C = 2, 3, 4, 5
 START = torch.tensor([[1]])
 
 
-def lost_rows(step):
-    """Rows none of whose extensions survived this step."""
-    made = [h for of_sentence in (*step.live, *step.ended) for h in of_sentence]
-    parents = {h.rows[-1] for h in made if len(h.tokens) == step.index + 1}
-    return tuple(row for row in range(len(step.sentences)) if row not in parents)
-
-
 def fallen(beam, step, parents):
     """What did not survive a step, best first, of all extensions of `parents` (logprobs)."""
     survived = len(step.live[0]) + sum(len(h.tokens) == step.index + 1 for h in step.ended[0])
@@ -44,7 +37,6 @@ def test_a_beam_by_hand(chain):
     assert fallen(beam, second, [h.logprob for h in first.live[0]]) == [(0, EOS), (0, B), (1, EOS)]
     assert second.log_probs.shape == (2, 6)
     assert second.input_tokens.tolist() == [[1, A], [1, B]]
-    assert lost_rows(second) == ()
     assert third.input_tokens.tolist() == [[1, B, C], [1, A, C]]
     assert third.live == ((),)
     assert finished(third) == [True]
@@ -60,26 +52,8 @@ def test_a_finished_hypothesis_keeps_its_place_and_narrows_the_beam(chain):
     steps = list(decode(model, START, Beam(width=2), 3))
     assert [len(step.live[0]) for step in steps] == [1, 1, 1]
     assert [h.tokens for h in steps[0].ended[0]] == [(EOS,)]
-    assert lost_rows(steps[1]) == ()
     assert steps[-1].best[0].tokens == (EOS,)
     assert finished(steps[-1]) == [False]  # the limit came first
-
-
-def test_a_row_without_survivors_is_lost(chain):
-    model = chain(_1={A: 0.6, B: 0.4}, _3={A: 0.5, C: 0.5}, _4={A: 0.3, B: 0.4, C: 0.3})
-    second = list(decode(model, START, Beam(width=2), 2))[1]
-    assert [h.tokens for h in second.live[0]] == [(A, A), (A, C)]
-    assert lost_rows(second) == (1,)
-
-
-def test_an_output_finished_earlier_does_not_hide_a_lost_row(chain):
-    model = chain(
-        _1={EOS: 0.5, A: 0.3, B: 0.2}, _3=dict.fromkeys(range(6), 1 / 6), _4={B: 1 / 2, C: 1 / 2}
-    )
-    first, second = decode(model, START, Beam(width=3), 2)
-    assert (first.ended[0][0].tokens, first.ended[0][0].rows[-1]) == ((EOS,), 0)
-    assert [h.tokens for h in second.live[0]] == [(B, B), (B, C)]
-    assert lost_rows(second) == (0,)
 
 
 def test_the_length_penalty_by_hand(chain, only):

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from models.blocks import Block, DecoderBlock
-from models.feedforward import FEEDFORWARDS
-from models.hooks import Edits, Record, name_hook_points, visiting
+from models.hooks import Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
 from models.norms import NORMS
 
@@ -37,7 +36,7 @@ def seen_by(forward):
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("norm", NORMS)
-@pytest.mark.parametrize("ffn", FEEDFORWARDS)
+@pytest.mark.parametrize("ffn", ["relu", "swiglu"])
 def test_an_encoder_block_is_its_formula(block, placement, norm, ffn):
     made = block(Block, norm_placement=placement, norm=norm, ffn=ffn)
     x = torch.randn(B, T, D_MODEL).double()
@@ -48,52 +47,25 @@ def test_an_encoder_block_is_its_formula(block, placement, norm, ffn):
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
-def test_a_decoder_block_is_its_formula(block, placement):
+def test_a_decoder_block_is_its_formula_step_by_step(block, placement):
     made = block(DecoderBlock, norm_placement=placement)
     x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
     cross_mask = padding_mask(SRC_VALID)
-    around = PLACEMENTS[placement]
-    mid = around(x, lambda h: made.attn(h, mask=causal_mask(T)), made.attn_norm)
-    mid = around(mid, lambda h: made.cross_attn(h, memory, mask=cross_mask), made.cross_attn_norm)
-    expected = around(mid, made.ffn, made.ffn_norm)
-    out = made(x, memory, mask=causal_mask(T), cross_mask=cross_mask)
-    torch.testing.assert_close(out, expected)
-
-
-@pytest.mark.parametrize("placement", ["pre", "sublayer"])
-def test_pre_and_sublayer_outs_add_up_to_the_stream(block, placement):
-    made = block(DecoderBlock, norm_placement=placement)
-    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
-    out, seen = seen_by(lambda: made(x, memory))
+    out, seen = seen_by(lambda: made(x, memory, mask=causal_mask(T), cross_mask=cross_mask))
     assert torch.equal(seen["resid_pre"], x)
-    assert torch.equal(seen["resid_mid"], seen["resid_pre"] + seen["attn_out"])
-    assert torch.equal(seen["resid_mid_cross"], seen["resid_mid"] + seen["cross_attn_out"])
-    assert torch.equal(seen["resid_post"], seen["resid_mid_cross"] + seen["ffn_out"])
-    assert torch.equal(seen["resid_post"], out)
-
-
-def test_post_mids_are_norms_of_stream_plus_out(block):
-    made = block(DecoderBlock, norm_placement="post")
-    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
-    out, seen = seen_by(lambda: made(x, memory))
-    mid = made.attn_norm(seen["resid_pre"] + seen["attn_out"])
-    torch.testing.assert_close(seen["resid_mid"], mid)
-    mid = made.cross_attn_norm(seen["resid_mid"] + seen["cross_attn_out"])
-    torch.testing.assert_close(seen["resid_mid_cross"], mid)
-    post = made.ffn_norm(seen["resid_mid_cross"] + seen["ffn_out"])
-    torch.testing.assert_close(seen["resid_post"], post)
-    assert torch.equal(seen["resid_post"], out)
-
-
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_silencing_what_is_added_leaves_the_stream(block, placement):
-    made = block(Block, norm_placement=placement)
-    x = torch.randn(B, T, D_MODEL).double()
-    silent = Edits(dict.fromkeys(("hook_attn_out", "hook_ffn_out"), torch.zeros_like))
-    with visiting(silent):
-        out = made(x)
-    expected = made.ffn_norm(made.attn_norm(x)) if placement == "post" else x
-    torch.testing.assert_close(out, expected)
+    parts = {
+        "attn": (lambda h: made.attn(h, mask=causal_mask(T)), "resid_mid"),
+        "cross_attn": (lambda h: made.cross_attn(h, memory, mask=cross_mask), "resid_mid_cross"),
+        "ffn": (made.ffn, "resid_post"),
+    }
+    for part, (sublayer, after) in parts.items():
+        norm = getattr(made, f"{part}_norm")
+        whole, added = PLACEMENTS[placement](x, sublayer, norm), seen[f"{part}_out"]
+        torch.testing.assert_close(seen[after], whole)
+        stream = norm(x + added) if placement == "post" else x + added
+        torch.testing.assert_close(seen[after], stream)
+        x = seen[after]
+    assert torch.equal(out, x)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -113,15 +85,6 @@ def test_attention_can_have_a_dropout_of_its_own(block, own, expected):
     made = block(DecoderBlock, dropout=0.5, attention_dropout=own)
     assert made.attn.dropout == made.cross_attn.dropout == expected
     assert made.dropout.p == made.ffn.dropout.p == 0.5
-
-
-def test_cross_attention_reads_memory_and_self_attention_does_not(block):
-    made = block(DecoderBlock)
-    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
-    _, before = seen_by(lambda: made(x, memory))
-    _, after = seen_by(lambda: made(x, memory + 1))
-    assert torch.equal(before["attn_out"], after["attn_out"])
-    assert (before["cross_attn_out"] - after["cross_attn_out"]).abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("kind", [Block, DecoderBlock])

@@ -1,6 +1,6 @@
 """The key/value cache: what it stores, and that a cached model computes what an uncached one does.
 
-Everything here uses the cache by itself; tests/models/test_decoding.py uses it inside decoding.
+`test_decoding.py` uses it inside decoding.
 """
 
 import copy
@@ -55,10 +55,11 @@ def logits_of(
     return model.read(Rows(tgt, valid), cache=cache)
 
 
-@pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
+@pytest.mark.parametrize(
+    ("n_kv_heads", "dtype", "atol"), [(1, torch.float64, 1e-12), (4, torch.float32, 1e-5)]
+)
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("family", WRITERS)
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_cached_logits_equal_uncached_ones(family, positions, n_kv_heads, dtype, atol):
     model = tiny(family, positions, n_kv_heads, dtype)
     cache = KVCache(2)

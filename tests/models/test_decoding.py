@@ -1,16 +1,19 @@
-"""Decoding: with the cache as without, the model's own log-probabilities, and refusals."""
+"""Decoding: the model's own numbers, with the cache as without, in a batch as alone, after a forced
+prefix and under a visitor; and refusals."""
 
 import copy
-import itertools
+import math
 
 import pytest
 import torch
 from families import WRITERS
+from hypothesis import given, settings, strategies as st
 from jaxtyping import TypeCheckError
-from tables import chosen
+from tables import chosen, finished
 
 from models.config import ModelConfig
-from models.decoding import decode
+from models.decoding import best, decode
+from models.hooks import Edits, Record, visiting
 from models.positions import POSITIONS
 from models.rows import Rows
 from models.strategies import Beam, Greedy, Sample
@@ -70,29 +73,215 @@ def test_log_probs_and_sums_are_the_models_own(wide_model, family, strategy):
         assert answer.score == pytest.approx(strategy.score(total, len(answer.rows)), abs=1e-9)
 
 
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
-@pytest.mark.parametrize("family", WRITERS)
-def test_a_wide_beam_finds_the_best_of_all_outputs(wide_model, family, penalty):
-    model, limit = wide_model(family, vocab_size=5), 4
-    src = torch.tensor([[1, 4, 3]])
-    scores = {}
-    for length in range(1, limit + 1):
-        for body in itertools.product([0, 1, 3, 4], repeat=length - 1):
-            output = [*body, 2]
-            with torch.no_grad():
-                own = row_logits(model, src, output).log_softmax(-1)
-            logprob = sum(own[i, token].item() for i, token in enumerate(output))
-            scores[tuple(output)] = logprob / length**penalty
-    *_, last = decode(model, src, Beam(5**limit, penalty), limit)
-    assert [h.tokens for h in last.ended[0]] == sorted(scores, key=lambda o: -scores[o])
-
-
 @pytest.mark.parametrize("family", WRITERS)
 def test_a_model_in_half_precision_is_summed_in_float32(wide_model, family):
     model = copy.deepcopy(wide_model(family)).bfloat16()
     for step in decode(model, SRC, Greedy(), 3, src_valid=VALID):
         assert step.log_probs.dtype == torch.float32
         torch.testing.assert_close(step.log_probs.exp().sum(-1), torch.ones(len(step.log_probs)))
+
+
+# In a padded batch
+
+
+@pytest.mark.parametrize("strategy", [Greedy(), Beam(3, 0.7)])
+@pytest.mark.parametrize(("family", "positions"), BOTH)
+def test_a_sentence_in_a_padded_batch_comes_out_as_alone(wide_model, family, positions, strategy):
+    model, src = wide_model(family, positions), torch.nn.functional.pad(SRC, (2, 1))
+    together = best(decode(model, src, strategy, LIMIT, src_valid=src != 0))
+    for row, answer in zip(SRC, together, strict=True):
+        alone = best(decode(model, row[row != 0][None], strategy, LIMIT))[0]
+        assert (answer.tokens, answer.finished) == (alone.tokens, alone.finished)
+        assert answer.logprob == pytest.approx(alone.logprob, abs=1e-9)
+        assert answer.score == pytest.approx(alone.score, abs=1e-9)
+
+
+def test_the_models_here_say_different_things_and_some_stop(wide_model):
+    """Without this the comparisons above could all be between equal, endless outputs."""
+    answers = [
+        answer
+        for family, positions in BOTH
+        for answer in best(
+            decode(wide_model(family, positions), SRC, STRATEGIES[1], LIMIT, src_valid=VALID)
+        )
+    ]
+    assert len({a.tokens for a in answers}) > len(answers) / 3
+    assert any(a.finished and len(a.tokens) > 1 for a in answers)
+    assert any(not a.finished for a in answers)
+
+
+@settings(max_examples=10)
+@given(
+    padding=st.lists(st.integers(0, 12), min_size=5, max_size=5),
+    family=st.sampled_from(list(WRITERS)),
+    positions=st.sampled_from(list(POSITIONS)),
+)
+def test_what_stands_at_padding_leaks_nowhere(wide_model, padding, family, positions):
+    model, src = wide_model(family, positions), SRC.clone()
+    src[~VALID] = torch.tensor(padding)
+    clean = list(decode(model, SRC, Beam(2), 4, src_valid=VALID))
+    edited = list(decode(model, src, Beam(2), 4, src_valid=VALID))
+    assert_same_steps(clean, edited, atol=0)
+
+
+# Under a visitor
+
+
+def patterns(name: str) -> bool:
+    return name.endswith("hook_pattern")
+
+
+def test_the_encoder_runs_once_and_the_decoder_at_every_step(wide_model):
+    model, seen = wide_model("encoder-decoder"), []
+
+    def note(name):
+        return lambda tensor: (seen.append(name), tensor)[1]
+
+    names = ("encoder.hook_embed", "decoder.hook_embed")
+    steps = decode(model, SRC, Beam(2), 4, src_valid=VALID)
+    assert seen == []
+    with visiting(Edits({name: note(name) for name in names})):
+        n_steps = len(list(steps))
+    assert seen == [names[0], *[names[1]] * n_steps]
+
+
+def test_each_step_reports_to_the_visitor_around_its_own_next(wide_model):
+    """Two generations in turn, each with its visitor; a third step in between has none."""
+    model = wide_model("encoder-decoder")
+    one, other = (decode(model, SRC[i : i + 1], Greedy(), 5) for i in (0, 2))
+    for index in range(3):
+        first, second = Record(patterns), Record(patterns)
+        with visiting(first):
+            next(one)
+        with visiting(second):
+            next(other)
+        cross = "decoder.blocks.1.cross_attn.hook_pattern"
+        own = "decoder.blocks.1.attn.hook_pattern"
+        assert first.activations[own].shape == (1, 4, 1, index + 1)
+        assert not torch.equal(first.activations[cross], second.activations[cross])
+        assert ("encoder.blocks.0.attn.hook_pattern" in first.activations) == (index == 0)
+    before = dict(second.activations)
+    next(one)
+    assert {k: id(v) for k, v in second.activations.items()} == {
+        k: id(v) for k, v in before.items()
+    }
+
+
+def test_a_visitor_around_one_step_may_change_that_step_only(wide_model):
+    model = wide_model("decoder-only")
+    steps = decode(model, SRC[:1], Greedy(), 5)
+    clean = best(decode(model, SRC[:1], Greedy(), 5))[0].tokens
+    assert chosen(next(steps)) == [clean[0]]
+    with visiting(Edits({"hook_logits": lambda logits: torch.eye(13)[None, 12:].to(logits)})):
+        assert chosen(next(steps)) == [12]
+    assert next(steps).input_tokens[0, -2:].tolist() == [clean[0], 12]
+
+
+@pytest.mark.parametrize(("family", "positions"), BOTH)
+def test_old_rows_of_the_patterns_do_not_move_as_the_output_grows(wide_model, family, positions):
+    """Without the causal mask at every step they do, and then no cache can be right."""
+    model = wide_model(family, positions)
+    steps = decode(model, SRC, Greedy(), 7, src_valid=VALID, use_cache=False)
+    earlier: dict[str, torch.Tensor] = {}
+    n_compared = 0
+    while True:
+        record = Record(lambda name: patterns(name) and not name.startswith("encoder"))
+        with visiting(record):
+            step = next(steps, None)
+        if step is None:
+            break
+        for name, pattern in record.activations.items():
+            old = earlier.get(name)
+            if old is not None and len(old) == len(pattern):
+                n_query, n_key = old.shape[2:]
+                torch.testing.assert_close(pattern[:, :, :n_query, :n_key], old)
+                n_compared += 1
+        earlier = record.activations
+    assert n_compared >= 4
+
+
+def test_what_is_shared_is_left_as_it_was(wide_model):
+    """The model, its input, the global generator, and torch's modes between two steps."""
+    model, src, state = wide_model("decoder-only"), SRC.clone(), torch.random.get_rng_state()
+    weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    for strategy in STRATEGIES:
+        for step in decode(model, src, strategy, 4, src_valid=VALID):
+            assert torch.is_grad_enabled()
+            assert not torch.is_inference_mode_enabled()
+            assert not step.log_probs.requires_grad
+            assert not step.log_probs.is_inference()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert torch.equal(src, SRC)
+    assert all(torch.equal(weights[name], t) for name, t in model.state_dict().items())
+
+
+def test_steps_already_given_do_not_change_later(wide_model):
+    model = wide_model("decoder-only")
+    steps = decode(model, SRC, Beam(3), 5, src_valid=VALID)
+    first = next(steps)
+    kept = (first.input_tokens.clone(), first.log_probs.clone())
+    list(steps)
+    for before, after in zip(kept, (first.input_tokens, first.log_probs)):  # noqa: B905
+        assert torch.equal(before, after)
+
+
+# After a forced prefix, and to the end
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("family", WRITERS)
+def test_a_forced_prefix_is_obeyed_and_shown(wide_model, family, strategy):
+    model, prefix = wide_model(family), [11, 5]
+    steps = list(decode(model, SRC, strategy, 6, src_valid=VALID, prefix=prefix))
+    assert [step.forced for step in steps][:3] == [True, True, False]
+    for index, token in enumerate(prefix):
+        assert chosen(steps[index]) == [token] * 3
+        assert steps[index].log_probs.shape == (3, 13)
+    assert all(h.tokens[:2] == (11, 5) for h in steps[-1].best)
+    free = next(decode(model, SRC, strategy, 6, src_valid=VALID))
+    torch.testing.assert_close(steps[0].log_probs, free.log_probs)  # the model's opinion all along
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_a_forced_prefix_goes_on_as_a_longer_prompt_does(wide_model, positions):
+    model, prefix = wide_model("decoder-only", positions), [11, 5]
+    longer = torch.cat((SRC[:1], torch.tensor([prefix])), dim=1)
+    forced = list(decode(model, SRC[:1], Greedy(), 6, prefix=prefix))[2:]
+    for a, b in zip(forced, decode(model, longer, Greedy(), 4), strict=True):
+        torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-10, rtol=0)
+
+
+def test_a_prefix_may_end_the_output(wide_model):
+    *_, last = decode(
+        wide_model("encoder-decoder"), SRC, Beam(2), 6, src_valid=VALID, prefix=[4, 2]
+    )
+    assert (last.index, finished(last)) == (1, [True] * 3)
+    assert {h.tokens for h in last.best} == {(4, 2)}
+
+
+def test_learned_positions_end_at_n_ctx(wide_model):
+    for family, given_tokens in (("encoder-decoder", 1), ("decoder-only", 6)):
+        model = wide_model(family, "learned")
+        most = 14 - given_tokens + 1  # the last token is written, never read
+        assert best(decode(model, SRC, Sample(), most, src_valid=VALID))
+        with pytest.raises(ValueError, match=rf"max_new_tokens is {most + 1}: .* n_ctx = 14"):
+            decode(model, SRC, Greedy(), most + 1, src_valid=VALID)
+    with pytest.raises(ValueError, match="src has 15 tokens: only n_ctx = 14"):
+        decode(wide_model("encoder-decoder", "learned"), torch.full((1, 15), 4), Greedy(), 2)
+
+
+@pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"learned"}))
+@pytest.mark.parametrize("family", WRITERS)
+def test_other_positions_run_on_beyond_n_ctx(wide_model, family, positions):
+    model = wide_model(family, positions)
+    model_never_ends = Edits({"hook_logits": lambda t: t.index_fill(-1, torch.tensor([2]), -1e9)})
+    with visiting(model_never_ends):
+        answer = best(decode(model, SRC[:1], Greedy(), 20))[0]
+    assert len(answer.tokens) == 20
+    assert math.isfinite(answer.logprob)
+
+
+# Refusals
 
 
 @pytest.fixture
@@ -117,9 +306,6 @@ def test_what_cannot_be_decoded_is_refused_at_once_with_the_reason(refuse):
     refuse("prefix contains 13", prefix=[4, 13])
     refuse("prefix contains eos_id = 2 at 0", prefix=[2, 4])
     refuse("prefix has 5 tokens: max_new_tokens = 4 leaves no room", prefix=[4] * 5)
-
-
-def test_tensors_of_a_wrong_kind_are_refused(refuse):
     # Run-time type checks, where they are on, refuse these first.
     for_either = (ValueError, TypeCheckError)
     refuse("src", error=for_either, src=SRC[0])

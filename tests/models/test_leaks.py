@@ -74,69 +74,44 @@ def changed(a, b):
     return ~torch.isclose(a, b, atol=ATOL, rtol=0).all(-1)
 
 
-def test_an_edited_future_token_changes_nothing_before_it(model, path, run_model, random_tokens):
+def test_an_edited_or_missing_future_token_changes_nothing_before_it(
+    model, path, run_model, random_tokens
+):
     src, tgt = random_tokens(T + 1, S), random_tokens(T + 1, T)
     edited = tgt.clone()
     rows = torch.arange(T)  # sentence i gets another token at i; the last sentence is left alone
     edited[rows, rows] = (edited[rows, rows] - 4 + 1) % (V - 4) + 4
     with looking(path):
-        where = changed(run_model(model, src, tgt), run_model(model, src, edited))
+        whole = run_model(model, src, tgt)
+        where = changed(whole, run_model(model, src, edited))
+        for length in range(1, T):
+            close(run_model(model, src, tgt[:, :length]), whole[:, :length])
     expected = torch.ones(T + 1, T).triu().bool()  # the token itself and what follows it
     assert torch.equal(where, expected)
 
 
-def pad(tokens, left, right):
-    padded = torch.nn.functional.pad(tokens, (left, right), value=PAD)
-    valid = torch.nn.functional.pad(torch.ones_like(tokens).bool(), (left, right), value=False)
-    return padded, valid
+def padded(rows, n, left):
+    """Rows of different lengths in n columns, `left` of them padding before every row."""
+    tokens = torch.full((len(rows), n), PAD)
+    for row, ids in zip(tokens, rows, strict=True):
+        row[left : left + len(ids)] = ids
+    return tokens, tokens != PAD
 
 
-@pytest.mark.parametrize(("left", "right"), [(0, 3), (2, 0), (1, 2)])
-def test_padding_changes_nothing(model, path, left, right, run_model, random_tokens):
-    src, tgt = random_tokens(B, S), random_tokens(B, T)
-    padded_src, src_valid = pad(src, left, right)
-    padded_tgt, tgt_valid = pad(tgt, left, right)
+def test_a_row_is_read_alone_as_in_a_padded_batch(model, path, run_model, random_tokens):
+    """Padded on both sides, whatever stands there."""
+    srcs = [random_tokens(1, n)[0] for n in (7, 4, 1)]
+    tgts = [random_tokens(1, n)[0] for n in (5, 2, 3)]
+    (src, src_valid), (tgt, tgt_valid) = padded(srcs, 11, 3), padded(tgts, 8, 2)
     with looking(path):
-        alone = run_model(model, src, tgt)
-        both = run_model(model, padded_src, padded_tgt, src_valid=src_valid, tgt_valid=tgt_valid)
-        source = run_model(model, padded_src, tgt, src_valid=src_valid)
-        target = run_model(model, src, padded_tgt, tgt_valid=tgt_valid)
-    assert both.isfinite().all()
-    close(both[:, left : left + T], alone)
-    close(source, alone)
-    close(target[:, left : left + T], alone)
-
-
-def test_what_stands_in_the_padding_does_not_matter(model, path, run_model, random_tokens):
-    src, tgt = random_tokens(B, S), random_tokens(B, T)
-    src, src_valid = pad(src, 1, 2)
-    tgt, tgt_valid = pad(tgt, 2, 1)
-    with looking(path):
-        before = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
-        src, tgt = src.masked_fill(~src_valid, 9), tgt.masked_fill(~tgt_valid, 9)
-        after = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
-    close(after[tgt_valid], before[tgt_valid])
-
-
-def test_a_prefix_gives_what_the_full_pass_gave(model, path, run_model, random_tokens):
-    src, tgt = random_tokens(B, S), random_tokens(B, T)
-    with looking(path):
-        full = run_model(model, src, tgt)
-        for length in range(1, T):
-            close(run_model(model, src, tgt[:, :length]), full[:, :length])
-
-
-def test_a_sentence_alone_is_the_sentence_in_a_padded_batch(model, path, run_model, random_tokens):
-    lengths = [(7, 5), (4, 2), (1, 3)]
-    src_valid = torch.tensor([[p < n for p in range(S)] for n, _ in lengths])
-    tgt_valid = torch.tensor([[p < n for p in range(T)] for _, n in lengths])
-    src = random_tokens(B, S).masked_fill(~src_valid, PAD)
-    tgt = random_tokens(B, T).masked_fill(~tgt_valid, PAD)
-    with looking(path):
-        batch = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
-        for row, (n_src, n_tgt) in enumerate(lengths):
-            alone = run_model(model, src[row : row + 1, :n_src], tgt[row : row + 1, :n_tgt])
-            close(batch[row : row + 1, :n_tgt], alone)
+        both = run_model(model, src, tgt, src_valid=src_valid, tgt_valid=tgt_valid)
+        other = src.masked_fill(~src_valid, 9), tgt.masked_fill(~tgt_valid, 9)
+        refilled = run_model(model, *other, src_valid=src_valid, tgt_valid=tgt_valid)
+        close(refilled[tgt_valid], both[tgt_valid])
+        assert both.isfinite().all()
+        for row, (src_ids, tgt_ids) in enumerate(zip(srcs, tgts, strict=True)):
+            alone = run_model(model, src_ids[None], tgt_ids[None])[0]
+            close(both[row][tgt_valid[row]], alone)
 
 
 def test_order_matters_unless_nothing_tells_it(positions, tiny_model, random_tokens):

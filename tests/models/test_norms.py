@@ -19,31 +19,14 @@ def inputs(shape, dtype=torch.float64):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_is_torchs(shape, dtype, atol, eps):
+def test_norms_are_torchs(shape, dtype, atol, eps):
     x, weight, bias = inputs(shape, dtype)
-    norm = LayerNorm(shape[-1], eps).to(dtype)
-    norm.weight.data, norm.bias.data = weight, bias
-    expected = F.layer_norm(x, (shape[-1],), weight, bias, eps)
-    torch.testing.assert_close(norm(x), expected, atol=atol, rtol=0)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
-@pytest.mark.parametrize("eps", [1e-6, 0.3])
-def test_rms_norm_is_torchs(shape, dtype, atol, eps):
-    x, weight, _ = inputs(shape, dtype)
-    norm = RMSNorm(shape[-1], eps).to(dtype)
-    norm.weight.data = weight
-    expected = F.rms_norm(x, (shape[-1],), weight, eps)
-    torch.testing.assert_close(norm(x), expected, atol=atol, rtol=0)
-
-
-@pytest.mark.parametrize("d_model", [2, 8, 64])
-def test_layer_norm_divides_the_variance_by_d_model(d_model):
-    x = torch.randn(3, d_model, dtype=torch.float64)
-    out = LayerNorm(d_model, eps=1e-12).double()(x)
-    # With the unbiased variance this would be (d_model - 1) / d_model: half of it at 2.
-    torch.testing.assert_close(out.var(-1, correction=0), torch.ones(3).double(), atol=1e-6, rtol=0)
+    layer, rms = (kind(shape[-1], eps).to(dtype) for kind in (LayerNorm, RMSNorm))
+    layer.weight.data, layer.bias.data, rms.weight.data = weight, bias, weight
+    expected = F.layer_norm(x, weight.shape, weight, bias, eps)
+    torch.testing.assert_close(layer(x), expected, atol=atol, rtol=0)
+    expected = F.rms_norm(x, weight.shape, weight, eps)
+    torch.testing.assert_close(rms(x), expected, atol=atol, rtol=0)
 
 
 def test_eps_stands_inside_the_root():
@@ -53,24 +36,6 @@ def test_eps_stands_inside_the_root():
     assert RMSNorm(2, eps=12.0)(x).tolist() == [[0.5, -0.5]]
 
 
-def test_rms_norm_does_not_centre():
-    x = torch.full((1, 4), 3.0)
-    torch.testing.assert_close(RMSNorm(4)(x), torch.ones(1, 4))
-    torch.testing.assert_close(LayerNorm(4)(x), torch.zeros(1, 4))
-
-
-@pytest.mark.parametrize("kind", NORMS)
-def test_a_tokens_norm_depends_on_that_token_alone(kind, scatter):
-    norm = scatter(NORMS[kind](8))
-    x = torch.randn(3, 5, 8)
-    before = norm(x)
-    x[1, 2] *= 100
-    after = norm(x)
-    changed = (before != after).any(-1)
-    assert not changed[0].any()
-    assert changed.sum() <= 1
-
-
 @pytest.mark.parametrize("kind", NORMS)
 def test_half_precision_does_not_overflow(kind):
     # 300 squared is beyond float16, whose largest number is 65504.
@@ -78,13 +43,6 @@ def test_half_precision_does_not_overflow(kind):
     out = NORMS[kind](4).half()(x)
     assert out.dtype == torch.float16
     assert out.tolist() == [[1.0, -1.0, 1.0, -1.0]]
-
-
-@pytest.mark.parametrize("kind", NORMS)
-def test_the_modules_gradients_are_right_by_finite_differences(kind, scatter):
-    norm = scatter(NORMS[kind](6).double())
-    x = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(norm, (x,))
 
 
 def test_an_untouched_norm_has_weight_one_and_bias_zero():

@@ -1,12 +1,10 @@
-"""Positions: the closed forms, rotation as complex multiplication, distance only, padding."""
+"""Positions: the closed forms, rotation as complex multiplication, biases, padding, scaling."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, strategies as st
 
 from models.config import ModelConfig
 from models.fast import speed_up
@@ -28,21 +26,12 @@ from models.positions import (
 from models.rows import Rows
 
 
-def turned_at(x, positions, base=10000.0):
-    return rotate(x, rotation_at(positions, x.shape[-1], base))
-
-
 @pytest.mark.parametrize("base", [10000.0, 50.0])
 def test_sinusoidal_table_is_the_closed_form(base):
     n_positions, d_model = 600, 12
-    expected = np.empty((n_positions, d_model))
-    for p in range(n_positions):
-        for i in range(d_model // 2):
-            angle = p / base ** (2 * i / d_model)
-            expected[p, 2 * i] = math.sin(angle)
-            expected[p, 2 * i + 1] = math.cos(angle)
+    angles = np.arange(n_positions)[:, None] / base ** (np.arange(0, d_model, 2) / d_model)
+    expected = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(n_positions, d_model)
     table = sinusoidal_table(n_positions, d_model, base)
-    assert table.shape == (n_positions, d_model)
     np.testing.assert_allclose(table.numpy(), expected, atol=6e-8, rtol=0)
 
 
@@ -54,116 +43,27 @@ def test_sinusoidal_table_stays_exact_far_out():
     np.testing.assert_allclose(row[1::2].numpy(), np.cos(angles), atol=6e-8, rtol=0)
 
 
-def test_wavelengths_run_from_2_pi_to_nearly_the_base():
-    wavelengths = 2 * math.pi / frequencies(512)
-    assert wavelengths[0].item() == pytest.approx(6.2832, abs=1e-4)
-    assert wavelengths[-1].item() == pytest.approx(60611, abs=1)
-    assert (wavelengths.diff() > 0).all()
-
-
-def test_dot_products_of_the_table_depend_on_distance_only():
-    table = sinusoidal_table(40, 512).double()
-    gram = table @ table.T
-    for distance, value in [(0, 256.0), (1, 249.1), (10, 173.8)]:
-        diagonal = gram.diagonal(distance)
-        assert (diagonal.max() - diagonal.min()).item() < 1e-5
-        assert diagonal[0].item() == pytest.approx(value, abs=0.05)
-
-
-@pytest.mark.parametrize("function", [lambda: sinusoidal_table(4, 7), lambda: frequencies(3)])
-def test_odd_widths_are_refused(function):
-    with pytest.raises(ValueError, match="is odd"):
-        function()
-
-
-def test_rotate_refuses_an_odd_head():
-    with pytest.raises(ValueError, match="5 is odd"):
-        turned_at(torch.randn(1, 2, 3, 5), torch.arange(3))
-
-
-BATCH, HEADS, POS, D_HEAD = 2, 3, 5, 8
+def test_odd_widths_are_refused():
+    for refused in (lambda: sinusoidal_table(4, 7), lambda: frequencies(3)):
+        with pytest.raises(ValueError, match="is odd"):
+            refused()
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-14), (torch.float32, 1e-6)])
 @pytest.mark.parametrize("base", [10000.0, 100.0])
 def test_rotate_is_complex_multiplication(dtype, atol, base):
-    x = torch.randn(BATCH, HEADS, POS, D_HEAD, dtype=dtype)
-    positions = torch.tensor([0, 1, 4, 9, 2])
-    pairs = torch.view_as_complex(x.double().reshape(BATCH, HEADS, POS, D_HEAD // 2, 2))
-    theta = torch.from_numpy(base ** (-2 * np.arange(D_HEAD // 2) / D_HEAD))
-    turned = pairs * torch.exp(1j * positions[:, None] * theta)
-    expected = torch.view_as_real(turned).reshape(x.shape).to(dtype)
-    torch.testing.assert_close(turned_at(x, positions, base), expected, atol=atol, rtol=0)
-
-
-def test_rotate_turns_by_position_not_by_head_or_batch():
-    # As many heads as positions as sentences: mixing up these axes raises nothing here.
-    x = torch.randn(4, 4, 4, 6).double()
-    turned = turned_at(x, torch.arange(4))
-    torch.testing.assert_close(turned[:, :, 0], x[:, :, 0])
-    alone = turned_at(x[2:3, 1:2], torch.arange(4))
-    torch.testing.assert_close(turned[2:3, 1:2], alone)
-
-
-def test_positions_may_differ_per_sentence():
-    x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
-    positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]])
-    turned = turned_at(x, positions)
-    for b in range(BATCH):
-        torch.testing.assert_close(turned[b : b + 1], turned_at(x[b : b + 1], positions[b]))
-
-
-def test_rotation_keeps_lengths():
-    x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
-    turned = turned_at(x, torch.arange(POS) * 17)
-    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1), atol=1e-13, rtol=0)
-
-
-@given(
-    query=st.integers(0, 200),
-    key=st.integers(0, 200),
-    shift=st.integers(1, 300),
-    seed=st.integers(0, 99),
-)
-def test_rotary_scores_depend_on_the_distance_only(query, key, shift, seed):
-    generator = torch.Generator().manual_seed(seed)
-    q = torch.randn(1, 1, 1, D_HEAD, generator=generator, dtype=torch.float64)
-    k = torch.randn(1, 1, 1, D_HEAD, generator=generator, dtype=torch.float64)
-
-    def score(query_pos, key_pos):
-        turned_q = turned_at(q, torch.tensor([query_pos]))
-        return (turned_q * turned_at(k, torch.tensor([key_pos]))).sum().item()
-
-    assert score(query + shift, key + shift) == pytest.approx(score(query, key), abs=1e-11)
-
-
-def test_rotary_scores_do_depend_on_the_distance():
-    q, k = torch.randn(2, 1, 1, 1, D_HEAD).double().unbind()
-    scores = [
-        (turned_at(q, torch.tensor([p])) * turned_at(k, torch.tensor([0]))).sum().item()
-        for p in range(6)
-    ]
-    assert len({round(score, 6) for score in scores}) == 6
-
-
-def test_the_two_layouts_differ_by_a_permutation_of_features():
-    """Half-split code pairs feature i with i + d_head / 2."""
-    x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
-    half = D_HEAD // 2
-    cos, sin = rotation_at(torch.arange(POS), D_HEAD)
-    first, second = x[..., :half], x[..., half:]
-    half_split = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
-    to_interleaved = torch.arange(D_HEAD).reshape(2, half).T.flatten()  # 0 4 1 5 2 6 3 7
-    turned = turned_at(x[..., to_interleaved], torch.arange(POS))
-    torch.testing.assert_close(turned, half_split[..., to_interleaved])
-    assert (turned_at(x, torch.arange(POS)) - half_split).abs().max() > 0.5
-
-
-def test_a_rotation_is_cast_to_what_it_turns():
-    rotation = rotation_at(torch.arange(POS), D_HEAD)
-    assert {each.dtype for each in rotation} == {torch.float64}
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        assert rotate(torch.ones(1, 1, POS, D_HEAD, dtype=dtype), rotation).dtype == dtype
+    x = torch.randn(2, 3, 5, 8, dtype=dtype)  # [batch, head, pos, d_head]
+    theta = torch.from_numpy(base ** (-2 * np.arange(4) / 8))
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (4, 2)))
+    for positions in (
+        torch.tensor([0, 1, 4, 9, 2]),
+        torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 7]]),
+    ):
+        angles = positions.reshape(-1, 1, 5, 1) * theta
+        expected = torch.view_as_real(pairs * torch.exp(1j * angles)).reshape(x.shape).to(dtype)
+        rotation = rotation_at(positions, 8, base)
+        assert {part.dtype for part in rotation} == {torch.float64}
+        torch.testing.assert_close(rotate(x, rotation), expected, atol=atol, rtol=0)
 
 
 def made(kind, causal=True, **changes):
@@ -302,17 +202,6 @@ def test_sinusoidal_reads_its_table_and_goes_beyond_it():
         assert len(positions._table) == 4  # a shared model is not changed by a long sentence
 
 
-def test_sines_are_as_wide_as_what_they_join_and_are_in_no_checkpoint(tiny_model, record):
-    model = tiny_model(family="decoder-only")
-    for dtype in (torch.float64, torch.float16):
-        model.to(dtype)
-        seen = record(lambda: model.read(Rows(torch.tensor([[4, 5]]))), lambda name: True)
-        assert {seen[f"hook_{each}"].dtype for each in ("embed", "pos_embed")} == {dtype}
-    speed_up(model)
-    model.read(Rows(torch.tensor([[4, 5]])))
-    assert not any("positions" in name for name in model.state_dict())
-
-
 def test_learned_positions_end_at_n_ctx():
     positions = made(Learned, d_model=6, n_ctx=4)
     assert torch.equal(positions.added(torch.tensor([[3]]))[0, 0], positions.weight[3])
@@ -321,22 +210,24 @@ def test_learned_positions_end_at_n_ctx():
     assert [kind for kind in POSITIONS if POSITIONS[kind].bounded] == ["learned"]
 
 
-def test_positions_count_real_tokens_only():
-    tokens = torch.zeros(3, 5, dtype=torch.long)
-    valid = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 1, 0, 0]], dtype=torch.bool)
-    assert positions_of(valid, tokens).tolist() == [
-        [0, 1, 2, 3, 4],
-        [0, 0, 0, 1, 2],
-        [0, 1, 2, 2, 2],
-    ]
-    assert positions_of(None, tokens).tolist() == [[0, 1, 2, 3, 4]] * 3
-
-
-def test_positions_of_a_cached_step_continue():
-    valid = torch.tensor([[False, True, True, True], [True, True, True, True]])
-    new = torch.zeros(2, 1, dtype=torch.long)
-    assert positions_of(valid, new, past=3).tolist() == [[0, 0, 1, 2], [0, 1, 2, 3]]
-    assert positions_of(None, new, past=3).tolist() == [[0, 1, 2, 3]] * 2
+@pytest.mark.parametrize(
+    ("valid", "n_new", "past", "expected"),
+    [
+        (
+            [[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 1, 0, 0]],
+            5,
+            0,
+            [[0, 1, 2, 3, 4], [0, 0, 0, 1, 2], [0, 1, 2, 2, 2]],
+        ),
+        (None, 5, 0, [[0, 1, 2, 3, 4]] * 3),
+        ([[0, 1, 1, 1], [1, 1, 1, 1]], 1, 3, [[0, 0, 1, 2], [0, 1, 2, 3]]),  # a cached step
+        (None, 1, 3, [[0, 1, 2, 3]] * 2),
+    ],
+)
+def test_positions_count_real_tokens_only(valid, n_new, past, expected):
+    tokens = torch.zeros(len(expected), n_new, dtype=torch.long)
+    valid = None if valid is None else torch.tensor(valid) == 1
+    assert positions_of(valid, tokens, past).tolist() == expected
 
 
 def test_angles_are_divided_pair_by_pair():
