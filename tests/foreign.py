@@ -7,16 +7,19 @@ computed. The weights themselves follow from their names, so a file has a few KB
 import json
 import shutil
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from models.foreign import FAMILIES
+from models.checkpoint import CheckpointError
+from models.foreign import FAMILIES, open_folder
 from models.foreign.folds import neighbours
 from models.foreign.gguf_file import FAMILIES as GGUF_FAMILIES
 
@@ -313,6 +316,28 @@ def of_many(
     raw.save(str(folder / "tokenizer.json"))
     save_file(golden.tensors(raw.get_vocab_size()), folder / "model.safetensors")
     return folder, raw
+
+
+def refused(folder: Path, *said: str) -> None:
+    """The folder cannot be opened, and the reason names it and says all this."""
+    with pytest.raises(CheckpointError) as error:
+        open_folder(folder)
+    for each in (f"{folder.name}: ", *said):
+        assert each in str(error.value), str(error.value)
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    """Other values in its config.json; "absent": none."""
+    path = folder / "config.json"
+    values = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({k: v for k, v in values.items() if v != "absent"}))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    """What `change` makes of its tensors."""
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
 
 
 def write_gguf(

@@ -1,7 +1,7 @@
 """ModelConfig: every bad field is refused by name, and a config survives its JSON."""
 
 import json
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import fields
 
 import pytest
 
@@ -50,16 +50,25 @@ def test_a_bad_field_is_named_with_its_value(name, value, tiny_config):
         assert repr(value) in str(refusal.value)
 
 
-@pytest.mark.parametrize("value", [0, -3, 2**24 + 1, 10**30, 10**400, True, 2.0])
-def test_a_size_that_no_model_has_is_refused_in_words(value, tiny_config):
-    with pytest.raises(ValueError, match="it must be a whole number from 1 to 16777216"):
-        tiny_config(d_ff=value)
-
-
-@pytest.mark.parametrize("value", [10**400, 1e31, float("inf"), float("nan"), "1"])
-def test_a_number_beyond_floats_is_refused_in_words(value, tiny_config):
-    with pytest.raises(ValueError, match=r"rope_base is .*: it must be a finite number"):
-        tiny_config(rope_base=value)
+@pytest.mark.parametrize(
+    ("name", "said", "values"),
+    [
+        (
+            "d_ff",
+            "it must be a whole number from 1 to 16777216",
+            (0, -3, 2**24 + 1, 10**30, 10**400, True, 2.0),
+        ),
+        (
+            "rope_base",
+            r"rope_base is .*: it must be a finite number",
+            (10**400, 1e31, float("inf"), float("nan"), "1"),
+        ),
+    ],
+)
+def test_a_number_that_no_model_has_is_refused_in_words(name, said, values, tiny_config):
+    for value in values:
+        with pytest.raises(ValueError, match=said):
+            tiny_config(**{name: value})
 
 
 def test_d_model_must_divide_into_heads(tiny_config):
@@ -81,14 +90,6 @@ def test_derived_sizes(tiny_config):
     assert (config.d_head, config.kv_heads, config.encoder_layers) == (6, 2, 3)
     config = tiny_config(n_encoder_layers=None)
     assert (config.kv_heads, config.encoder_layers) == (4, 2)
-
-
-def test_a_config_is_frozen_and_hashable(tiny_config):
-    config = tiny_config()
-    with pytest.raises(FrozenInstanceError):
-        config.d_model = 8
-    assert hash(config) == hash(tiny_config())
-    assert config != tiny_config(bias=False)
 
 
 EVERYTHING_CHANGED = {
@@ -158,10 +159,6 @@ def test_every_field_survives_its_json():
     assert ModelConfig.from_json(config.to_json()) == config
     assert json.loads(config.to_json()) == EVERYTHING_CHANGED
     assert ModelConfig.from_json(default.to_json()) == default
-
-
-def test_a_short_json_takes_the_defaults():
-    assert ModelConfig.from_json('{"vocab_size": 30}') == ModelConfig(vocab_size=30)
 
 
 def test_ids_of_marks_in_an_older_json_are_not_the_configs():

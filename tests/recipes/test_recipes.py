@@ -99,12 +99,6 @@ def test_rows_are_counted_from_one(option: str, capsys: pytest.CaptureFixture[st
         assert "must be a whole number, 1 or more" in capsys.readouterr().err
 
 
-def test_every_recipe_that_ships_can_be_built() -> None:
-    assert "en-zh" in recipe_names()
-    for name in recipe_names():
-        assert build_model(read_recipe(name, []).model)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -139,10 +133,11 @@ def test_an_installed_copy_says_where_the_recipes_are(
 
 
 def test_what_the_app_knows_of_recipes_is_in_them() -> None:
-    shipped = {path.name for path in asset("checkpoints").iterdir()} & {*recipe_names()}
+    recipes = {name: read_recipe(name, []) for name in recipe_names()}
+    shipped = {path.name for path in asset("checkpoints").iterdir()} & recipes.keys()
     assert len(shipped) > 10
     for name in shipped:
-        recipe = read_recipe(name, [])
+        recipe = recipes[name]
         task = recipe.data.task
         toy = task and Toy(task, *recipe.data.lengths, recipe.data.symbols)
         assert toy_of(name) == toy

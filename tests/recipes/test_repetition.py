@@ -10,11 +10,7 @@ from models.config import ModelConfig
 from models.training.data import Example, Material, batches, collate
 from models.training.loop import Trainer
 from models.training.objectives import Likelihood
-from models.training.repetition import (
-    CONTINUATION,
-    continued,
-    repetition,
-)
+from models.training.repetition import CONTINUATION
 from models.training.settings import TrainingConfig
 from models.transformer import DecoderOnly, build_model
 from recipes.objectives import Unlikelihood, WrongMasks, own_words, unlikelihood
@@ -31,7 +27,6 @@ CONFIG = ModelConfig(
     dropout=0.0,
     positions="rotary",
 )
-SETTINGS = TrainingConfig()
 
 
 def test_own_words_are_marked_where_they_repeat(chain) -> None:
@@ -86,41 +81,38 @@ def test_unlikelihood_is_that_of_the_paper() -> None:
     expected = -(1 - p[0, 0, 1]).log() - (1 - p[0, 2, 2]).log()
     assert unlikelihood(logits, labels, mask) == pytest.approx(float(expected))
     assert unlikelihood(logits, labels, mask & False) == 0
+    certain = torch.tensor([[[100.0, 0.0]]])
+    assert 5 < float(unlikelihood(certain, torch.tensor([[0]]), torch.tensor([[True]]))) < 20
 
 
-def test_a_certain_repetition_costs_a_finite_number() -> None:
-    logits = torch.tensor([[[100.0, 0.0]]], requires_grad=True)
-    loss = unlikelihood(logits, torch.tensor([[0]]), torch.tensor([[True]]))
-    assert 5 < float(loss.detach()) < 20
-
-
-def trained(folder: Path, weight: float) -> DecoderOnly:
-    """A model of texts that say two different things four times each."""
-    rows = [Example((), (a, b, a, b, a, b, a, b)) for a in range(3, 16) for b in range(3, 16)]
-    settings = TrainingConfig(epochs=3, max_tokens=200, warmup=5, learning_rate=1e-2, average=1)
-    objectives = [Likelihood(), *([Unlikelihood(weight=weight)] if weight else [])]
+def test_the_loss_is_that_of_its_own_words_times_the_weight(tmp_path: Path) -> None:
+    rows = [Example((), (a, b, a, b, a, b, a, b)) for a in range(3, 7) for b in range(3, 7)]
     torch.manual_seed(1)
     model = build_model(CONFIG)
-    Trainer(model, Material(rows), settings, folder, objectives).run()
-    assert isinstance(model, DecoderOnly)
-    return model.eval()
-
-
-def test_training_against_repetition_lessens_it(tmp_path: Path) -> None:
-    beginnings = [[BOS, a, a + 1] for a in range(3, 15)]
-    shares = [
-        repetition(continued(trained(tmp_path / str(weight), weight), beginnings, 24))
-        for weight in (0.0, 8.0)
-    ]
-    assert shares[1] < shares[0] / 2
+    objectives = [Likelihood(), Unlikelihood(weight=8.0)]
+    settings = TrainingConfig(precision="float32")
+    run = Trainer(model, Material(rows), settings, tmp_path, objectives)
+    batch = collate(rows[:5], model)
+    for step, n_given in ((0, 8), (3, 11), (41, 8)):
+        run.progress.step = step
+        own = own_words(model, batch, n_given)
+        expected = unlikelihood(model.read(own.rows), own.labels, own.loss_mask)
+        assert expected > 0
+        torch.testing.assert_close(objectives[1].loss(batch, run).minimised, 8 * expected)
 
 
 def test_it_is_refused_where_no_text_is_continued(tmp_path: Path) -> None:
     pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
     with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: it is for decoder-only"):
-        Trainer(pairs, Material([]), SETTINGS, tmp_path, [Likelihood(), Unlikelihood(weight=1.0)])
+        Trainer(
+            pairs,
+            Material([]),
+            TrainingConfig(),
+            tmp_path,
+            [Likelihood(), Unlikelihood(weight=1.0)],
+        )
     with pytest.raises(ValueError, match="unlikelihood is -1: it must be at least 0"):
         Unlikelihood(weight=-1)
     both = [WrongMasks(masks="inverted"), Unlikelihood(weight=1.0)]
     with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: .* right masks, not 'inv"):
-        Trainer(build_model(CONFIG), Material([]), SETTINGS, tmp_path, both)
+        Trainer(build_model(CONFIG), Material([]), TrainingConfig(), tmp_path, both)

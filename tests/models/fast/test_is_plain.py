@@ -1,4 +1,4 @@
-"""Fast is plain: all logits and hook points, for every family, norm placement and position."""
+"""Fast is plain: all logits and hook points, for every family, kind of positions and placement."""
 
 import copy
 from functools import cache, partial
@@ -15,7 +15,6 @@ from models.hooks import Record, visiting
 from models.positions import POSITIONS
 from models.rows import Rows
 
-PUT_ON = {"sped up": speed_up, "laid out": lay_out_for_decoding}
 PUT_ON = {"sped up": speed_up, "laid out": lay_out_for_decoding}
 LEFT = torch.tensor([[True] * 5, [False] + 4 * [True], 2 * [False] + 3 * [True]])
 
@@ -52,8 +51,10 @@ def plain_and_fast(tiny_model, family, placement, positions):
 
 
 @pytest.mark.parametrize("padded", [True, False])
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
+@pytest.mark.parametrize(
+    ("placement", "positions"),
+    [*(("post", positions) for positions in POSITIONS), ("pre", "rotary"), ("sublayer", "t5")],
+)
 @pytest.mark.parametrize("family", WRITERS)
 def test_fast_is_plain(family, placement, positions, padded, tiny_model, random_tokens):
     plain, fast = plain_and_fast(tiny_model, family, placement, positions)

@@ -87,7 +87,9 @@ def test_our_beam_finds_other_answers_on_some(opened: dict[str, Model]) -> None:
             beam = Beam(settings["num_beams"], settings["length_penalty"])
             (found,) = best(decode(opened[name], torch.tensor([SOURCES[at]]), beam, LIMIT))
             different += list(found.tokens) != tokens[: len(found.tokens)]
-    assert different > 20
+        if different > 20:
+            return
+    pytest.fail(f"only {different} differ")
 
 
 def test_each_rule_by_hand() -> None:

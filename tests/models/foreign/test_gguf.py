@@ -26,17 +26,24 @@ from models.transformer import Model
 TEXTS = ("We went to the park, 我 too.", "the  then 1984", CORPUS[0])
 
 
-@pytest.mark.parametrize("name", ["qwen2", "qwen3", "llama-tied"])
-def test_the_numbers_are_those_of_the_folder(name: str, tmp_path: Path) -> None:
-    golden = Golden.load(name)
-    model = open_folder(write_gguf(golden, tmp_path / "tiny.gguf")).model
-    logits = model.read(Rows(torch.tensor(golden.arrays["first.tgt"])[None]))[0].numpy()
-    expected = golden.arrays["first/hook_logits"]
-    assert np.abs(logits - expected).max() <= 1e-4 * np.abs(expected).max()
-
-
 def logits_of(model: Model, golden: Golden) -> np.ndarray:
     return model.read(Rows(torch.tensor(golden.arrays["first.tgt"])[None]))[0].numpy()
+
+
+LINEAR: dict[str, Any] = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [("qwen2", {}), ("qwen3", {}), ("llama-tied", {}), ("llama-linear", LINEAR)],
+)
+def test_the_numbers_are_those_of_the_folder(name: str, fields: Any, tmp_path: Path) -> None:
+    golden = Golden.load(name)
+    logits = logits_of(
+        open_folder(write_gguf(golden, tmp_path / "tiny.gguf", **fields)).model, golden
+    )
+    expected = golden.arrays["first/hook_logits"]
+    assert np.abs(logits - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("name", ["gemma", "gemma2", "gemma3_text"])
@@ -89,14 +96,6 @@ def test_part_of_each_head_may_be_turned(kind: str, name: str, tmp_path: Path) -
     expected = logits_of(part.model, golden)
     assert np.abs(logits_of(file.model, golden) - expected).max() <= 1e-5 * np.abs(expected).max()
     assert np.abs(golden.arrays["first/hook_logits"] - expected).max() > 0.1
-
-
-def test_angles_divided_alike(tmp_path: Path) -> None:
-    golden = Golden.load("llama-linear")
-    said = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
-    model = open_folder(write_gguf(golden, tmp_path / "tiny.gguf", **said)).model
-    expected = golden.arrays["first/hook_logits"]
-    assert np.abs(logits_of(model, golden) - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize(

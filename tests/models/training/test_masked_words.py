@@ -71,17 +71,6 @@ def test_8_of_10_are_hidden_and_one_becomes_another_word() -> None:
     assert set(others.tolist()) == {5, 6, 7, 8, 10, 11, 12, 13}  # no mark is among them
 
 
-def test_the_generator_decides() -> None:
-    tokens = torch.full((4, 30), 9)
-    words = torch.ones_like(tokens).bool()
-
-    def drawn(seed: int) -> list[list[int]]:
-        draw = torch.Generator().manual_seed(seed)
-        return with_words_masked(Rows(tokens), words, MARKS, 14, draw)[0].tgt.tolist()
-
-    assert drawn(1) == drawn(1) != drawn(2)
-
-
 def test_the_loss_is_the_mean_of_the_chosen_times_the_words(tmp_path: Path) -> None:
     trainer = Trainer(built(), Material(TEXTS), SETTINGS, tmp_path, [MaskedWords()])
     batch = collate(TEXTS[:7], trainer.model)
@@ -113,19 +102,6 @@ def test_it_learns_to_fill_in_what_is_hidden(tmp_path: Path) -> None:
     assert filled == fill_in(model, TEXTS, 400)
     rows = Rows(torch.tensor([[1, 7, 7, 4, 7, 2]]))
     assert int(model.eval().read(rows)[0, 3].argmax()) == 7
-
-
-def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    settings = dataclasses.replace(SETTINGS, epochs=3)
-    whole = Trainer(built(), Material(TEXTS), settings, tmp_path / "whole", [MaskedWords()])
-    whole.run()
-    parts = Trainer(built(), Material(TEXTS), settings, tmp_path / "parts", [MaskedWords()])
-    parts.run(stop=lambda: parts.step >= 2)
-    resumed = Trainer(built(), Material(TEXTS), settings, tmp_path / "parts", [MaskedWords()])
-    assert 0 < resumed.step < whole.step
-    resumed.run()
-    for name, parameter in whole.model.named_parameters():
-        assert torch.equal(dict(resumed.model.named_parameters())[name], parameter)
 
 
 def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from toy_runs import CONFIG, EXAMPLES, SETTINGS, same, trainer, weights, without_times
+from toy_runs import CONFIG, EXAMPLES, SETTINGS, same, trainer, weights
 
 from models.checkpoint import CheckpointError
 from models.marks import END, START
@@ -19,17 +19,17 @@ from models.training.settings import TrainingConfig, learning_rate
 from models.transformer import build_model
 
 
-def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path: Path) -> None:
-    first, second = trainer(tmp_path / "a"), trainer(tmp_path / "b")
-    other = trainer(tmp_path / "c", dataclasses.replace(SETTINGS, seed=2))
-    curves = [without_times(t.run().curve) for t in (first, second, other)]
-    assert curves[0] == curves[1]
-    assert same(weights(first.model), weights(second.model))
-    assert curves[0] != curves[2]
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    """The same one is the same run: `test_resuming.py`."""
+    losses = set()
+    for seed in (1, 2):
+        settings = dataclasses.replace(SETTINGS, seed=seed, epochs=1, average=1)
+        losses.add(trainer(tmp_path / str(seed), settings).run().curve[0]["loss"])
+    assert len(losses) == 2
 
 
 def test_snapshots_are_kept_for_the_best_epochs_and_averaged(tmp_path: Path) -> None:
-    settings = dataclasses.replace(SETTINGS, epochs=4)
+    settings = dataclasses.replace(SETTINGS, epochs=3)
     run = trainer(tmp_path, settings)
     curve = run.run().curve
     kept = sorted((tmp_path / EPOCHS).glob("*.safetensors"))

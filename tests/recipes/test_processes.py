@@ -1,4 +1,7 @@
-"""`python -m models train` in one process and under torchrun in two, on data of a few lines."""
+"""`python -m models train` in one process and under torchrun in two, on data of a few lines.
+
+They take seconds; `make sweep` runs them.
+"""
 
 import json
 import subprocess
@@ -9,7 +12,7 @@ import pytest
 
 from models.__main__ import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SIZES = ["d_model=16", "n_layers=1", "n_heads=2", "d_ff=24", "n_ctx=48", "dropout=0.0"]
 SETTINGS = ["epochs=3", "max_tokens=64", "learning_rate=1e-2", "warmup=4", "average=1"]
 
@@ -41,16 +44,32 @@ def rows(said: str) -> list[dict[str, float]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in found]
 
 
-def check_two_processes(
-    folder: Path, capsys: pytest.CaptureFixture[str], recipe: str, family: str
+RECIPES = {
+    "pairs": (
+        '[data]\ntask = "reverse"\nexamples = 60\nvalid_examples = 20\n'
+        "lengths = [2, 6]\nsymbols = 8",
+        "encoder-decoder",
+    ),
+    "preference": (
+        '[data]\njudged = "@/judged.jsonl"\n[objectives.preference]\nweight = 0.5',
+        "decoder-only",
+    ),
+    "repetition": ("[objectives.unlikelihood]\nweight = 4.0", "decoder-only"),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("recipe", "family"), RECIPES.values(), ids=RECIPES)
+def test_two_processes_have_the_loss_curve_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], recipe: str, family: str
 ) -> None:
-    """Two processes of torchrun read the global batches of one, so its loss curve is theirs."""
-    command = arguments(folder, recipe, family)
-    assert main([*command, "--out", str(folder / "one")]) == 0
+    """They read the global batches of one, so its loss curve is theirs."""
+    command = arguments(tmp_path, recipe, family)
+    assert main([*command, "--out", str(tmp_path / "one")]) == 0
     one = rows(capsys.readouterr().out)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     said = subprocess.run(
-        [sys.executable, *torchrun, "-m", "models", *command, "--out", str(folder / "two")],
+        [sys.executable, *torchrun, "-m", "models", *command, "--out", str(tmp_path / "two")],
         cwd=ROOT,
         capture_output=True,
         text=True,
