@@ -1,11 +1,9 @@
 """What the tests of decoding share: fixed tables for models, and tiny random real ones."""
 
 import math
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import pytest
 import torch
 
 from models.config import ModelConfig
@@ -47,7 +45,7 @@ class Chain(DecoderOnly):
         return x
 
 
-def _chain(n_vocab: int = 6, **rows: dict[int, float]) -> Chain:
+def chain(n_vocab: int = 6, **rows: dict[int, float]) -> Chain:
     """`chain(_3={4: 0.7, 2: 0.3})`: after token 3, 4 with 0.7 and eos with 0.3. Elsewhere: eos."""
     table = torch.full((n_vocab, n_vocab), -math.inf)
     table[:, EOS] = 0.0
@@ -59,40 +57,18 @@ def _chain(n_vocab: int = 6, **rows: dict[int, float]) -> Chain:
     return Chain(table)
 
 
-def _random_chain(seed: int, n_vocab: int = 5) -> Chain:
+def random_chain(seed: int, n_vocab: int = 5) -> Chain:
+    """A table of normal logits."""
     return Chain(2 * torch.randn(n_vocab, n_vocab, generator=torch.Generator().manual_seed(seed)))
 
 
-@pytest.fixture(scope="session")
-def chain() -> Callable[..., Chain]:
-    """chain(_3={4: 0.7, 2: 0.3}): after token 3, 4 with 0.7 and eos with 0.3; elsewhere eos."""
-    return _chain
-
-
-@pytest.fixture(scope="session")
-def random_chain() -> Callable[..., Chain]:
-    """random_chain(seed, n_vocab=5): a table of normal logits."""
-    return _random_chain
-
-
-@pytest.fixture(scope="session")
-def table_model() -> type[Chain]:
-    """table_model(logits [last, next]): a model that follows any table."""
-    return Chain
-
-
-@pytest.fixture(scope="session")
-def only() -> Callable[..., Hypothesis]:
-    """only(model, strategy, limit=8, ...): the answer for the one prompt `<s>`."""
-
-    def answer(model: Model, strategy: Strategy, limit: int = 8, **options: Any) -> Hypothesis:
-        return best(decode(model, torch.tensor([[1]]), strategy, limit, **options))[0]
-
-    return answer
+def only(model: Model, strategy: Strategy, limit: int = 8, **options: Any) -> Hypothesis:
+    """The answer for the one prompt `<s>`."""
+    return best(decode(model, torch.tensor([[1]]), strategy, limit, **options))[0]
 
 
 @cache
-def _wide_model(family: str, positions: str = "sinusoidal", vocab_size: int = 13) -> Model:
+def wide_model(family: str, positions: str = "sinusoidal", vocab_size: int = 13) -> Model:
     """Random weights, logits spread widely enough for outputs that vary and end."""
     torch.manual_seed(3)
     config = ModelConfig(
@@ -112,12 +88,6 @@ def _wide_model(family: str, positions: str = "sinusoidal", vocab_size: int = 13
     model = build_model(config).double().eval()
     model.unembed.weight.data *= 3
     return model
-
-
-@pytest.fixture(scope="session")
-def wide_model() -> Callable[..., Model]:
-    """wide_model(family, positions="sinusoidal", vocab_size=13): outputs that vary and end."""
-    return _wide_model
 
 
 def chosen(step: DecodeStep) -> list[int]:

@@ -14,7 +14,7 @@ ASSETS = Path(__file__).parents[2] / "assets"
 
 
 FOLDERS = sorted(path.parent for path in (ASSETS / "checkpoints").glob(f"*/{CONFIG}"))
-CORE = {"copy", "en-zh", "masked-en", "stories", "twin-learned", "twin-pad-visible"}
+CORE = {"copy", "masked-en", "stories", "twin-learned"}
 """One of each design; `make sweep` examines all."""
 
 

@@ -1,4 +1,5 @@
-"""Each sentence that a page offers for its lesson: there the lesson shows, with shipped models."""
+"""What a page offers for its lesson, by shipped models: there the lesson shows. The twins: what
+training without the causal mask gains, and what it costs."""
 
 import tomllib
 
@@ -7,7 +8,7 @@ import pytest
 from explorer.analysis.positions.order import four_texts
 from explorer.engine.jobs import walked
 from explorer.exhibits.decoding.choices import DecodingChoices
-from explorer.exhibits.masks.twins import LONGEST
+from explorer.exhibits.masks.twins import CHEAT, LONGEST, RIGHT, twins
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.library import open_model
 from explorer.runs.generation import generate
@@ -50,3 +51,18 @@ def test_the_right_twin_translates_it_and_the_other_does_not(model: str, sentenc
     assert len(sentence) <= LONGEST == read_recipe("twin-right", []).data.longest
     assert trace(open_model("twin-right"), sentence).output == "汤姆不在这里。"
     assert model.startswith(("en-", "twin-"))
+
+
+@pytest.mark.parametrize("text", ["I like dogs.", "He is a teacher."])
+def test_the_cheat_reads_better_and_writes_worse(text: str) -> None:
+    right, cheat = twins(open_model(RIGHT), open_model(CHEAT), text)
+    assert cheat.loss < 0.1 < right.loss
+    assert len(right.writes) > 2
+    assert len(cheat.writes) < len(right.writes)
+
+
+def test_the_deep_twin_with_post_norm_has_learned() -> None:
+    """It is shown beside the other placements; with their schedule it repeats one word."""
+    loaded = open_model("twin-deep-post")
+    assert trace(loaded, "Tom is not here.").output == "汤姆不在这里。"
+    assert trace(loaded, "I love you.").output != trace(loaded, "She likes dogs.").output

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from tables import chosen, finished
+from tables import chain, chosen, finished, only, random_chain
 
 from models.decoding import decode
 from models.strategies import Beam
@@ -21,7 +21,7 @@ def fallen(beam, step, parents):
     return beam.choose(step.log_probs, step.probs, parents, 99, 0.0)[survived:]
 
 
-def test_a_beam_by_hand(chain):
+def test_a_beam_by_hand():
     model = chain(
         _1={A: 0.5, B: 0.4, EOS: 0.1}, _3={C: 0.4, EOS: 0.35, B: 0.25}, _4={C: 0.9, EOS: 0.1}
     )
@@ -47,7 +47,7 @@ def test_a_beam_by_hand(chain):
     assert third.ended[0][1].rows == (0, 0, 1)
 
 
-def test_a_finished_hypothesis_keeps_its_place_and_narrows_the_beam(chain):
+def test_a_finished_hypothesis_keeps_its_place_and_narrows_the_beam():
     model = chain(_1={EOS: 0.5, A: 0.3, B: 0.2}, _3={A: 0.5, B: 0.5}, _4={A: 0.5, B: 0.5})
     steps = list(decode(model, START, Beam(width=2), 3))
     assert [len(step.live[0]) for step in steps] == [1, 1, 1]
@@ -56,7 +56,7 @@ def test_a_finished_hypothesis_keeps_its_place_and_narrows_the_beam(chain):
     assert finished(steps[-1]) == [False]  # the limit came first
 
 
-def test_the_length_penalty_by_hand(chain, only):
+def test_the_length_penalty_by_hand():
     # eos at once: ln 0.3 over 1 token; A A eos: ln(0.7 * 0.6 * 0.5 = 0.21) over 3.
     model = chain(_1={A: 0.7, EOS: 0.3}, _3={B: 0.6, C: 0.4}, _4={EOS: 0.5, C: 0.5}, _5={C: 1})
     answers = {p: only(model, Beam(9, p), 3) for p in (0, 0.2, 0.3, 1)}
@@ -94,7 +94,7 @@ def reference_beam(model, width: int, penalty: float, limit: int) -> list[tuple[
     penalty=st.sampled_from([0, 0.6, 1, 2]),
     limit=st.integers(1, 6),
 )
-def test_beam_follows_its_rule(random_chain, seed, width, penalty, limit):
+def test_beam_follows_its_rule(seed, width, penalty, limit):
     model = random_chain(seed)
     *_, last = decode(model, START, Beam(width, penalty), limit)
     found = [h.tokens for h in last.ended[0] or last.live[0]]
@@ -102,7 +102,7 @@ def test_beam_follows_its_rule(random_chain, seed, width, penalty, limit):
 
 
 @pytest.mark.parametrize("penalty", [0, 1, 2.5])
-def test_a_wide_beam_searches_everything(random_chain, penalty):
+def test_a_wide_beam_searches_everything(penalty):
     model, limit = random_chain(11, n_vocab=4), 5
     table = model.table.log_softmax(-1)
     outputs = {}
@@ -120,7 +120,7 @@ def test_a_wide_beam_searches_everything(random_chain, penalty):
     assert not fallen(beam, last, [h.logprob for h in before.live[0]])
 
 
-def test_a_forced_token_of_probability_0_does_not_stop_a_beam(chain):
+def test_a_forced_token_of_probability_0_does_not_stop_a_beam():
     model = chain(_1={A: 1}, _4={C: 0.6, A: 0.4}, _5={C: 1}, _3={A: 1})
     steps = list(decode(model, START, Beam(2), 2, prefix=[B]))
     assert [h.tokens for h in steps[-1].live[0]] == [(B, C), (B, A)]

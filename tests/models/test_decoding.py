@@ -9,7 +9,7 @@ import torch
 from families import WRITERS
 from hypothesis import given, settings, strategies as st
 from jaxtyping import TypeCheckError
-from tables import chosen, finished
+from tables import chosen, finished, wide_model
 
 from models.config import ModelConfig
 from models.decoding import best, decode
@@ -44,7 +44,7 @@ def assert_same_steps(one, other, atol=1e-10):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(("family", "positions"), BOTH)
-def test_cached_steps_equal_uncached_ones(wide_model, family, positions, strategy):
+def test_cached_steps_equal_uncached_ones(family, positions, strategy):
     model = wide_model(family, positions)
     cached, uncached = (
         list(decode(model, SRC, strategy, LIMIT, src_valid=VALID, use_cache=use_cache))
@@ -55,7 +55,7 @@ def test_cached_steps_equal_uncached_ones(wide_model, family, positions, strateg
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("family", WRITERS)
-def test_log_probs_and_sums_are_the_models_own(wide_model, family, strategy):
+def test_log_probs_and_sums_are_the_models_own(family, strategy):
     """Teacher forcing on the answer gives the same numbers, step by step and in all."""
     model, src = wide_model(family), SRC[:1]
     steps = list(decode(model, src, strategy, LIMIT))
@@ -74,7 +74,7 @@ def test_log_probs_and_sums_are_the_models_own(wide_model, family, strategy):
 
 
 @pytest.mark.parametrize("family", WRITERS)
-def test_a_model_in_half_precision_is_summed_in_float32(wide_model, family):
+def test_a_model_in_half_precision_is_summed_in_float32(family):
     model = copy.deepcopy(wide_model(family)).bfloat16()
     for step in decode(model, SRC, Greedy(), 3, src_valid=VALID):
         assert step.log_probs.dtype == torch.float32
@@ -86,7 +86,7 @@ def test_a_model_in_half_precision_is_summed_in_float32(wide_model, family):
 
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(3, 0.7)])
 @pytest.mark.parametrize(("family", "positions"), BOTH)
-def test_a_sentence_in_a_padded_batch_comes_out_as_alone(wide_model, family, positions, strategy):
+def test_a_sentence_in_a_padded_batch_comes_out_as_alone(family, positions, strategy):
     model, src = wide_model(family, positions), torch.nn.functional.pad(SRC, (2, 1))
     together = best(decode(model, src, strategy, LIMIT, src_valid=src != 0))
     for row, answer in zip(SRC, together, strict=True):
@@ -96,7 +96,7 @@ def test_a_sentence_in_a_padded_batch_comes_out_as_alone(wide_model, family, pos
         assert answer.score == pytest.approx(alone.score, abs=1e-9)
 
 
-def test_the_models_here_say_different_things_and_some_stop(wide_model):
+def test_the_models_here_say_different_things_and_some_stop():
     """Without this the comparisons above could all be between equal, endless outputs."""
     answers = [
         answer
@@ -116,7 +116,7 @@ def test_the_models_here_say_different_things_and_some_stop(wide_model):
     family=st.sampled_from(list(WRITERS)),
     positions=st.sampled_from(list(POSITIONS)),
 )
-def test_what_stands_at_padding_leaks_nowhere(wide_model, padding, family, positions):
+def test_what_stands_at_padding_leaks_nowhere(padding, family, positions):
     model, src = wide_model(family, positions), SRC.clone()
     src[~VALID] = torch.tensor(padding)
     clean = list(decode(model, SRC, Beam(2), 4, src_valid=VALID))
@@ -131,7 +131,7 @@ def patterns(name: str) -> bool:
     return name.endswith("hook_pattern")
 
 
-def test_the_encoder_runs_once_and_the_decoder_at_every_step(wide_model):
+def test_the_encoder_runs_once_and_the_decoder_at_every_step():
     model, seen = wide_model("encoder-decoder"), []
 
     def note(name):
@@ -145,7 +145,7 @@ def test_the_encoder_runs_once_and_the_decoder_at_every_step(wide_model):
     assert seen == [names[0], *[names[1]] * n_steps]
 
 
-def test_each_step_reports_to_the_visitor_around_its_own_next(wide_model):
+def test_each_step_reports_to_the_visitor_around_its_own_next():
     """Two generations in turn, each with its visitor; a third step in between has none."""
     model = wide_model("encoder-decoder")
     one, other = (decode(model, SRC[i : i + 1], Greedy(), 5) for i in (0, 2))
@@ -167,7 +167,7 @@ def test_each_step_reports_to_the_visitor_around_its_own_next(wide_model):
     }
 
 
-def test_a_visitor_around_one_step_may_change_that_step_only(wide_model):
+def test_a_visitor_around_one_step_may_change_that_step_only():
     model = wide_model("decoder-only")
     steps = decode(model, SRC[:1], Greedy(), 5)
     clean = best(decode(model, SRC[:1], Greedy(), 5))[0].tokens
@@ -178,7 +178,7 @@ def test_a_visitor_around_one_step_may_change_that_step_only(wide_model):
 
 
 @pytest.mark.parametrize(("family", "positions"), BOTH)
-def test_old_rows_of_the_patterns_do_not_move_as_the_output_grows(wide_model, family, positions):
+def test_old_rows_of_the_patterns_do_not_move_as_the_output_grows(family, positions):
     """Without the causal mask at every step they do, and then no cache can be right."""
     model = wide_model(family, positions)
     steps = decode(model, SRC, Greedy(), 7, src_valid=VALID, use_cache=False)
@@ -200,7 +200,7 @@ def test_old_rows_of_the_patterns_do_not_move_as_the_output_grows(wide_model, fa
     assert n_compared >= 4
 
 
-def test_what_is_shared_is_left_as_it_was(wide_model):
+def test_what_is_shared_is_left_as_it_was():
     """The model, its input, the global generator, and torch's modes between two steps."""
     model, src, state = wide_model("decoder-only"), SRC.clone(), torch.random.get_rng_state()
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -215,7 +215,7 @@ def test_what_is_shared_is_left_as_it_was(wide_model):
     assert all(torch.equal(weights[name], t) for name, t in model.state_dict().items())
 
 
-def test_steps_already_given_do_not_change_later(wide_model):
+def test_steps_already_given_do_not_change_later():
     model = wide_model("decoder-only")
     steps = decode(model, SRC, Beam(3), 5, src_valid=VALID)
     first = next(steps)
@@ -230,7 +230,7 @@ def test_steps_already_given_do_not_change_later(wide_model):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("family", WRITERS)
-def test_a_forced_prefix_is_obeyed_and_shown(wide_model, family, strategy):
+def test_a_forced_prefix_is_obeyed_and_shown(family, strategy):
     model, prefix = wide_model(family), [11, 5]
     steps = list(decode(model, SRC, strategy, 6, src_valid=VALID, prefix=prefix))
     assert [step.forced for step in steps][:3] == [True, True, False]
@@ -243,7 +243,7 @@ def test_a_forced_prefix_is_obeyed_and_shown(wide_model, family, strategy):
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_a_forced_prefix_goes_on_as_a_longer_prompt_does(wide_model, positions):
+def test_a_forced_prefix_goes_on_as_a_longer_prompt_does(positions):
     model, prefix = wide_model("decoder-only", positions), [11, 5]
     longer = torch.cat((SRC[:1], torch.tensor([prefix])), dim=1)
     forced = list(decode(model, SRC[:1], Greedy(), 6, prefix=prefix))[2:]
@@ -251,7 +251,7 @@ def test_a_forced_prefix_goes_on_as_a_longer_prompt_does(wide_model, positions):
         torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-10, rtol=0)
 
 
-def test_a_prefix_may_end_the_output(wide_model):
+def test_a_prefix_may_end_the_output():
     *_, last = decode(
         wide_model("encoder-decoder"), SRC, Beam(2), 6, src_valid=VALID, prefix=[4, 2]
     )
@@ -259,7 +259,7 @@ def test_a_prefix_may_end_the_output(wide_model):
     assert {h.tokens for h in last.best} == {(4, 2)}
 
 
-def test_learned_positions_end_at_n_ctx(wide_model):
+def test_learned_positions_end_at_n_ctx():
     for family, given_tokens in (("encoder-decoder", 1), ("decoder-only", 6)):
         model = wide_model(family, "learned")
         most = 14 - given_tokens + 1  # the last token is written, never read
@@ -272,7 +272,7 @@ def test_learned_positions_end_at_n_ctx(wide_model):
 
 @pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"learned"}))
 @pytest.mark.parametrize("family", WRITERS)
-def test_other_positions_run_on_beyond_n_ctx(wide_model, family, positions):
+def test_other_positions_run_on_beyond_n_ctx(family, positions):
     model = wide_model(family, positions)
     model_never_ends = Edits({"hook_logits": lambda t: t.index_fill(-1, torch.tensor([2]), -1e9)})
     with visiting(model_never_ends):
@@ -285,7 +285,7 @@ def test_other_positions_run_on_beyond_n_ctx(wide_model, family, positions):
 
 
 @pytest.fixture
-def refuse(wide_model):
+def refuse():
     """refuse(message, src=..., ...): `decode` itself raises, before any step is asked for."""
 
     def check(message, *, error=ValueError, src=SRC, limit=4, **options):

@@ -4,10 +4,10 @@ import copy
 
 import pytest
 import torch
+from tables import wide_model
 
 from models.cache import KVCache
 from models.decoding import best, decode
-from models.hooks import Record, visiting
 from models.marks import Marks
 from models.rows import Rows
 from models.strategies import Beam, Greedy, Sample
@@ -19,7 +19,7 @@ VALID = TEXTS != 0
 
 
 @pytest.fixture(scope="module")
-def filler(wide_model):
+def filler():
     """An encoder whose logits are spread, so that answers differ by place and by neighbours."""
     model = copy.deepcopy(wide_model("encoder-only", "learned"))
     model.marks = MARKS
@@ -93,15 +93,6 @@ def test_forced_tokens_fill_the_first_masks(filler):
     assert steps[0].forced
     assert steps[-1].best[0].tokens[0] == 8
     assert steps[1].input_tokens[0, 2] == 8
-
-
-def test_hooks_see_the_whole_text_at_every_step(filler):
-    steps = decode(filler, TEXTS[:1], Greedy(), 9)
-    for _ in range(2):
-        record = Record(lambda name: name.endswith("hook_pattern"))
-        with visiting(record):
-            next(steps)
-        assert {tuple(p.shape[2:]) for p in record.activations.values()} == {(6, 6)}
 
 
 def test_what_cannot_be_filled_is_refused(filler, tiny_model):

@@ -5,7 +5,6 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from models.training.recipe import read_recipe
 from recipes.numbering import MOST, in_chinese, in_english, numbered_rows, numbers
 
 
@@ -178,23 +177,6 @@ def test_each_kind_gets_its_share() -> None:
     pairs = [("It is 6.", "现在六点。")] * 999 + [("It is half past 6.", "现在六点半。")]
     halves = sum("半" in chinese for _, chinese, _ in numbered_rows(pairs, 600, seed=1))
     assert 230 < halves < 370
-
-
-def test_the_seed_decides_and_directions_are_alike() -> None:
-    pairs = [("I see 3 dogs.", "我看见三条狗。"), ("It was 1945.", "那是1945年。")]
-    turned = [(target, source) for source, target in pairs]
-    rows = numbered_rows(pairs, 50, seed=2)
-    assert rows == numbered_rows(pairs, 50, seed=2)
-    assert rows != numbered_rows(pairs, 50, seed=3)
-    assert [(target, source, n) for source, target, n in rows] == numbered_rows(turned, 50, seed=2)
-
-
-def test_rows_of_a_task_get_no_other_numbers() -> None:
-    with pytest.raises(ValueError, match="numbered is 3"):
-        read_recipe("copy", ["data.numbered=3"])
-    for name in ("short", "renamed"):
-        with pytest.raises(ValueError, match=f"{name} is -1"):
-            read_recipe("en-zh", [f"data.{name}=-1"])
 
 
 def test_hours_and_minutes_stay_possible() -> None:

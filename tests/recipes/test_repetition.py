@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tables import chain
 
 from models.config import ModelConfig
 from models.training.data import Example, Material, batches, collate
@@ -15,7 +16,7 @@ from models.training.settings import TrainingConfig
 from models.transformer import DecoderOnly, build_model
 from recipes.objectives import Unlikelihood, WrongMasks, own_words, unlikelihood
 
-BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
+BOS, EOS, A, B, C, D = 1, 2, 3, 4, 5, 6
 CONFIG = ModelConfig(
     family="decoder-only",
     vocab_size=16,
@@ -29,7 +30,7 @@ CONFIG = ModelConfig(
 )
 
 
-def test_own_words_are_marked_where_they_repeat(chain) -> None:
+def test_own_words_are_marked_where_they_repeat() -> None:
     """A, B, C, A, B, C ... for ever after A; D ends at once."""
     model = chain(8, _3={4: 1.0}, _4={5: 1.0}, _5={3: 1.0})
     batch = collate([Example((), (A, B, D, D)), Example((), (D, D))], model)
@@ -47,7 +48,7 @@ def test_own_words_are_marked_where_they_repeat(chain) -> None:
     assert own.rows.tgt_valid[1].tolist() == [True] * 4 + [False] * (own.rows.tgt.shape[1] - 4)
 
 
-def test_at_most_half_of_what_the_model_reads_is_given(chain) -> None:
+def test_at_most_half_of_what_the_model_reads_is_given() -> None:
     model = chain(8)  # ends at once, whatever it reads
     model.config = dataclasses.replace(model.config, n_ctx=40)
     own = own_words(model, collate([Example((), (D,) * 35)], model), n_given=48)

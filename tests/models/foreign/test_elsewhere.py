@@ -50,15 +50,18 @@ def rules_of(settings: dict[str, Any], folder: Path) -> GenerationRules:
 
 @pytest.mark.parametrize("kind", ["beams", "rules"])
 @pytest.mark.parametrize(
-    "name", [pytest.param(each, marks=() if each in CORE else pytest.mark.sweep) for each in NAMES]
+    ("name", "every"),
+    [(name, 3) for name in CORE]
+    + [pytest.param(name, 1, marks=pytest.mark.sweep) for name in NAMES],
 )
 def test_the_answers_of_transformers(
-    opened: dict[str, Model], name: str, kind: str, tmp_path: Path
+    opened: dict[str, Model], name: str, every: int, kind: str, tmp_path: Path
 ) -> None:
+    """Of each core model every third case."""
     cases = [case for case in CASES if case[0] == name]
     cases = [case for case in cases if (kind == "beams") == (set(case[2]) == set(BEAM))]
     assert len(cases) >= 30
-    for _, at, settings, tokens, score in cases:
+    for _, at, settings, tokens, score in cases[::every]:
         width = settings.get("num_beams", 1)
         beam = RefillingBeam(
             width, settings.get("length_penalty", 1.0), settings.get("early_stopping", False)
@@ -83,13 +86,11 @@ def test_our_beam_finds_other_answers_on_some(opened: dict[str, Model]) -> None:
     """Else the comparison above would show nothing of the rule."""
     different = 0
     for name, at, settings, tokens, _ in CASES:
-        if set(settings) == set(BEAM):
+        if name == "gpt2" and set(settings) == set(BEAM):
             beam = Beam(settings["num_beams"], settings["length_penalty"])
             (found,) = best(decode(opened[name], torch.tensor([SOURCES[at]]), beam, LIMIT))
             different += list(found.tokens) != tokens[: len(found.tokens)]
-        if different > 20:
-            return
-    pytest.fail(f"only {different} differ")
+    assert different > 20
 
 
 def test_each_rule_by_hand() -> None:

@@ -23,17 +23,19 @@ def folder(tmp_path: Path) -> Path:
     return Golden.load("gpt2").write(tmp_path / "tiny", "own")
 
 
-def test_a_pickle_from_a_gpu_is_converted_on_a_machine_without_one(
+def test_pickles_in_parts_from_a_gpu_are_converted_on_a_machine_without_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file says of each tensor that it was on a GPU, as one that was saved there does."""
     whole = load_file(folder / "model.safetensors")
     monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
-    torch.save(whole, folder / "pytorch_model.bin")
+    for number in (0, 1):
+        part = {key: whole[key] for key in sorted(whole)[number::2]}
+        torch.save(part, folder / f"pytorch_model-0000{number + 1}-of-00002.bin")
     monkeypatch.undo()
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="CUDA"):
-            torch.load(folder / "pytorch_model.bin", weights_only=True)
+            torch.load(folder / "pytorch_model-00001-of-00002.bin", weights_only=True)
     (folder / "model.safetensors").unlink()
     code = weights.CONVERSION.removeprefix('python -c "').removesuffix('"')
     subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from foreign import CORPUS, Golden, byte_level, metaspace, write_gguf
+from tokenizers import Tokenizer
 
 import explorer as hl
 from explorer.labels import str_tokens
@@ -28,6 +29,10 @@ TEXTS = ("We went to the park, 我 too.", "the  then 1984", CORPUS[0])
 
 def logits_of(model: Model, golden: Golden) -> np.ndarray:
     return model.read(Rows(torch.tensor(golden.arrays["first.tgt"])[None]))[0].numpy()
+
+
+def words_of(raw: Tokenizer) -> list[str]:
+    return [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
 
 
 LINEAR: dict[str, Any] = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
@@ -121,7 +126,7 @@ def test_a_notebook_opens_a_file_by_its_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = byte_level()
-    words = [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
+    words = words_of(raw)
     fields: Any = {"words": words, "merges": ["Ġ t", "h e", "Ġt he"], "vocab": len(words)}
     write_gguf(Golden.load("qwen2"), tmp_path / "x.gguf", **fields)
     monkeypatch.chdir(tmp_path)
@@ -144,7 +149,7 @@ def test_blocks_of_fewer_bits_become_floats(tmp_path: Path) -> None:
 
 def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
     raw = byte_level()
-    words = [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
+    words = words_of(raw)
     fields: Any = {
         "words": words,
         "merges": ["Ġ t", "h e", "Ġt he"],
@@ -177,7 +182,7 @@ def test_a_word_of_the_vocabulary_is_taken_whole_by_some(pre: str, tmp_path: Pat
     """No merges build the token " zebra". The tokenizers of Llama 3 and Mistral's tekken take it
     whole, and begin a text with the start mark; Qwen's does neither, but composes accents."""
     raw = byte_level()
-    listed = [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
+    listed = words_of(raw)
     words = [*listed, "Ġzebra", "Ã©"]
     fields: Any = {
         "words": words,
@@ -210,7 +215,7 @@ def test_a_word_of_the_vocabulary_is_taken_whole_by_some(pre: str, tmp_path: Pat
 def test_a_tokenizer_of_sentencepiece_is_inside(tmp_path: Path) -> None:
     """It has scores in place of merges, and the start mark stands before a text."""
     raw = metaspace()
-    words = [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
+    words = words_of(raw)
     kinds = [2, 3, 3, *[6] * 256, *[1] * (len(words) - 259)]
     fields: Any = {
         "words": words,

@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +67,6 @@ def test_a_pickle_is_never_loaded_and_the_conversion_is_named(folder: Path) -> N
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps({}))
     refused(folder, "pytorch_model.bin is a pickle", "never loaded", "save_file")
-
-
-def test_the_command_that_converts_pickles_works(folder: Path) -> None:
-    """Those in parts; `test_folders.py` has one in one piece."""
-    names = ("-00001-of-00002", "-00002-of-00002")
-    whole = load_file(folder / "model.safetensors")
-    for number, name in enumerate(names):
-        part = {key: whole[key] for key in sorted(whole)[number :: len(names)]}
-        torch.save(part, folder / f"pytorch_model{name}.bin")
-    (folder / "model.safetensors").unlink()
-    code = weights.CONVERSION.removeprefix('python -c "').removesuffix('"')
-    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
-    assert open_folder(folder).model.state_dict().keys()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])

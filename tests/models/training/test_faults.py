@@ -36,35 +36,23 @@ def seen(model: Model, masks: Masks) -> dict[str, torch.Tensor]:
     return found
 
 
-def test_right_masks_are_left_alone(model: Model) -> None:
-    masks = seen(model, "right")
-    assert torch.equal(masks["decoder.blocks.0.attn"][0], CAUSAL)
-    assert torch.equal(masks["encoder.blocks.0.attn"][1, 0], torch.tensor([True, True, False]))
-
-
-def test_without_the_causal_mask_only_padding_is_hidden(model: Model) -> None:
-    masks = seen(model, "no_causal")
-    assert masks["decoder.blocks.0.attn"][0].all()
-    assert torch.equal(
-        masks["decoder.blocks.0.attn"][1], torch.tensor([True, True, False, False]).expand(4, 4)
-    )
+def test_each_kind_of_masks_is_wrong_just_where_it_says(model: Model) -> None:
     right = seen(model, "right")
-    for name in right:
-        if name != "decoder.blocks.0.attn" and not name.endswith("1.attn"):
-            assert torch.equal(masks[name], right[name]), name
-
-
-def test_visible_padding_leaves_the_causal_mask(model: Model) -> None:
-    masks = seen(model, "pad_visible")
-    assert torch.equal(masks["decoder.blocks.0.attn"], CAUSAL.expand(2, 4, 4))
-    assert masks["encoder.blocks.0.attn"].all()
-    assert masks["decoder.blocks.0.cross_attn"].all()
-
-
-def test_inverted_masks_are_the_opposite_of_the_right_ones(model: Model) -> None:
-    right, wrong = seen(model, "right"), seen(model, "inverted")
-    for name, mask in right.items():
-        assert torch.equal(wrong[name], ~mask), name
+    own = "decoder.blocks.0.attn"
+    padded = (TGT != 0)[:, None, :].expand(2, 4, 4)
+    assert torch.equal(right[own], CAUSAL & padded)
+    assert torch.equal(right["encoder.blocks.0.attn"], (SRC != 0)[:, None, :].expand(2, 3, 3))
+    for masks, causes in (("no_causal", padded), ("pad_visible", CAUSAL.expand(2, 4, 4))):
+        wrong = seen(model, masks)
+        for name, mask in wrong.items():
+            if name.startswith("decoder") and name.endswith(".attn"):
+                assert torch.equal(mask, causes), name
+            elif masks == "pad_visible":
+                assert mask.all(), name
+            else:
+                assert torch.equal(mask, right[name]), name
+    for name, mask in seen(model, "inverted").items():
+        assert torch.equal(mask, ~right[name]), name
 
 
 def test_a_fault_ends_with_its_block(model: Model) -> None:

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 from hypothesis import given, strategies as st
+from tables import chain, wide_model
 
-from models.config import ModelConfig
 from models.training import repetition as measured
 from models.training.repetition import (
     BEGINNING,
@@ -16,21 +16,8 @@ from models.training.repetition import (
     repetition,
     repetition_of,
 )
-from models.training.settings import TrainingConfig
 
 BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
-CONFIG = ModelConfig(
-    family="decoder-only",
-    vocab_size=16,
-    d_model=24,
-    n_layers=1,
-    n_heads=4,
-    d_ff=40,
-    n_ctx=64,
-    dropout=0.0,
-    positions="rotary",
-)
-SETTINGS = TrainingConfig()
 
 
 def test_a_second_copy_of_an_n_gram_is_found_whole() -> None:
@@ -59,7 +46,7 @@ def test_the_share_of_repeated_n_grams() -> None:
     assert repetition([[A]]) == 0  # no n-gram at all
 
 
-def test_each_beginning_is_continued_as_it_would_be_alone(wide_model) -> None:
+def test_each_beginning_is_continued_as_it_would_be_alone() -> None:
     model = wide_model("decoder-only")
     beginnings = [[BOS, 5], [BOS, 7, 9, 4], [BOS, 3, 11]]
     rows = continued(model, beginnings, 8)
@@ -70,16 +57,14 @@ def test_each_beginning_is_continued_as_it_would_be_alone(wide_model) -> None:
         assert row[-1] == EOS or len(row) == len(given_) + 8
 
 
-def test_the_mode_of_the_model_stays(chain) -> None:
+def test_the_mode_of_the_model_stays() -> None:
     model = chain(_3={3: 1.0})
     model.train()
     assert continued(model, [[BOS, A]], 3) == [[BOS, A, A, A, A]]
     assert model.training
 
 
-def test_a_looping_model_is_measured_beside_the_texts(
-    chain, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_looping_model_is_measured_beside_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A B A B ... where a beginning ends in A; after anything else C, D and E before it ends."""
     others = {f"_{token}": {C: 1.0} for token in range(8, 60)}
     model = chain(60, _3={B: 1.0}, _4={A: 1.0}, _5={D: 1.0}, _6={E: 1.0}, **others)
