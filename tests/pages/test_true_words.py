@@ -11,6 +11,7 @@ from shown import words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.exhibits.decoding import one_pass
 from explorer.exhibits.positions import length as positions_length
 from explorer.text import LANGUAGES, t
 
@@ -90,6 +91,16 @@ def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page: Open) 
         words = said(open_page("decoding", part="pass", edits=edits))
         assert ("do **not** give the same logits" in words) == apart
         assert ("which is rounding" in words) != apart
+        assert ("tokens that did not exist at its step" in words) == apart
+
+
+def test_rounding_in_half_precision_is_not_called_looking_ahead(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_pass, "ROUNDING", -1.0)
+    words = said(open_page("decoding", part="pass"))
+    assert "do **not** give the same logits" in words
+    assert "did not exist" not in words
 
 
 def test_only_a_model_with_a_source_caches_one(open_page: Open) -> None:

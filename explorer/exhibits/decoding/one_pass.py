@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.exhibits import Exhibit, View, block as b
-from explorer.exhibits.saying import site_titles
+from explorer.exhibits.saying import in_a_row, site_titles
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
@@ -153,6 +153,8 @@ def show(found: OnePass | None, view: View) -> b.Blocks:
         largest=number(found.largest),
         open=f"{found.largest_open:.2g}",
     )
+    if found.largest > ROUNDING and _looks_ahead(view, found):
+        words = in_a_row((words, view.t("onepass.ahead")))
     yield b.Sentence("onepass", words)
     title = view.t("onepass.gaps")
     yield b.Note(title)
@@ -175,10 +177,17 @@ def show(found: OnePass | None, view: View) -> b.Blocks:
     )
 
 
+def _looks_ahead(view: View, found: OnePass) -> bool:
+    """Whether a row of the one pass may attend to tokens after its step."""
+    later = len(found.keys) - len(found.tokens) + 1
+    sites = (site for site in view.trace.sites_of(view.own_role) if site.query_stream == "tgt")
+    return any(np.triu(found.masks[site.name], later).any() for site in sites)
+
+
 def _key(found: OnePass) -> str:
-    """The key of the verdict: with a changed mask, a query may see tokens after its step."""
+    """The key of the verdict."""
     if found.largest > ROUNDING:
-        return "onepass.reading_edited"
+        return "onepass.reading_apart"
     return "onepass.reading" if found.largest_open > ROUNDING else "onepass.reading_short"
 
 
