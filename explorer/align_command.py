@@ -15,7 +15,7 @@ from explorer.engine.jobs import walked
 from explorer.exports.alignments import to_csv, to_json, to_moses, to_words
 from explorer.library import LoadedModel, list_models, open_model, translators
 from explorer.numbers import fixed
-from explorer.runs.sentences import pairs_in
+from explorer.runs.sentences import header_in, pairs_in
 
 if TYPE_CHECKING:
     from explorer.analysis.alignment.study import Study
@@ -70,7 +70,9 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
 
     if not cross_sites(loaded):
         raise ValueError(text.t("align.no_cross", lang=args.lang, name=loaded.name))
-    pairs = pairs_in(args.data.name, args.data.read_bytes())
+    pairs = pairs_in(args.data.name, data := args.data.read_bytes())
+    if header := header_in(args.data.name, data):
+        print(text.t("align.header", lang=args.lang, names=", ".join(header)), file=sys.stderr)
     back = _back(loaded, args.back)
     own, other = _sentences(loaded), () if back is None else _sentences(back)
     ranked = walked(study(loaded, back, own, () if other == own else other))

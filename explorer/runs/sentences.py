@@ -140,17 +140,39 @@ def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
     return pairs
 
 
-def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
-    """The first two columns of a table, or those that its header calls source and target."""
+def header_in(name: str, data: bytes) -> list[str]:
+    """The first row of a readable table if it is a header, which is not a sentence; else [].
+
+    Raises InputProblem `file_encoding`.
+    """
+    suffix = PurePath(name).suffix.lower()
+    if suffix == ".txt":
+        return []
+    rows = (list(map(_cleaned, row)) for row in _rows(_decoded(name, data), suffix))
+    first = next(filter(any, rows), [])
+    return first if _header(first) else []
+
+
+def names_pair(cells: list[str]) -> bool:
+    """Whether these cells of a first row name a text and its translation."""
+    return _header(cells) == (0, 1)
+
+
+def _table(name: str, text: str, suffix: str) -> tuple[list[str], list[list[str]]]:
+    """The header of a table, [] without one, and the further rows."""
     try:
         rows = [[_cleaned(cell) for cell in row] for row in _rows(text, suffix)]
     except csv.Error as error:
         raise InputProblem("file_table", name=name, reason=str(error)) from error
     rows = [row for row in rows if any(row)]
-    columns = _header(rows[0]) if rows else None
-    if columns is None:
-        return [row[:2] for row in rows]
-    return [[row[at] if at < len(row) else "" for at in columns] for row in rows[1:]]
+    return (rows[0], rows[1:]) if rows and _header(rows[0]) else ([], rows)
+
+
+def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
+    """The first two columns of a table, or those that its header calls source and target."""
+    header, rows = _table(name, text, suffix)
+    columns = _header(header) or (0, 1)
+    return [[row[at] if at < len(row) else "" for at in columns] for row in rows]
 
 
 def _header(row: list[str]) -> tuple[int, int] | None:
@@ -189,16 +211,10 @@ def _decoded(name: str, data: bytes) -> str:
 
 def _column(name: str, text: str, suffix: str) -> list[str]:
     """The column of sentences in a table, without its header."""
-    try:
-        rows = [[_cleaned(cell) for cell in row] for row in _rows(text, suffix)]
-    except csv.Error as error:
-        raise InputProblem("file_table", name=name, reason=str(error)) from error
-    rows = [row for row in rows if any(row)]
-    if not rows:
-        return []
-    if (columns := _header(rows[0])) is not None:
-        return [row[columns[0]] for row in rows[1:] if columns[0] < len(row)]
-    for column in range(max(map(len, rows))):
+    header, rows = _table(name, text, suffix)
+    if columns := _header(header):
+        return [row[columns[0]] for row in rows if columns[0] < len(row)]
+    for column in range(max(map(len, rows), default=0)):
         cells = [row[column] for row in rows if column < len(row) and row[column]]
         if 2 * sum(any(char.isalpha() for char in cell) for cell in cells) > len(cells):
             return cells

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
+from explorer.runs.sentences import names_pair
+
 MOST_PAIRS = 5000
 """Pairs used for training; further ones are dropped, and counted."""
 MOST_SIDE = 200
 """Maximum number of characters per side."""
 MOST_CHARS = 2_000_000
 """Maximum number of characters read."""
+REASONS = ("header", "no_tab", "empty", "too_long", "doubled", "too_many")
 FEWEST = 2
 FEW = 50
 """Up to this many pairs, a model mostly memorises."""
@@ -16,13 +19,15 @@ FEW = 50
 
 @dataclass(frozen=True)
 class Pairs:
-    """The usable pairs of a text, and the number of dropped rows, by reason.
+    """The usable pairs of a text, and the number of dropped rows, by reason; `header` is 1 if the
+    first row names the columns.
 
     `one_language`: both sides of every pair are the same words, so that there is nothing to learn
     but copying.
     """
 
     rows: tuple[tuple[str, str], ...]
+    header: int = 0
     no_tab: int = 0
     empty: int = 0
     too_long: int = 0
@@ -32,8 +37,7 @@ class Pairs:
     @property
     def left_out(self) -> dict[str, int]:
         """The counts by reason, those above 0."""
-        names = ("no_tab", "empty", "too_long", "doubled", "too_many")
-        return {name: getattr(self, name) for name in names if getattr(self, name)}
+        return {name: getattr(self, name) for name in REASONS if getattr(self, name)}
 
     @property
     def same_sides(self) -> int:
@@ -45,10 +49,10 @@ class Pairs:
 def read(text: str) -> Pairs:
     """The pairs of a text: one per line, source TAB target; further columns are ignored.
 
-    Blank lines are skipped. Only the first of equal pairs counts.
+    Blank lines and a header are skipped. Only the first of equal pairs counts.
     """
     seen: dict[tuple[str, str], None] = {}
-    counts = dict.fromkeys(("no_tab", "empty", "too_long", "doubled", "too_many"), 0)
+    counts = dict.fromkeys(REASONS, 0)
     for line in text[:MOST_CHARS].splitlines():
         if not line.strip():
             continue
@@ -56,6 +60,8 @@ def read(text: str) -> Pairs:
         pair = (" ".join(source.split()), " ".join(rest.partition("\t")[0].split()))
         if not tab:
             counts["no_tab"] += 1
+        elif not seen and not any(counts.values()) and names_pair([*pair]):
+            counts["header"] = 1
         elif not all(pair):
             counts["empty"] += 1
         elif max(map(len, pair)) > MOST_SIDE:

@@ -86,6 +86,7 @@ def test_a_sentence_of_an_uploaded_table_is_read(open_page: Open) -> None:
     at = open_page("heads")
     table = "text,zh\nWe went to the park.,我们\nI like you.,我\n".encode()
     at.file_uploader(key="sidebar.file").set_value(("a.csv", table, "text/csv")).run()
+    assert t("sidebar.file_header", lang="en", names="text, zh") in [c.value for c in at.caption]
     at.selectbox(key="sidebar.pick").select("I like you.").run()
     assert not at.warning
     assert "I like you" in next(words_of(m) for m in at.markdown if "→" in words_of(m))

@@ -17,7 +17,7 @@ from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, firs
 from explorer.library import at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit
-from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
+from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, header_in, sentences_from_file
 from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.current import app_text as _t
@@ -30,6 +30,7 @@ from models.foreign.prompts import LINE_END
 from models.foreign.tokens import PAIR
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
+MOST_NAMES = 8  # columns of a table that are named
 _END = -1  # no snapshot: the fully trained model
 
 
@@ -207,6 +208,9 @@ def _file() -> None:
         except InputProblem as problem:
             show_problem(problem, session.state().lang)
             return
+        if header := header_in(uploaded.name, uploaded.getvalue()):
+            names = ", ".join(map(escape, header[:MOST_NAMES]))
+            st.caption(_t("sidebar.file_header", names=names))
         st.selectbox(
             _t("sidebar.file_pick", count=len(sentences)),
             sentences,

@@ -174,11 +174,15 @@ def test_the_command_writes_moses_lines_with_their_texts(data, tmp_path, capsys)
     assert Path(f"{out}.tgt").read_text() == "c a b\n\nd o g\n"
 
 
-def test_json_and_csv_name_the_words(data: Path, tmp_path: Path) -> None:
-    data.write_text("c a b\n", encoding="utf-8")
+def test_json_and_csv_name_the_words(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = data.with_suffix(".csv")
+    data.write_text("id,source\n1,c a b\n", encoding="utf-8")
     out = tmp_path / "rows.json"
     options = ["--data", str(data), "--links", "intersection", "--from", "best"]
     assert main(["align", "copy", *options, "--out", str(out)]) == 0
+    assert "skipped the first row, a header: id, source" in capsys.readouterr().err
     (record,) = json.loads(out.read_text(encoding="utf-8"))
     assert record["source_words"] == record["target_words"] == ["c", "a", "b"]
     assert record["links"] == [[0, 0], [1, 1], [2, 2]]

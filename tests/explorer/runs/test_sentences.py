@@ -9,6 +9,7 @@ from explorer.runs.sentences import (
     MAX_SENTENCES,
     clean_text,
     dropped,
+    header_in,
     pairs_in,
     sentences_from_file,
 )
@@ -131,6 +132,8 @@ def test_tables() -> None:
 def test_a_header_is_recognised_and_skipped(name, table, sentences, pair) -> None:
     assert sentences_from_file(name, table.encode()) == sentences
     assert pairs_in(name, table.encode())[0] == (sentences[0], pair)
+    first = table.partition("\n")[0].replace("\t", ",").split(",")
+    assert header_in(name, table.encode()) == ([] if sentences[0] in first else first)
 
 
 def test_file_limits_and_their_values() -> None:

@@ -21,6 +21,16 @@ def test_pairs_are_read_and_what_is_left_out_is_counted() -> None:
     assert found.left_out == {"no_tab": 1, "empty": 2, "too_long": 1, "doubled": 1}
 
 
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [("\nen\tzh\na\tb", 1), ("Source\tTarget\na\tb", 1), ("text\t文本\n", 0), ("a\tb\nen\tzh", 0)],
+)
+def test_a_row_that_names_both_columns_is_a_header(text: str, header: int) -> None:
+    found = pairs.read(text)
+    assert found.left_out == ({"header": 1} if header else {})
+    assert len(found.rows) + header == len(text.strip().splitlines())
+
+
 def test_a_hundred_thousand_pairs_are_cut_to_the_first_and_counted() -> None:
     found = pairs.read("".join(f"{n}\t{n + 1}\n" for n in range(100_000)))
     assert len(found.rows) == pairs.MOST_PAIRS
