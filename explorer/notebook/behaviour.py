@@ -4,7 +4,7 @@ The callable is a black box: ids in, logits out. Ids are Int64 [batch, pos] on o
 """
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import signature
@@ -27,6 +27,8 @@ LOGITS = "logits"
 Forward = Callable[..., Any]
 Step = Callable[..., Any]
 Row = Sequence[int] | Tensor
+Sentence = tuple[list[int] | None, list[int]]
+"""Ids of source and target."""
 
 
 class UntestableError(ValueError):
@@ -76,7 +78,7 @@ class Behaviour:
 
     def batch(
         self,
-        sentences: Sequence[tuple[list[int] | None, list[int]]],
+        sentences: Sequence[Sentence],
         left: bool = False,
         pads: int = 0,
     ) -> Padded:
@@ -194,12 +196,18 @@ class Behaviour:
         return found == [False, True]
 
     def in_a_batch(self) -> Worst:
-        """Batch the sentence with a shorter and a longer one; without padding, all equally long."""
-        worst = Worst()
-        shorter, longer = (0, 0) if self.pad_id is None else (-1, N_PADS)
-        rows = self.batch([self._turned(shorter), (self.src, self.tgt), self._turned(longer)])
-        self._see(worst, self.run(rows)[1, : len(self.tgt)], self.plain[0])
+        """Sentences of different lengths in one batch: each must give the same logits as alone."""
+        worst, sentences = Worst(), self.mixed()
+        found = self.run(self.batch(sentences))
+        for row, sentence in enumerate(sentences):
+            alone = self.run(self.batch([sentence]))[0]
+            self._see(worst, found[row, : len(alone)], alone)
         return worst
+
+    def mixed(self) -> list[Sentence]:
+        """The sentence between a shorter and a longer one; without padding, all equally long."""
+        shorter, longer = (0, 0) if self.pad_id is None else (-1, N_PADS)
+        return [self._turned(shorter), (self.src, self.tgt), self._turned(longer)]
 
     def rows_see_each_other(self) -> bool:
         """Whether another sentence of the same length changes this one's logits in a batch."""
@@ -228,35 +236,43 @@ class Behaviour:
         last position only.
         """
         assert step is not None
-        worst, n = Worst(), len(self.tgt)
-        rows = self.batch([(self.src, self.tgt), self._turned(0)])
-        whole = self.run(rows)
+        worst, rows = Worst(), self.cached_rows()
+        whole, n = self.run(rows), len(self.tgt)
         half = max(1, n // 2)
-        plans = ([1] * n, [half, *[1] * (n - half)], [half, n - half], [n])
-        for sizes in plans:
-            cache, begin = None, 0
-            for end in accumulate(size for size in sizes if size):
-                with torch.no_grad(), _Plain():
-                    src = () if rows.src is None else (rows.src,)
-                    made = step(*src, rows.tgt[:, begin:end], cache)
-                logits, cache = self._logits(made), _cache(made)
-                logits = logits[:, None] if logits.ndim == 2 else logits
-                if logits.shape[::2] != whole.shape[::2] or logits.shape[1] not in (1, end - begin):
+        for plan in ([1] * n, [half, *[1] * (n - half)], [half, n - half], [n]):
+            sizes, end = [size for size in plan if size], 0
+            for size, logits in zip(sizes, self.cached_steps(step, rows, sizes), strict=True):
+                end += size
+                if logits.shape[::2] != whole.shape[::2] or logits.shape[1] not in (1, size):
                     raise ValueError(
                         f"the step gave logits of shape {list(logits.shape)} for "
-                        f"{end - begin} tokens of {len(whole)} rows"
+                        f"{size} tokens of {len(whole)} rows"
                     )
                 place = end - logits.shape[1]
                 worst.see(
                     self.moved(logits, whole[:, place:end]),
                     lambda *at, place=place: Location(LOGITS, None, None, at[-1] + place),
                 )
-                begin = end
         return worst
 
-    def _turned(self, longer: int) -> tuple[list[int] | None, list[int]]:
+    def cached_rows(self) -> Padded:
+        """The batch that is read in cached steps: the sentence, and its reverse."""
+        return self.batch([(self.src, self.tgt), self._turned(0)])
+
+    def cached_steps(self, step: Step, rows: Padded, sizes: Sequence[int]) -> Iterator[Tensor]:
+        """The logits [batch, pos, vocab] of each step of so many tokens."""
+        cache, begin = None, 0
+        for end in accumulate(sizes):
+            with torch.no_grad(), _Plain():
+                src = () if rows.src is None else (rows.src,)
+                made = step(*src, rows.tgt[:, begin:end], cache)
+            logits, cache = self._logits(made), _cache(made)
+            yield logits[:, None] if logits.ndim == 2 else logits
+            begin = end
+
+    def _turned(self, longer: int) -> Sentence:
         def turned(ids: list[int]) -> list[int]:
-            return (ids[::-1] * 4)[: max(1, len(ids) + longer)]
+            return (ids[::-1] * 4)[: (len(ids) + longer) or 2]
 
         return None if self.src is None else turned(self.src), turned(self.tgt)
 

@@ -26,8 +26,9 @@ from explorer.notebook.behaviour import (
     own_step,
 )
 from explorer.notebook.capture import capture
-from explorer.notebook.captured import Attention, Captured
-from explorer.notebook.diagnosis import Cause, Evidence, diagnose, pitfall_of
+from explorer.notebook.captured import Captured
+from explorer.notebook.diagnosis import Cause, diagnose, pitfall_of
+from explorer.notebook.evidence import SHARE, Site, cache_fault, facts
 from explorer.text import t
 
 if TYPE_CHECKING:
@@ -47,11 +48,6 @@ PROMISES = (
     "row_sums",
     "open_cells",
 )
-SHARE = 1e-4
-"""Tolerance for the weight on hidden keys and for row sums, above rounding error.
-
-In half precision the tolerance of the logits is used instead."""
-
 Why = Literal[
     "both_ways",
     "no_pad",
@@ -242,21 +238,24 @@ def certify(
     notes += ["own_input"] if causal and behaviour.predicts_its_input() else []
     causes: tuple[Cause, ...] = ()
     if not all(finding.passed for finding in findings):
-        causes = diagnose(findings, seen.evidence(behaviour.rows_see_each_other()))
+        cached = capture and any(f.name == "cache" and not (f.passed or f.error) for f in findings)
+        fault = cache_fault(behaviour, step) if cached and step is not None else ""
+        rows = behaviour.rows_see_each_other()
+        causes = diagnose(findings, facts(seen.sites, fault, rows, seen.has_unseen))
     return Certified(tuple(findings), ordered, seen.masks, tuple(notes), causes)
 
 
 class _Seen:
-    """Properties of the attention weights, as captured on the padded sentence."""
+    """Properties of the attention weights, as captured on padded sentences."""
 
     CHECKS = ("future_mass", "pad_mass", "cross_mask", "row_sums", "open_cells")
 
     def __init__(self, behaviour: Behaviour, causal: bool) -> None:
         self.behaviour, self.causal = behaviour, causal
         self.masks: dict[str, np.ndarray] = {}
+        self.sites: list[Site] = []
         self._runs: list[Captured] = []
         self._n_unread = 0
-        self._calls: list[tuple[Padded, Attention, tuple[str, str]]] = []
 
     @property
     def has_finite_fill(self) -> bool:
@@ -267,7 +266,12 @@ class _Seen:
     @property
     def has_unread(self) -> bool:
         """Whether any attention was computed that could not be read."""
-        return self._n_unread > 0 or any(seen.unseen for seen in self._runs)
+        return self._n_unread > 0 or self.has_unseen
+
+    @property
+    def has_unseen(self) -> bool:
+        """Whether the pattern of any attention could not be recorded."""
+        return any(seen.unseen for seen in self._runs)
 
     def check(self, name: str) -> Worst | None:
         """Check one property at every attention whose shape identifies its queries and keys.
@@ -276,80 +280,43 @@ class _Seen:
         """
         if not self._runs:
             self._run()
-        worst, sites = Worst(), 0
-        for rows, call, kind in self._calls:
-            off = self._off(name, kind, rows, call.pattern, call.mask)
+        worst, n_sites = Worst(), 0
+        for site in self.sites:
+            off = _off(name, site)
             if off is None:
                 continue
-            sites += 1
+            n_sites += 1
             worst.see(
                 off,
-                lambda _, head, query, *key, call=call: Location(
-                    call.name, None, head, query, *key
+                lambda _, head, query, *key, name=site.call.name: Location(
+                    name, None, head, query, *key
                 ),
             )
-        return worst if sites else None
-
-    def evidence(self, rows_see_each_other: bool) -> Evidence:
-        """What the weights that should be 0 have in common. Call `check` first."""
-        ahead, pads = [], []
-        for rows, call, kind in self._calls:
-            query_real, key_real = (self._real(rows, stream) for stream in kind)
-            queries, keys = query_real[:, None, :, None], key_real[:, None, None, :]
-            pads += _hidden(call.pattern, queries & ~keys)
-            if self.causal and kind == ("tgt", "tgt"):
-                later = torch.ones_like(call.pattern, dtype=torch.bool).triu(1)
-                ahead += _hidden(call.pattern, queries & keys & later)
-        return Evidence(
-            rows=rows_see_each_other,
-            unseen=any(seen.unseen for seen in self._runs),
-            next_only=all(map(_next_only, ahead)),
-            equal=all(map(_equal, ahead)),
-            some_heads=all(map(_some_heads, ahead)),
-            some_heads_pads=all(map(_some_heads, pads)),
-        )
+        return worst if n_sites else None
 
     def _run(self) -> None:
-        is_padded = self.behaviour.pad_id is not None
-        sentences = [(self.behaviour.src, self.behaviour.tgt)] * 3
-        for left in (False, True)[: 1 + is_padded]:
-            rows = self.behaviour.batch(sentences, left, 2 * is_padded)
+        behaviour, is_padded = self.behaviour, self.behaviour.pad_id is not None
+        alike = [(behaviour.src, behaviour.tgt)] * 3
+        for sentences, left in [(alike, False), (alike, True), (behaviour.mixed(), False)][
+            : 3 if is_padded else 1
+        ]:
+            rows = behaviour.batch(sentences, left, 2 * is_padded)
             with capture(sequences=len(rows.tgt)) as seen:
-                self.behaviour.run(rows)
+                behaviour.run(rows)
+            for site in self._sites(rows, seen):
+                self.sites.append(site)
+                if not self._runs:
+                    self.masks[site.call.name] = site.visible[-1].cpu().numpy()
             self._runs.append(seen)
-            for call in seen:
-                kind = _kind(call.pattern, rows)
-                if kind is None:
-                    self._n_unread += 1
-                else:
-                    self._calls.append((rows, call, kind))
-                    if not left:
-                        visible = _visible(call.pattern, call.mask)
-                        self.masks[call.name] = visible[-1].cpu().numpy()
 
-    def _off(
-        self, name: str, kind: tuple[str, str], rows: Padded, pattern: Tensor, mask: Tensor | None
-    ) -> Tensor | None:
-        """Deviation of each [batch, head, query(, key)]; None if the property does not apply."""
-        query_real, key_real = (self._real(rows, stream) for stream in kind)
-        causal = self.causal and kind == ("tgt", "tgt")
-        future = torch.ones(pattern.shape[-2:], device=pattern.device).triu(1).bool()
-        if name == "row_sums":
-            return ((pattern.sum(-1) - 1).abs()).masked_fill(~query_real[:, None], 0.0)
-        if name == "open_cells":
-            ought = query_real[:, None, :, None] & key_real[:, None, None, :]
-            ought = (ought & ~future if causal else ought).expand(pattern.shape)
-            closed = (ought & ~_visible(pattern, mask)).double()
-            return closed * (closed.sum() / ought.sum())
-        if name == "future_mass":
-            if not causal:
-                return None
-            hidden = future.expand(pattern.shape)
-        else:
-            if (kind[0] == kind[1]) == (name == "cross_mask") or bool(key_real.all()):
-                return None
-            hidden = ~key_real[:, None, None, :].expand(pattern.shape)
-        return (pattern.abs() * hidden).masked_fill(~query_real[:, None, :, None], 0.0)
+    def _sites(self, rows: Padded, seen: Captured) -> Iterator[Site]:
+        for call in seen:
+            kind = _kind(call.pattern, rows)
+            if kind is None:
+                self._n_unread += 1
+            else:
+                queries, keys = (self._real(rows, stream) for stream in kind)
+                yield Site(call, kind, queries, keys, self.causal and kind == ("tgt", "tgt"))
 
     def _real(self, rows: Padded, stream: str) -> Tensor:
         ids = rows.tgt if stream == "tgt" else rows.src
@@ -359,30 +326,24 @@ class _Seen:
         return ids != self.behaviour.pad_id
 
 
-def _hidden(pattern: Tensor, where: Tensor) -> list[Tensor]:
-    """The pattern [batch, head, query, key] at hidden keys, NaN elsewhere; none if all are 0."""
-    hidden = pattern.masked_fill(~where, math.nan)
-    return [hidden] if float(hidden.nan_to_num().max()) > SHARE else []
-
-
-def _next_only(hidden: Tensor) -> bool:
-    """Whether only the token after each query has weight."""
-    beyond = hidden.triu(2) + hidden.tril()
-    return float(beyond.nan_to_num().max()) <= SHARE
-
-
-def _equal(hidden: Tensor) -> bool:
-    """Whether the hidden keys of each query have equal weights."""
-    several = (~hidden.isnan()).sum(-1) > 1
-    high = hidden.nan_to_num(nan=-math.inf).amax(-1)[several]
-    low = hidden.nan_to_num(nan=math.inf).amin(-1)[several]
-    return bool(several.any()) and float((high - low).max()) < 1e-6
-
-
-def _some_heads(hidden: Tensor) -> bool:
-    """Whether some, but not all, heads put no weight on blocked keys."""
-    most = hidden.nan_to_num().amax((0, 2, 3))
-    return bool((most > SHARE).any()) and bool((most <= SHARE).any())
+def _off(name: str, site: Site) -> Tensor | None:
+    """Deviation of each [batch, head, query(, key)]; None if the property does not apply."""
+    pattern = site.call.pattern
+    if name == "row_sums":
+        return (pattern.sum(-1) - 1).abs().masked_fill(~site.query_real[:, None], 0.0)
+    if name == "open_cells":
+        closed = (site.allowed & ~site.visible).double()
+        return closed * (closed.sum() / site.allowed.sum())
+    if name == "future_mass":
+        if not site.causal:
+            return None
+        hidden = site.later.expand(pattern.shape)
+    else:
+        is_self = site.kind[0] == site.kind[1]
+        if is_self == (name == "cross_mask") or bool(site.key_real.all()):
+            return None
+        hidden = ~site.key_real[:, None, None, :].expand(pattern.shape)
+    return (pattern.abs() * hidden).masked_fill(~site.query_real[:, None, :, None], 0.0)
 
 
 def _kind(pattern: Tensor, rows: Padded) -> tuple[str, str] | None:
@@ -390,13 +351,7 @@ def _kind(pattern: Tensor, rows: Padded) -> tuple[str, str] | None:
     lengths = {rows.tgt.shape[1]: "tgt"}
     if rows.src is not None:
         lengths |= {rows.src.shape[1]: "src"}
-    kinds = tuple(lengths.get(length) for length in pattern.shape[-2:])
-    query, key = kinds
+    query, key = (lengths.get(length) for length in pattern.shape[-2:])
     if query is None or key is None or len(pattern) != len(rows.tgt):
         return None
     return query, key
-
-
-def _visible(pattern: Tensor, mask: Tensor | None) -> Tensor:
-    """Bool [batch, head, query, key]: the applied mask, or without one, the nonzero weights."""
-    return (pattern != 0) if mask is None else mask.expand(pattern.shape)

@@ -7,35 +7,20 @@ from typing import Literal, get_args
 from explorer.analysis.certificate.certify import Finding
 from explorer.analysis.clinic import BY_ID, Pitfall
 from explorer.notebook.captured import kind_of
+from explorer.notebook.evidence import Evidence
 
 Cause = Literal[
     "rows", "outside_future", "inverted_causal", "diagonal_open", "first_item", "first_head",
-    "times_zero", "no_mask", "ahead_unseen", "after_softmax", "inverted_padding", "pad_visible",
-    "outside_padding", "pads_unseen", "empty_row_nan", "left_positions", "length",
-    "diagonal_closed", "hides_too_much", "is_causal_cache", "error", "unknown",
+    "times_zero", "no_mask", "ahead_unseen", "after_softmax", "added_after", "inverted_padding",
+    "shifted_padding", "other_row", "pad_visible", "outside_padding", "pads_unseen",
+    "empty_row_nan", "left_positions", "length", "diagonal_closed", "causal_cross",
+    "hides_too_much", "is_causal_cache", "cache_keys", "cache_heads", "cache_positions", "cache",
+    "error", "unknown",
 ]  # fmt: skip
 """Texts are at `notebook.causes.*`; a cause that is the id of a common bug is illustrated by it."""
 
 _SHOWN_BY = {"ahead_unseen": "no_mask"}
 _PADDING = {"pad_content", "padding_right", "padding_left", "padding_batch"}
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Facts in addition to the findings.
-
-    `rows`: a sequence of a batch changes the results of another one, without padding. `unseen`:
-    the pattern of some attention could not be recorded. Weight on later tokens: `next_only`, only
-    the next token has weight; `equal`, all hidden keys of a query have the same weight;
-    `some_heads`, some heads have none. `some_heads_pads`: some heads have no weight on padding.
-    """
-
-    rows: bool = False
-    unseen: bool = False
-    next_only: bool = False
-    equal: bool = False
-    some_heads: bool = False
-    some_heads_pads: bool = False
 
 
 def pitfall_of(cause: Cause) -> Pitfall | None:
@@ -60,8 +45,8 @@ def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ..
         if cause is not None:
             found.append(cause)
     if not found and "cache" in broken:
-        found.append("is_causal_cache")
-    return tuple(found) or ("unknown",)
+        found.append(evidence.cache or "cache")
+    return tuple(dict.fromkeys(found)) or ("unknown",)
 
 
 @dataclass(frozen=True)
@@ -75,10 +60,17 @@ class _Case:
     def breaks(self, *names: str) -> bool:
         return all(name in self.broken for name in names)
 
-    def inverted(self, *masses: str) -> bool:
-        """Whether one kind of module gives weight to hidden keys and none to visible ones."""
+    @property
+    def exchanged(self) -> bool:
+        """Whether one kind of module gives weight to hidden keys and blocks visible ones."""
         closed = self.places.get("open_cells") if "open_cells" in self.broken else None
+        masses = ("future_mass", "pad_mass", "cross_mask")
         return any(each in self.broken and self.places.get(each) == closed for each in masses)
+
+    @property
+    def of_another_row(self) -> bool:
+        """Whether padding has weight, or real keys are blocked, only next to other lengths."""
+        return {"padding_right", "padding_left"} <= set(self.kept) and self.breaks("padding_batch")
 
     @property
     def looks_ahead(self) -> bool:
@@ -101,7 +93,8 @@ class _Case:
 Holds = Callable[[_Case], bool]
 
 _AHEAD: Mapping[Cause, Holds] = {
-    "inverted_causal": lambda case: case.inverted("future_mass"),
+    "added_after": lambda case: case.breaks("future_mass") and case.evidence.beyond,
+    "inverted_causal": lambda case: case.breaks("future_mass") and case.evidence.inverted,
     # A batch of one is correct: `prefix` runs one sentence at a time.
     "first_item": lambda case: case.breaks("future_mass") and "prefix" in case.kept,
     "diagonal_open": lambda case: case.breaks("future_mass") and case.evidence.next_only,
@@ -117,8 +110,14 @@ _AHEAD: Mapping[Cause, Holds] = {
 }
 
 _PADS: Mapping[Cause, Holds] = {
-    "inverted_padding": lambda case: case.sees_pads and case.inverted("pad_mass", "cross_mask"),
+    "added_after": lambda case: case.sees_pads and case.evidence.beyond,
+    "other_row": lambda case: case.of_another_row and (case.sees_pads or case.breaks("open_cells")),
+    "inverted_padding": lambda case: case.sees_pads and case.evidence.inverted_pads,
+    "shifted_padding": lambda case: (
+        case.sees_pads and case.exchanged and case.evidence.shifted_pads
+    ),
     "first_head": lambda case: case.sees_pads and case.evidence.some_heads_pads,
+    "unknown": lambda case: case.sees_pads and case.exchanged,
     "pad_visible": lambda case: case.sees_pads,
     "empty_row_nan": lambda case: "padding_left" in case.endless,
     "after_softmax": lambda case: (
@@ -131,19 +130,29 @@ _PADS: Mapping[Cause, Holds] = {
         and bool({"pad_mass", "cross_mask"} & set(case.kept))
     ),
     "pads_unseen": lambda case: case.breaks("pad_content") and not case.looks_ahead,
-    "left_positions": lambda case: _PADDING & set(case.broken) == {"padding_left"},
+    # The masks, which were seen, are right: only places are left.
+    "left_positions": lambda case: (
+        _PADDING & set(case.broken) == {"padding_left"}
+        and {"open_cells", "row_sums"} <= set(case.kept)
+    ),
 }
 
-_MASSES = ("future_mass", "pad_mass", "cross_mask")
-
 _CLOSED: Mapping[Cause, Holds] = {
+    "causal_cross": lambda case: (
+        case.breaks("open_cells")
+        and case.evidence.causal_cross
+        and "padding_left" not in case.endless
+    ),
     "diagonal_closed": lambda case: (
         case.breaks("open_cells", "row_sums")
-        and not case.inverted(*_MASSES)
+        and case.evidence.only_itself
         and "padding_left" not in case.endless
     ),
     "hides_too_much": lambda case: (
-        case.breaks("open_cells") and "row_sums" not in case.broken and not case.inverted(*_MASSES)
+        case.breaks("open_cells")
+        and "row_sums" not in case.broken
+        and not case.exchanged
+        and not case.of_another_row
     ),
 }
 

@@ -217,7 +217,7 @@ _CHECKS: dict[str, Callable[[Examiner], Worst]] = {
     "pad_content": Examiner.pad_content,
     "padding_right": lambda examiner: examiner.padding(left=0, right=N_PADS),
     "padding_left": lambda examiner: examiner.padding(left=N_PADS, right=0),
-    "padding_batch": lambda examiner: examiner.padding(0, 0, in_a_batch=True),
+    "padding_batch": Examiner.in_a_batch,
     "cross_mask": Examiner.cross_mask,
     "row_sums": Examiner.row_sums,
     "open_cells": Examiner.open_cells,

@@ -141,28 +141,45 @@ class Examiner:
 
     # Padding, cache, prefix: equivalent computations.
 
-    def padding(self, left: int, right: int, in_a_batch: bool = False) -> Worst:
-        """Padded, or batched with a longer and a shorter sentence: the same numbers as alone."""
-        sentences, row = [self.sentence], 0
-        if in_a_batch:
-            sentences, row = [self._other(-1), self.sentence, self._other(3)], 1
-        found, worst = self.probe.run(self.probe.batch_of(sentences, left, right)), Worst()
-        for name, before in self.plain.items():
-            after = found[name][row, left : left + before.shape[1]]
+    def padding(self, left: int, right: int) -> Worst:
+        """Padded, the same numbers as alone."""
+        worst = Worst()
+        found = self.probe.run(self.probe.batch_of([self.sentence], left, right))
+        self._compare(worst, {name: rows[0] for name, rows in found.items()}, self.plain, left)
+        return worst
+
+    def in_a_batch(self) -> Worst:
+        """Batched with sentences of other lengths, the same numbers as alone, in every row."""
+        worst, sentences = Worst(), self._mixed()
+        found = self.probe.run(self.probe.batch_of(sentences))
+        for row, sentence in enumerate(sentences):
+            alone = self.probe.run(self.probe.batch_of([sentence]))
+            self._compare(worst, {name: rows[row] for name, rows in found.items()}, alone)
+        return worst
+
+    def _compare(
+        self, worst: Worst, found: dict[str, Tensor], alone: dict[str, Tensor], left: int = 0
+    ) -> None:
+        """One row of a batch, padded on the left by `left`, with the sentence alone."""
+        for name, before in alone.items():
+            after = found[name][left : left + before.shape[1]]
             worst.see(
                 _moved(after, before[0]),
                 lambda pos, name=name: self._at(name, pos + left, left=left),
             )
-        return worst
 
-    def _other(self, longer: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Another sentence: this one reversed, and `longer` tokens longer where possible."""
+    def _mixed(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Sentences of different lengths where possible: this one, and it reversed, shorter or
+        longer."""
 
-        def turned(tokens: tuple[int, ...]) -> tuple[int, ...]:
-            n = min(max(1, len(tokens) + longer), self.config.n_ctx)
-            return tuple((tokens[::-1] * 4)[:n])
+        def turned(tokens: tuple[int, ...], which: int) -> tuple[int, ...]:
+            n, room = len(tokens), self.config.n_ctx
+            lengths = [other for other in (n - 1, n + 3, n + 1, n - 2) if 0 < other <= room]
+            return (tokens[::-1] * 4)[: [*lengths, n, n][which]]
 
-        return turned(self.sentence[0]), turned(self.sentence[1])
+        src, tgt = self.sentence
+        first, last = ((turned(src, which), turned(tgt, which)) for which in (0, 1))
+        return [first, self.sentence, last]
 
     def cache(self) -> Worst:
         """With the cache, in steps of one token, several, and all: the same numbers as in one pass,

@@ -77,6 +77,14 @@ def test_faults_of_one_kind_break_nothing_else(tiny_model: Callable[..., Any]) -
     assert planted(rotary, BY_ID["left_positions"]).passed
 
 
+def test_masks_of_the_reversed_batch_are_seen(tiny_model: Callable[..., Any]) -> None:
+    """The middle row of three keeps its own."""
+    model = tiny_model(n_ctx=40)
+    flipped = {site.hook("mask"): lambda mask: mask.flip(0) for site in model.attention_sites()}
+    found = certify(model, model.config, SRC, TGT, lambda rows: Edits(flipped))
+    assert "padding_batch" in broken(found)
+
+
 def test_the_place_of_a_deviation_is_the_place_of_the_fault(tiny_model: Callable[..., Any]) -> None:
     model = tiny_model()
     (site,) = (s for s in model.attention_sites() if s.name == "decoder.blocks.1.attn")

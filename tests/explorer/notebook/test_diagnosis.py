@@ -1,17 +1,27 @@
 """certify() names the cause: each fault is planted, and the pattern of findings tells it apart."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import pytest
 import torch
 from certifying import BY_ID
-from plain_transformers import CachedText, PlainTranslator, TorchText, TorchTranslator
+from plain_transformers import (
+    CachedText,
+    Causal,
+    PlainTranslator,
+    TorchText,
+    TorchTranslator,
+    causal_with_offset,
+    masked_softmax,
+)
 from torch import Tensor, nn
 
 import explorer as hl
 from explorer.notebook.diagnosis import Cause
 from explorer.text import t
+from models.positions import rotate, rotation_at
 
 SRC, TGT = [7, 5, 9, 11, 13, 6, 2], [1, 8, 10, 4, 12]
 
@@ -88,6 +98,47 @@ def unmasked_steps(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=whole)
 
 
+def grouped(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Two groups of two heads; a cached step pairs each head with another group."""
+    whole = q.shape[2] == k.shape[2]
+
+    def spread(x: Tensor) -> Tensor:
+        x = x[:, :2]
+        return x.repeat_interleave(2, 1) if whole else x.repeat(1, 2, 1, 1)
+
+    return causal_with_offset(q, spread(k), spread(v))
+
+
+def rotated(wrong: Callable[[Tensor, int], Tensor], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """RoPE over unrotated cached keys; in a cached step `wrong` rotates the queries."""
+    past = k.shape[2] - q.shape[2]
+    return causal_with_offset(wrong(q, past) if past else at(q, 0), at(k, 0), v)
+
+
+def at(x: Tensor, first: int) -> Tensor:
+    return rotate(x, rotation_at(torch.arange(first, first + x.shape[2]), 4))
+
+
+def halves(x: Tensor, first: int) -> Tensor:
+    order = torch.tensor([0, 2, 1, 3])
+    return at(x[..., order], first)[..., order]
+
+
+def own_values(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The values of a cached step belong to other keys."""
+    return causal_with_offset(q, k, v if q.shape[2] == k.shape[2] else v.flip(2))
+
+
+CACHED: dict[Causal, Cause] = {
+    top_left: "is_causal_cache",
+    unmasked_steps: "is_causal_cache",
+    grouped: "cache_heads",
+    partial(rotated, lambda x, past: at(x, 0)): "cache_positions",
+    partial(rotated, halves): "cache_positions",
+    own_values: "cache",
+}
+
+
 OF_TEXT: list[tuple[Callable[[], nn.Module], dict[str, Any], tuple[Cause, ...]]] = [
     (lambda: Changed(normed(1)), {}, ("outside_future",)),
     (lambda: Changed(convolved), {}, ("outside_future",)),
@@ -106,8 +157,10 @@ OF_TEXT: list[tuple[Callable[[], nn.Module], dict[str, Any], tuple[Cause, ...]]]
         ("pads_unseen",),
     ),
     (lambda: TorchText(causal=True, positions=True), {}, ("left_positions",)),
-    (lambda: CachedText(top_left), {"pad_id": None}, ("is_causal_cache",)),
-    (lambda: CachedText(unmasked_steps), {"pad_id": None}, ("is_causal_cache",)),
+    *(
+        (partial(CachedText, attend), {"pad_id": None}, (cause,))
+        for attend, cause in CACHED.items()
+    ),
 ]
 
 
@@ -143,6 +196,75 @@ OF_MASKS: dict[tuple[str, str], tuple[Cause, ...]] = {
 def test_the_cause_of_a_fault_in_a_mask(where: str, fault: str) -> None:
     result = hl.certify(PlainTranslator(**{where: BY_ID[fault].wrong}).eval(), SRC, TGT)
     assert result.causes == OF_MASKS[where, fault], result.report()
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [lambda x: x[:, :, -1:], lambda x: x[:, :, -3:], lambda x: x[:, :, :0]],
+)
+def test_a_cache_without_the_keys_of_all_tokens(keep: Callable[[Tensor], Tensor]) -> None:
+    model = CachedText().eval()
+
+    def step(ids: Tensor, cache: Any) -> Any:
+        logits, cache = model(ids, past_key_values=cache, use_cache=True)
+        return logits, [(keep(k), keep(v)) for k, v in cache]
+
+    result = hl.certify(model, None, TGT, None, cached=step)
+    assert result.causes == ("cache_keys",), result.report()
+
+
+class Masked(PlainTranslator):
+    """`change` gets the padding masks of source and target, Bool [batch, key]."""
+
+    def __init__(self, change: Callable[[Tensor], Tensor], of: str) -> None:
+        super().__init__()
+        self.change, self.of = change, of
+
+    def masks(self, src: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
+        read, causal = super().masks(src, tgt)
+        if self.of == "src":
+            return self.change(src != 0)[:, None, None], causal
+        return read, self.change(tgt != 0)[:, None, None] & torch.ones_like(causal).tril()
+
+
+@pytest.mark.parametrize("of", ["src", "tgt"])
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda valid: valid.flip(0), "other_row"),
+        (lambda valid: valid.roll(1, 0), "other_row"),
+        (lambda valid: valid[:1].expand(valid.shape), "other_row"),
+        (lambda valid: valid.roll(1, 1), "shifted_padding"),
+        (lambda valid: valid.roll(-1, 1), "shifted_padding"),
+        # Neither inverted nor shifted: every second key is blocked, padding or not.
+        (lambda valid: torch.arange(valid.shape[1]).expand(valid.shape) % 2 > 0, "unknown"),
+    ],
+)
+def test_a_padding_mask_of_other_places(
+    change: Callable[[Tensor], Tensor], cause: Cause, of: str
+) -> None:
+    result = hl.certify(Masked(change, of).eval(), SRC, TGT)
+    assert result.causes == (cause,), result.report()
+
+
+@pytest.mark.parametrize("where", ["own", "across"])
+@pytest.mark.parametrize("added", [-1e9, -1.0])
+def test_a_mask_added_after_the_softmax(added: float, where: str) -> None:
+    def attend(scores: Tensor, keep: Tensor) -> Tensor:
+        return scores.softmax(-1) + torch.zeros_like(scores).masked_fill(~keep, added)
+
+    result = hl.certify(PlainTranslator(**{where: attend}).eval(), SRC, TGT)
+    assert result.causes == ("added_after",), result.report()
+
+
+@pytest.mark.parametrize("aligned", ["first", "last"])
+def test_causal_cross_attention_is_named_and_nothing_else(aligned: str) -> None:
+    def attend(scores: Tensor, keep: Tensor) -> Tensor:
+        place = scores.shape[-1] - scores.shape[-2] if aligned == "last" else 0
+        return masked_softmax(scores, keep & torch.ones_like(keep).tril(place))
+
+    result = hl.certify(PlainTranslator(across=attend).eval(), SRC, TGT)
+    assert result.causes == ("causal_cross",), result.report()
 
 
 def test_a_missing_memory_mask_and_an_error() -> None:

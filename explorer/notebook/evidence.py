@@ -1,0 +1,267 @@
+"""Facts about captured weights that tell the causes of a certificate's findings apart."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from explorer.notebook.behaviour import Behaviour, Step
+from explorer.notebook.capture import capture
+from explorer.notebook.captured import Attention
+
+SHARE = 1e-4
+"""Tolerance for the weight on hidden keys and for row sums, above rounding error.
+
+In half precision the tolerance of the logits is used instead."""
+CacheFault = Literal["", "is_causal_cache", "cache_keys", "cache_heads", "cache_positions", "rows"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Facts in addition to the findings.
+
+    `rows`: a sequence of a batch changes the results of another one, without padding. `unseen`:
+    the pattern of some attention could not be recorded. `beyond`: some weights are below 0 or above
+    1. Weight on later tokens: `next_only`, only the next token has weight; `equal`, all hidden keys
+    of a query have the same weight; `some_heads`, some heads have none; `inverted`, such a query
+    has none on visible keys. `some_heads_pads` and `inverted_pads`: the same of padding.
+    `shifted_pads`: the blocked keys are those of the padding, some places away. Blocked real keys:
+    `only_itself`, each token's own in self-attention; `causal_cross`, those after a place that
+    moves with the query, in cross-attention. `cache`: what is wrong in cached steps.
+    """
+
+    rows: bool = False
+    unseen: bool = False
+    beyond: bool = False
+    next_only: bool = False
+    equal: bool = False
+    some_heads: bool = False
+    inverted: bool = False
+    some_heads_pads: bool = False
+    inverted_pads: bool = False
+    shifted_pads: bool = False
+    only_itself: bool = False
+    causal_cross: bool = False
+    cache: CacheFault = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """A captured call, and which of its queries [batch, query] and keys [batch, key] are real.
+
+    `kind` are the sequences ("src", "tgt") of queries and keys, `causal` whether later keys must be
+    hidden.
+    """
+
+    call: Attention
+    kind: tuple[str, str]
+    query_real: Tensor
+    key_real: Tensor
+    causal: bool
+
+    @property
+    def visible(self) -> Tensor:
+        """Bool [batch, head, query, key]: the applied mask, or without one, the nonzero weights."""
+        mask, pattern = self.call.mask, self.call.pattern
+        return (pattern != 0) if mask is None else mask.expand(pattern.shape)
+
+    @property
+    def later(self) -> Tensor:
+        """Bool [query, key]: keys after the query."""
+        pattern = self.call.pattern
+        return torch.ones(pattern.shape[-2:], device=pattern.device).triu(1).bool()
+
+    @property
+    def cells(self) -> Tensor:
+        """Bool [batch, head, query, key]: cells of real queries and real keys."""
+        real = self.query_real[:, None, :, None] & self.key_real[:, None, None, :]
+        return real.expand(self.call.pattern.shape)
+
+    @property
+    def allowed(self) -> Tensor:
+        """Bool [batch, head, query, key]: the cells that should be open."""
+        return self.cells & ~self.later if self.causal else self.cells
+
+
+def facts(sites: Sequence[Site], cache: CacheFault, rows: bool, unseen: bool) -> Evidence:
+    """What the weights that should be 0, and the blocked cells that should be open, have in
+    common."""
+    ahead, pads = [], []
+    for site in sites:
+        pads += _weighted(site, site.query_real[:, None, :, None] & ~site.key_real[:, None, None])
+        if site.causal:
+            ahead += _weighted(site, site.cells & site.later)
+    closed = [site for site in sites if bool((site.allowed & ~site.visible).any())]
+    return Evidence(
+        rows=rows,
+        unseen=unseen,
+        beyond=any(map(_beyond, sites)),
+        next_only=all(_next_only(hidden) for _, hidden in ahead),
+        equal=all(_equal(hidden) for _, hidden in ahead),
+        some_heads=all(_some_heads(hidden) for _, hidden in ahead),
+        inverted=all(_inverted(site, hidden) for site, hidden in ahead),
+        some_heads_pads=all(_some_heads(hidden) for _, hidden in pads),
+        inverted_pads=all(_inverted(site, hidden) for site, hidden in pads),
+        shifted_pads=all(_shifted(site) for site, _ in pads),
+        only_itself=all(map(_only_itself, closed)),
+        causal_cross=all(map(_causal_cross, closed)),
+        cache=cache,
+    )
+
+
+def _weighted(site: Site, where: Tensor) -> list[tuple[Site, Tensor]]:
+    """The pattern [batch, head, query, key] at hidden keys, NaN elsewhere; none if all are 0."""
+    hidden = site.call.pattern.masked_fill(~where, math.nan)
+    return [(site, hidden)] if float(hidden.nan_to_num().abs().max()) > SHARE else []
+
+
+def _beyond(site: Site) -> bool:
+    weights = site.call.pattern[site.query_real[:, None, :].expand(site.call.pattern.shape[:3])]
+    return bool(((weights < -SHARE) | (weights > 1 + SHARE)).any())
+
+
+def _next_only(hidden: Tensor) -> bool:
+    """Whether only the token after each query has weight."""
+    beyond = hidden.triu(2) + hidden.tril()
+    return float(beyond.nan_to_num().max()) <= SHARE
+
+
+def _equal(hidden: Tensor) -> bool:
+    """Whether the hidden keys of each query have equal weights."""
+    several = (~hidden.isnan()).sum(-1) > 1
+    high = hidden.nan_to_num(nan=-math.inf).amax(-1)[several]
+    low = hidden.nan_to_num(nan=math.inf).amin(-1)[several]
+    return bool(several.any()) and float((high - low).max()) < 1e-6
+
+
+def _some_heads(hidden: Tensor) -> bool:
+    """Whether some, but not all, heads put no weight on blocked keys."""
+    most = hidden.nan_to_num().amax((0, 2, 3))
+    return bool((most > SHARE).any()) and bool((most <= SHARE).any())
+
+
+def _inverted(site: Site, hidden: Tensor) -> bool:
+    """Whether queries with weight on hidden keys have none on visible ones."""
+    leaking = hidden.nan_to_num().abs().amax(-1) > SHARE
+    rest = (site.call.pattern * site.allowed).abs().amax(-1)
+    return float(rest[leaking].max()) <= SHARE
+
+
+def _shifted(site: Site) -> bool:
+    """Whether the last query's blocked keys are the padding, moved by the same number of places."""
+    closed, pads = ~site.visible[:, :, -1], ~site.key_real[:, None]
+    n = pads.shape[-1]
+    return any(
+        torch.equal(closed, pads.roll(places, -1).expand(closed.shape)) for places in range(1, n)
+    )
+
+
+def _only_itself(site: Site) -> bool:
+    closed = site.allowed & ~site.visible
+    own = torch.eye(*closed.shape[-2:], dtype=torch.bool, device=closed.device)
+    return site.kind[0] == site.kind[1] and torch.equal(closed, site.allowed & own)
+
+
+def _causal_cross(site: Site) -> bool:
+    """Whether open cells of cross-attention, of which there are some, end along a diagonal."""
+    n_query, n_key = site.call.pattern.shape[-2:]
+    shapes = (torch.ones_like(site.later).tril(place) for place in range(1 - n_query, n_key))
+    visible = site.allowed & site.visible
+    return (
+        site.kind[0] != site.kind[1]
+        and bool(visible.any())
+        and any(torch.equal(visible, site.allowed & shape) for shape in shapes)
+    )
+
+
+# Cached steps.
+
+
+def cache_fault(behaviour: Behaviour, step: Step) -> CacheFault:
+    """The first difference between the attention of cached steps and of one pass.
+
+    "" if the attention shows none, or was not captured in the same way.
+    """
+    rows = behaviour.cached_rows()
+    n = rows.tgt.shape[1]
+    with capture(sequences=len(rows.tgt)) as whole:
+        behaviour.run(rows)
+    for plan in ([1] * n, [n // 2, n - n // 2]):
+        sizes = [size for size in plan if size]
+        steps, end = behaviour.cached_steps(step, rows, sizes), 0
+        for size in sizes:
+            with capture(sequences=len(rows.tgt)) as seen:
+                next(steps)
+            end += size
+            if len(seen) != len(whole):
+                return ""
+            for at, (call, right) in enumerate(zip(seen, whole, strict=True)):
+                for fault in _step_faults(call, right, end - size, end):
+                    # Later layers also read what an earlier one made of wrong values.
+                    return "" if at and fault == "cache_positions" else fault
+    return ""
+
+
+def _step_faults(call: Attention, right: Attention, begin: int, end: int) -> Iterator[CacheFault]:
+    """What differs in one attention of a step, which reads the tokens from `begin` to `end`."""
+    pattern, n_key = call.pattern, call.pattern.shape[-1]
+    is_self = right.pattern.shape[-2] == right.pattern.shape[-1]
+    if pattern.shape[:2] != right.pattern.shape[:2] or pattern.shape[2] != end - begin:
+        return
+    if n_key != (end if is_self else right.pattern.shape[-1]):
+        yield "cache_keys"
+        return
+    wanted = right.pattern[..., begin:end, :n_key]
+    if _close(pattern, wanted):
+        return
+    if bool(((pattern.abs() > SHARE) != (wanted.abs() > SHARE)).any()) and _masks_differ(
+        call, pattern, wanted
+    ):
+        yield "is_causal_cache"
+    elif call.query is not None and call.key is not None and right.query is not None:
+        assert right.key is not None
+        queries, keys = right.query[..., begin:end, :], right.key[..., :n_key, :]
+        yield from _input_faults(call.query, call.key, queries, keys)
+
+
+def _masks_differ(call: Attention, pattern: Tensor, wanted: Tensor) -> bool:
+    """Whether a cell is closed only in the step, or only in one pass."""
+    visible = pattern != 0 if call.mask is None else call.mask.expand(pattern.shape)
+    return bool((visible != (wanted != 0)).any())
+
+
+def _input_faults(
+    query: Tensor, key: Tensor, queries: Tensor, keys: Tensor
+) -> Iterator[CacheFault]:
+    """Which queries and keys [batch, head, pos, d_head] differ from those of one pass."""
+    if _close(query, queries):
+        if _taken_from(key, keys, 2):
+            yield "cache_keys"
+            return
+        if _taken_from(key, keys, 1):
+            yield "cache_heads"
+            return
+    elif _taken_from(query, queries, 0):
+        yield "rows"
+        return
+    new = query.shape[2]
+    if not _close(query, queries) or not _close(key[:, :, -new:], keys[:, :, -new:]):
+        yield "cache_positions"
+    elif not _close(key, keys):
+        yield "cache_keys"
+
+
+def _close(found: Tensor, wanted: Tensor) -> bool:
+    scale = float(wanted.abs().max().clamp(min=1.0))
+    return found.shape == wanted.shape and float((found - wanted).abs().max()) <= SHARE * scale
+
+
+def _taken_from(found: Tensor, wanted: Tensor, axis: int) -> bool:
+    """Whether each slice along an axis is one of the wanted slices, though not its own."""
+    if _close(found, wanted):
+        return False
+    slices = wanted.unbind(axis)
+    return all(any(_close(each, other) for other in slices) for each in found.unbind(axis))
