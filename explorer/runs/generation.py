@@ -23,7 +23,7 @@ from explorer.runs.passes import Steps, at_once, give_way
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
 from models.fast.memory import FastRecord
-from models.hooks import Edits, visiting
+from models.hooks import visiting
 from models.pictures.patches import as_tensor
 from models.rows import padded
 from models.strategies import Greedy, Rules, Strategy, largest
@@ -251,22 +251,28 @@ def generating(
 generate = at_once(generating)
 
 
-def decoding_of(
+def unrecorded(
     loaded: LoadedModel,
     text: str,
     strategy: Strategy,
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
     rules: Rules | None = None,
-) -> tuple[Edits, Iterator[DecodeStep]]:
-    """The bare steps that `generate` would take, and the visitor under which to run them.
-
-    Raises InputProblem as `generate`.
-    """
+) -> Steps[list[DecodeStep]]:
+    """The bare steps that `generate` would take. Raises InputProblem as `generate`."""
     given, max_new_tokens = _given(loaded, text, max_new_tokens)
     tokens = as_tensor([given])
-    steps = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits, rules)
-    return edit_functions(loaded.sites, edits), steps
+    visitor = edit_functions(loaded.sites, edits)
+    decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits, rules)
+    steps: list[DecodeStep] = []
+    while True:
+        # Entered anew for each step: between two of them other code runs.
+        with visiting(visitor):
+            step = next(decoding, None)
+        if step is None:
+            return steps
+        steps.append(step)
+        yield len(steps), max_new_tokens
 
 
 def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[int, ...], int]:

@@ -11,10 +11,9 @@ from explorer.exhibits.escape import escape
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.edits import Edit
-from explorer.runs.generation import Generation, decoding_of
+from explorer.runs.generation import Generation, unrecorded
 from explorer.runs.passes import Steps
 from models.foreign.elsewhere import RefillingBeam
-from models.hooks import visiting
 from models.strategies import Beam, Greedy
 
 AT_ONCE = 50_000_000
@@ -55,15 +54,7 @@ def output(
 ) -> Steps[Output]:
     """What `strategy` generates, without recording the steps. Raises InputProblem."""
     rules = loaded.asked.rules if ruled else None
-    visitor, decoding = decoding_of(loaded, text, strategy, limit, edits, rules)
-    steps = []
-    while True:
-        with visiting(visitor):
-            step = next(decoding, None)
-        if step is None:
-            break
-        steps.append(step)
-        yield len(steps), limit
+    steps = yield from unrecorded(loaded, text, strategy, limit, edits, rules)
     best = steps[-1].best[0]
     shown = (
         loaded.str_tokens([int(step.input_tokens[row, -1]), token])[-1]

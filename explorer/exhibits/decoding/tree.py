@@ -20,11 +20,10 @@ from explorer.exhibits.escape import escape
 from explorer.library import LoadedModel
 from explorer.numbers import fixed
 from explorer.runs.edits import Edit
-from explorer.runs.generation import Generation, decoding_of
+from explorer.runs.generation import Generation, unrecorded
 from explorer.runs.inputs import checked_number
 from explorer.runs.passes import Steps
 from models.decoding import DecodeStep
-from models.hooks import visiting
 from models.strategies import Beam, Greedy, Hypothesis, Rules, Sample
 
 Fate = Literal["live", "finished", "fallen"]
@@ -86,15 +85,7 @@ def grow(
     """
     checked_number("width", beam.width, 1, MOST_WIDTH)
     known: dict[tuple[int, ...], Node] = {}
-    steps: list[DecodeStep] = []
-    visitor, decoding = decoding_of(loaded, text, beam, max_new_tokens, edits, rules)
-    while True:
-        with visiting(visitor):
-            step = next(decoding, None)
-        if step is None:
-            break
-        steps.append(step)
-        yield len(steps), max_new_tokens
+    steps = yield from unrecorded(loaded, text, beam, max_new_tokens, edits, rules)
     before: tuple[Hypothesis, ...] = (Hypothesis((), 0.0, 0.0, rows=(), finished=False),)
     for step in steps:
         _take(step, before, known, beam)
