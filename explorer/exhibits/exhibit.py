@@ -16,16 +16,18 @@ The app, a notebook, an exported page and a report for print render the same blo
 
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from explorer.engine import cache
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.caching import always
 from explorer.exhibits.block import Block, Blocks
+from explorer.exhibits.links import State
 from explorer.exhibits.needs import Need
-from explorer.exhibits.view import View
+from explorer.exhibits.shared import PartChoices, ScreenChoices
+from explorer.exhibits.view import PLACE, View
 from explorer.runs.edits import Edit, about_masks
 
 Answer = TypeVar("Answer")
@@ -55,6 +57,27 @@ In order: the open model; the arguments of the run; the run, the run without edi
 the run without edits; the edits that apply to the run, and those among them that change masks; the
 text; the names of all models.
 """
+
+
+class PageChoices:
+    """The choices of one page: a frozen dataclass, and what the page is made of.
+
+    `parts` maps each part ("" for a page without parts) to the addresses of its exhibits; a choice
+    of a group comes first if `groups` maps groups to parts. `pictures` are the values of the choice
+    `picture`. `asks`: the page has controls of the text and the model at its top, and no
+    introduction. `reads_pictures`: a model of pictures is given one there.
+    """
+
+    parts: ClassVar[Mapping[str, tuple[str, ...]]]
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    pictures: ClassVar[tuple[str, ...]] = ()
+    asks: ClassVar[bool] = False
+    reads_pictures: ClassVar[bool] = False
+
+    @staticmethod
+    def opens(view: View) -> View:
+        """The view with what the page opens where the user has chosen nothing."""
+        return view
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +112,15 @@ class Exhibit(Generic[Answer]):
     stop: str = "running.stop"
     pending: Callable[[View], Iterable[Block]] = lambda view: ()
     long: Callable[[View], bool] = lambda view: True
+
+    def __post_init__(self) -> None:
+        """Raises TypeError for a parameter of `compute` that nothing gives."""
+        parameters = inspect.signature(self.compute or (lambda: None)).parameters
+        own: tuple[Any, ...] = (choices_of(self.name.partition(".")[0]), PartChoices, ScreenChoices)
+        choices = (each.name for kind in (*own, State) for each in fields(kind))
+        unknown = parameters.keys() - {*RUN, *PLACE, *self.inputs, self.given, *choices}
+        if unknown:
+            raise TypeError(f"{self.name}: nothing gives {', '.join(sorted(unknown))}")
 
     @property
     def name(self) -> str:
@@ -136,26 +168,11 @@ class Exhibit(Generic[Answer]):
         return {name: view.chosen(name, choices_of(subject)) for name in names}
 
 
-def choices_of(subject: str) -> Any:
-    """The class of a subject's own choices, which has the `parts` of its page; None if it has none.
-
-    Raises ImportError for an unknown subject.
-    """
+def choices_of(subject: str) -> type[PageChoices]:
+    """The class of a subject's own choices. Raises ImportError for an unknown subject."""
     module = import_module(f"explorer.exhibits.{subject}.choices")
-    return next((value for value in vars(module).values() if hasattr(value, "parts")), None)
-
-
-def placed(view: View, subject: str) -> View:
-    """The view with what a subject opens where the user has chosen nothing."""
-    opens: Callable[[View], View] | None = getattr(choices_of(subject), "opens", None)
-    return view if opens is None else opens(view)
-
-
-def parts_of(view: View, subject: str) -> tuple[str, ...]:
-    """The parts of a subject's page that the open model has."""
-    choices = choices_of(subject)
-    offers: Callable[[View], tuple[str, ...]] | None = getattr(choices, "offers", None)
-    return tuple(choices.parts) if offers is None else offers(view)
+    own = (value for value in vars(module).values() if isinstance(value, type))
+    return next(kind for kind in own if issubclass(kind, PageChoices) and kind is not PageChoices)
 
 
 def exhibits_of(names: Iterable[str], view: View) -> list[Exhibit[Any]]:

@@ -14,7 +14,7 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.decoding.choices import DecodingChoices
-from explorer.exhibits.exhibit import exhibit_of
+from explorer.exhibits.exhibit import PageChoices, exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.masks.choices import MasksChoices
@@ -40,7 +40,7 @@ class Page:
     """
 
     name: str
-    choices: type
+    choices: type[PageChoices]
     usual_pads: int = 0
     follows_edits: bool = True
     needs: Need | None = None
@@ -48,12 +48,11 @@ class Page:
     @property
     def parts(self) -> Mapping[str, Sequence[str]]:
         """The addresses of the exhibits of each part."""
-        found: Mapping[str, Sequence[str]] = self.choices.parts  # type: ignore[attr-defined]
-        return found
+        return self.choices.parts
 
     def render(self, view: View) -> None:
         """Draw the page."""
-        draw_page(view, self.name, self.parts, getattr(self.choices, "groups", None))
+        draw_page(view, self.name, self.choices)
 
     def load(self) -> None:
         """Import the page's exhibits, so that its first visit does not wait for it."""

@@ -1,7 +1,7 @@
 """Render a page of the app: its exhibits in sequence, whichever they are."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeGuard
@@ -14,7 +14,7 @@ from explorer.engine.jobs import Tell
 from explorer.engine.turns import computing
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
-from explorer.exhibits.exhibit import Exhibit, choices_of, exhibits_of, parts_of, placed
+from explorer.exhibits.exhibit import Exhibit, PageChoices, exhibits_of
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
@@ -28,42 +28,34 @@ from explorer.ui.session import show_problem
 from explorer.ui.source import ask_text, pick_source
 from explorer.ui.stage import Place, in_order, is_new, places, stage, staged
 
-Parts = Mapping[str, Sequence[str]]
+Page = type[PageChoices]
 
 
-def draw_page(view: View, page: str, parts: Parts, groups: Parts | None = None) -> None:
-    """Draw a page: its introduction or controls of the text, and the exhibits of the open part.
-
-    `parts` maps each part ("" for a page without parts) to the addresses of its exhibits. `groups`
-    maps groups to names of parts, if a group is chosen first.
-    """
-    if not _asks(page):
+def draw_page(view: View, page: str, choices: Page) -> None:
+    """Draw a page: its introduction or controls of the text, and the exhibits of the open part."""
+    if not choices.asks:
         controls.opening(view, page)
     elif hint := hint_for(view):
         with st.container(horizontal=True, vertical_alignment="center", key="hint"):
             hint.show()
-    if getattr(choices_of(page), "reads_pictures", False):
+    if choices.reads_pictures:
         pick_source(view, page)
-    _below(view, page, parts, groups)
-
-
-def _asks(page: str) -> bool:
-    return getattr(choices_of(page), "asks", False)
+    _below(view, page, choices)
 
 
 @st.fragment
 @computing()
-def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
+def _below(view: View, page: str, choices: Page) -> None:
     """The fragment that is redrawn after a change on the page, with the current choices."""
     visit_due()
     with st.container():  # of messages, as in `shell.show`
-        view = placed(latest(view), page)
+        view = choices.opens(latest(view))
         sheet = Sheet(view, page, share.file_name(view, page))
-    if _asks(page):
+    if choices.asks:
         ask_text(sheet.view, page)
     place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
     with stage():
-        _part(sheet, parts, groups)
+        _part(sheet, choices)
     with place, st.popover(sheet.view.t("take.title"), icon=":material/download:"):
         _exports(sheet)
     session.write_due_link()
@@ -72,13 +64,12 @@ def _below(view: View, page: str, parts: Parts, groups: Parts | None) -> None:
             pulse(each.key, each.seconds)
 
 
-def _part(sheet: Sheet, parts: Parts, groups: Parts | None) -> None:
-    view, names = sheet.view, parts_of(sheet.view, sheet.page)
-    part = one_chosen(view, "part", names)
-    exhibits = exhibits_of(parts[part], view)
+def _part(sheet: Sheet, choices: Page) -> None:
+    view, parts = sheet.view, choices.parts
+    exhibits = exhibits_of(parts[one_chosen(view, "part", tuple(parts))], view)
     shared = set.intersection(*map(set, parts.values()))
     if len(parts) > 1 and any(each.name not in shared for each in exhibits):
-        pick_part(view, sheet.page, names, groups)
+        pick_part(view, sheet.page, choices)
     drawn = {
         each: partial(_exhibit, sheet, each, place)
         for each, place in zip(exhibits, places(len(exhibits)), strict=True)

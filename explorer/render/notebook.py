@@ -10,7 +10,7 @@ import numpy as np
 
 from explorer.engine import cache
 from explorer.exhibits import block as b
-from explorer.exhibits.exhibit import choices_of, exhibit_of, exhibits_of, parts_of, placed
+from explorer.exhibits.exhibit import choices_of, exhibit_of, exhibits_of
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import View, build
@@ -91,7 +91,7 @@ def is_shown(address: str) -> bool:
     """Whether an exhibit or a page of exhibits has this address."""
     try:
         subject, _, one = address.partition(".")
-        return bool(choices_of(subject)) and (not one or bool(exhibit_of(address)))
+        return bool(exhibit_of(address) if one else choices_of(subject))
     except (ImportError, AttributeError):
         return False
 
@@ -113,10 +113,9 @@ def exhibit(
     """
     subject, _, one = address.partition(".")
     built = replace(build(_state(address, loaded, text, lang, chosen), dark=False), asks=False)
-    view = placed(built, subject)
-    names = [address]
-    if not one:
-        names = choices_of(subject).parts[view.one_of("part", parts_of(view, subject))]
+    choices = choices_of(subject)
+    view = choices.opens(built)
+    names = (address,) if one else choices.parts[view.one_of("part", tuple(choices.parts))]
     exhibits = [
         each for each in exhibits_of(names, view) if each.needs is None or each.needs.met(loaded)
     ]

@@ -1,13 +1,13 @@
 """Button groups for a choice of few (part of a page, group, stream), stored in the link."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import streamlit as st
 
 from explorer.engine.cache import alike
+from explorer.exhibits import PageChoices, View
 from explorer.exhibits.saying import model_title
-from explorer.exhibits.view import View
 from explorer.ui import controls, session
 from explorer.ui.stage import parts_place
 from explorer.ui.uploads import models
@@ -51,13 +51,12 @@ def pick_one(
     return now
 
 
-def pick_part(
-    view: View, page: str, parts: Sequence[str], groups: Mapping[str, Sequence[str]] | None = None
-) -> str:
+def pick_part(view: View, page: str, choices: type[PageChoices]) -> str:
     """Choose a part of a page; defaults to the first if the state has none of them.
 
-    `groups` names groups of the parts, each chosen first; its first part is the default there.
+    The first part of a group is the default there.
     """
+    parts, groups = tuple(choices.parts), choices.groups
     now = one_chosen(view, "part", parts)
     with parts_place(), st.container(horizontal=True, gap="medium"):
         if groups:

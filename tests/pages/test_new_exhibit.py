@@ -124,3 +124,11 @@ def test_one_that_needs_another_is_shown_without_its_answer_until_then(
     at = open_page("masks", model="en-zh", text=SENTENCE, pads="0")
     assert not at.exception
     assert said in [each.value for each in at.markdown]
+
+
+def test_a_misspelt_input_fails_as_soon_as_it_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "entropy.py"
+    code = file.read_text(encoding="utf-8").replace("head: int", "haed: int")
+    file.write_text(code.replace("[head]", "[haed]"), encoding="utf-8")
+    with pytest.raises(TypeError, match="masks.entropy: nothing gives haed"):
+        exhibit_of("masks.entropy")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.analysis.alignment.links import METHODS, Method
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of
 
 NO_MODEL = "none"
@@ -13,7 +14,7 @@ WRITES, READS = ROWS = ("write", "read")
 
 
 @dataclass(frozen=True)
-class AlignmentChoices:
+class AlignmentChoices(PageChoices):
     """`aligner` is the source of links: a learned mean, the best head, or the open head ("": the
     one with higher agreement on held-out sentences). `word_row` is the row of that head,
     `symmetrise` the symmetrization method, `back` the reverse model ("": found by its name)."""

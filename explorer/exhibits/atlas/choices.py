@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.analysis.atlas.sums import MEASURES
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, model_name, one_of, whole
 
 AXES: tuple[str, ...] = ("entropy", "deviation", "distance", "cost", "depth", *MEASURES)
@@ -32,7 +33,7 @@ def format_painted(cells: Painted) -> str:
 
 
 @dataclass(frozen=True)
-class AtlasChoices:
+class AtlasChoices(PageChoices):
     """`across` and `up` are the axes of the map ("": default). `sentence` is the open sentence of a
     head; sentences are filtered by `shortest` and `longest` (tokens), by a word `containing`, and
     by the least percentage `least`. `against` is a model to compare with, `traced` the measure

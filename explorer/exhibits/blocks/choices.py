@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
 from explorer.analysis.blocks.norms import NORMS
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, as_digit, choice, one_of, switch, whole
 
 CurveOf = Literal["value", "slope", "difference"]
@@ -24,7 +25,7 @@ def _experts(text: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class BlocksChoices:
+class BlocksChoices(PageChoices):
     """`norm` is the selected norm, `depth` the number of layers of the untrained models, `final`
     whether they have a final norm, `gamma` the gammas in percent, `experts_off` the experts that
     are switched off in the selected layer."""

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits import PageChoices
+
 
 @dataclass(frozen=True)
-class CardChoices:
+class CardChoices(PageChoices):
     """Empty: the page depends only on the model, which all pages share."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("card.facts",)}

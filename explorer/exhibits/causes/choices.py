@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.exhibits import View
+from explorer.exhibits import PageChoices, View
 from explorer.exhibits.choices import as_digit, choice, one_of, switch, unlinked, whole
 
 
 @dataclass(frozen=True)
-class CausesChoices:
+class CausesChoices(PageChoices):
     """`beside_key` is the key that the cell is compared with (None: none). `side` and `taken` name
     the ablated writer: into the query, the key, or a logit. `word` and `rival` are the ids of the
     two compared words (None: the predicted one, and the runner-up); `alone`: the logit without

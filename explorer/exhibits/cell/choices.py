@@ -5,6 +5,7 @@ from typing import ClassVar, Literal, get_args
 
 from explorer.analysis.cell.initial import INITS, Init
 from explorer.analysis.cell.scaling import SCALINGS, Scaling
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import as_digit, choice, from_one, one_of, plus_one, switch, whole
 
 Engine = Literal["explicit", "fused", "module"]
@@ -30,7 +31,7 @@ ASIDES: tuple[str, ...] = (
 
 
 @dataclass(frozen=True)
-class CellChoices:
+class CellChoices(PageChoices):
     """`stage` is the step of STAGES, `goal` the id of the token whose logit is measured, `aside`
     the open aside, with its `scaling`, `init`, `drop` (dropout in percent), `d_out` (the width of a
     single head), `engine`, `training` (training mode) and `gradient`."""

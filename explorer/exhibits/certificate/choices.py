@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import as_digit, choice, switch
 
 
 @dataclass(frozen=True)
-class CertificateChoices:
+class CertificateChoices(PageChoices):
     """`tested`: the user has started the tests."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("certificate.tests",)}

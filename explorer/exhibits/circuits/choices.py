@@ -6,13 +6,14 @@ from typing import ClassVar
 from explorer.analysis.circuits.behaviour import BEHAVIOURS, Behaviour
 from explorer.analysis.circuits.composition import WAYS, Way
 from explorer.analysis.circuits.vocabulary import MAPS, Map
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of, unlinked
 
 MADE_UP, OWN, BY_HAND = MADE_OF = ("random", "text", "by-hand")
 
 
 @dataclass(frozen=True)
-class CircuitsChoices:
+class CircuitsChoices(PageChoices):
     """`behaviour` is the ranking of heads (None: the behaviour that is clearest in this model),
     `made_of` the sequences of the induction circuit (random tokens, the open text repeated) or the
     hand-built model, `head_map` the map over the vocabulary, `composed` the kind of composition.

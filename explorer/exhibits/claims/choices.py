@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked
 
 GUESSES: tuple[str, ...] = ("true", "false", "depends")
@@ -38,7 +39,7 @@ def write_guessed(guessed: tuple[bool | None, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class ClaimsChoices:
+class ClaimsChoices(PageChoices):
     """`claim` is the id of a claim ("" is the first), `guess` the user's guess.
 
     `guessed` is whether the first guess for each of `CLAIMS` was right, None if there was none.

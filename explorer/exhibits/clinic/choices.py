@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice
 
 
@@ -16,7 +17,7 @@ def read_case(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class ClinicChoices:
+class ClinicChoices(PageChoices):
     """`case` is the id of a pitfall; "" is the first one."""
 
     parts: ClassVar[dict[str, tuple[str, ...]]] = {"": ("clinic.pitfall", "clinic.planted")}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import (
     RefusedError,
     as_digit,
@@ -81,7 +82,7 @@ def _only(kind: type[Beam] | type[Sample]) -> Callable[[str], Any]:
 
 
 @dataclass(frozen=True)
-class DecodingChoices:
+class DecodingChoices(PageChoices):
     """`strategy` decodes the film, `fork` is the forced prefix of a second output (token ids),
     `limit` the most new tokens, `beam` and `sample` the settings of the tree's other strategies,
     `lines` a training batch. `ruled`: the rules of the model's own generation_config.json are

@@ -7,6 +7,7 @@ from typing import ClassVar, get_args
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.components import MAX_PINNED, SCALES, Scale
 from explorer.engine.cache import Run
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import (
     RefusedError,
     as_digit,
@@ -71,7 +72,7 @@ def _format_one(place: tuple[int, int]) -> str:
 
 
 @dataclass(frozen=True)
-class HeadsChoices:
+class HeadsChoices(PageChoices):
     """`instead` is the aggregate or head opened instead of the selected head (NOTHING: none),
     `pins` are the pinned ones, `measure` is the measure of heads, `by_measure` whether it sorts
     them. `scale` and `own_range` define how weights become colours, `words` whether the tokens of a

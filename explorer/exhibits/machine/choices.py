@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of, unlinked, whole
 
 ASIDES = ("differences", "tying")
 
 
 @dataclass(frozen=True)
-class MachineChoices:
+class MachineChoices(PageChoices):
     """`sizes` are the calculator's sizes, in the format of `machine.sizes` ("": the open model).
     `unfolded` is the layer drawn part by part, `further` the open aside, `spot` the token whose
     logits it decomposes. `recounted`: published tables are recounted."""

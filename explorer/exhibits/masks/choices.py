@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of, unlinked, whole
 from models.hooks import Role
 
@@ -19,7 +20,7 @@ MOST_LOWERED = 60_000
 
 
 @dataclass(frozen=True)
-class MasksChoices:
+class MasksChoices(PageChoices):
     """`parts` are the parts of the page with their exhibits, `pictures` the views of the comparison
     of patterns; the first of each is the default.
 

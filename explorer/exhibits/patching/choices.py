@@ -8,6 +8,7 @@ from typing import ClassVar
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
 from explorer.analysis.patching.paths import INTO
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
 
 MOST_PLACES = 400
@@ -58,7 +59,7 @@ def format_cell(cell: Cell | None) -> str:
 
 
 @dataclass(frozen=True)
-class PatchingChoices:
+class PatchingChoices(PageChoices):
     """`second` is the second sentence ("": the suggested one), `align` the alignment of its tokens
     with the first, `into` the patched run, `what` the kind of activation, `cell` the selected
     patch, `asked` the position whose answer is compared. A path leads from the head `sender` into

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
 from explorer.exhibits.view import View, build
 
@@ -68,7 +69,7 @@ def _line(most: int) -> Callable[[str], str]:
 
 
 @dataclass(frozen=True)
-class PathChoices:
+class PathChoices(PageChoices):
     """`lesson` is the open step ("" is the first), `answers` the given answers, `sheet` the steps
     picked by a teacher (empty: all), with a title; `solutions`: print it with answers. `learner` is
     the name entered for a class, `class_links` the links of a class."""

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from explorer.analysis.positions.changes import REMOVE, PositionChange, format_change, parse_change
 from explorer.analysis.positions.turning import LAYOUTS
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, dotted, one_of, whole
 
 MOST_DIMS = 6
@@ -19,7 +20,7 @@ def _dims(text: str) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class PositionsChoices:
+class PositionsChoices(PageChoices):
     """`base`, `width`, `length` and `dims` (the drawn waves) belong to the table; `change` is the
     change of a stream's positions, `shuffle` a seed, `layout` the layout of rotated pairs, `place`
     the token whose sum is drawn."""

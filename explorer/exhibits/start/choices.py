@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from explorer.components.start import DOORS
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import choice, one_of
 from explorer.runs.edits import Edit, MaskSize, MaskSwitch
 
@@ -19,7 +20,7 @@ CHANGES: dict[MaskName, tuple[Edit, ...]] = {
 
 
 @dataclass(frozen=True)
-class StartChoices:
+class StartChoices(PageChoices):
     """`door` is what is open in the picture, "" for nothing; the head is shared by all pages.
 
     SHUT also means that nothing is open, but is written into the address: an address with a head

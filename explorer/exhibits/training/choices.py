@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, unlinked, whole
 from explorer.exhibits.view import View, Viewer
 from explorer.problems import InputProblem
@@ -44,7 +45,7 @@ def _rooms() -> "Rooms":
 
 
 @dataclass(frozen=True)
-class TrainingChoices:
+class TrainingChoices(PageChoices):
     """`setup` is the setup of the next training, `seeds` its number of seeds; `room` identifies the
     user's trainings, `shown` is the number of the selected one (None: the latest), `moment` the
     step of the frame (None: the latest). `question` is a question to be decided by training,

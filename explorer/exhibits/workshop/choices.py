@@ -7,6 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
 
 MOST_TASKS = 200
@@ -73,7 +74,7 @@ def _name(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class WorkshopChoices:
+class WorkshopChoices(PageChoices):
     """`task` is the open task ("" is the first), `solved` the solved ones.
 
     `programs` are answers received in a link, by task; `solver` is the name entered with them,
