@@ -130,5 +130,5 @@ def test_a_misspelt_input_fails_as_soon_as_it_is_imported(tmp_path: Path) -> Non
     file = tmp_path / "entropy.py"
     code = file.read_text(encoding="utf-8").replace("head: int", "haed: int")
     file.write_text(code.replace("[head]", "[haed]"), encoding="utf-8")
-    with pytest.raises(TypeError, match="masks.entropy: nothing gives haed"):
+    with pytest.raises(TypeError, match=r"masks\.entropy: nothing gives haed"):
         exhibit_of("masks.entropy")

@@ -74,8 +74,9 @@ def learned(loaded: LoadedModel, stream: Stream) -> PositionVectors:
     sines = table(config.n_ctx, config.width // 2 * 2, config.rope_base)
     before = _beginning(loaded, stream)
     if before is None or float(cosines(vectors, before).max()) < SAME:
-        pictured = config.picture is not None and stream == loaded.model.reads[0]
-        always = (config.n_marks or 0) + len(places(config.picture)) if pictured else None
+        always = None
+        if config.picture is not None and stream == loaded.model.reads[0]:
+            always = (config.n_marks or 0) + len(places(config.picture))
         return PositionVectors(vectors, sines, None, None, always)
     went = np.linalg.norm(vectors - before, axis=1) / np.linalg.norm(before, axis=1)
     changed = np.flatnonzero(went > MOVED)
