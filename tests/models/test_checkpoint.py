@@ -17,6 +17,7 @@ from models.tokenizer import Tokenizer
 from models.training.saving import save_checkpoint
 from models.training.vocabulary import train_tokenizer
 
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
 TEXTS = ["the fox likes the dog", "我喜欢你"] * 2
 
 
@@ -73,16 +74,21 @@ def test_half_precision_halves_the_file_and_is_computed_in_float32(
         assert torch.equal(q, p.half().float())
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        *((name, None, f"tiny: {name} is missing") for name in FILES),
+        *(("config.json", text, "config.json") for text in ("", "[]", "{", "{}", "\x00")),
+    ],
+)
+def test_a_file_that_is_missing_or_no_config_is_named(
+    folder: Path, name: str, text: str | None, message: str
+) -> None:
     (folder / name).unlink()
-    with pytest.raises(CheckpointError, match=f"tiny: {name} is missing"):
+    if text is not None:
+        (folder / name).write_text(text)
+    with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder)
-
-
-def _change_config(folder: Path, **changes: object) -> None:
-    values = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**values, **changes}))
 
 
 @pytest.mark.parametrize(
@@ -97,26 +103,7 @@ def _change_config(folder: Path, **changes: object) -> None:
         ({"n_layers": 1}, "contains an unknown tensor, decoder.blocks.1"),
         ({"pad_id": 2, "eos_id": 0}, "ids of pad, start and end"),
         ({"vocab_size": 10}, "the tokenizer has .* tokens, but the model only 10"),
-    ],
-)
-def test_a_config_that_does_not_fit_is_refused(
-    folder: Path, changes: dict[str, object], message: str
-) -> None:
-    _change_config(folder, **changes)
-    with pytest.raises(CheckpointError, match=message):
-        load_checkpoint(folder)
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"d_model": 16}', "\x00"])
-def test_a_config_that_is_none_is_refused(folder: Path, text: str) -> None:
-    (folder / "config.json").write_text(text)
-    with pytest.raises(CheckpointError, match=r"config.json"):
-        load_checkpoint(folder)
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
+        # Memory that no weight vouches for is not taken.
         ({"n_layers": 10**7}, r"tensors; the config requires \d+ layers"),
         ({"d_ff": 2**24}, "the config requires"),
         ({"d_model": 2**24}, "the config requires"),
@@ -124,12 +111,12 @@ def test_a_config_that_is_none_is_refused(folder: Path, text: str) -> None:
         ({"d_ff": 10**30}, "must be a whole number from 1 to 16777216"),
     ],
 )
-def test_a_config_cannot_take_memory_that_no_weight_vouches_for(
-    folder: Path, asked: dict[str, int], said: str
+def test_a_config_that_does_not_fit_is_refused(
+    folder: Path, changes: dict[str, object], message: str
 ) -> None:
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | asked))
-    with pytest.raises(CheckpointError, match=said):
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | changes))
+    with pytest.raises(CheckpointError, match=message):
         load_checkpoint(folder)
 
 

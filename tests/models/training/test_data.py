@@ -37,19 +37,8 @@ def test_rows_are_shifted_by_one_and_padded() -> None:
     assert batch.labels.tolist() == [[7, 8, 9, 2], [7, 2, 0, 0]]
     assert batch.loss_mask.tolist() == [[True] * 4, [True, True, False, False]]
     assert batch.n_labels == 6
-
-
-def test_writing_into_the_labels_leaves_the_input_alone() -> None:
-    batch = collate([Example((5, 6), (7, 8, 9))], TRANSLATOR)
-    batch.labels[:] = -100
-    assert batch.rows.tgt.tolist() == [[1, 7, 8, 9]]
-
-
-def test_a_language_model_has_no_source() -> None:
-    batch = collate([Example((), (7, 8))], LANGUAGE_MODEL)
-    assert batch.rows.src is None
-    assert batch.rows.src_valid is None
-    assert batch.rows.tgt.tolist() == [[1, 7, 8]]
+    batch.labels[:] = -100  # which leaves the input alone
+    assert batch.rows.tgt[0].tolist() == [1, 7, 8, 9]
 
 
 def test_an_encoder_reads_the_text_whole_and_its_words_are_the_labels() -> None:
@@ -63,6 +52,7 @@ def test_an_encoder_reads_the_text_whole_and_its_words_are_the_labels() -> None:
 def test_marks_may_be_absent_or_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LANGUAGE_MODEL, "marks", Marks(start=4, end=4))
     batch = collate([Example((), (7, 8)), Example((), (9,))], LANGUAGE_MODEL)
+    assert (batch.rows.src, batch.rows.src_valid) == (None, None)
     assert batch.rows.tgt.tolist() == [[4, 7, 8], [4, 9, 0]]
     assert batch.labels.tolist() == [[7, 8, 4], [9, 4, 0]]
     monkeypatch.setattr(LANGUAGE_MODEL, "marks", Marks(pad=3))
@@ -92,13 +82,6 @@ def test_every_example_is_in_one_batch_and_no_batch_is_too_large(
     assert plan == plan_batches(examples, max_tokens, seed=3, epoch=epoch)
 
 
-def test_another_epoch_or_seed_has_another_order() -> None:
-    examples = made([(n % 7 + 1, n % 5 + 1) for n in range(60)])
-    plans = [plan_batches(examples, 30, seed, epoch) for seed, epoch in ((1, 0), (1, 1), (2, 0))]
-    assert plans[0] != plans[1]
-    assert plans[0] != plans[2]
-
-
 @given(lengths, st.integers(1, 5))
 def test_shares_of_a_batch_add_up_to_it(pairs: list[tuple[int, int]], n_shares: int) -> None:
     examples = made(pairs)
@@ -113,8 +96,11 @@ def test_shares_of_a_batch_add_up_to_it(pairs: list[tuple[int, int]], n_shares: 
         assert {part.n_labels for part in parts} == {batch.n_labels}
 
 
-def test_skipped_batches_are_the_first_ones() -> None:
+def test_the_order_follows_from_epoch_and_seed_and_the_first_batches_can_be_skipped() -> None:
     examples = made([(n % 7 + 1, n % 5 + 1) for n in range(60)])
+    plans = [plan_batches(examples, 30, seed, epoch) for seed, epoch in ((1, 0), (1, 1), (2, 0))]
+    assert plans[0] != plans[1]
+    assert plans[0] != plans[2]
     every = list(batches(examples, TRANSLATOR, 30, seed=1, epoch=0))
     rest = list(batches(examples, TRANSLATOR, 30, seed=1, epoch=0, skip=3))
     assert len(every) > 4
@@ -127,17 +113,14 @@ def test_pairs_are_read_with_further_columns_and_quotes_left_alone(tmp_path: Pat
     assert read_pairs(path) == [('He said "hi.', "他说“嗨”。"), ("Yes.", "是。")]
 
 
-def test_a_row_without_tab_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [("no tab", r"pairs\.tsv, line 2: no TAB"), ("c\t" + "d" * 200_000, r"line 2: field larger")],
+)
+def test_a_row_that_is_no_pair_is_named(tmp_path: Path, row: str, message: str) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb\nno tab\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"pairs.tsv, line 2: no TAB"):
-        read_pairs(path)
-
-
-def test_a_field_that_csv_cannot_read_is_named_with_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb\nc\t" + "d" * 200_000 + "\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"pairs\.tsv, line 2: field larger"):
+    path.write_text(f"a\tb\n{row}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
         read_pairs(path)
 
 
