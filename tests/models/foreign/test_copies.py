@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from foreign import COPIED, COPIES, Golden, own_numbers, weights
+from foreign import COPIED, COPIES, Golden, change_weights, own_numbers, weights
 from safetensors.torch import load_file, save_file
 
 from models.checkpoint import CheckpointError
@@ -22,8 +22,7 @@ from models.transformer import Model
 def folder_with(name: str, path: Path, **tensors: torch.Tensor) -> Path:
     """A golden model as a folder, with more tensors in its file."""
     folder = Golden.load(name).write(path / "tiny")
-    file = folder / "model.safetensors"
-    save_file(load_file(file) | tensors, file)
+    change_weights(folder, lambda stored: stored.update(tensors))
     return folder
 
 

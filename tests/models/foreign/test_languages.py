@@ -1,11 +1,10 @@
 """Translators of many languages: which tokens stand around the texts of a pair of them."""
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from foreign import CODES, of_many
+from foreign import CODES, change_config, of_many
 
 from explorer.library import open_model
 from explorer.problems import InputProblem
@@ -51,9 +50,7 @@ def test_mbart_names_the_source_behind_a_text_and_begins_with_the_target(tmp_pat
     codes = ("en_XX", "ro_RO", "zh_CN")
     folder, raw = of_many(tmp_path / "mbart", "$A </s> en_XX", codes, "mbart")
     ids = {code: raw.token_to_id(code) for code in codes}
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"decoder_start_token_id": ids["ro_RO"]}
-    (folder / "config.json").write_text(json.dumps(config))
+    change_config(folder, decoder_start_token_id=ids["ro_RO"])
     loaded = open_model(folder)
     assert loaded.pair == ("en_XX", "ro_RO")
     assert loaded.model.with_marks("src", [9]) == (9, 1, ids["en_XX"])

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from foreign import Golden
-from safetensors.torch import load_file, save_file
+from foreign import Golden, change_weights
 
 from explorer.runs.run import run
 from models import CheckpointError
@@ -86,11 +85,6 @@ def test_parts_are_shown_on_the_cpu_in_float32(tmp_path: Path) -> None:
     torch.testing.assert_close(weight, usual.blocks[0].attn.w_q.weight, rtol=1e-3, atol=1e-3)
 
 
-def into(folder: Path, dtype: torch.dtype) -> None:
-    path = folder / "model.safetensors"
-    save_file({name: tensor.to(dtype) for name, tensor in load_file(path).items()}, path)
-
-
 def test_only_where_memory_forbids_float32_a_file_of_halves_stays_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +99,7 @@ def test_only_where_memory_forbids_float32_a_file_of_halves_stays_one(
     with pytest.raises(CheckpointError, match=r"GB in float32.*--dtype bfloat16 it needs"):
         dtype_with(4 * n - 1)
     assert dtype_with(2 * n, "float16") == torch.float16
-    into(folder, torch.bfloat16)
+    change_weights(folder, lambda ts: ts.update({k: t.bfloat16() for k, t in ts.items()}))
     assert look(folder).half == torch.bfloat16
     assert dtype_with(4 * n) == torch.float32, "where there is room, halves are widened"
     assert dtype_with(4 * n - 1) == torch.bfloat16

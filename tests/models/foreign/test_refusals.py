@@ -42,49 +42,40 @@ def into_shards(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text(text)
 
 
-def test_shards_give_the_same_model(folder: Path) -> None:
+def test_shards_of_halves_open_as_one_model_of_floats(folder: Path) -> None:
+    change_weights(folder, lambda ts: ts.update({k: t.bfloat16() for k, t in ts.items()}))
     whole = open_folder(folder).model.state_dict()
     into_shards(folder)
-    for name, tensor in open_folder(folder).model.state_dict().items():
-        assert torch.equal(tensor, whole[name])
-
-
-def test_half_precision_is_computed_in_float32(folder: Path) -> None:
-    change_weights(folder, lambda ts: ts.update({k: t.bfloat16() for k, t in ts.items()}))
     model = open_folder(folder).model
-    assert {p.dtype for p in model.parameters()} == {torch.float32}
     assert not model.training
-    assert not any(p.requires_grad for p in model.parameters())
-
-
-def test_no_parameter_keeps_more_than_its_own_memory(folder: Path) -> None:
-    """A third of a fused matrix would otherwise hold all of it."""
-    for parameter in open_folder(folder).model.parameters():
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, whole[name])
+        assert parameter.dtype == torch.float32
+        assert not parameter.requires_grad
+        # A third of a fused matrix would otherwise hold all of it.
         assert parameter.untyped_storage().nbytes() == parameter.nbytes
 
 
-def test_a_pickle_is_never_loaded_and_the_conversion_is_named(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({}))
-    refused(folder, "pytorch_model.bin is a pickle", "never loaded", "save_file")
+FILES = ("model.safetensors", "tokenizer.json", "config.json")
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
-def test_a_missing_file_is_named(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    refused(folder, f"{name} is missing")
-
-
-def test_broken_files_are_named(folder: Path) -> None:
-    for name in ("tokenizer.json", "model.safetensors", "config.json"):
-        (folder / name).write_text("{")
-        refused(folder, name)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_pointer_of_git_lfs_is_said_to_be_one(folder: Path, name: str) -> None:
-    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    refused(folder, f"{name} is a Git LFS pointer", "git lfs pull")
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        *((name, None, ("is missing",)) for name in FILES[:2]),
+        *((name, b"{", ()) for name in FILES),
+        *((name, POINTER, ("is a Git LFS pointer", "git lfs pull")) for name in FILES),
+        ("pytorch_model.bin", pickle.dumps({}), ("is a pickle", "never loaded", "save_file")),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    folder: Path, name: str, content: bytes | None, said: tuple[str, ...]
+) -> None:
+    (folder / (name if name in FILES else FILES[0])).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    refused(folder, name, *said)
 
 
 def test_a_truncated_shard_and_one_that_is_not_there(folder: Path) -> None:
@@ -305,12 +296,10 @@ def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(
 def test_a_circle_of_links_and_a_folder_without_rights(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer.json").symlink_to(folder / "tokenizer.json")
-    refused(folder, "tokenizer.json is a link to a missing file or to itself")
-    (folder / "config.json").unlink()
-    (folder / "config.json").symlink_to(folder / "config.json")
-    refused(folder, "config.json is a link to a missing file or to itself")
+    for name in ("tokenizer.json", "config.json"):
+        (folder / name).unlink()
+        (folder / name).symlink_to(folder / name)
+        refused(folder, f"{name} is a link to a missing file or to itself")
     for name in ("config.json", "tokenizer.json"):
         (folder / name).unlink()
         (folder / name).write_text("{}")

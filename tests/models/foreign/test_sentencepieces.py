@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from foreign import GOLDEN, Golden
+from foreign import GOLDEN, Golden, change_config
 
 from models import CheckpointError
 from models.foreign import open_folder
@@ -24,11 +24,8 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "tiny"
     Golden.load("marian").write(folder, vocab=len(ids))
     (folder / "tokenizer.json").unlink()
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"eos_token_id": 0} | dict.fromkeys(
-        ("pad_token_id", "decoder_start_token_id"), ids["<pad>"]
-    )
-    (folder / "config.json").write_text(json.dumps(config))
+    pad = ids["<pad>"]
+    change_config(folder, eos_token_id=0, pad_token_id=pad, decoder_start_token_id=pad)
     for name in ("source.spm", "target.spm"):
         shutil.copy(GOLDEN / name, folder / name)
     (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
@@ -67,9 +64,7 @@ def test_each_language_may_have_a_table_of_its_own(folder: Path) -> None:
     assert shared.of("tgt").encode(text) == [turned[piece] for piece in CUT["target"][text]]
     Golden.load("marian-apart").write(weights := folder.parent / "weights", vocab=len(ids))
     shutil.copy(weights / "model.safetensors", folder / "model.safetensors")
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": len(ids)}
-    (folder / "config.json").write_text(json.dumps(config))
+    change_config(folder, share_encoder_decoder_embeddings=False, decoder_vocab_size=len(ids))
     found = open_folder(folder)
     written, read = (found.tokenizer.of(side) for side in ("tgt", "src"))
     assert read.encode(text) == [ids[piece] for piece in CUT["source"][text]]
