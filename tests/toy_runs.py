@@ -1,4 +1,5 @@
-"""A training run small enough for a test: a toy task, a one-layer model, two epochs."""
+"""A training run small enough for a test: a toy task, a one-layer model, two epochs. And tiny
+checkpoints that translate, or continue, nothing."""
 
 from pathlib import Path
 
@@ -7,8 +8,10 @@ import torch
 from models.config import ModelConfig
 from models.training.data import Example, Material
 from models.training.loop import Trainer
+from models.training.saving import save_checkpoint
 from models.training.settings import TrainingConfig
 from models.training.tasks import Task, task_pairs
+from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
 
 CONFIG = ModelConfig(
@@ -51,3 +54,16 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 def without_times(curve: list[dict[str, float]]) -> list[dict[str, float]]:
     return [{key: value for key, value in row.items() if key != "seconds"} for row in curve]
+
+
+PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("a cat", "一只猫")] * 2
+
+
+def write_untrained(folder: Path, family: str = "encoder-decoder") -> Path:
+    """A checkpoint with random weights and a tokenizer of `PAIRS`."""
+    torch.manual_seed(3)
+    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair], vocab_size=60)
+    sizes = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "n_ctx": 40}
+    config = ModelConfig(family=family, vocab_size=tokenizer.vocab_size, **sizes)
+    save_checkpoint(folder, build_model(config), tokenizer)
+    return folder

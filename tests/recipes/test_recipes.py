@@ -4,33 +4,24 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
+from toy_runs import PAIRS, write_untrained
 
 from explorer.analysis.alignment.known import Toy, toy_of
 from explorer.exhibits.positions.learned import SEEDS
-from models import ModelConfig, build_model, load_checkpoint
+from models import load_checkpoint
 from models.__main__ import main as models_main
 from models.training import recipe as reading
 from models.training.home import asset
 from models.training.recipe import read_recipe, recipe_names
-from models.training.saving import save_checkpoint
-from models.training.vocabulary import train_tokenizer
 from models.transformer import EncoderDecoder
 from recipes import numbering
 from recipes.__main__ import main
 
-PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("a cat", "一只猫")] * 2
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(3)
-    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair], vocab_size=60)
     path = tmp_path_factory.mktemp("checkpoints") / "tiny"
-    sizes = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "n_ctx": 40}
-    config = ModelConfig(vocab_size=tokenizer.vocab_size, **sizes)  # type: ignore[arg-type]
-    save_checkpoint(path, build_model(config), tokenizer)
-    return path
+    return write_untrained(path)
 
 
 def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(

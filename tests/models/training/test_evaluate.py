@@ -8,34 +8,22 @@ import pytest
 import sacrebleu
 import torch
 from foreign import Golden
+from toy_runs import PAIRS, write_untrained
 
-from models import ModelConfig, build_model, load_checkpoint
+from models import load_checkpoint
 from models.__main__ import main
 from models.foreign import open_folder
 from models.training import evaluate as scores
 from models.training.repetition import repetition
-from models.training.saving import SNAPSHOTS, save_checkpoint, snapshot_name, snapshots
-from models.training.vocabulary import train_tokenizer
+from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
 from models.transformer import EncoderDecoder, Model
-
-PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("a cat", "一只猫")] * 2
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(3)
-    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair], vocab_size=60)
     path = tmp_path_factory.mktemp("checkpoints") / "tiny"
-    sizes = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "n_ctx": 40}
-    config = ModelConfig(vocab_size=tokenizer.vocab_size, **sizes)  # type: ignore[arg-type]
-    save_checkpoint(path, build_model(config), tokenizer)
-    story = ModelConfig(
-        family="decoder-only",
-        vocab_size=tokenizer.vocab_size,
-        **sizes,  # type: ignore[arg-type]
-    )
-    save_checkpoint(path.with_name("story"), build_model(story), tokenizer)
-    return path
+    write_untrained(path.with_name("story"), "decoder-only")
+    return write_untrained(path)
 
 
 def test_rows_with_one_source_are_its_references() -> None:
