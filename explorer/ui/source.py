@@ -37,11 +37,12 @@ def ask_text(view: View, key: str) -> None:
 
 
 def _text(view: View, key: str) -> None:
+    """The box for the sentence; one of a single line would drop line ends."""
+    ask = partial(st.text_input, live=True)
+    if not {"\n", "\r"}.isdisjoint(shown_text()):
+        ask, key = partial(st.text_area, height=110), f"{key}.lines"
     if st.session_state.get(key) != shown_text():  # any write overwrites letters just typed
         st.session_state[key] = shown_text()
-    # A box of one line would drop the line ends.
-    one_line = len(shown_text().splitlines()) < 2
-    ask = partial(st.text_input, live=True) if one_line else partial(st.text_area, height=110)
     ask(
         view.t("sidebar.sentence"),
         key=key,

@@ -11,6 +11,9 @@ from explorer.live import tokens
 from explorer.live.site import FOLDER
 from models.foreign.sentencepieces import MarianTokenizer, read_unigram
 from models.foreign.tokens import ForeignTokenizer
+from models.marks import library_of
+from models.tokenizer import Tokenizer
+from models.training.home import asset
 
 pytestmark = pytest.mark.browser
 
@@ -72,6 +75,7 @@ ODD = (
         "  ",
     ),
 )
+BLANKS = ("", " ", "  ", "\n", "\r\n\t", "\n    ")
 CUT = """([described, texts]) => {
     const tokenizer = $modules["tokenizer.js"].tokenizerOf(described);
     return texts.map(text => {
@@ -87,15 +91,14 @@ def test_texts_are_cut_as_the_library_cuts_them(browser: Browser) -> None:
     random = Random(46)
     texts = [*filter(None, TO_CUT), *ODD]
     texts += [
-        "".join(
-            random.choice(ODD) + random.choice(("", " ")) for _ in range(random.randrange(2, 7))
-        )
+        "".join(random.choice(ODD) + random.choice(BLANKS) for _ in range(random.randrange(2, 7)))
         for _ in range(150)
     ]
-    readers = {
-        kind: ForeignTokenizer(TOKENIZERS[kind]())
+    readers: dict[str, Tokenizer] = {
+        kind: ForeignTokenizer(library_of(TOKENIZERS[kind]().to_str()))
         for kind in ("word_pieces", "unigram", "metaspace", "byte_level")
     }
+    readers["ours"] = Tokenizer.load(asset("checkpoints") / "en-zh" / "tokenizer.json")
     for side in ("source", "target"):
         pieces = read_unigram(GOLDEN / f"{side}.spm")
         names = ["</s>", "<unk>", ">>zho<<", *sorted(pieces.get_vocab())[::-1]]

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from shown import Open, figure, words_of
+from shown import Open, figure, link, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -70,6 +70,7 @@ def test_what_is_read_other_than_typed_is_said(
 ) -> None:
     at = open_page("heads", text=text)
     assert at.text_area(key="sidebar.text").value == text
+    assert link(at)["text"] == text
     said = "\n".join(words_of(each) for each in at.caption)
     for name, values in (("folded", {}), ("invisible", {"characters": "U+202E U+0007"})):
         assert (t(f"place.{name}", lang="en", **values) in said) == (name in notes)

@@ -233,3 +233,18 @@ def test_a_visit_that_comes_from_a_head_is_not_taken_for_an_old_address(open_pag
     at = open_page("start", text=TEXT, layer="2", head="1")
     assert at.query_params["door"] == SHUT
     assert "door" not in open_page("start", text=TEXT).query_params
+
+
+def test_a_text_of_several_lines_has_a_box_that_keeps_them(open_page: Open) -> None:
+    at = open_page("start", text="I like\n  you.")
+    (box,) = (each for each in at.text_area if each.key and not each.key.startswith("sidebar."))
+    assert box.value == "I like\n  you."
+    box.set_value("I like you.\n\nWe left.").run()
+    assert not at.exception
+    assert at.text_area(key=box.key).value == "I like you.\n\nWe left."
+    at.text_area(key=box.key).set_value("I like you.").run()
+    assert not at.exception
+    one_line = box.key.removesuffix(".lines")
+    assert at.text_input(key=one_line).value == "I like you."
+    at.text_area(key="sidebar.text").set_value("We left.\n").run()
+    assert at.text_area(key=box.key).value == "We left.\n"
