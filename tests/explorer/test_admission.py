@@ -122,7 +122,7 @@ def test_a_body_or_a_session_that_never_begins_is_ended(scope, told, monkeypatch
     run(test)
 
 
-def test_a_session_that_has_begun_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_has_begun_may_be_silent(monkeypatch) -> None:
     monkeypatch.setattr(admission, "SILENT", 0.05)
     messages = iter(({"type": "websocket.connect"}, {"type": "websocket.receive"}))
 
@@ -155,13 +155,7 @@ def test_a_session_that_has_begun_may_be_silent(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_places_follow_from_cores_memory_and_descriptors(
-    cores: int,
-    gigabytes: float,
-    descriptors: int,
-    processes: int,
-    sessions: int,
-    limited_by: str,
-    monkeypatch: pytest.MonkeyPatch,
+    cores, gigabytes, descriptors, processes, sessions, limited_by, monkeypatch
 ) -> None:
     monkeypatch.delenv(admission.VARIABLE, raising=False)
     monkeypatch.setenv(admission.PROCESSES, str(processes))
@@ -173,7 +167,7 @@ def test_places_follow_from_cores_memory_and_descriptors(
     assert str(found) == f"takes {sessions} sessions per process (limited by {limited_by})"
 
 
-def test_the_environment_sets_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_sets_another_number(monkeypatch) -> None:
     monkeypatch.setenv(admission.VARIABLE, "7")
     assert capacity() == Capacity(7, 7, 7)
     for wrong in ("0", "-1", "many", "²"):
@@ -228,7 +222,7 @@ class Connection:
         self.aborted.set()
 
 
-def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch) -> None:
     monkeypatch.setattr(admission, "SILENT", 0.05)
 
     class Cycle:

@@ -1,15 +1,13 @@
 """A card: what a model tells of itself, and which of its author's files are read and how."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from explorer.analysis.card import MOST_CHARS, card_words, facts, front_matter
-from explorer.library import LoadedModel, open_model
+from explorer.library import open_model
 
 
 def test_a_shipped_model() -> None:
@@ -31,7 +29,7 @@ def test_ids_that_the_tokenizer_has_no_token_for_are_counted(tiny) -> None:
     assert facts(wider).without_piece == 3
 
 
-def test_a_file_with_everything_in_it(tiny: Callable[..., LoadedModel], tmp_path: Path) -> None:
+def test_a_file_with_everything_in_it(tiny, tmp_path) -> None:
     (tmp_path / "m.gguf").write_bytes(b"GGUF" * 25)
     found = facts(replace(tiny(), folder=tmp_path / "m.gguf"))
     assert (found.bytes_stored, found.dtypes) == (100, ("GGUF",))
@@ -75,7 +73,7 @@ tags: [a, 'b']
 """
 
 
-def test_the_card_in_the_visitors_language_comes_first(tmp_path: Path) -> None:
+def test_the_card_in_the_visitors_language_comes_first(tmp_path) -> None:
     (tmp_path / "CARD.md").write_text("The card.", encoding="utf-8")
     (tmp_path / "CARD.zh.md").write_text("说明卡。", encoding="utf-8")
     (tmp_path / "README.md").write_text("Not this.", encoding="utf-8")
@@ -87,14 +85,14 @@ def test_the_card_in_the_visitors_language_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["README.zh.md", "README_zh.md", "CARD_zh.md"])
-def test_other_libraries_name_it_otherwise(tmp_path: Path, name: str) -> None:
+def test_other_libraries_name_it_otherwise(tmp_path, name) -> None:
     (tmp_path / "README.md").write_text("The card.", encoding="utf-8")
     (tmp_path / name).write_text("说明卡。", encoding="utf-8")
     assert card_words(tmp_path, "zh").markdown == "说明卡。"
     assert card_words(tmp_path, "en").markdown == "The card."
 
 
-def test_a_card_in_one_language_says_which(tmp_path: Path) -> None:
+def test_a_card_in_one_language_says_which(tmp_path) -> None:
     (tmp_path / "README.md").write_text("这是一张只有中文的说明卡。", encoding="utf-8")
     assert card_words(tmp_path, "en").lang == "zh"
     (tmp_path / "README.md").write_text("42", encoding="utf-8")
@@ -102,7 +100,7 @@ def test_a_card_in_one_language_says_which(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", " \n"])
-def test_without_words_there_is_no_card(tmp_path: Path, content: str | None) -> None:
+def test_without_words_there_is_no_card(tmp_path, content) -> None:
     if content is not None:
         (tmp_path / "CARD.md").write_text(content, encoding="utf-8")
     found = card_words(tmp_path, "zh")
@@ -115,7 +113,7 @@ def test_without_words_there_is_no_card(tmp_path: Path, content: str | None) -> 
     assert not found.is_cut
 
 
-def test_licence_and_languages_are_those_of_the_front_matter(tmp_path: Path) -> None:
+def test_licence_and_languages_are_those_of_the_front_matter(tmp_path) -> None:
     (tmp_path / "README.md").write_text(FRONT, encoding="utf-8")
     found = card_words(tmp_path, "en")
     assert (found.licence, found.languages) == ("my-licence", ("en", "zh"))
@@ -135,7 +133,7 @@ def test_licence_and_languages_are_those_of_the_front_matter(tmp_path: Path) -> 
         ("", {}, ""),
     ],
 )
-def test_front_matter_may_be_broken(text: str, values: dict[str, list[str]], words: str) -> None:
+def test_front_matter_may_be_broken(text, values, words) -> None:
     assert front_matter(text) == (values, words)
 
 
@@ -144,7 +142,7 @@ def test_its_values_are_few_and_short() -> None:
     assert [len(values["license"][0]), len(values["language"])] == [60, 12]
 
 
-def test_a_long_card_is_cut_and_one_in_another_encoding_read(tmp_path: Path) -> None:
+def test_a_long_card_is_cut_and_one_in_another_encoding_read(tmp_path) -> None:
     (tmp_path / "CARD.md").write_bytes(b"\xff\xfea" + b"b" * MOST_CHARS)
     found = card_words(tmp_path, "en")
     assert found.is_cut

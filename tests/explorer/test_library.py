@@ -1,17 +1,29 @@
 """The shelf: the shipped models, and those of one's own that HEADLIGHT_MODELS adds."""
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
+import torch
 from foreign import Golden
+from safetensors.torch import load_file, save_file
 
 import explorer as hl
 from explorer import cli
-from explorer.library import list_models, open_model, same_vocabulary, snapshots, translators
+from explorer.library import (
+    CHECKPOINTS,
+    list_models,
+    open_model,
+    same_vocabulary,
+    snapshots,
+    translators,
+)
 from explorer.problems import InputProblem
+from explorer.shelf import Listed, survey
 from models.foreign.finding import VARIABLE
-from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
+from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE, Placing
 from models.training.commands import main as models_main
 from models.training.saving import snapshots as kept_snapshots
 
@@ -28,25 +40,24 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return shelf
 
 
-def test_a_folder_that_cannot_be_looked_into_has_no_snapshots(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_looked_into_has_no_snapshots(tmp_path) -> None:
     assert kept_snapshots(tmp_path / ("x" * 300)) == ()  # the system refuses such a name
 
 
-def test_a_model_of_ones_own_is_listed_and_opened_by_its_name(shelf: Path) -> None:
+def test_a_model_of_ones_own_is_listed_and_opened_by_its_name(shelf) -> None:
     assert list_models(shelf) == ("broken", "mine@3")
     assert snapshots("mine@3", shelf) == ()
     loaded = open_model("mine@3", shelf)
     assert (loaded.name, loaded.config.family) == ("mine@3", "decoder-only")
 
 
-def test_what_cannot_be_opened_is_refused_by_name(shelf: Path) -> None:
+def test_what_cannot_be_opened_is_refused_by_name(shelf) -> None:
     with pytest.raises(InputProblem) as problem:
         open_model("broken", shelf)
     assert problem.value.key == "broken_model"
     assert str(problem.value.values["reason"]) == "broken: model.safetensors is missing"
-    with pytest.raises(InputProblem) as problem:
+    with pytest.raises(InputProblem, match="unknown_model"):
         open_model("mine", shelf)
-    assert problem.value.key == "unknown_model"
 
 
 def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(shelf, capsys) -> None:
@@ -91,7 +102,7 @@ def test_commands_work_on_a_folder_and_on_a_name(shelf, tmp_path, capsys, monkey
     [("gpt2", ["generate", "--max-new-tokens", "3"]), ("marian", ["translate"])],
 )
 def test_commands_apply_the_generation_settings_of_a_folder_or_name_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, command: list[str]
+    tmp_path, capsys, name, command
 ) -> None:
     folder = Golden.load(name).write(tmp_path / name, "own")
 
@@ -120,14 +131,14 @@ def test_commands_apply_the_generation_settings_of_a_folder_or_name_them(
     ],
 )
 def test_a_command_that_makes_no_sense_for_a_model_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, command: list[str], said: str
+    tmp_path, capsys, name, command, said
 ) -> None:
     folder = Golden.load(name).write(tmp_path / name, "own")
     assert cli.main([command[0], "--model", str(folder), *command[1:]]) == 2
     assert said in capsys.readouterr().err
 
 
-def test_a_model_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_is_named_once(capsys) -> None:
     with pytest.raises(SystemExit):
         cli.main(["info", "copy", "--model", "sort"])
     assert "not allowed with argument" in capsys.readouterr().err
@@ -139,7 +150,6 @@ def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys) -> None
     monkeypatch.setattr("streamlit.web.cli.main", lambda *said, **_: started.append(said))
     for name in (VARIABLE, DEVICE_VARIABLE, DTYPE_VARIABLE):
         monkeypatch.setenv(name, "")
-    import os
 
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -168,7 +178,7 @@ def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(tmp_path, mon
     assert same_vocabulary("org/one") == ("org/two",)
 
 
-def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path: Path) -> None:
+def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path) -> None:
     """Twins share one vocabulary, and so do the two translators."""
     assert same_vocabulary("en-zh") == ("zh-en",)
     assert same_vocabulary("stories") == ()
@@ -181,3 +191,139 @@ def test_models_with_one_vocabulary_are_known_by_their_tokenizers(tmp_path: Path
         (tmp_path / name).mkdir()
         (tmp_path / name / "config.json").write_text('{"vocab_size": 9}')
     assert same_vocabulary("one", tmp_path) == ()
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def listed(name: str) -> Listed:
+    return next(each for each in survey() if each.name == name)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "marian", "t5"])
+def test_sizes_are_those_of_the_opened_model(own, name) -> None:
+    folder = Golden.load(name).write(own / "mine", "own")
+    told, model = listed("mine"), open_model("mine").model
+    assert told.problem is None
+    assert told.own
+    assert told.family == Golden.load(name).config["model_type"]
+    config = model.config
+    assert (told.n_layers, told.n_heads) == (config.n_layers, config.n_heads)
+    parameters = {id(each): each.numel() for each in model.parameters()}
+    assert told.parameters == pytest.approx(sum(parameters.values()), rel=0.1)
+    assert (told.memory, told.dtype) == (4 * told.parameters, "float32")
+    assert told.n_bytes == sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_the_memory_is_that_of_the_floats_that_it_computes_in(own, monkeypatch) -> None:
+    Golden.load("llama").write(own / "mine", "own")
+    monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
+    told = listed("mine")
+    assert (told.memory, told.dtype) == (2 * told.parameters, "bfloat16")
+    assert open_model("mine").model.unembed.weight.dtype == torch.bfloat16
+    Golden.load("llama").write(own / "large", "own")
+    monkeypatch.setattr(Placing, "memory", property(lambda _: 1000))
+    assert "GB in bfloat16; this machine has" in str(listed("large").problem)
+
+
+def test_shipped_models_are_listed_first() -> None:
+    first = survey()[0]
+    assert not first.own
+    assert first.folder.parent == CHECKPOINTS
+    model = open_model(first.name).model
+    assert first.parameters == sum(each.numel() for each in model.parameters())
+
+
+def test_what_headers_and_the_vocabulary_show_is_listed(own) -> None:
+
+    def problem(**changes: torch.Tensor) -> str:
+        save_file(whole | changes, path)
+        return str(listed("mine").problem)
+
+    path = Golden.load("llama").write(own / "mine", "own") / "model.safetensors"
+    whole, name = load_file(path), "model.norm.weight"
+    assert "norm.weight has shape (5,), which does not match the config" in problem(
+        **{name: torch.zeros(5)}
+    )
+    integers = torch.zeros(24, dtype=torch.int8)
+    assert "model.norm.weight contains I8, not floats" in problem(**{name: integers})
+    assert problem() == "None"
+    path.write_bytes(path.read_bytes()[:-10])
+    assert "is incomplete" in str(listed("mine").problem)
+    other = Golden.load("gpt2").write(own / "other", "own")
+    (own / "mine" / "tokenizer.json").replace(other / "tokenizer.json")
+    assert "tokenizer.json: its largest token id is 292" in str(listed("other").problem)
+    (other / "tokenizer.json").write_text('{"model": {}}')
+    assert "the tokenizer cannot be used: tokenizer.json" in str(listed("other").problem)
+    (other / "config.json").write_text("[" * 100_000)
+    assert "nested too deeply" in str(listed("other").problem)
+    (other / "config.json").unlink()
+    assert str(listed("other").problem) == "config.json is missing"
+
+
+def test_what_changes_on_disk_is_read_again(own) -> None:
+    folder = Golden.load("llama").write(own / "mine")
+    assert listed("mine").problem is None
+    (folder / "model.safetensors").write_bytes(b"short")
+    os.utime(folder / "model.safetensors", (1, 1))
+    assert "model.safetensors is not a readable" in str(listed("mine").problem)
+
+
+def test_no_tensor_is_read(own, monkeypatch) -> None:
+    from models.foreign.weights import Safetensors
+
+    def read(*_: object) -> torch.Tensor:
+        raise AssertionError("a tensor was read")
+
+    monkeypatch.setattr(Safetensors, "read", read)
+    Golden.load("qwen3").write(own / "unread")
+    assert listed("unread").parameters > 0
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def coded(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "x"}}))
+
+
+def cut(folder: Path) -> None:
+    tensors = Golden.load("llama").tensors()
+    del tensors["model.norm.weight"]
+    save_file(tensors, folder / "model.safetensors")
+
+
+def linked(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    (folder / "config.json").symlink_to(folder / "config.json")
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (pickled, "pytorch_model.bin is a pickle.*weights_only=True"),
+        (cut, "norm.weight"),
+        (coded, "auto_map"),
+        (linked, "config.json is a link to a missing file"),
+        (
+            lambda folder: (folder / "tokenizer.json").unlink(missing_ok=True),
+            "tokenizer.json is missing.*save_pretrained",
+        ),
+    ],
+)
+def test_why_a_folder_cannot_be_opened_is_listed(own, broken, said) -> None:
+    broken(Golden.load("llama").write(own / "mine"))
+    problem = listed("mine").problem
+    assert problem is not None
+    told = f"{problem} {problem.values.get('command', '')}"
+    assert re.search(said, told, re.DOTALL), told
+
+
+def test_a_gguf_file_that_is_none_is_told_so(own) -> None:
+    (own / "mine.gguf").write_bytes(b"not one")
+    assert str(listed("mine").problem) == "mine.gguf is not a readable GGUF file"

@@ -4,8 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
 
+import torch
+
 from explorer.engine.turns import Turns
 from explorer.once import once
+from explorer.seeding import seeded
 
 PATIENCE = 10
 
@@ -57,3 +60,21 @@ def test_two_visitors_who_let_each_other_go_first_do_not_wait_for_each_other():
     second = pool.submit(visit, visitors[1])
     assert [each.result(PATIENCE) for each in (first, second)] == [1, 1]
     assert [visitor.n_computed for visitor in visitors] == [1, 1]
+
+
+def _drawn(seed: int) -> list[float]:
+    with seeded(seed):
+        return [float(torch.rand(())) for _ in range(300)]
+
+
+def test_sessions_that_draw_at_once_do_not_disturb_each_other():
+    alone = {seed: _drawn(seed) for seed in range(4)}
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(_drawn, [0, 1, 2, 3] * 5))
+    assert together == [alone[seed] for seed in [0, 1, 2, 3] * 5]
+
+
+def test_the_global_generator_is_left_where_it_stood():
+    before = torch.get_rng_state()
+    _drawn(7)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,38 +1,42 @@
 """The words: both languages whole and alike, every key used, every used key there."""
 
+import math
 import re
 import string
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_words import CODE, IN_FORMULAS, MADE, MADE_LATE, PAGES_CODE, PIECES, is_used
 
 from explorer.__main__ import refusal
 from explorer.figures.theme import DARK, LIGHT
+from explorer.glossary import linked, terms
+from explorer.numbers import (
+    byte_size,
+    compact,
+    digits,
+    fixed,
+    number,
+    percent,
+    percents,
+    share,
+    signed,
+    tabled,
+    whole_percent,
+)
+from explorer.pages import PAGES
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.text import LANGUAGES, examples, formula, in_units, t, words
+from tests import wording
 
 ROOT = Path(__file__).resolve().parents[2]
 
 # Written in upright letters in formulas; no language translates them.
 NAMES_IN_FORMULAS = {
-    *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
-    *(
-        "ReLU",
-        "AER",
-        "OV",
-        "QK",
-        "GELU",
-        "SiLU",
-        "SwiGLU",
-        "FFN",
-        "PAD",
-        "END",
-        "dtype",
-        "float16",
-        "base",
-    ),
+    *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm", "ReLU", "AER", "OV"),
+    *("QK", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
     *("logit", "IG", "BatchNorm", "Concat", "JS", "KL", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
@@ -92,7 +96,7 @@ def test_no_words_are_empty_or_left_in_the_other_language() -> None:
 
 
 @pytest.mark.parametrize("family", [*MADE, *MADE_LATE])
-def test_each_family_has_just_the_words_it_can_show(family: str) -> None:
+def test_each_family_has_just_the_words_it_can_show(family) -> None:
     prefix = f"{family}."
     there = {
         key.removeprefix(prefix)
@@ -119,7 +123,7 @@ def test_every_key_is_used() -> None:
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("kind", ["filling", "silent", "pictured"])
-def test_words_of_other_models_replace_words_of_the_same_values(lang: str, kind: str) -> None:
+def test_words_of_other_models_replace_words_of_the_same_values(lang, kind) -> None:
     replaced = {
         key: key.removeprefix(f"{kind}.") for key in words(lang) if key.startswith(f"{kind}.")
     }
@@ -154,12 +158,12 @@ def test_every_setting_that_can_be_refused_has_a_name() -> None:
 
 @pytest.mark.parametrize("key", PROBLEMS)
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_words_of_a_problem_use_values_that_it_has(lang: str, key: str) -> None:
+def test_the_words_of_a_problem_use_values_that_it_has(lang, key) -> None:
     assert placeholders(words(lang)[f"problems.{key}"]) <= PROBLEMS[key]
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang: str) -> None:
+def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang) -> None:
     """Of all that the commands of the shell can be refused."""
     shell = "empty whitespace_only nothing_left too_long_chars too_many_tokens target_too_long "
     shell += "bad_number bad_edit unknown_model broken_model nothing_to_fill writes_nothing"
@@ -178,11 +182,6 @@ def test_a_missing_key_or_value_or_language_raises() -> None:
         t("shell.last_good", lang="en")
     with pytest.raises(KeyError, match="xx"):
         t("shell.working", lang="xx")
-
-
-def test_values_fill_the_words() -> None:
-    assert t("heads.large", lang="en", layer=2, head=5) == "Layer 2, head 5"
-    assert t("heads.large", lang="zh", layer=2, head=5) == "第 2 层，第 5 头"
 
 
 def test_large_counts_are_in_the_units_of_the_language() -> None:
@@ -223,3 +222,110 @@ def test_the_theme_of_the_app_is_the_palette() -> None:
             ("orangeBackgroundColor", palette.target_soft),
         ):
             assert f'{option} = "{colour}"' in section
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_each_term_has_one_name_a_meaning_and_a_page(lang) -> None:
+    names = [term.name for term in terms(lang)]
+    assert len(names) == len(set(names)) > 30
+    assert all(term.means.endswith((".", "。")) for term in terms(lang))
+    assert {term.page for term in terms(lang)} <= {page.name for page in PAGES}
+
+
+def test_terms_are_found_in_the_order_of_their_use() -> None:
+    def found(text: str, lang: str) -> list[str]:
+        return re.findall(r"\[(.*?)\]\(glossary", linked(text, lang, set()))
+
+    words = "A causal mask hides keys; each head has queries."
+    assert found(words, "en") == ["causal mask", "keys", "head", "queries"]
+    assert found("归纳头关注键", "zh") == ["归纳头", "键"]
+    assert found("A keyboard, a headline.", "en") == []
+
+
+def test_the_wording_of_app_and_documents_passes() -> None:
+    assert list(wording.findings()) == []
+
+
+def test_the_check_finds_what_it_looks_for() -> None:
+    assert list(wording.too_long("a.md", "x\n" * 3, 2)) == ["a.md: 3 lines, at most 2"]
+    assert list(wording.releases("## 1.0\n" + "- x\n" * 21)) == [
+        "docs/CHANGELOG.md: 1.0: 21 bullets"
+    ]
+    assert len(list(wording.long_lead("a.lead", "word " * 26))) == 1
+    assert not list(wording.long_lead("a.lead", "{some value} " + "word " * 24))
+    assert list(wording.banned("a", "Whoever asks")) == ["a: “whoever”; write “name the subject”"]
+    assert len(list(wording.avoided("en", "a", "This brings back the answer."))) == 1
+    assert len(list(wording.avoided("zh", "a", "带回答案"))) == 1
+
+
+def test_the_first_use_of_a_term_links_to_its_meaning() -> None:
+    shown = {"query"}
+    words = "Queries, “head”, `key` and key/value heads: a **key** and a head, another key."
+    assert linked(words, "en", shown) == (
+        "Queries, “head”, `key` and key/value [heads](glossary?lang=en "
+        '"One attention computation with its own queries. A layer runs its heads in '
+        'parallel."): a [**key**](glossary?lang=en "The vector that a query is compared with; a '
+        'column of the attention pattern.") and a head, another key.'
+    )
+    assert shown == {"query", "head", "key"}
+    assert linked("关键：键值缓存", "zh", {"键值缓存"}) == "关键：键值缓存"
+    assert not any(mark in term.means for term in (*terms("en"), *terms("zh")) for mark in '"\\')
+
+
+def test_a_bold_term_stays_bold_between_chinese_characters() -> None:
+    """Markdown takes the asterisks of "的**[" there as text; `controls` once showed them."""
+    whole = linked("往上加的**残差流**，以及", "zh", set())
+    assert whole.startswith("往上加的[**残差流**](glossary?")
+    shown: set[str] = set()
+    longer = "加的**残差流向量**"
+    assert linked(longer, "zh", shown) == longer
+    assert not shown, "the next text links it"
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (fixed(0.254), "0.25"),
+        (fixed(-1.0, 3), "−1.000"),
+        (fixed(math.nan), "–"),
+        (signed(0.25), "+0.25"),
+        (signed(-0.2549, 3), "−0.255"),
+        (fixed(-1e-7), "0.00"),
+        (signed(-1e-7, 3), "+0.000"),
+        (whole_percent(-2e-7), "0 %"),
+        (percent(-2e-7), "0.0 %"),
+        (digits(-0.0012345), "−0.00123"),
+        (digits(0.000012345), "1.23e−05"),
+        (number(1.13e-15), "1.1 · 10⁻¹⁵"),
+        (number(1e-7), "10⁻⁷"),
+        (number(0.0), "0"),
+        (number(0.256), "0.26"),
+        (number(math.inf), "NaN"),
+        (number(math.nan), "NaN"),
+        (tabled(-12345.0), "−12,345"),
+        (tabled(1234.5), "1,234"),
+        (tabled(0.12345), "0.123"),
+        (tabled(math.nan), "–"),
+        (percent(0.71), "71 %"),
+        (percent(0.0949), "9.5 %"),
+        (percent(0.004), "0.4 %"),
+        (whole_percent(0.004), "0 %"),
+        (share(1e-6), "0 %"),
+        (share(0.002), "0.2 %"),
+        (compact(63_082_496), "63.1 M"),
+        (compact(12_345), "12,345"),
+        (compact(0.12345), "0.123"),
+        (compact(math.nan), "–"),
+        (byte_size(1_300_000_000), "1.3 GB"),
+        (byte_size(42_000_000), "42.0 MB"),
+        (byte_size(7_500), "7.5 kB"),
+        (byte_size(12), "12 B"),
+    ],
+)
+def test_a_number_reads_as_it_should(shown, text) -> None:
+    assert shown == text
+
+
+def test_many_weights_at_once_have_one_decimal() -> None:
+    shown = percents(np.array([[0.0, 0.0004, 0.123], [0.75, 1.0, 0.0006]]))
+    assert shown.tolist() == [["0.0 %", "< 0.1 %", "12.3 %"], ["75.0 %", "100.0 %", "0.1 %"]]

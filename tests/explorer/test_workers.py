@@ -85,7 +85,6 @@ class Front:
         headers = {"Cookie": cookie} if cookie else {}
         address = f"ws://127.0.0.1:{self.port}/_stcore/stream"
         with connect(address, additional_headers=headers, open_timeout=30) as websocket:
-            assert websocket.response is not None
             told = websocket.response.headers.get_all("Set-Cookie")
             yield websocket, str(websocket.recv(timeout=30)), told[-1] if told else ""
 
@@ -130,7 +129,7 @@ def until(condition: Callable[[], bool]) -> None:
         threading.Event().wait(0.05)
 
 
-def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front: Front) -> None:
+def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front) -> None:
     """All 50 visitors of a class once went to one worker: none of them was counted yet."""
     with ExitStack() as visits:
         visitors = [visits.enter_context(front.open()) for _ in range(9)]
@@ -144,12 +143,12 @@ def test_visitors_are_spread_evenly_and_come_back_to_their_worker(front: Front) 
             assert told
 
 
-def test_a_new_visitor_gets_a_worker_with_the_websocket_only(front: Front) -> None:
+def test_a_new_visitor_gets_a_worker_with_the_websocket_only(front) -> None:
     status, text, told = front.ask("/health")
     assert (status, text.split()[1:], told) == (200, ["/_stcore/health", "127.0.0.1"], "")
 
 
-def test_another_worker_takes_over_and_the_killed_one_is_started_again(front: Front) -> None:
+def test_another_worker_takes_over_and_the_killed_one_is_started_again(front) -> None:
     with front.open() as (websocket, worker, told):
         os.kill(int(worker), signal.SIGKILL)
         began = time.monotonic()
@@ -163,7 +162,7 @@ def test_another_worker_takes_over_and_the_killed_one_is_started_again(front: Fr
     until(lambda: answers(front))
 
 
-def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front: Front) -> None:
+def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front) -> None:
     with front.open() as (_, worker, told):
         cookies = [told.partition(";")[0]]
     front.ask("/full", cookies[0])
@@ -178,7 +177,7 @@ def test_a_visitor_of_a_full_worker_gets_a_place_elsewhere(front: Front) -> None
         front.ask("/free", cookie)
 
 
-def test_only_an_upgrade_is_passed_through(front: Front) -> None:
+def test_only_an_upgrade_is_passed_through(front) -> None:
     """`Upgrade: websocket` without `Connection` once opened a way for any further request."""
     head = "GET /{} HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\n{}\r\n"
     with socket.create_connection(("127.0.0.1", front.port), timeout=30) as line:
@@ -189,7 +188,7 @@ def test_only_an_upgrade_is_passed_through(front: Front) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl and /proc")
-def test_nothing_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
+def test_nothing_outlives_a_command_that_is_killed(tmp_path) -> None:
     with running(tmp_path) as front:
         pid = front.process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -209,7 +208,6 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
         "import threading, explorer.workers as w; w._end_with_input(); threading.Event().wait(60)"
     )
     worker = subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE)
-    assert worker.stdin is not None
     worker.stdin.close()
     assert worker.wait(20) == 0
 
@@ -231,13 +229,13 @@ def test_a_process_is_ended_with_its_task_and_its_refusal_is_said() -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "many"])
-def test_how_many_workers_there_may_be(number: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_how_many_workers_there_may_be(number, capsys) -> None:
     with pytest.raises(SystemExit):
         main(["app", "--workers", number])
     assert "from 1 to 64" in capsys.readouterr().err
 
 
-def test_where_caddy_listens_is_not_streamlits_to_say(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_caddy_listens_is_not_streamlits_to_say(capsys) -> None:
     assert main(["app", "--workers", "2", "--server.port", "9000"]) == 2
     assert "use --port and --public, not --server.port" in capsys.readouterr().err
 

@@ -1,8 +1,11 @@
 """Which head aligns: found by agreement, and confirmed by answers that are known."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
+from explorer import library
 from explorer.analysis.alignment.agreement import (
     Aligner,
     agreement,
@@ -26,9 +29,11 @@ from explorer.analysis.alignment.reading import Reading, heads_of, read, read_ba
 from explorer.analysis.alignment.study import other_direction, sharpness, study
 from explorer.analysis.alignment.words import WordRow
 from explorer.engine.jobs import walked
-from explorer.library import LoadedModel, list_models, open_model
+from explorer.library import LoadedModel, list_models
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
+
+open_model = cache(library.open_model)  # opened once, and only read
 
 
 def made(weights: np.ndarray) -> Reading:
@@ -87,7 +92,6 @@ def test_the_heads_that_link_alike_are_found_and_learned() -> None:
     assert mean.forward.sum() == pytest.approx(1)
     assert mean.forward[1, 2] > 0.9
     assert mean.forward.min() == 0
-    assert mean.reverse is not None
     assert mean.reverse[0, 1] > 0.9
     forward, reverse = links_of(readings[0], backs[0], best)
     np.testing.assert_array_equal(forward, reverse)
@@ -118,7 +122,7 @@ def test_sharp_rows_on_different_words_are_sharpest() -> None:
 
 
 @pytest.mark.parametrize(("task", "least"), [("copy", 0.95), ("reverse", 0.75), ("sort", 0.85)])
-def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> None:
+def test_a_toys_head_agrees_with_its_known_answer(task, least) -> None:
     loaded = open_model(task)
     back = other_direction(task, list_models())
     assert back == (None if task == "sort" else task)
@@ -126,7 +130,6 @@ def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> No
     assert found.basis == ("agreement" if back else "known")
     assert (found.n_learned, found.n_held) == (20, 20)
     checked = found.checked
-    assert checked is not None
     assert checked.source == "task"
     shift, head = found.ranked()[0]
     assert 1 - checked.errors[shift, head] > least
@@ -138,7 +141,6 @@ def test_the_best_head_of_the_reader_looks_where_the_letter_was_drawn() -> None:
     words = ["Brown", "attention", "minimum @antique", "hello @comic", "2026 @typewriter"]
     found = walked(study(open_model("reader"), None, words))
     assert found.basis == "known"
-    assert found.checked is not None
     assert (found.checked.source, found.checked.n_pairs) == ("drawn", 2)
     assert found.checked.n_links == len("Brown" + "2026")
     assert found.checked.errors.min() == 0
@@ -155,11 +157,9 @@ def test_the_known_links_of_the_toys() -> None:
     loaded = open_model("sort")
     reading = next(read(loaded, [("b a b", "a b b")]))
     known = known_of_task("sort", reading)
-    assert known is not None
     assert moses(known.sure) == "1-0"
     assert moses(known.possible) == "0-1 0-2 1-0 2-1 2-2"
     back = known_of_task("reverse", next(read(open_model("reverse"), [("a b c", "c b a")])))
-    assert back is not None
     assert moses(back.sure) == "0-2 1-1 2-0"
     assert known_of_task("copy", reading) is None
 
@@ -187,7 +187,6 @@ def test_every_part_that_was_linked_by_hand_is_in_its_text() -> None:
     readings = read(open_model("en-zh"), [each.pair for each in drawn_links])
     for each, reading in zip(drawn_links, readings, strict=True):
         known = known_by_hand(each, reading)
-        assert known is not None
         assert known.sure.any()
 
 
@@ -196,7 +195,7 @@ def translators() -> tuple[LoadedModel, LoadedModel]:
     return open_model("en-zh"), open_model("zh-en")
 
 
-def test_a_file_is_aligned_in_its_order(translators: tuple[LoadedModel, LoadedModel]) -> None:
+def test_a_file_is_aligned_in_its_order(translators) -> None:
     own, back = translators
     pairs = completed(own, [("Run!", "跑！"), ("I ate an apple.", "")])
     assert pairs[1] == next(translated(own, ["I ate an apple."]))
@@ -227,7 +226,7 @@ def test_reading_back_gives_the_pairs_own_words(translators) -> None:
     assert turned.weights.sum(2).max() <= 1 + 1e-5  # each source word's row, turned
 
 
-def test_what_cannot_be_aligned_is_refused(writer: LoadedModel) -> None:
+def test_what_cannot_be_aligned_is_refused(writer) -> None:
     with pytest.raises(ValueError, match="no cross-attention"):
         next(read(writer, [("I love you.", "a")]))
     with pytest.raises(InputProblem):

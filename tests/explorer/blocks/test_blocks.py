@@ -1,7 +1,5 @@
 """The stream block by block, and what happens inside a feed-forward net."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -33,7 +31,6 @@ from explorer.analysis.blocks.residual import (
 )
 from explorer.exhibits.blocks.activations import curves
 from explorer.exhibits.blocks.hidden import hidden
-from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.config import ModelConfig
 from models.hooks import Record, visiting
@@ -41,7 +38,6 @@ from models.masks import causal_mask
 from models.rows import Rows
 from models.transformer import build_model
 
-Tiny = Callable[..., LoadedModel]
 TOKENS = (5, 9, 300, 9, 41, 7, 8, 2)
 
 
@@ -109,7 +105,7 @@ def test_without_the_sum_the_gradient_fades_with_depth() -> None:
     assert (whole.gradient[:, 0] > whole.gradient[:, -1]).all()
 
 
-def test_the_spread_is_what_tokens_do_not_have_in_common(writer: LoadedModel) -> None:
+def test_the_spread_is_what_tokens_do_not_have_in_common(writer) -> None:
     flow = trained_flow(writer, trace(writer, "The cat sat."))
     found = trace(writer, "The cat sat.").activations["blocks.1.hook_resid_post"].astype(float)
     common = np.linalg.norm(found.mean(0)) ** 2 * len(found)  # Pythagoras: the rest is the spread
@@ -136,7 +132,7 @@ def test_what_cannot_be_built_is_refused() -> None:
 
 
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
-def test_a_trained_stream_is_the_trace_s_and_its_gradient_a_slope(family: str, tiny: Tiny) -> None:
+def test_a_trained_stream_is_the_trace_s_and_its_gradient_a_slope(family, tiny) -> None:
     loaded = tiny(family=family, n_encoder_layers=None)
     traced = trace(loaded, "The cat sat on the mat", "爱猫你在跑我")
     flow = trained_flow(loaded, traced)
@@ -165,7 +161,7 @@ def test_activations_by_hand() -> None:
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
-def test_hidden_units_of_relu(stack: str, translator: LoadedModel) -> None:
+def test_hidden_units_of_relu(stack, translator) -> None:
     traced = trace(translator, "The cat ran", "爱猫你")
     found = hidden(translator, traced, stack, 1)
     np.testing.assert_array_equal(found.post, np.maximum(found.pre, 0))
@@ -184,7 +180,7 @@ def test_hidden_units_of_relu(stack: str, translator: LoadedModel) -> None:
     assert (np.abs(np.delete(found.post, units, 1)).max(0) <= least).all()
 
 
-def test_only_biases_that_add_something_are_told(tiny: Tiny) -> None:
+def test_only_biases_that_add_something_are_told(tiny) -> None:
     loaded = tiny("writer", family="decoder-only", ffn="swiglu")
     traced = trace(loaded, "The cat ran")
     net = loaded.model.stacks()[0].path("blocks", 0, "ffn")
@@ -195,7 +191,7 @@ def test_only_biases_that_add_something_are_told(tiny: Tiny) -> None:
     assert hidden(loaded, traced, "decoder", 0).biased == {"w_down"}
 
 
-def test_a_gate_times_what_it_lets_through(tiny: Tiny) -> None:
+def test_a_gate_times_what_it_lets_through(tiny) -> None:
     loaded = tiny("writer", family="decoder-only", ffn="swiglu")
     found = hidden(loaded, trace(loaded, "The cat ran"), "decoder", 0)
     assert found.gate is not None
@@ -204,7 +200,7 @@ def test_a_gate_times_what_it_lets_through(tiny: Tiny) -> None:
         hidden(loaded, trace(loaded, "The cat ran"), "decoder", 9)
 
 
-def test_a_batch_enters_the_first_block_as_each_sentence_does(translator: LoadedModel) -> None:
+def test_a_batch_enters_the_first_block_as_each_sentence_does(translator) -> None:
     batch = batch_of(translator, SENTENCES)
     for at, sentence in enumerate(SENTENCES):
         alone = trace(translator, sentence).activations["encoder.blocks.0.hook_resid_pre"]
@@ -215,11 +211,11 @@ def test_a_batch_enters_the_first_block_as_each_sentence_does(translator: Loaded
         batch_of(translator, ())
 
 
-def test_a_writer_s_batch_begins_with_its_start_mark(writer: LoadedModel) -> None:
+def test_a_writer_s_batch_begins_with_its_start_mark(writer) -> None:
     assert batch_of(writer, ["The cat"]).tokens[0][0] == "<s>"
 
 
-def test_norms_are_torch_s(translator: LoadedModel) -> None:
+def test_norms_are_torch_s(translator) -> None:
     x = batch_of(translator, SENTENCES).x
     d = x.shape[-1]
     wide = torch.from_numpy(x)
@@ -240,7 +236,7 @@ def test_norms_are_torch_s(translator: LoadedModel) -> None:
     )
 
 
-def test_only_batch_norm_hears_the_others(translator: LoadedModel) -> None:
+def test_only_batch_norm_hears_the_others(translator) -> None:
     shares, largest = moved_by_others(translator, SENTENCES)
     assert NORMS == ("layernorm", "rmsnorm", "batchnorm")
     assert largest[:2].max() < 1e-12
@@ -309,7 +305,7 @@ def test_layer_norm_forward_is_torchs(shape, dtype, atol, eps) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("eps", [1e-5, 0.3])
-def test_layer_norm_backward_is_autograds(shape: tuple[int, ...], eps: float) -> None:
+def test_layer_norm_backward_is_autograds(shape, eps) -> None:
     x, weight, bias = inputs(shape)
     grad_out = torch.randn_like(x)
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight, bias)]
@@ -320,7 +316,7 @@ def test_layer_norm_backward_is_autograds(shape: tuple[int, ...], eps: float) ->
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("eps", [1e-6, 0.3])
-def test_rms_norm_is_torchs_and_its_backward_autograds(shape: tuple[int, ...], eps: float) -> None:
+def test_rms_norm_is_torchs_and_its_backward_autograds(shape, eps) -> None:
     x, weight, _ = inputs(shape)
     grad_out = torch.randn_like(x)
     leaves = [tensor.clone().requires_grad_() for tensor in (x, weight)]

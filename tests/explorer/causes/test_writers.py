@@ -19,7 +19,6 @@ from models.hooks import LOGITS, AttentionSite, Edits, visiting
 from models.norms import LayerNorm, RMSNorm
 
 Made = tuple[LoadedModel, Trace]
-Design = Callable[[str], Made]
 
 
 def cell(traced: Trace, site: AttentionSite) -> tuple[int, int]:
@@ -66,7 +65,7 @@ def direct(made: Made, hook: str, at: tuple[int, ...]) -> dict[str, Tensor]:
     }
 
 
-def test_pieces_add_up_to_the_stream_at_every_point(each: Made) -> None:
+def test_pieces_add_up_to_the_stream_at_every_point(each) -> None:
     loaded, traced = each
     for stack in traced.stacks:
         n = len(traced.src_tokens if stack.stream == "src" else traced.tgt_tokens)
@@ -77,7 +76,7 @@ def test_pieces_add_up_to_the_stream_at_every_point(each: Made) -> None:
             assert len(set(found.writers)) == len(found.writers) == len(found.pieces)
 
 
-def test_pieces_add_up_to_every_logit(each: Made) -> None:
+def test_pieces_add_up_to_every_logit(each) -> None:
     loaded, traced = each
     if not traced.config.lm_head:
         return
@@ -94,7 +93,7 @@ def test_pieces_add_up_to_every_logit(each: Made) -> None:
     assert keys == list(range(len(traced.key_tokens(traced.sites[-1].name))))
 
 
-def test_pieces_add_up_to_every_score(each: Made) -> None:
+def test_pieces_add_up_to_every_score(each) -> None:
     loaded, traced = each
     for site in traced.sites:
         query, key = cell(traced, site)
@@ -109,7 +108,7 @@ def test_pieces_add_up_to_every_score(each: Made) -> None:
         assert (found.cap is not None) == (loaded.config.score_cap is not None)
 
 
-def test_two_keys_of_a_row_are_compared(each: Made) -> None:
+def test_two_keys_of_a_row_are_compared(each) -> None:
     loaded, traced = each
     site = traced.sites[-1]
     query, key = cell(traced, site)
@@ -162,7 +161,7 @@ def test_a_head_s_share_of_a_score_is_its_gradient_on_the_direct_way(each, monke
                 assert share == pytest.approx(float(by_autograd), abs=1e-9), writer
 
 
-def test_without_a_writer_norms_take_their_scale_anew(each: Made) -> None:
+def test_without_a_writer_norms_take_their_scale_anew(each) -> None:
     """Measured by the model: one head's z is 0 at one place, all other sublayers are held."""
     loaded, traced = each
     site, first = traced.sites[-1], traced.sites[0]
@@ -194,7 +193,7 @@ def test_without_a_writer_norms_take_their_scale_anew(each: Made) -> None:
 
 
 @pytest.mark.parametrize("side", ["query", "key"])
-def test_a_removal_is_predicted_and_measured(each: Made, side: str) -> None:
+def test_a_removal_is_predicted_and_measured(each, side) -> None:
     loaded, traced = each
     for site in traced.sites[-2:]:
         query, key = cell(traced, site)
@@ -214,7 +213,7 @@ def test_a_removal_is_predicted_and_measured(each: Made, side: str) -> None:
             assert removal.left_out == pytest.approx(-found.left_out(side)[1], abs=1e-9)
 
 
-def test_what_freezing_leaves_out_is_0_without_a_norm_on_the_way(design: Design) -> None:
+def test_what_freezing_leaves_out_is_0_without_a_norm_on_the_way(design) -> None:
     """The norms of a sublayer's output see one sublayer alone, and not the embedding."""
     loaded, traced = design("sublayer")
     found = walked(why(loaded, traced, traced.sites[-1], 0, 3, 2))
@@ -245,7 +244,7 @@ def test_a_norm_by_hand() -> None:
     np.testing.assert_allclose(ledger.without[1, 0], [0, np.sqrt(2)])  # 3 / sqrt(4.5)
 
 
-def test_places_that_are_none(design: Design) -> None:
+def test_places_that_are_none(design) -> None:
     loaded, traced = design("post")
     with pytest.raises(KeyError, match="not a position in the residual stream"):
         walked(writers_at(loaded, traced, "decoder.blocks.0.hook_attn_out", [0]))

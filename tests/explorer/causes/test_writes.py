@@ -1,7 +1,6 @@
 """The whole logit as a sum, a head key by key, and what silencing a writer does to two words."""
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -19,22 +18,17 @@ from explorer.analysis.causes.writes import (
     writes,
 )
 from explorer.engine.jobs import walked
-from explorer.library import LoadedModel
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.generation import generate
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
-from explorer.runs.trace import Trace
 from models.hooks import LOGITS, Edits
 from models.strategies import Greedy
 from models.tokenizer import SPECIAL_TOKENS
 from models.training.vocabulary import train_tokenizer
 
-Made = tuple[LoadedModel, Trace]
-Design = Callable[[str], Made]
 
-
-def test_all_terms_add_up_to_both_logits(each: Made) -> None:
+def test_all_terms_add_up_to_both_logits(each) -> None:
     loaded, traced = each
     if not traced.config.lm_head:
         return
@@ -47,7 +41,7 @@ def test_all_terms_add_up_to_both_logits(each: Made) -> None:
         assert found.logits[0] - found.logits[1] == pytest.approx(odds)
 
 
-def test_what_is_lost_without_a_writer_is_measured_by_the_model(each: Made) -> None:
+def test_what_is_lost_without_a_writer_is_measured_by_the_model(each) -> None:
     loaded, traced = each
     if not traced.config.lm_head or loaded.config.logit_cap:
         return
@@ -62,7 +56,7 @@ def test_what_is_lost_without_a_writer_is_measured_by_the_model(each: Made) -> N
     assert last["ffn"].free == pytest.approx(last["ffn"].held, abs=1e-9)
 
 
-def test_a_sublayer_is_silenced_as_a_whole(design: Design) -> None:
+def test_a_sublayer_is_silenced_as_a_whole(design) -> None:
     loaded, traced = design("pre")
     found = walked(writes(loaded, traced, 3, 11, 30, "sublayers"))
     at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
@@ -74,7 +68,7 @@ def test_a_sublayer_is_silenced_as_a_whole(design: Design) -> None:
     assert found.differences[at] == pytest.approx(heads.differences[of_site].sum())
 
 
-def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design: Design) -> None:
+def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design) -> None:
     for name in ("post", "gemma", "bert"):
         loaded, traced = design(name)
         site = traced.sites[-1]
@@ -91,7 +85,7 @@ def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design: Desi
             assert difference == pytest.approx(whole.differences[of_key].sum(), abs=1e-5)
 
 
-def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design: Design) -> None:
+def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design) -> None:
     loaded, traced = design("post")
     site = traced.sites_of("encoder")[0]
     found = walked(pushes(loaded, traced, site, 2, 1))
@@ -108,7 +102,7 @@ def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design: Desi
     assert without_head(loaded, traced, words, site, 2, 1) != pytest.approx(before, abs=1e-9)
 
 
-def test_a_head_is_silenced_alike_in_both_experiments(design: Design) -> None:
+def test_a_head_is_silenced_alike_in_both_experiments(design) -> None:
     loaded, traced = design("llama")
     found = walked(writes(loaded, traced, 3, 11, 30))
     at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
@@ -117,7 +111,7 @@ def test_a_head_is_silenced_alike_in_both_experiments(design: Design) -> None:
     assert after == pytest.approx(silence(loaded, traced, found, at).free)
 
 
-def test_the_next_word_and_its_runner_up(design: Design) -> None:
+def test_the_next_word_and_its_runner_up(design) -> None:
     loaded, traced = design("post")
     n_real = int(traced.tgt_valid.sum())
     assert next_word(traced, 0) == traced.tgt_tokens[1]
@@ -154,7 +148,7 @@ def test_the_smallest_of_a_ranking_are_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "alibi", "bert"])
-def test_the_biases_are_one_writer(design: Design, name: str) -> None:
+def test_the_biases_are_one_writer(design, name) -> None:
     """Measured by a model whose constants are 0, while heads and nets are held at what they wrote;
     only those of the row that the logits belong to stand on the direct way.
     """
@@ -180,7 +174,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
-def test_behind_the_last_sublayer_it_is_the_logits(each: Made) -> None:
+def test_behind_the_last_sublayer_it_is_the_logits(each) -> None:
     loaded, traced = each
     if not traced.config.lm_head:
         with pytest.raises(ValueError, match="no LM head"):
@@ -253,7 +247,7 @@ def test_a_film_is_the_lens_where_each_word_was_read_out(translator, writer) -> 
     assert told == [*((at, 10) for at in range(1, 6)), (10, 10)]  # streams, then what they say
 
 
-def test_a_film_under_edits_reads_each_step_by_itself(translator: LoadedModel) -> None:
+def test_a_film_under_edits_reads_each_step_by_itself(translator) -> None:
     """With the causal mask off, a later word would change what an earlier position holds."""
     edits = (MaskSwitch("causal", False),)
     made = generate(translator, "The cat sat.", Greedy(), 4, edits)

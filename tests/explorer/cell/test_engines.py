@@ -9,7 +9,6 @@ import torch
 from explorer.analysis.cell.steps import cell_of, module_of
 from explorer.exhibits.cell.engines import engines, fused, module_like
 from explorer.exhibits.cell.single import SingleHead, cut_head, single, widths
-from explorer.library import LoadedModel
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
 
@@ -34,7 +33,7 @@ CUT_FROM = [
 
 
 @pytest.mark.parametrize("changes", MODELS)
-def test_all_three_compute_the_layer(tiny, changes: dict[str, object]) -> None:
+def test_all_three_compute_the_layer(tiny, changes) -> None:
     loaded = tiny("engines", **changes)
     traced = trace(loaded, TEXT, pads=2)
     for site in traced.sites:
@@ -48,7 +47,7 @@ def test_all_three_compute_the_layer(tiny, changes: dict[str, object]) -> None:
         assert found.apart == pytest.approx(apart, abs=1e-6)
 
 
-def test_the_written_out_engine_gives_what_the_model_had(translator: LoadedModel) -> None:
+def test_the_written_out_engine_gives_what_the_model_had(translator) -> None:
     """The yardstick of the comparison is the model's own attention sublayer."""
     traced = trace(translator, TEXT)
     site = traced.sites[0]
@@ -92,7 +91,7 @@ def test_what_torch_cannot_do_is_named_and_shows(tiny) -> None:
         module_like(module_of(wide, wide.sites[0]))
 
 
-def test_only_the_fused_function_drops_in_eval_mode(translator: LoadedModel) -> None:
+def test_only_the_fused_function_drops_in_eval_mode(translator) -> None:
     traced = trace(translator, TEXT)
     site = traced.sites[0]
     explicit, by_torch, module = engines(translator, traced, site, 0, p=0.5).runs
@@ -104,17 +103,16 @@ def test_only_the_fused_function_drops_in_eval_mode(translator: LoadedModel) -> 
         assert run.twice == 0
 
 
-def test_weights_that_come_back_are_whole_dropped_or_missing(translator: LoadedModel) -> None:
+def test_weights_that_come_back_are_whole_dropped_or_missing(translator) -> None:
     traced = trace(translator, TEXT)
     site = traced.sites[0]
     explicit, by_torch, module = engines(translator, traced, site, 0, training=True).runs
     assert explicit.row_sums == pytest.approx((1, 1), abs=1e-5)  # returned before dropout
     assert by_torch.row_sums is None
-    assert module.row_sums is not None
     assert module.row_sums[0] < 0.9 < 1.1 < module.row_sums[1]  # returned after dropout
 
 
-def test_options_mean_what_they_say(translator: LoadedModel) -> None:
+def test_options_mean_what_they_say(translator) -> None:
     traced = trace(translator, TEXT)
     encoder, decoder = traced.sites_of("encoder")[0], traced.sites_of("decoder")[0]
     scale, dropout, groups, causal = engines(
@@ -150,7 +148,7 @@ def test_the_module_takes_over_every_weight(tiny) -> None:
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0])
-def test_a_bad_dropout_is_refused(translator: LoadedModel, p: float) -> None:
+def test_a_bad_dropout_is_refused(translator, p) -> None:
     traced = trace(translator, TEXT)
     with pytest.raises(ValueError, match="dropout must be at least 0"):
         engines(translator, traced, traced.sites[0], 0, p=p)
@@ -177,7 +175,7 @@ def test_a_head_worked_out_by_hand() -> None:
 
 
 @pytest.mark.parametrize("changes", CUT_FROM)
-def test_at_its_own_width_it_is_the_head_of_the_model(tiny, changes: dict[str, object]) -> None:
+def test_at_its_own_width_it_is_the_head_of_the_model(tiny, changes) -> None:
     loaded = tiny("single", **changes)
     traced = trace(loaded, TEXT, pads=1)
     for site in traced.sites:
@@ -189,7 +187,7 @@ def test_at_its_own_width_it_is_the_head_of_the_model(tiny, changes: dict[str, o
             np.testing.assert_allclose(found.tensors["out"][query], own, atol=1e-5)
 
 
-def test_shapes_follow_d_out_and_only_x_and_the_output_have_d_in(translator: LoadedModel) -> None:
+def test_shapes_follow_d_out_and_only_x_and_the_output_have_d_in(translator) -> None:
     traced = trace(translator, TEXT)
     site = traced.sites_of("cross")[0]
     n_query, n_key = traced.pattern(site.name).shape[1:]
@@ -212,7 +210,7 @@ def test_shapes_follow_d_out_and_only_x_and_the_output_have_d_in(translator: Loa
         assert bool(found.refused) == (d_out != 24)
 
 
-def test_dividing_by_the_root_of_d_in_flattens(translator: LoadedModel) -> None:
+def test_dividing_by_the_root_of_d_in_flattens(translator) -> None:
     traced = trace(translator, TEXT)
     site = traced.sites[0]
     narrow, whole = (single(translator, traced, site, 0, d_out) for d_out in (2, 24))
@@ -247,7 +245,7 @@ def test_a_model_with_a_divisor_of_its_own_keeps_it_at_every_width(tiny) -> None
     np.testing.assert_allclose(found["pattern"], expected, atol=1e-6)
 
 
-def test_rows_behind_the_last_are_the_first_again(translator: LoadedModel) -> None:
+def test_rows_behind_the_last_are_the_first_again(translator) -> None:
     site = translator.sites[0]
     weight = translator.model.get_submodule(site.name).w_q.weight
     head = cut_head(translator, site, 3, 8)

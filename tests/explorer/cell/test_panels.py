@@ -10,13 +10,12 @@ from explorer.analysis.cell import steps
 from explorer.analysis.cell.scaling import SCALINGS, scaled, softmax_gradient
 from explorer.analysis.heads.reading import entropy
 from explorer.exhibits.cell import dropout, groups, layouts, raw, split
-from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 
 TEXT = "The cat sat on the mat."
 
 
-def test_the_usual_scaling_is_the_model_itself(translator: LoadedModel) -> None:
+def test_the_usual_scaling_is_the_model_itself(translator) -> None:
     traced = trace(translator, TEXT, pads=2)
     for site in traced.sites:
         usual = scaled(traced, site, 1, "head")
@@ -45,7 +44,7 @@ def test_scores_are_capped_after_the_scaling(tiny) -> None:
     np.testing.assert_allclose(used, traced.pattern(site.name)[1, 2], atol=1e-6)
 
 
-def test_means_are_over_rows_with_a_choice(translator: LoadedModel) -> None:
+def test_means_are_over_rows_with_a_choice(translator) -> None:
     traced = trace(translator, TEXT, pads=2)
     site = next(site for site in traced.sites if site.role == "decoder")
     n_real = int(traced.tgt_valid.sum())
@@ -72,7 +71,7 @@ def test_the_softmax_gradient_is_that_of_autograd() -> None:
         {"family": "decoder-only", "n_kv_heads": 2},
     ],
 )
-def test_the_parts_of_a_first_layer_score_add_up_to_it(tiny, changes: dict[str, object]) -> None:
+def test_the_parts_of_a_first_layer_score_add_up_to_it(tiny, changes) -> None:
     loaded = tiny("split", **changes)
     traced = trace(loaded, TEXT)
     sites = [site for site in traced.sites if split.can_split(traced, site)]
@@ -87,7 +86,7 @@ def test_the_parts_of_a_first_layer_score_add_up_to_it(tiny, changes: dict[str, 
         assert np.abs(found.position_position).max() > 0
 
 
-def test_words_alone_make_equal_word_parts(translator: LoadedModel) -> None:
+def test_words_alone_make_equal_word_parts(translator) -> None:
     traced = trace(translator, "cat cat")
     site = traced.sites[0]
     first, second = (
@@ -99,7 +98,7 @@ def test_words_alone_make_equal_word_parts(translator: LoadedModel) -> None:
     assert np.abs(found.position_position[:, first] - found.position_position[:, second]).max() > 0
 
 
-def test_scores_that_are_no_sum_are_not_split(translator: LoadedModel, tiny) -> None:
+def test_scores_that_are_no_sum_are_not_split(translator, tiny) -> None:
     traced = trace(translator, TEXT)
     for site in traced.sites:
         if site.kind == "cross" or site.layer:
@@ -147,7 +146,6 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator)
         if site.kind == "cross":
             assert found.asymmetry is None
         else:
-            assert found.asymmetry is not None
             assert found.asymmetry[0] < 1e-5 < 0.1 < found.asymmetry[1]
     site = traced.sites[0]
     x = traced.activations["encoder.blocks.0.hook_resid_pre"].astype(np.float64)
@@ -155,7 +153,7 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(translator)
     np.testing.assert_allclose(unprojected, x @ x.T / math.sqrt(24), atol=1e-4)
 
 
-def test_groups_share_in_order_and_the_cache_shrinks(translator: LoadedModel) -> None:
+def test_groups_share_in_order_and_the_cache_shrinks(translator) -> None:
     traced = trace(translator, TEXT)
     site = next(site for site in traced.sites if site.role == "decoder")
     assert groups.possible_groups(site) == (1, 2, 4)
@@ -182,7 +180,7 @@ def test_a_model_that_shares_already_moves_only_below_its_own_number(tiny) -> No
     assert groups.grouped(traced, site, 1).moved is not None
 
 
-def test_dropout_leaves_rows_that_no_longer_sum_to_one(translator: LoadedModel) -> None:
+def test_dropout_leaves_rows_that_no_longer_sum_to_one(translator) -> None:
     traced = trace(translator, TEXT)
     site = next(site for site in traced.sites if site.role == "cross")
     off = dropout.dropped(traced, site, 1, 2, 0.0)

@@ -41,7 +41,7 @@ def loaded(request: pytest.FixtureRequest, tiny) -> LoadedModel:
     return tiny(request.param, **changes[request.param])
 
 
-def test_each_step_follows_from_the_one_before(loaded: LoadedModel) -> None:
+def test_each_step_follows_from_the_one_before(loaded) -> None:
     traced = trace(loaded, TEXT)
     for cell in cells(loaded, traced, head=3, query=4, key=2):
         assert cell.dot == pytest.approx(float(np.dot(cell.q, cell.k)), rel=1e-5, abs=1e-6)
@@ -75,7 +75,7 @@ def test_the_cells_of_a_row_add_up_to_the_head_and_the_heads_to_what_is_added(lo
             np.testing.assert_allclose(row[0].site_written, added, atol=1e-5)
 
 
-def test_the_slope_is_what_a_hundredth_of_the_cell_does(loaded: LoadedModel) -> None:
+def test_the_slope_is_what_a_hundredth_of_the_cell_does(loaded) -> None:
     traced = trace(loaded, TEXT)
     last = int(traced.tgt_valid.sum()) - 1
     moved = 0.0
@@ -107,7 +107,7 @@ def test_the_only_cell_of_a_row_is_the_whole_head(tiny) -> None:
     assert np.abs(first.change).max() > 1e-3
 
 
-def test_a_cell_that_the_mask_blocks_writes_nothing(translator: LoadedModel) -> None:
+def test_a_cell_that_the_mask_blocks_writes_nothing(translator) -> None:
     traced = trace(translator, TEXT)
     site = next(site for site in traced.sites if site.role == "decoder")
     cell = cell_of(translator, traced, site, 0, 1, 3)
@@ -119,7 +119,7 @@ def test_a_cell_that_the_mask_blocks_writes_nothing(translator: LoadedModel) -> 
     assert found.slope == 0
 
 
-def test_a_head_that_is_off_writes_nothing_and_keeps_its_weights(translator: LoadedModel) -> None:
+def test_a_head_that_is_off_writes_nothing_and_keeps_its_weights(translator) -> None:
     site = next(site for site in translator.sites if site.role == "cross")
     traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1), MaskSwitch("causal", False)))
     cell = cell_of(translator, traced, site, 1, 2, 0)
@@ -143,7 +143,7 @@ def test_the_stream_before_is_what_the_sublayer_was_joined_to(tiny) -> None:
         )
 
 
-def test_what_is_not_there_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_what_is_not_there_is_refused(translator, writer) -> None:
     traced = trace(translator, TEXT)
     site = traced.sites[0]
     with pytest.raises(IndexError, match="no head 4: its size is 4"):
@@ -159,7 +159,7 @@ def test_what_is_not_there_is_refused(translator: LoadedModel, writer: LoadedMod
         effect(translator, traced, cell, 0, token=10**6)
 
 
-def test_a_chosen_token_joins_the_candidates(translator: LoadedModel) -> None:
+def test_a_chosen_token_joins_the_candidates(translator) -> None:
     traced = trace(translator, TEXT)
     cell = cell_of(translator, traced, traced.sites[-1], 0, 1, 0)
     unlikely = int(traced.logits[1].argmin())

@@ -16,7 +16,6 @@ from torch import nn
 from explorer import library
 from explorer.analysis.claims import (
     CLAIMS,
-    Claim,
     Result,
     attention as on_attention,
     card,
@@ -112,7 +111,7 @@ def test_each_claim_has_its_own_name() -> None:
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
-def test_every_experiment_judges_and_all_that_it_names_has_words(claim: Claim, find) -> None:
+def test_every_experiment_judges_and_all_that_it_names_has_words(claim, find) -> None:
     skip_without_the_toy(claim.id)
     found = find(claim.id)
     expected = VERDICTS[claim.id]

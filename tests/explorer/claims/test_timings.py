@@ -5,11 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.analysis.claims import Result, cost
+from explorer.analysis.claims import cost
 from explorer.engine.jobs import walked
 from tests.explorer.claims.test_claims import value
-
-Find = Callable[..., Result]
 
 
 def taking(*tries: tuple[float, ...]) -> Callable[[object], float]:
@@ -76,7 +74,7 @@ def test_the_operator_is_faster_where_every_try_says_so(find, ratios, verdict) -
     assert ("axes" in found.why) == (ratios[3][0] > ratios[3][1])
 
 
-def test_one_slow_try_of_the_operator_is_an_overlap(find: Find) -> None:
+def test_one_slow_try_of_the_operator_is_an_overlap(find) -> None:
     slow = [(1.0, 0.5, 0.5)] * (cost.TIMED - 1) + [(1.0, 1.0, 1.0)]
     found = find(cost.fused_speed, taking(*slow))
     assert found.verdict == "false"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.analysis.claims import Result, attention, compared, depth, positions, training
+from explorer.analysis.claims import attention, compared, depth, positions, training
 from explorer.analysis.claims.training import TaskTraining, TrainingResult
 from explorer.engine.jobs import walked
 from explorer.runs.passes import Steps, finished
@@ -18,7 +18,6 @@ from models.rows import Rows
 from tests.explorer.claims.test_claims import value
 
 GUESSING = math.log(training.SYMBOLS)
-Find = Callable[..., Result]
 Says = Callable[[TaskTraining, int], float]
 
 
@@ -59,7 +58,7 @@ def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(find, fails, 
         assert value(found, "post_plain", "range") == pytest.approx(0.02)
 
 
-def test_one_seed_that_fails_is_a_failure(find: Find) -> None:
+def test_one_seed_that_fails_is_a_failure(find) -> None:
     def loss(asked: TaskTraining, seed: int) -> float:
         return GUESSING if asked.config.norm_placement == "pre" and seed == 2 else 2.0
 
@@ -282,7 +281,7 @@ ONE_PLACED = right(lambda of, seed: 0.9 if of.config.positions == "learned" and 
         (compared.learned_positions, right(placed()), "false"),
     ],
 )
-def test_the_verdict_is_what_every_seed_says(find: Find, test, learn, verdict: str) -> None:
+def test_the_verdict_is_what_every_seed_says(find, test, learn, verdict) -> None:
     result = find(test, learn)
     assert result.verdict == verdict
     assert "start" not in result.why
@@ -300,10 +299,10 @@ def test_the_verdict_is_what_every_seed_says(find: Find, test, learn, verdict: s
         (compared.learned_positions, ONE_PLACED),
     ],
 )
-def test_a_single_seed_is_no_proof(find: Find, test, learn) -> None:
+def test_a_single_seed_is_no_proof(find, test, learn) -> None:
     result = find(test, learn)
     assert (result.verdict, result.why[0]) == ("depends", "seeds")
 
 
-def test_a_tied_model_that_begins_by_copying_is_said_to(find: Find) -> None:
+def test_a_tied_model_that_begins_by_copying_is_said_to(find) -> None:
     assert "start" in find(compared.tying_quality, COPYING).why

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims import Result, attention, blocks, cost, counting, depth, positions
+from explorer.analysis.claims import attention, blocks, cost, counting, depth, positions
 from explorer.analysis.clinic.fills import hidden_with_infinity
 from explorer.analysis.machine.cost import Pass, Passes
 from explorer.analysis.machine.parameters import numbers_of
@@ -27,9 +27,6 @@ from tests.explorer.claims.test_claims import value
 
 TEXT = "The cat sat on the mat."
 GELU = blocks.ACTIVATIONS["gelu"]
-
-
-Find = Callable[..., Result]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +82,7 @@ def test_softmax_saturates_where_scores_are_large(translator, factor, width, ver
      ((1, 9, 9), 0, "false")],
 )  # fmt: skip
 def test_training_is_parallel_where_it_takes_one_step_for_the_same(
-    find: Find, steps: tuple[int, ...], difference: float, verdict: str
+    find, steps, difference, verdict
 ) -> None:
     seconds = iter(range(1, 100))
 
@@ -144,7 +141,7 @@ def gated_off(module: nn.Module) -> int:
     return numbers_of(module) + (isinstance(module, FeedForward) and module.gated)
 
 
-def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(find: Find) -> None:
+def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(find) -> None:
     def count(module: nn.Module) -> int:
         assert isinstance(module, Attention)
         d_model = module.w_q.in_features
@@ -155,7 +152,7 @@ def test_attention_has_the_same_count_for_any_number_of_heads_where_none_share(f
     assert found.why == ("true", "own_fits")
 
 
-def test_the_readers_attention_is_said_to_fit_or_not(find: Find, tiny: Any) -> None:
+def test_the_readers_attention_is_said_to_fit_or_not(find, tiny) -> None:
     assert "own_fits" in find(counting.mha_count).why
     sharing = tiny("sharing", n_kv_heads=2)
     found = counting.mha_count(sharing, trace(sharing, "The cat"))
@@ -173,7 +170,7 @@ def test_shapes_are_those_claimed_where_the_block_makes_them(find, times, verdic
     assert find(counting.shape_flow, run).verdict == verdict
 
 
-def test_shapes_that_all_differ_refute_the_claim(find: Find) -> None:
+def test_shapes_that_all_differ_refute_the_claim(find) -> None:
     def run(config: ModelConfig, shape: tuple[int, ...]) -> counting.Shapes:
         return {name: (7, 7) for name in counting.block_shapes(config, shape)}
 
@@ -182,7 +179,7 @@ def test_shapes_that_all_differ_refute_the_claim(find: Find) -> None:
     assert find(counting.layer_shapes, off(nn.Module), run).verdict == "false"
 
 
-def test_the_fills_depend_on_the_scores(find: Find, tiny: Any) -> None:
+def test_the_fills_depend_on_the_scores(find, tiny) -> None:
     found = find(attention.fills)
     assert found.verdict == "depends"
     assert found.why == ("depends", "own", "beyond", "rule")
@@ -295,5 +292,5 @@ WORLDS: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("test", "world", "verdict"), WORLDS)
-def test_the_verdict_is_that_of_the_world(find: Find, test: Any, world: Any, verdict: str) -> None:
+def test_the_verdict_is_that_of_the_world(find, test, world, verdict) -> None:
     assert find(test, world).verdict == verdict

@@ -193,7 +193,7 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"words": {**WORDS, "hnit": ""}}, r"unknown words \['hnit'\]"),
     ],
 )
-def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
+def test_what_does_not_fit_is_refused(change, message) -> None:
     with pytest.raises(ValueError, match=message):
         pack_heads_view(PATTERNS, **{**TOKENS, **change})  # type: ignore[arg-type]
 
@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -
         ({"query": None, "key": 2}, HeadsSelection()),
     ],
 )
-def test_only_what_exists_is_taken_back(sent: object, expected: HeadsSelection | None) -> None:
+def test_only_what_exists_is_taken_back(sent, expected) -> None:
     assert read_selection(sent, HeadAddresses(1, 2, 0), 2, 3) == expected
 
 

@@ -1,15 +1,26 @@
 """The linker of JavaScript modules: what it makes of a graph of files, and what it refuses."""
 
+import base64
+import json
 import re
+import zlib
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from explorer.components.modules import LinkError, link, read
 from explorer.components.mount import FOLDER
+from explorer.components.payload import pack
+from explorer.components.standalone import MOST_PACKED, Component, Paragraph, Plot, page
+from explorer.figures.frame import layout
+from explorer.figures.theme import DARK, LIGHT
 
 VIEWS = sorted(css.stem for css in FOLDER.glob("*.css") if css.stem != "shared")
+
+
+NASTY = '</script><script>alert(1)</script><!-- "><img src=x onerror=alert(2)>'
 
 
 def written(folder: Path, **files: str) -> Path:
@@ -18,7 +29,7 @@ def written(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_modules_stay_apart_and_come_in_order(tmp_path: Path) -> None:
+def test_modules_stay_apart_and_come_in_order(tmp_path) -> None:
     folder = written(
         tmp_path,
         view='import { twice } from "./two.js";\nimport { one as first } from "./one.js";\n\n'
@@ -38,12 +49,12 @@ def test_modules_stay_apart_and_come_in_order(tmp_path: Path) -> None:
     )
 
 
-def test_a_view_alone_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_view_alone_stays_as_it_is(tmp_path) -> None:
     text = "export default function () {}\nconst later = 1;\n"
     assert link(written(tmp_path, view=text), "view.js") == text
 
 
-def test_every_form_of_export_is_known(tmp_path: Path) -> None:
+def test_every_form_of_export_is_known(tmp_path) -> None:
     written(
         tmp_path,
         all="export const a = 1;\nexport function b() {}\nexport async function c() {}\n"
@@ -54,7 +65,7 @@ def test_every_form_of_export_is_known(tmp_path: Path) -> None:
     assert not module.default
 
 
-def test_an_import_may_take_several_lines(tmp_path: Path) -> None:
+def test_an_import_may_take_several_lines(tmp_path) -> None:
     written(tmp_path, view='import {\n  one,\n  two as three,\n} from "./other.js";\n')
     (imported,) = read(tmp_path, "view.js").imports
     assert imported == ("other.js", (("one", "one"), ("two", "three")))
@@ -122,7 +133,7 @@ def test_what_cannot_be_linked_is_refused(tmp_path, files, message) -> None:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_every_view_links_with_each_of_its_files_once(name: str) -> None:
+def test_every_view_links_with_each_of_its_files_once(name) -> None:
     text = link(FOLDER, f"{name}.js")
     assert text.count("export default function") == 1
     assert text.count("\n$modules[") == text.count("$modules[") - text.count("= $modules[")
@@ -140,9 +151,62 @@ def test_every_file_and_every_export_is_used() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(VIEWS) - {"machine_view", "frame"}))
-def test_a_script_says_just_the_words_that_its_python_asks_for(name: str) -> None:
+def test_a_script_says_just_the_words_that_its_python_asks_for(name) -> None:
     script = link(FOLDER, f"{name}.js")
     asked = set(import_module(f"explorer.components.{name}").WORDS)
     assert set(re.findall(r"\bwords\.(\w+)", script)) <= asked
     written = set(re.findall(r"\w+", script))  # words[…] takes a name from a string or a key
     assert asked <= written
+
+
+def test_words_and_figures_stay_data() -> None:
+    figure = {"data": [{"type": "bar", "x": [NASTY], "y": [1]}], "layout": {"title": NASTY}}
+    drawn = {**figure, "data": [{**figure["data"][0], "y": np.array([1])}]}  # type: ignore[dict-item]
+    made = page(
+        NASTY, [Paragraph(NASTY), Plot(drawn, NASTY), Component("token_strip", pack({}))], "en"
+    )
+    body = made[made.index("<body>") :]
+    assert NASTY not in made
+    assert "</script><script>alert" not in made
+    assert "<!--" not in body
+    sent = re.search(r'headlightChart\("b1", (\[.*?\]), \{"format"', made)
+    assert json.loads(sent[1]) == [figure, None]
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours) -> None:
+    figure = {"data": [], "layout": layout(colours, 100)}
+    assert f'<div id="b0" role="img" aria-label="a" style="background: {colours.paper}">' in page(
+        "", [Plot(figure, "a")], "en"
+    )
+    assert 'aria-label="a"></div>' in page("", [Plot(figure, "a", dark=figure)], "en")
+
+
+def test_a_views_payload_arrives_as_it_was() -> None:
+    payload = pack({"tokens": [NASTY]})
+    made = page("", [Component("token_strip", payload)], "zh")
+    sent = re.search(r'headlight\("token_strip", "b0", "([^"]*)", true\)', made)
+    assert zlib.decompress(base64.b64decode(sent[1])) == payload
+    assert '<html lang="zh">' in made
+
+
+def test_a_large_payload_travels_as_it_is() -> None:
+    payload = bytes(MOST_PACKED + 1)
+    made = page("", [Component("token_strip", payload)], "en")
+    assert f'"{base64.b64encode(payload).decode()}", false)' in made
+
+
+def test_the_rules_of_a_view_stay_inside_it() -> None:
+    made = page("", [Component("film", pack({})), Component("heads_view", pack({}))], "en")
+    for name in ("film", "heads_view"):
+        sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
+        assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
+        assert f'class="in-{name}"' in made
+        assert "@keyframes" not in sheet  # may not stand inside another rule
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*_view.js")))
+def test_every_view_can_stand_alone(script) -> None:
+    made = page("", [Component(script, pack({}))], "en")
+    assert f'views["{script}"] = (() =>' in made
+    assert "export default" not in made

@@ -1,7 +1,6 @@
 """What components send to the browser, byte by byte, and what they refuse."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,7 +63,7 @@ def test_weights_come_back_within_four_tenths_of_a_point() -> None:
         (PATTERN, MASK.T, r"mask has shape \(3, 2\), weights have \(2, 3\)"),
     ],
 )
-def test_weights_that_cannot_be_are_refused(weights, mask, message: str) -> None:  # type: ignore[no-untyped-def]
+def test_weights_that_cannot_be_are_refused(weights, mask, message) -> None:
     with pytest.raises(ValueError, match=message):
         encode_weights(weights, mask)
 
@@ -171,7 +170,7 @@ def test_only_places_that_exist_are_returned(picked, shape, place) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("*.js")), ids=lambda file: file.name)
-def test_scripts_never_make_html_of_text_and_fetch_nothing(file: Path) -> None:
+def test_scripts_never_make_html_of_text_and_fetch_nothing(file) -> None:
     text = file.read_text(encoding="utf-8")
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
     assert not re.search(r"https?:|fetch\(|XMLHttpRequest|import\(", text)

@@ -45,7 +45,7 @@ def test_what_was_answered_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_an_answer_that_is_not_worth_it_is_not_kept(long: bool) -> None:
+def test_an_answer_that_is_not_worth_it_is_not_kept(long) -> None:
     def short(number: int) -> int:
         return number
 
@@ -139,7 +139,7 @@ def not_collected() -> Iterator[None]:
     gc.enable()
 
 
-def test_what_holds_only_itself_is_given_back(not_collected: None) -> None:
+def test_what_holds_only_itself_is_given_back(not_collected) -> None:
     seen = weakref.ref(Ring())
     assert seen() is not None
     memory.give_back()

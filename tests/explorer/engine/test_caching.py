@@ -5,7 +5,6 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,7 +44,7 @@ def kilo(number: int = 0) -> np.ndarray:
     return np.full(1000, number % 256, np.uint8)
 
 
-def test_many_texts_come_to_a_plateau_under_the_budget(store: Store) -> None:
+def test_many_texts_come_to_a_plateau_under_the_budget(store) -> None:
     @cached
     def trace(text: str) -> Made:
         return Made((text,), kilo(), {"scores": kilo(), "pattern": kilo()})
@@ -63,7 +62,7 @@ def test_many_texts_come_to_a_plateau_under_the_budget(store: Store) -> None:
     assert first() is None  # nobody holds what has gone
 
 
-def test_the_least_recently_used_goes_first(store: Store) -> None:
+def test_the_least_recently_used_goes_first(store) -> None:
     made: list[int] = []
 
     @cached
@@ -87,7 +86,7 @@ def test_the_least_recently_used_goes_first(store: Store) -> None:
     assert made.count(1) == 2
 
 
-def test_arguments_are_compared_as_values_however_they_are_given(store: Store) -> None:
+def test_arguments_are_compared_as_values_however_they_are_given(store) -> None:
     made: list[str] = []
 
     @cached
@@ -103,7 +102,7 @@ def test_arguments_are_compared_as_values_however_they_are_given(store: Store) -
     assert made == ["a", "a"]
 
 
-def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store: Store) -> None:
+def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store) -> None:
     made: list[int] = []
 
     @cached
@@ -124,7 +123,7 @@ def test_work_step_by_step_is_cached_whether_called_or_part_of_longer_work(store
 
 
 def test_another_function_or_folder_of_checkpoints_is_another_result(
-    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    store, monkeypatch, tmp_path
 ) -> None:
     @cached
     def folder(name: str) -> str:
@@ -145,7 +144,7 @@ def test_another_function_or_folder_of_checkpoints_is_another_result(
     assert folder("m") == str(tmp_path / "one" / "m")
 
 
-def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store: Store) -> None:
+def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store) -> None:
     @cached
     def large(size: int) -> np.ndarray:
         return np.zeros(size, np.uint8)
@@ -156,7 +155,7 @@ def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store: Store
     assert large.is_kept(1000)  # nothing was thrown out for it in vain
 
 
-def test_arrays_become_read_only_as_they_are_kept(store: Store) -> None:
+def test_arrays_become_read_only_as_they_are_kept(store) -> None:
     @cached
     def trace(text: str) -> Made:
         return Made((text,), kilo(), {"scores": kilo()})
@@ -190,7 +189,7 @@ def result(number: int, size: int = 10_000) -> np.ndarray:
 
 
 def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_do(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ) -> None:
     store = Store(2_000_000)
     monkeypatch.setattr(caching, "STORE", store)
@@ -228,7 +227,7 @@ def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_
     assert store.n_bytes <= 2_000_000
 
 
-def test_a_model_in_use_can_be_forgotten_too(store: Store) -> None:
+def test_a_model_in_use_can_be_forgotten_too(store) -> None:
     opened("idle", 4000)
     opened("a", 4000)
     opened("b", 4000)
@@ -344,7 +343,7 @@ def test_the_second_computes_where_the_first_was_stopped(store, waiting) -> None
     assert is_answered(request)
 
 
-def test_who_waits_is_told_the_progress_and_may_give_up(store: Store) -> None:
+def test_who_waits_is_told_the_progress_and_may_give_up(store) -> None:
     heard: list[int] = []
     begun, told, given_up = threading.Event(), threading.Event(), threading.Event()
 
@@ -415,7 +414,7 @@ def test_words_and_slots_are_counted_and_what_belongs_to_the_program_is_not() ->
     assert size_of(ring) < 200
 
 
-def test_the_budget_is_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_budget_is_set_by_the_environment(monkeypatch) -> None:
     monkeypatch.delenv(caching.VARIABLE, raising=False)
     assert budget() == caching.USUAL_MEGABYTES * 10**6
     monkeypatch.setenv(caching.VARIABLE, "64")

@@ -81,7 +81,7 @@ def test_one_at_a_time_in_the_order_in_which_they_came() -> None:
     assert n_waiting(turns) == 0
 
 
-def test_long_work_lets_those_go_first_who_have_computed_less(clock: Clock) -> None:
+def test_long_work_lets_those_go_first_who_have_computed_less(clock) -> None:
     turns, order = Turns(), []
     with turns.turn():
         threads = queue(turns, "ab", order)
@@ -95,7 +95,7 @@ def test_long_work_lets_those_go_first_who_have_computed_less(clock: Clock) -> N
         thread.join(PATIENCE)
 
 
-def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock: Clock) -> None:
+def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock) -> None:
     turns, order, begun = Turns(), [], threading.Event()
 
     def long() -> None:
@@ -130,7 +130,7 @@ def test_others_compute_while_one_is_away() -> None:
 
 @pytest.mark.parametrize("lull", [2 * PATIENCE, 0.0])
 def test_long_work_begins_no_step_while_short_work_is_away_for_a_moment(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, lull: float
+    clock, monkeypatch, lull
 ) -> None:
     """Else each of the waits of a click, for its charts or for a job, costs it such a step."""
     monkeypatch.setattr("explorer.engine.turns.LULL", lull)
@@ -202,7 +202,7 @@ def test_who_waits_for_the_same_result_lets_its_maker_compute() -> None:
     assert results == ["made"]
 
 
-def test_a_step_is_a_rest(clock: Clock) -> None:
+def test_a_step_is_a_rest(clock) -> None:
     order: list[str] = []
     with TURNS.turn():
         threads = queue(TURNS, "a", order)
@@ -219,7 +219,7 @@ def test_a_step_is_a_rest(clock: Clock) -> None:
     threads[0].join(PATIENCE)
 
 
-def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch) -> None:
     """Not at once: a line that broke off for a moment does not stop what she waits for."""
     here, told = threading.Event(), threading.Event()
     here.set()
@@ -277,7 +277,7 @@ def test_a_job_knows_how_many_go_first_also_those_that_come_later() -> None:
         thread.join(PATIENCE)
 
 
-def test_others_go_first_before_each_pass_of_a_model(clock: Clock) -> None:
+def test_others_go_first_before_each_pass_of_a_model(clock) -> None:
     """An analysis that reads many times need not know of turns."""
     turns, order = Turns(), []
     model = build_model(ModelConfig(vocab_size=7, d_model=8, n_heads=2, family="decoder-only"))
@@ -360,7 +360,7 @@ def test_who_steps_back_lets_everybody_who_waits_go_once() -> None:
     assert order == ["a", "b", "me", "me", "c"]
 
 
-def test_who_computes_for_others_pays_for_its_own_part(clock: Clock) -> None:
+def test_who_computes_for_others_pays_for_its_own_part(clock) -> None:
     turns, order = Turns(), []
     with turns.turn():
         threads = queue(turns, "a", order)

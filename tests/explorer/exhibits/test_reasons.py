@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from explorer.exhibits.reasons import BLOCKERS, RULES, blocked_by, empty_rows, reasons, rule_numbers
-from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, MaskSize, MaskSwitch
 from explorer.runs.interventions import mask_of, rules_in_force
 from explorer.runs.trace import trace
@@ -56,7 +55,7 @@ def test_the_rules_rebuild_the_models_own_masks(translator, writer) -> None:
             np.testing.assert_array_equal(np.broadcast_to(mask.numpy(), applied.shape), applied)
 
 
-def test_by_hand(translator: LoadedModel) -> None:
+def test_by_hand(translator) -> None:
     target = translator.tokenizer.decode(translator.tokenizer.encode(TARGET)[:1])
     edits = (CellEdit(SELF, 1, 1, 0, False), CellEdit(SELF, 1, 0, 1, True))
     traced = trace(translator, TEXT, target, edits, pads=1)
@@ -79,7 +78,7 @@ def test_by_hand(translator: LoadedModel) -> None:
     assert np.unique(blocked_by(queries, CROSS)[:, -1, :-1]).tolist() == ["pad_query"]
 
 
-def test_a_mask_that_no_rule_explains_is_not_explained_away(translator: LoadedModel) -> None:
+def test_a_mask_that_no_rule_explains_is_not_explained_away(translator) -> None:
     traced = trace(translator, TEXT, TARGET)
     name = f"{ENCODER}.hook_mask"
     strange = traced.activations[name].copy()
@@ -94,7 +93,7 @@ def test_a_mask_that_no_rule_explains_is_not_explained_away(translator: LoadedMo
     assert (blocked_by(leaking, SELF) == "").all()
 
 
-def test_a_window_a_prefix_and_a_block_by_hand(translator: LoadedModel) -> None:
+def test_a_window_a_prefix_and_a_block_by_hand(translator) -> None:
     def names(*edits: Edit, site: str = SELF) -> list[list[str]]:
         traced = trace(translator, "I love you.", "猫坐在", edits)
         return blocked_by(traced, site)[0, :4, :4].tolist()
@@ -141,7 +140,7 @@ def test_a_window_of_the_models_own_by_hand(tiny) -> None:
             )
 
 
-def test_a_kind_paints_all_its_layers_and_a_name_one(translator: LoadedModel) -> None:
+def test_a_kind_paints_all_its_layers_and_a_name_one(translator) -> None:
     everywhere = trace(translator, TEXT, TARGET, (CellEdit("decoder", None, 1, 0, False),))
     one = trace(translator, TEXT, TARGET, (CellEdit(SELF, 1, 1, 0, False),))
     for traced, heads in ((everywhere, {"all"}), (one, {1})):
@@ -157,7 +156,7 @@ def test_a_kind_paints_all_its_layers_and_a_name_one(translator: LoadedModel) ->
     assert len(lost.ignored_edits) == 1
 
 
-def test_rows_painted_empty_are_found_and_are_zero(translator: LoadedModel) -> None:
+def test_rows_painted_empty_are_found_and_are_zero(translator) -> None:
     edits = tuple(CellEdit(SELF, 2, 1, key, False) for key in range(2))
     traced = trace(translator, TEXT, TARGET, edits, pads=2)
     assert np.argwhere(empty_rows(traced, SELF)).tolist() == [[2, 1]]

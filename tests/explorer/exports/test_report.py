@@ -158,7 +158,7 @@ def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
         drawn(after[:1])
 
 
-def test_a_page_escapes_what_it_is_given(translator: LoadedModel) -> None:
+def test_a_page_escapes_what_it_is_given(translator) -> None:
     traced = replace(trace(translator, "<i></dl>\"'", "<u>"), model="<b>")
     page = trace_page(traced, [], "en").split("</style>")[1]
     assert not re.search(r"<b>|<i>|<u>|</dl>(\"|&quot;)", page)

@@ -160,7 +160,7 @@ def test_terms_that_belong_to_no_product_have_bars_and_no_cells() -> None:
     [("chance", [[0.1, 0.9]], 1), ("ranked", [[1.0, 500.0]], 0), ("distance", [[4.0, 0.0]], 1)],
 )
 def test_near_the_answer_is_dark_and_what_is_not_written_yet_is_blank(
-    kind: str, values: list[list[float]], nearest: int
+    kind, values, nearest
 ) -> None:
     given = {"kind": kind, "title": "t", "column_title": "read at", "words": CAUSE_WORDS}
     figure = depths([["x", "y"]], np.array(values), ["<d>"], ["a", "b"], doubtful=(0,), **given)

@@ -93,7 +93,7 @@ def test_row_shows_weights_and_hatches_what_is_blocked() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2,)])
-def test_row_refuses_weights_that_are_not_one_per_token(shape: tuple[int, ...]) -> None:
+def test_row_refuses_weights_that_are_not_one_per_token(shape) -> None:
     with pytest.raises(ValueError, match=rf"weights has shape {re.escape(str(shape))}, expected"):
         bars.row(("a", "b", "c"), np.ones(shape), title="key", words=BARS)
 
@@ -155,7 +155,7 @@ def test_arrows_begin_at_their_circle_and_keep_their_direction() -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_each_level_has_its_colour_and_each_case_its_words(dark: bool) -> None:
+def test_each_level_has_its_colour_and_each_case_its_words(dark) -> None:
     figure = outcomes(
         [["good", "loud"], ["silent", "good"]],
         [["right", "NaN"], ["leaks\n<10 %", "0"]],

@@ -130,7 +130,7 @@ def test_selected_query_is_outlined() -> None:
         ((PATTERN, MASK.astype(np.float32), QUERIES, KEYS), "mask is float32, expected bool"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_sizes(arguments: Any, message: str) -> None:
+def test_what_does_not_fit_is_refused_with_its_sizes(arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
         attention(*arguments)
 

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from explorer.figures.theme import DARK, LIGHT, Palette, clipped, css, escape, is_special, show
+from explorer.figures.theme import DARK, LIGHT, clipped, css, escape, is_special, show
 from explorer.labels import str_tokens
 from models.training.vocabulary import train_tokenizer
 
@@ -22,7 +22,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_text_colours_have_the_contrast_of_readable_text(colours: Palette) -> None:
+def test_text_colours_have_the_contrast_of_readable_text(colours) -> None:
     for name in ("ink", "muted", "source", "target", "accent"):
         assert contrast(getattr(colours, name), colours.paper) >= 4.5, name
     for soft in (colours.source_soft, colours.target_soft):
@@ -30,7 +30,7 @@ def test_text_colours_have_the_contrast_of_readable_text(colours: Palette) -> No
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_attention_moves_steadily_away_from_the_paper(colours: Palette) -> None:
+def test_attention_moves_steadily_away_from_the_paper(colours) -> None:
     steps = [contrast(colour, colours.paper) for colour in colours.attention]
     assert steps == sorted(steps)
     assert steps[0] < 1.2
@@ -38,7 +38,7 @@ def test_attention_moves_steadily_away_from_the_paper(colours: Palette) -> None:
 
 
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
-def test_hatching_is_visible_on_its_own_ground(colours: Palette) -> None:
+def test_hatching_is_visible_on_its_own_ground(colours) -> None:
     assert contrast(colours.hatch, colours.blocked) > 1.5
     for ground, mark in zip(colours.rules, colours.rule_marks, strict=True):
         assert contrast(mark, ground) > 2.5
@@ -74,7 +74,7 @@ def test_css_carries_every_colour_of_both_palettes() -> None:
         ("\u2067كتاب", "\u2068[U+2067]كتاب\u2069"),
     ],
 )
-def test_nothing_in_a_shown_token_is_invisible(token: str, shown: str) -> None:
+def test_nothing_in_a_shown_token_is_invisible(token, shown) -> None:
     assert show(token) == shown
 
 

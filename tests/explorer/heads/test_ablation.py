@@ -63,7 +63,7 @@ def test_the_same_as_one_head_at_a_time(family, edits, pads, request) -> None:
     assert found.logprobs.max() < 0
 
 
-def test_what_is_scored(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_what_is_scored(translator, writer) -> None:
     end = translator.marks.end
     traced = trace(translator, TEXT, TARGET, pads=2)
     assert written_tokens(traced) == (*traced.tgt_tokens[1:-2], end)
@@ -76,7 +76,7 @@ def test_what_is_scored(translator: LoadedModel, writer: LoadedModel) -> None:
     np.testing.assert_allclose(token_logprobs(traced.logits, tokens), expected, rtol=1e-12)
 
 
-def test_other_tokens_can_be_scored(translator: LoadedModel) -> None:
+def test_other_tokens_can_be_scored(translator) -> None:
     traced = trace(translator, TEXT, TARGET)
     written = written_tokens(traced)
     other = (*written[:2], 7)
@@ -99,11 +99,7 @@ def test_other_tokens_can_be_scored(translator: LoadedModel) -> None:
     ],
 )
 def test_progress_and_nothing_in_force_between_steps(
-    at_once: int,
-    limits: dict[str, int],
-    done: tuple[int, ...],
-    translator: LoadedModel,
-    monkeypatch: pytest.MonkeyPatch,
+    at_once, limits, done, translator, monkeypatch
 ) -> None:
     traced = trace(translator, TEXT, TARGET)
     usual = ablate(translator, traced)
@@ -125,7 +121,7 @@ def test_progress_and_nothing_in_force_between_steps(
         np.testing.assert_allclose(found.token_deltas[name], deltas, atol=1e-5)
 
 
-def test_the_head_that_is_needed_most(translator: LoadedModel) -> None:
+def test_the_head_that_is_needed_most(translator) -> None:
     found = ablate(translator, trace(translator, TEXT, TARGET))
     name, head = found.most_needed()
     lowest = min(deltas.sum(1).min() for deltas in found.token_deltas.values())

@@ -32,7 +32,6 @@ def test_a_selection_is_stored_with_pins_scale_and_aggregates() -> None:
     layers = block.grid.shape[0]
     chosen = HeadsSelection((layers, 0), ((1, 2),), query=2, key=1, scale="log", shared=False)
     change = block.change(chosen)
-    assert change is not None
     assert change.choices(state) == {
         "instead": "mean-1",
         "pins": ((1, 2),),

@@ -1,7 +1,6 @@
 """Numbers worked by hand: patterns are written into a Trace, and the answers onto paper first."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,6 @@ from explorer.__main__ import main
 from explorer.analysis.heads.compare import compare, token_diff
 from explorer.analysis.heads.measures import (
     HEAD_MEASURES,
-    HeadMeasure,
     head_measures,
     measure_maps,
     measure_names,
@@ -70,7 +68,7 @@ def test_distances_in_positions() -> None:
     assert float(distances(1, 4)[0] @ [0.125, 0.5, 0.375, 0]) == 0.5 * 1 + 0.375 * 2
 
 
-def test_measures_of_a_head(traced: Trace) -> None:
+def test_measures_of_a_head(traced) -> None:
     previous = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5]]
     measures = head_measures(with_pattern(traced, ENCODER, 3, previous), ENCODER)[3]
     assert (measures.site, measures.head) == (ENCODER, 3)
@@ -84,7 +82,7 @@ def test_measures_of_a_head(traced: Trace) -> None:
     assert measures.information == pytest.approx(1.25)
 
 
-def test_measures_leave_out_padding_and_empty_rows(translator: LoadedModel) -> None:
+def test_measures_leave_out_padding_and_empty_rows(translator) -> None:
     text, target = "The cat ran", "我爱你猫"
     alone, padded = trace(translator, text, target), trace(translator, text, target, pads=3)
     for site in alone.sites:
@@ -100,7 +98,7 @@ def test_measures_leave_out_padding_and_empty_rows(translator: LoadedModel) -> N
     assert head_measures(dark, CROSS)[0].information == 0
 
 
-def test_information_tells_an_alignment_from_a_head_stuck_at_one_key(traced: Trace) -> None:
+def test_information_tells_an_alignment_from_a_head_stuck_at_one_key(traced) -> None:
     # Sharp but always on the end mark: 0 bits. An alignment of three rows: log2(3) bits.
     stuck = with_pattern(traced, "decoder.blocks.0.cross_attn", 0, [[0, 0, 0, 1]] * 3)
     aligned = with_pattern(stuck, CROSS, 2, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
@@ -125,7 +123,7 @@ def test_token_diff() -> None:
     assert token_diff([], []) == ()
 
 
-def test_comparing_a_run_with_itself(traced: Trace) -> None:
+def test_comparing_a_run_with_itself(traced) -> None:
     same = compare(traced, traced)
     assert same.max_abs == 0
     assert same.same_output
@@ -134,7 +132,7 @@ def test_comparing_a_run_with_itself(traced: Trace) -> None:
     assert set(same.sites) == {site.name for site in traced.sites}
 
 
-def test_comparing_two_runs(translator: LoadedModel, traced: Trace) -> None:
+def test_comparing_two_runs(translator, traced) -> None:
     edit = HeadOff(SELF, 0)
     edited = trace(translator, "The cat ran", "我爱你狗坐", [edit])
     n = 2  # the start mark and 我爱你
@@ -152,7 +150,7 @@ def test_comparing_two_runs(translator: LoadedModel, traced: Trace) -> None:
     assert both.max_abs >= cross.max_abs == np.abs(expected).max() > 0
 
 
-def test_comparing_two_models(tiny: Callable[..., LoadedModel], traced: Trace) -> None:
+def test_comparing_two_models(tiny, traced) -> None:
     other = tiny("other", seed=7, n_layers=1, n_encoder_layers=3)
     both = compare(traced, trace(other, "The cat ran", "我爱你猫"))
     assert "decoder.blocks.1.attn" not in both.sites
@@ -161,7 +159,7 @@ def test_comparing_two_models(tiny: Callable[..., LoadedModel], traced: Trace) -
     assert compare(traced, trace(fewer_heads, "The cat ran", "我爱你猫")).sites == {}
 
 
-def test_a_planted_previous_token_head_is_found_with_its_share(translator: LoadedModel) -> None:
+def test_a_planted_previous_token_head_is_found_with_its_share(translator) -> None:
     traces = [trace(translator, text, "猫。") for text in TEXTS]
     site = "encoder.blocks.1.attn"
     shifted = [
@@ -175,7 +173,7 @@ def test_a_planted_previous_token_head_is_found_with_its_share(translator: Loade
     assert "cross" in found["alignment"].site
 
 
-def test_the_value_is_the_mean_over_the_sentences(translator: LoadedModel) -> None:
+def test_the_value_is_the_mean_over_the_sentences(translator) -> None:
     traces = [trace(translator, text, "猫。") for text in TEXTS]
     found = {each.measure: each for each in head_roles(traces)}["first"]
     each = [head_measures(traced, found.site)[found.head].first for traced in traces]
@@ -188,7 +186,7 @@ def test_the_value_is_the_mean_over_the_sentences(translator: LoadedModel) -> No
     assert found.value == pytest.approx(max(everywhere))
 
 
-def test_a_planted_induction_head_is_found(writer: LoadedModel) -> None:
+def test_a_planted_induction_head_is_found(writer) -> None:
     traced = trace(writer, "the cat ran the cat ran")
     n, half = len(traced.tgt_tokens), (len(traced.tgt_tokens) - 1) // 2
     pattern = np.zeros((n, n), np.float32)
@@ -206,7 +204,7 @@ def test_what_cannot_be_measured_is_refused(writer, tiny) -> None:
         induction(trace(writer, "the cat ran"))
 
 
-def test_the_command_prints_one_json_object_a_measure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_one_json_object_a_measure(capsys) -> None:
     assert main(["landmarks", "--model", "copy"]) == 0
     rows = [json.loads(row) for row in capsys.readouterr().out.splitlines()]
     found = {row["measure"]: row for row in rows}
@@ -218,7 +216,7 @@ def alignment_of(traced: Trace, rows: list[list[float]]) -> float | None:
     return head_measures(with_pattern(traced, CROSS, 2, rows), CROSS)[2].alignment
 
 
-def test_alignment_by_hand(traced: Trace) -> None:
+def test_alignment_by_hand(traced) -> None:
     assert alignment_of(traced, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]) == pytest.approx(1)
     assert alignment_of(traced, [[0, 0, 0, 1]] * 3) == 0  # all on the end mark
     assert alignment_of(traced, [[0.5, 0.5, 0, 0]] * 3) == 0  # no row differs from another
@@ -236,7 +234,7 @@ def test_alignment_is_of_cross_attention_with_several_rows(translator, traced) -
 
 
 @pytest.mark.parametrize("measure", HEAD_MEASURES)
-def test_a_map_holds_every_head(measure: HeadMeasure, traced: Trace) -> None:
+def test_a_map_holds_every_head(measure, traced) -> None:
     shapes: tuple[tuple[Role, tuple[int, int]], ...] = (
         ("encoder", (3, 4)), ("decoder", (2, 4)), ("cross", (2, 4)),
     )  # fmt: skip
@@ -251,7 +249,7 @@ def test_a_map_holds_every_head(measure: HeadMeasure, traced: Trace) -> None:
         assert np.isnan(values[1, 2]) if found is None else values[1, 2] == found
 
 
-def test_a_kind_that_is_not_there(writer: LoadedModel) -> None:
+def test_a_kind_that_is_not_there(writer) -> None:
     with pytest.raises(ValueError, match="'encoder'"):
         walked(measure_maps(trace(writer, "The cat ran"), "encoder"))
 
@@ -264,5 +262,5 @@ def test_the_names_of_measures_are_known_without_computing_any(traced, writer) -
         assert measure_names(alone, "decoder") == tuple(walked(measure_maps(alone, "decoder")))
 
 
-def test_progress_is_told_of_every_layer(traced: Trace) -> None:
+def test_progress_is_told_of_every_layer(traced) -> None:
     assert [*measure_maps(traced, "encoder")] == [(1, 3), (2, 3), (3, 3)]

@@ -40,7 +40,7 @@ def back(traced: Trace) -> Trace:
     return with_patterns(traced, {f"encoder.blocks.{layer}.attn": BACK for layer in range(3)})
 
 
-def test_rollout_of_one_token_back(back: Trace) -> None:
+def test_rollout_of_one_token_back(back) -> None:
     rolled = rollout(back, "encoder")
     # Half stays, half goes one back: after 3 layers the steps back are 1 3 3 1, the wall gathers.
     assert rolled[2].tolist() == [
@@ -53,7 +53,7 @@ def test_rollout_of_one_token_back(back: Trace) -> None:
     assert rolled[1][3].tolist() == [0, 1 / 4, 2 / 4, 1 / 4]
 
 
-def test_flow_of_one_token_back(back: Trace) -> None:
+def test_flow_of_one_token_back(back) -> None:
     # Every pipe is 1/2 wide. From 3 to 0 leads one way, and so from each token to itself; else
     # two ways without a common pipe, which is all that leaves the upper end.
     flow = [[1, 0, 0, 0], [1, 0.5, 0, 0], [1, 1, 0.5, 0], [0.5, 1, 1, 0.5]]
@@ -61,7 +61,7 @@ def test_flow_of_one_token_back(back: Trace) -> None:
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [1, 0, 2]])
-def test_flow_gives_a_pipe_back(order: list[int]) -> None:
+def test_flow_gives_a_pipe_back(order) -> None:
     # Node 0 may take the only pipe of node 1; whichever is tried first, both ways fit.
     pipes = np.zeros((3, 3, 3))
     pipes[0, 2, :2] = 1
@@ -89,7 +89,7 @@ def test_flow_is_the_least_cut() -> None:
         assert max_flow(pipes, 1, 2) == pytest.approx(min(cuts), abs=1e-9)
 
 
-def test_flow_is_for_small_graphs(translator: LoadedModel, traced: Trace) -> None:
+def test_flow_is_for_small_graphs(translator, traced) -> None:
     text = " ".join(["cat"] * MAX_FLOW_TOKENS)
     with pytest.raises(InputProblem) as caught:
         attention_flow(trace(translator, text, "猫"), "encoder")
@@ -100,7 +100,7 @@ def test_flow_is_for_small_graphs(translator: LoadedModel, traced: Trace) -> Non
             analysis(traced, "cross")
 
 
-def test_blocked_cells_stay_zero(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_blocked_cells_stay_zero(translator, writer) -> None:
     traced = trace(translator, "The cat ran", "我爱你猫", pads=2)
     future = np.triu(np.ones((5, 5), dtype=bool), 1)
     for result in (rollout(traced, "decoder")[-1], attention_flow(traced, "decoder")):
@@ -123,7 +123,7 @@ def test_blocked_cells_stay_zero(translator: LoadedModel, writer: LoadedModel) -
         cross_rollout(text)
 
 
-def test_a_closed_row_is_its_residual(translator: LoadedModel) -> None:
+def test_a_closed_row_is_its_residual(translator) -> None:
     closed = [CellEdit("encoder.blocks.1.attn", None, 1, key, False) for key in range(4)]
     closed += [CellEdit(CROSS, None, 2, key, False) for key in range(4)]
     traced = trace(translator, "The cat ran", "我爱你猫", closed)
@@ -141,7 +141,7 @@ def test_a_closed_row_is_its_residual(translator: LoadedModel) -> None:
     assert nothing.source[1][0].tolist() == nothing.aligned[1][0].tolist() == [0, 0, 0, 0]
 
 
-def test_rollout_through_the_whole_translator(back: Trace) -> None:
+def test_rollout_through_the_whole_translator(back) -> None:
     own = np.eye(3)
     crossed = cross_rollout(
         with_patterns(
@@ -165,7 +165,7 @@ def test_rollout_through_the_whole_translator(back: Trace) -> None:
     assert crossed.aligned[1][2].tolist() == [5 / 12, 3 / 12, 3 / 12, 1 / 12]
 
 
-def test_self_attention_carries_what_crossed_over_before(back: Trace) -> None:
+def test_self_attention_carries_what_crossed_over_before(back) -> None:
     first = [[1, 0, 0]] * 3  # every target token looks at the start mark
     crossed = cross_rollout(
         with_patterns(
@@ -183,7 +183,7 @@ def test_self_attention_carries_what_crossed_over_before(back: Trace) -> None:
     assert crossed.target[1][1].tolist() == [1 / 8, 1 / 8, 0]
 
 
-def test_the_mean_of_a_layers_heads(traced: Trace, translator: LoadedModel) -> None:
+def test_the_mean_of_a_layers_heads(traced, translator) -> None:
     pattern = traced.pattern(SELF).astype(np.float64)
     np.testing.assert_allclose(mean_head(traced, SELF), pattern.sum(0) / 4)
     assert (mean_head(traced, SELF)[~traced.mask(SELF)[0]] == 0).all()
@@ -193,7 +193,7 @@ def test_the_mean_of_a_layers_heads(traced: Trace, translator: LoadedModel) -> N
         mean_head(traced, "nowhere")
 
 
-def test_extras_of_a_kind_are_what_analysis_computes(traced: Trace) -> None:
+def test_extras_of_a_kind_are_what_analysis_computes(traced) -> None:
     aggregates = {aggregate.name: aggregate for aggregate in aggregates_of(traced, "encoder")}
     assert list(aggregates) == ["mean-1", "mean-2", "mean-3", "rollout", "flow"]
     site = traced.sites_of("encoder")[1].name
@@ -208,13 +208,13 @@ def test_extras_of_a_kind_are_what_analysis_computes(traced: Trace) -> None:
     assert aggregates["flow"].pattern.dtype == np.float32
 
 
-def test_cross_attention_rolls_out_through_the_encoder_and_has_no_flow(traced: Trace) -> None:
+def test_cross_attention_rolls_out_through_the_encoder_and_has_no_flow(traced) -> None:
     aggregates = aggregates_of(traced, "cross")
     assert [aggregate.name for aggregate in aggregates] == ["mean-1", "mean-2", "rollout"]
     np.testing.assert_allclose(aggregates[-1].pattern, cross_rollout(traced).aligned[-1], rtol=1e-6)
 
 
-def test_open_cells_are_those_that_the_masks_connect(translator: LoadedModel) -> None:
+def test_open_cells_are_those_that_the_masks_connect(translator) -> None:
     causal = aggregates_of(trace(translator, "The cat ran", "我爱你猫"), "decoder")
     for aggregate in causal:
         np.testing.assert_array_equal(aggregate.mask, np.tril(np.ones_like(aggregate.mask)))
@@ -227,7 +227,7 @@ def test_open_cells_are_those_that_the_masks_connect(translator: LoadedModel) ->
     assert not reach["rollout"][0, -1]
 
 
-def test_a_cell_closed_in_each_layer_stays_open_on_a_way_round(translator: LoadedModel) -> None:
+def test_a_cell_closed_in_each_layer_stays_open_on_a_way_round(translator) -> None:
     shut = tuple(CellEdit(f"encoder.blocks.{layer}.attn", None, 0, 1, False) for layer in range(3))
     aggregates = {
         aggregate.name: aggregate

@@ -44,9 +44,8 @@ def test_divergence_by_hand() -> None:
     assert np.isnan(mean_divergence(rows[3:], others[3:]))
 
 
-def test_a_model_differs_from_itself_nowhere(traced: Trace) -> None:
+def test_a_model_differs_from_itself_nowhere(traced) -> None:
     found = versus(traced, traced, "decoder")
-    assert found is not None
     assert found.difference is not None
     assert found.by_number
     assert found.comparable
@@ -54,18 +53,16 @@ def test_a_model_differs_from_itself_nowhere(traced: Trace) -> None:
     np.testing.assert_allclose(found.difference, np.zeros((2, 4)), atol=1e-6)
 
 
-def test_the_head_that_was_changed_comes_first_and_no_other_differs(traced: Trace) -> None:
+def test_the_head_that_was_changed_comes_first_and_no_other_differs(traced) -> None:
     changed = with_pattern(traced, 2, [[1, 0, 0], [1, 0, 0], [0, 0, 1]])
     other = with_pattern(traced, 2, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
     found = versus(changed, other, "decoder")
-    assert found is not None
-    assert found.difference is not None
     assert found.ranked()[0] == (1, 2)
     assert found.difference[1, 2] == pytest.approx(1 / 3)  # one of three rows, by one bit
     assert np.delete(found.difference.ravel(), 6).max() < 1e-6
 
 
-def test_the_most_similar_head_is_found_wherever_it_stands(traced: Trace) -> None:
+def test_the_most_similar_head_is_found_wherever_it_stands(traced) -> None:
     rows = traced.pattern(SITE)[3].tolist()
     moved = with_pattern(with_pattern(traced, 3, [[1, 0, 0]] * 3), 0, rows)
     found = versus(traced, moved, "decoder")
@@ -73,18 +70,16 @@ def test_the_most_similar_head_is_found_wherever_it_stands(traced: Trace) -> Non
     assert closest(traced, moved, found, 1, 3) == ((1, 0), pytest.approx(0, abs=1e-6))
 
 
-def test_padding_counts_nowhere(traced: Trace, translator: LoadedModel) -> None:
+def test_padding_counts_nowhere(traced, translator) -> None:
     padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
     rows = padded.pattern(SITE)[2].tolist()
     rows[-2:] = [[0, 0, 0, 0, 1], [1, 0, 0, 0, 0]]  # those of PAD
     for one, other in ((traced, padded), (padded, with_pattern(padded, 2, rows))):
         found = versus(one, other, "decoder")
-        assert found is not None
-        assert found.difference is not None
         assert found.difference.max() < 1e-6
 
 
-def test_kinds_are_paired_by_what_they_read(traced: Trace, writer: LoadedModel) -> None:
+def test_kinds_are_paired_by_what_they_read(traced, writer) -> None:
     written = trace(writer, "The cat ran")
     assert counterpart(traced, written, "encoder") == "decoder"
     assert counterpart(written, traced, "decoder") == "encoder"
@@ -95,20 +90,18 @@ def test_kinds_are_paired_by_what_they_read(traced: Trace, writer: LoadedModel) 
         versus(written, traced, "cross")
 
 
-def test_other_shapes_are_not_compared_by_number(traced: Trace, writer: LoadedModel) -> None:
+def test_other_shapes_are_not_compared_by_number(traced, writer) -> None:
     written = trace(writer, "The cat ran")
     found = versus(traced, written, "encoder")
-    assert found is not None
     assert found.shapes[0] != found.shapes[1]
     assert found.difference is None
     assert found.ranked() == ()
     assert found.comparable
     nearest = closest(traced, written, found, 0, 0)
-    assert nearest is not None
     assert 0 < nearest[1] < 1
 
 
-def test_predictions_piece_by_piece(traced: Trace, translator: LoadedModel) -> None:
+def test_predictions_piece_by_piece(traced, translator) -> None:
     shown = translator.str_tokens
     logits = traced.logits.copy()
     logits[1] = -logits[1]  # what was least expected after the second token is most expected now
@@ -122,7 +115,7 @@ def test_predictions_piece_by_piece(traced: Trace, translator: LoadedModel) -> N
 
 
 def test_predictions_that_answer_different_questions_are_not_compared(
-    traced: Trace, translator: LoadedModel, writer: LoadedModel
+    traced, translator, writer
 ) -> None:
     written = trace(writer, "The cat ran")
     shown = translator.str_tokens

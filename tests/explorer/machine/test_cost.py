@@ -1,7 +1,6 @@
 """What a model costs: operations as torch counts them, bytes as a cache holds them, and time."""
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from explorer.exhibits.machine.reach import (
     recurrent,
 )
 from explorer.exhibits.machine.tying import nearest, tying
-from explorer.library import LoadedModel, open_model
+from explorer.library import open_model
 from explorer.numerics import cosines
 from explorer.runs.passes import finished, letting
 from explorer.runs.trace import trace
@@ -33,9 +32,6 @@ from models.rows import Rows
 from models.transformer import build_model
 
 TEXT = "The cat sat on the mat."
-
-
-Tiny = Callable[..., LoadedModel]
 
 
 def test_the_least_of_several_times_is_taken() -> None:
@@ -64,7 +60,7 @@ def test_writing_reads_more_without_a_cache_and_gives_the_same(translator, write
         finished(measure_passes(writer, trace(translator, TEXT), 4))
 
 
-def test_what_others_compute_between_two_passes_is_not_counted(writer: LoadedModel) -> None:
+def test_what_others_compute_between_two_passes_is_not_counted(writer) -> None:
     now, others = [0.0], [0]
 
     def clock() -> float:
@@ -91,7 +87,7 @@ def test_what_others_compute_between_two_passes_is_not_counted(writer: LoadedMod
         {"family": "encoder-only", "lm_head": False},
     ],
 )
-def test_operations_are_those_that_torch_counts(changes: dict[str, object]) -> None:
+def test_operations_are_those_that_torch_counts(changes) -> None:
     config = ModelConfig(
         vocab_size=50, d_model=24, n_layers=2, n_heads=4, d_ff=20, dropout=0.0, **changes
     )
@@ -112,7 +108,7 @@ def test_operations_are_those_that_torch_counts(changes: dict[str, object]) -> N
         cost(config, 0)
 
 
-def test_the_cache_holds_what_is_said(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_the_cache_holds_what_is_said(translator, writer) -> None:
     tokens = torch.zeros(1, 9, dtype=torch.long)
     held = KVCache(2)
     with torch.inference_mode():
@@ -223,7 +219,7 @@ def test_each_kind_has_its_seeds_and_distances() -> None:
         reaches(x[:2])
 
 
-def test_the_longer_text_is_read_without_padding(translator: LoadedModel) -> None:
+def test_the_longer_text_is_read_without_padding(translator) -> None:
     long = trace(translator, "The cat sat on the mat because it was warm there.", "猫", pads=3)
     n = int(long.src_valid.sum())
     assert n > LEAST
@@ -262,7 +258,7 @@ def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm)
     assert abs(found.other) < 0.2
 
 
-def test_what_stands_between_the_product_and_the_logit_is_counted(tiny: Tiny) -> None:
+def test_what_stands_between_the_product_and_the_logit_is_counted(tiny) -> None:
     """BERT's matrix and norm before its output, a bias of every word, Gemma 2's cap."""
     loaded = tiny(
         "more", family="encoder-only", head_net=True, unembed_bias=True, logit_cap=2.0, ffn="gelu"
@@ -278,7 +274,7 @@ def test_what_stands_between_the_product_and_the_logit_is_counted(tiny: Tiny) ->
 
 
 def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_random_one(
-    tiny: Tiny,
+    tiny,
 ) -> None:
     trained = open_model("twin-right")
     assert tying(trained, trace(trained, "I love you."), 1).near_rank < 0.1
@@ -286,7 +282,7 @@ def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_rand
     assert 0.3 < tying(random, trace(random, TEXT), 1).near_rank < 0.7
 
 
-def test_a_model_without_an_output_matrix_is_refused(tiny: Tiny) -> None:
+def test_a_model_without_an_output_matrix_is_refused(tiny) -> None:
     silent = tiny("silent", family="encoder-only", lm_head=False)
     with pytest.raises(ValueError, match="silent has no output matrix"):
         tying(silent, trace(silent, TEXT), 0)

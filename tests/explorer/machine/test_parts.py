@@ -24,7 +24,6 @@ from explorer.exhibits.machine.choices import MachineChoices
 from explorer.exhibits.machine.sizes import PRESETS, Sizes, parse_sizes
 from explorer.exhibits.view import build
 from explorer.figures.measured import measured
-from explorer.library import LoadedModel
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace
@@ -35,7 +34,7 @@ from models.transformer import build_model
 TEXT = "The cat sat on the mat."
 
 
-def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator: LoadedModel) -> None:
+def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator) -> None:
     traced = trace(translator, TEXT, edits=(MaskSwitch("causal", False),))
     found = shapes(translator, traced)
     unbiased = {site.hook("bias") for site in translator.sites}  # its positions give no bias
@@ -56,7 +55,7 @@ def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator: LoadedMod
         {"family": "encoder-only", "norm_placement": "pre", "ffn": "geglu", "first_norm": False},
     ],
 )
-def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes: dict[str, object]) -> None:
+def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes) -> None:
     loaded = tiny("towers", **changes)
     traced = trace(loaded, TEXT)
     made = towers(loaded, traced)
@@ -87,7 +86,7 @@ def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny) -> None
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_counts_by_kind_are_those_of_hand(tied: bool) -> None:
+def test_counts_by_kind_are_those_of_hand(tied) -> None:
     config = ModelConfig(
         vocab_size=50, d_model=24, n_layers=2, n_encoder_layers=3, n_heads=4, n_kv_heads=2,
         d_ff=20, tie_embeddings=tied, positions="learned", n_ctx=16,
@@ -114,7 +113,7 @@ def test_counts_by_kind_are_those_of_hand(tied: bool) -> None:
         ("llama_tied", 6_738_415_616 - 131_072_000),
     ],
 )
-def test_presets_have_their_published_counts(name: str, total_of: int) -> None:
+def test_presets_have_their_published_counts(name, total_of) -> None:
     assert count_config(PRESETS[name].config()).total == total_of
 
 
@@ -153,7 +152,7 @@ def test_a_switch_takes_along_what_depends_on_it() -> None:
     assert PRESETS["two_3"].with_switch("bias", False) == replace(PRESETS["two_3"], bias=False)
 
 
-def test_links_from_before_these_sizes_mean_what_they_meant(translator: LoadedModel) -> None:
+def test_links_from_before_these_sizes_mean_what_they_meant(translator) -> None:
     own = translator.config
     assert parse_sizes("512-8-8-6-2048-37000-1011", own) == PRESETS["base"]
     assert parse_sizes("4096-32-32-32-11008-32000-0100", own) == PRESETS["llama"]
@@ -162,7 +161,7 @@ def test_links_from_before_these_sizes_mean_what_they_meant(translator: LoadedMo
 
 
 @pytest.mark.parametrize("has_encoder", [False, True])
-def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder: bool) -> None:
+def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder) -> None:
     block = PRESETS["block4096"]
     assert count_layers(block.config()).total == 202_383_360  # 4 d² + 3 d d_ff + 2 d
     sizes = replace(PRESETS["layers768"], vocab_size=0, has_encoder=has_encoder)
@@ -172,7 +171,7 @@ def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder: bool) ->
     assert parse_sizes(sizes.text(), block.config()) == sizes
 
 
-def test_sizes_are_written_and_read(translator: LoadedModel) -> None:
+def test_sizes_are_written_and_read(translator) -> None:
     own = translator.config
     for sizes in (*PRESETS.values(), Sizes.of(own)):
         assert parse_sizes(sizes.text(), own) == sizes
@@ -208,7 +207,7 @@ def test_measured_bars_are_labelled_in_lines() -> None:
 @pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
 @pytest.mark.parametrize("final_norm", [False, True])
 def test_the_parts_computed_as_drawn_give_what_the_model_computes(
-    tiny, placement: str, final_norm: bool
+    tiny, placement, final_norm
 ) -> None:
     """Every part after the one above it, every addition with the stream its arrow comes from."""
     loaded = tiny("drawn", norm_placement=placement, final_norm=final_norm)
@@ -259,13 +258,13 @@ def test_the_parts_computed_as_drawn_give_what_the_model_computes(
         ("none", ["tokens", "embedding"]),
     ],
 )
-def test_positions_are_drawn_where_they_act(tiny, positions: str, shown: list[str]) -> None:
+def test_positions_are_drawn_where_they_act(tiny, positions, shown) -> None:
     loaded = tiny("placed", positions=positions)
     for tower in towers(loaded, trace(loaded, TEXT)):
         assert [station.what for station in tower.before] == shown
 
 
-def test_no_memory_is_drawn_where_nothing_reads_one(writer: LoadedModel) -> None:
+def test_no_memory_is_drawn_where_nothing_reads_one(writer) -> None:
     (tower,) = towers(writer, trace(writer, TEXT))
     assert "memory" not in [station.what for station in tower.after]
 
@@ -285,27 +284,26 @@ def names(canvas: Canvas) -> list[str]:
     ]
 
 
-def test_a_part_opens_its_page_at_its_layer(canvas: Canvas) -> None:
+def test_a_part_opens_its_page_at_its_layer(canvas) -> None:
     found = names(canvas)
     there = canvas.on["picked"](next(at for at, name in enumerate(found) if "Cross" in name))
-    assert there is not None
     assert (there.visit, there.elsewhere) == ("heads", True)
     assert there.choices(State()) == {"site": "cross", "layer": 1, "head": 0}
     assert canvas.on["picked"](found.index("Tokens")) is None
 
 
 @pytest.mark.parametrize("at", [-1, 999, "1", None, True, [1]])
-def test_a_message_that_names_no_part_is_ignored(canvas: Canvas, at: object) -> None:
+def test_a_message_that_names_no_part_is_ignored(canvas, at) -> None:
     assert canvas.on["picked"](at) is None
 
 
-def test_every_part_has_the_address_of_its_page(canvas: Canvas) -> None:
+def test_every_part_has_the_address_of_its_page(canvas) -> None:
     head, _ = unpack(canvas.payload("file", lambda change: f"{change.visit}?"))
     found = dict(zip(names(canvas), head["hrefs"], strict=True))
     pages = {"Embedding": "cell?", "Norm": "blocks?", "Output": "decoding?", "Tokens": ""}
     assert {name: found[name] for name in pages} == pages
 
 
-def test_outside_the_app_there_are_no_links(canvas: Canvas) -> None:
+def test_outside_the_app_there_are_no_links(canvas) -> None:
     head, _ = unpack(canvas.payload("file"))
     assert not any(head["hrefs"])

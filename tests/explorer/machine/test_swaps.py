@@ -1,7 +1,6 @@
 """Choices exchanged in a model: each against torch, the formula, or a model built that way."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,23 +13,24 @@ from explorer.exhibits.machine.swaps import OPTIONS, SAME, Swapped, options, swa
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of, written_tokens
 from explorer.runs.run import run
-from explorer.runs.trace import trace
+from explorer.runs.trace import Trace, trace
 from models.hooks import LOGITS
 from models.transformer import build_model
 
 TEXT = "The cat sat on the mat."
-Tiny = Callable[..., LoadedModel]
 
 
 @pytest.fixture(scope="module")
-def found(translator: LoadedModel) -> dict[tuple[str, str], Swapped]:
-    return {
-        (each.choice, each.option): each
-        for each in walked(swapped(translator, trace(translator, TEXT)))
-    }
+def before(translator: LoadedModel) -> Trace:
+    return trace(translator, TEXT)
 
 
-def test_every_choice_names_what_the_model_has(found: dict[tuple[str, str], Swapped]) -> None:
+@pytest.fixture(scope="module")
+def found(translator: LoadedModel, before: Trace) -> dict[tuple[str, str], Swapped]:
+    return {(each.choice, each.option): each for each in walked(swapped(translator, before))}
+
+
+def test_every_choice_names_what_the_model_has(found) -> None:
     choices = {choice for choice, _ in found}
     own = [choice for (choice, _), each in found.items() if each.own]
     assert sorted(own) == sorted(choices - {"tying"})  # this one is not tied
@@ -68,7 +68,7 @@ def test_what_is_only_written_otherwise_changes_nothing(found) -> None:
     ],
 )
 def test_a_swap_is_the_model_that_is_built_so_with_the_same_weights(
-    translator: LoadedModel, found: dict[tuple[str, str], Swapped], option, changes
+    translator, found, option, changes
 ) -> None:
     built = build_model(replace(translator.config, **changes)).eval()
     names = built.state_dict().keys()
@@ -83,7 +83,7 @@ def test_a_swap_is_the_model_that_is_built_so_with_the_same_weights(
     assert found[option].parameters == more
 
 
-def test_the_norms_written_by_hand(translator: LoadedModel) -> None:
+def test_the_norms_written_by_hand(translator) -> None:
     x = torch.randn(3, 5, 24, generator=torch.Generator().manual_seed(1))
     norm = translator.model.get_submodule("encoder.blocks.0.attn_norm")
     made = {}
@@ -104,13 +104,12 @@ def test_the_norms_written_by_hand(translator: LoadedModel) -> None:
     )
 
 
-def test_the_loaded_model_is_left_as_it_was_and_edits_stay(translator: LoadedModel) -> None:
-    before = trace(translator, TEXT)
-    walked(swapped(translator, before))
+def test_the_loaded_model_is_left_as_it_was(translator, before, found) -> None:
+    assert found
     assert np.array_equal(trace(translator, TEXT).logits, before.logits)
 
 
-def test_untying_adds_a_table_and_changes_nothing(tiny: Tiny) -> None:
+def test_untying_adds_a_table_and_changes_nothing(tiny) -> None:
     tied = tiny("tied", tie_embeddings=True)
     found = {(e.choice, e.option): e for e in walked(swapped(tied, trace(tied, TEXT)))}
     assert found["tying", "tied"].own
@@ -118,7 +117,7 @@ def test_untying_adds_a_table_and_changes_nothing(tiny: Tiny) -> None:
     assert found["tying", "apart"].parameters == tied.config.vocab_size * tied.config.d_model
 
 
-def test_other_families(tiny: Tiny, writer: LoadedModel) -> None:
+def test_other_families(tiny, writer) -> None:
     chosen = walked(swapped(writer, trace(writer, TEXT)))
     assert {(e.choice, e.option) for e in chosen if e.own} >= {
         ("placement", "pre"),

@@ -1,15 +1,28 @@
 """The public names: few, described, loaded only when used; docs/api says what they say."""
 
+import ast
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from foreign import Golden
 
 import explorer as hl
+from explorer.library import LoadedModel
 from explorer.notebook import api
+from explorer.runs.trace import Trace
 
 ROOT = Path(__file__).parents[3]
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 
 
 def test_the_pages_are_made_from_the_docstrings() -> None:
@@ -25,14 +38,16 @@ def test_there_are_twenty_names_at_most_and_all_are_described() -> None:
         assert name in dir(hl)
 
 
-def test_importing_the_package_loads_nothing() -> None:
-    code = "import sys, explorer; assert not {'torch', 'numpy', 'streamlit'} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-def test_pictures_need_no_streamlit_and_only_a_table_pandas() -> None:
+def test_each_library_is_loaded_only_when_it_is_used() -> None:
+    """Nothing on import, no Streamlit for a picture, pandas for a table; a first compiling is named."""
     code = (
-        "import sys, numpy as np, explorer as hl\n"
+        "import sys, explorer as hl\n"
+        "assert not {'torch', 'numpy', 'streamlit'} & set(sys.modules)\n"
+        "import numpy as np, torch\n"
+        "with hl.capture() as seen:\n"
+        "    attend = torch.compile(lambda x: (x @ x.mT).softmax(-1) @ x, backend='eager')\n"
+        "    attend(torch.randn(1, 2, 3, 4))\n"
+        "assert seen.unseen == ['torch.compile (first used while capturing)'], seen.unseen\n"
         "shown = hl.show(np.eye(3))\n"
         "shown.html(), shown.svg(), shown.numpy()\n"
         "assert not {'streamlit', 'pandas', 'plotly'} & set(sys.modules)\n"
@@ -45,3 +60,88 @@ def test_pictures_need_no_streamlit_and_only_a_table_pandas() -> None:
 def test_a_name_that_is_not_there() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = hl.nothing
+
+
+def _cells(path: Path) -> Iterator[str]:
+    notebook = json.loads(path.read_text("utf-8"))
+    assert notebook["nbformat"] == 4
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [], "kept without outputs"
+            yield "".join(cell["source"])
+
+
+def _run(source: str, names: dict[str, Any]) -> Any:
+    """Run a cell as a notebook does: the value of a last expression is returned."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "cell", "exec"), names)
+    if last is None:
+        return None
+    assert isinstance(last, ast.Expr)
+    return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+
+
+def test_there_are_three() -> None:
+    assert len(NOTEBOOKS) == 3
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, tmp_path, monkeypatch) -> None:
+    folder = Golden.load("gpt2").write(tmp_path, kind="byte_level")
+    monkeypatch.setenv("MY_MODEL", str(folder))
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = [_run(source, names) for source in _cells(path)]
+    pictures = [each for each in shown if hasattr(each, "_repr_html_")]
+    assert pictures
+    assert all(each._repr_html_() for each in pictures)
+
+
+@pytest.fixture(scope="module")
+def copier() -> LoadedModel:
+    return hl.open_model("copy")
+
+
+@pytest.fixture(scope="module")
+def traced(copier: LoadedModel) -> Trace:
+    return hl.trace(copier, "b a")
+
+
+def test_patterns_and_logits_of_a_trace(traced) -> None:
+    table = hl.table(traced)
+    site = traced.sites_of("cross")[0]
+    here = table[(table["view"] == "Cross-attention") & (table.layer == 1) & (table["head"] == 2)]
+    assert np.array_equal(here.weight, traced.pattern(site.name)[1].ravel())
+    assert np.array_equal(here.allowed, traced.mask(site.name)[1].ravel())
+    logits = hl.table(traced, "logits")
+    second = logits[(logits["position"] == 2) & (logits["id"] == 3)]
+    assert second.logit.item() == traced.logits[1, 3]
+    assert second.token.item() == traced.tgt_str_tokens[1]
+
+
+def test_ablation_and_attribution(copier, traced) -> None:
+    ablation = hl.ablate(copier, traced)
+    table = hl.table(ablation)
+    for site in ablation.sites:
+        here = table[(table.site == site.name) & (table["head"] == 1)]
+        assert np.array_equal(here.delta, ablation.token_deltas[site.name][0])
+        assert list(here.token_id) == list(ablation.tokens)
+    found = hl.attribute(copier, traced, 0, ablation)
+    table = hl.table(found)
+    site = found.sites[-1]
+    last = table[(table.site == site.name) & (table["head"] == site.n_heads)]
+    assert np.array_equal(last.gradient, found.gradient[site.name][-1].ravel())
+    assert set(last.layer) == {site.layer + 1}
+
+
+def test_captures_certificates_and_pictures() -> None:
+    attention = torch.nn.MultiheadAttention(4, 2).eval()
+    with hl.capture() as seen:
+        attention(*[torch.randn(3, 1, 4)] * 3)
+    assert np.array_equal(hl.table(seen).weight, seen.patterns[0].numpy().ravel())
+    result = hl.certify(lambda ids: torch.eye(9)[ids].cumsum(1), None, [1, 2, 3], pad_id=None)
+    table = hl.table(result)
+    assert list(table["name"]) == [finding.name for finding in result.findings]
+    assert len(hl.table(hl.mask(np.tri(3, dtype=bool)))) == 9
+    with pytest.raises(TypeError, match="no table of int"):
+        hl.table(3)

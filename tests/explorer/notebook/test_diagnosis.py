@@ -1,7 +1,9 @@
 """certify() names the cause: each fault is planted, and the pattern of findings tells it apart."""
 
+import json
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -19,11 +21,38 @@ from plain_transformers import (
 from torch import Tensor, nn
 
 import explorer as hl
+from explorer.cli import main
 from explorer.notebook.diagnosis import Cause
 from explorer.text import t
 from models.positions import rotate, rotation_at
 
 SRC, TGT = [7, 5, 9, 11, 13, 6, 2], [1, 8, 10, 4, 12]
+
+
+RIGHT = """
+import torch
+from helper import table
+def forward(ids):
+    return (table(ids) * (ids != 0)[..., None]).cumsum(1)
+def build():
+    return forward, None, [3, 4, 5]
+def keyed():
+    return {"forward": forward, "src": None, "tgt": [3, 4, 5], "pad_id": 0, "capture": False}
+def leaking():
+    return lambda ids: forward(ids).flip(1), None, [3, 4, 5]
+def other():
+    return forward
+value = 3
+def failing():
+    return {}["weights"]
+def misspelt():
+    return keyed() | {"padding": 0}
+"""
+HELPER = """
+import torch
+def table(ids):
+    return torch.eye(8)[ids]
+"""
 
 
 class Changed(TorchText):
@@ -193,7 +222,7 @@ OF_MASKS: dict[tuple[str, str], tuple[Cause, ...]] = {
 
 
 @pytest.mark.parametrize(("where", "fault"), OF_MASKS)
-def test_the_cause_of_a_fault_in_a_mask(where: str, fault: str) -> None:
+def test_the_cause_of_a_fault_in_a_mask(where, fault) -> None:
     result = hl.certify(PlainTranslator(**{where: BY_ID[fault].wrong}).eval(), SRC, TGT)
     assert result.causes == OF_MASKS[where, fault], result.report()
 
@@ -280,7 +309,7 @@ def test_two_faults_have_two_causes() -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_the_report_says_the_cause_once_and_not_another(lang: str) -> None:
+def test_the_report_says_the_cause_once_and_not_another(lang) -> None:
     report = hl.certify(Changed(normed(1)).eval(), None, TGT).report(lang)
     assert report.count(t("notebook.causes.outside_future", lang=lang)) == 1
     assert t("clinic.no_mask.title", lang=lang) not in report
@@ -309,3 +338,47 @@ def test_a_model_that_predicts_its_own_input_is_noted() -> None:
     assert "own_input" in result.notes
     assert "labels were not shifted" in result.report()
     assert "own_input" not in hl.certify(TorchText(causal=True).eval(), None, TGT).notes
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> str:
+    (tmp_path / "helper.py").write_text(HELPER, encoding="utf-8")
+    path = tmp_path / "my_model.py"
+    path.write_text(RIGHT, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(("function", "status"), [("build", 0), ("keyed", 0), ("leaking", 1)])
+def test_the_exit_status_is_the_verdict(code, function, status, capsys) -> None:
+    assert main(["certify", f"{code}:{function}", "--json"]) == status
+    assert json.loads(capsys.readouterr().out)["passed"] is (status == 0)
+
+
+@pytest.mark.parametrize(("lang", "words"), [("en", "VIOLATED"), ("zh", "违反")])
+def test_the_report_has_both_languages(code, lang, words, capsys) -> None:
+    assert main(["certify", f"{code}:leaking", "--lang", lang]) == 1
+    assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("{code}:nothing", "has no function nothing"),
+        ("{code}:value", "has no function value"),
+        ("{code}:other", "other returned function, expected (forward, src, tgt)"),
+        ("{code}", "expected FILE.py:FUNCTION"),
+        ("nowhere.py:build", "there is no file nowhere.py"),
+        ("{code}:failing", "my_model.py, line 16: KeyError: 'weights'"),
+        ("{code}:misspelt", "unexpected keyword argument 'padding'"),
+    ],
+)
+def test_refusals(code, spec, message, capsys) -> None:
+    assert main(["certify", spec.format(code=code)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_a_model_or_code(capsys) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["certify"])
+    assert ended.value.code == 2
+    assert "model --model is required" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 import base64
 import re
 import zlib
-from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -55,12 +54,6 @@ def test_every_head_travels_whole() -> None:
     assert arrays["exact"].shape[0] == 1  # the one that is open
 
 
-def test_144_heads_of_128_tokens_stay_below_4_mb() -> None:
-    shown = hl.show(_weights(12, 12, 128, 128), [f"token{at}" for at in range(128)])
-    assert len(shown.html().encode()) < 4_000_000
-    assert len(shown._repr_html_().encode()) < 4_000_000
-
-
 @pytest.mark.parametrize(
     ("given", "shape"),
     [
@@ -76,7 +69,7 @@ def test_144_heads_of_128_tokens_stay_below_4_mb() -> None:
         (torch.eye(3).to_sparse(), (1, 1, 3, 3)),
     ],
 )
-def test_shapes_and_precisions(given: object, shape: tuple[int, ...]) -> None:
+def test_shapes_and_precisions(given, shape) -> None:
     (array,) = hl.show(given).numpy().values()
     assert array.shape == shape
 
@@ -129,12 +122,12 @@ def test_rows_lie_over_an_image(shape, grid, extra, patches) -> None:
         np.concatenate([np.repeat(IMAGE[..., None], 3, -1), np.full((6, 8, 1), 255, np.uint8)], -1),
     ],
 )
-def test_images_in_other_forms_are_the_same_pixels(image: object) -> None:
+def test_images_in_other_forms_are_the_same_pixels(image) -> None:
     _, arrays = unpack(_sent(hl.show(_weights(1, 1, 12, 12), image=image).html())[0])
     assert np.array_equal(np.asarray(arrays["pixels"]).reshape(6, 8, 3)[..., 0], IMAGE)
 
 
-def test_a_transparent_image_is_white_however_it_is_given(tmp_path: Path) -> None:
+def test_a_transparent_image_is_white_however_it_is_given(tmp_path) -> None:
     levels = np.zeros((6, 8, 4), np.uint8)
     levels[:3] = 255, 0, 0, 51  # red, one fifth opaque, over invisible black
     Image.fromarray(levels).save(tmp_path / "clear.png")
@@ -145,7 +138,7 @@ def test_a_transparent_image_is_white_however_it_is_given(tmp_path: Path) -> Non
         assert (pixels[3:] == 255).all()
 
 
-def test_a_photograph_is_turned_as_its_file_says(tmp_path: Path) -> None:
+def test_a_photograph_is_turned_as_its_file_says(tmp_path) -> None:
     exif, file = Image.Exif(), tmp_path / "turned.png"
     exif[0x0112] = 6  # a quarter turn to the right
     Image.fromarray(IMAGE).save(file, exif=exif)
@@ -217,7 +210,7 @@ def test_the_reader_is_shown_over_its_picture() -> None:
         (_weights(1, 1, 4, 4), {"mask": np.full((4, 4), 0.5)}, "none blocks"),
     ],
 )
-def test_refusals(given: object, more: dict[str, object], message: str) -> None:
+def test_refusals(given, more, message) -> None:
     with pytest.raises(ValueError, match=message):
         hl.show(given, **more)
 
@@ -283,19 +276,18 @@ def test_a_frame_of_a_notebook_needs_no_network() -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_where_frames_are_taken_out_a_still_picture_and_what_to_do_remain(lang: str) -> None:
+def test_where_frames_are_taken_out_a_still_picture_and_what_to_do_remain(lang) -> None:
     """As JupyterLab does in a notebook that is not trusted: no frame, no style sheet, no script."""
     for shown in (hl.show(_weights(12, 12, 128, 128), lang=lang), hl.mask(np.tri(3, dtype=bool))):
         left = re.sub(r"<(iframe|style).*?</\1>", "", shown._repr_html_(), flags=re.DOTALL)
         drawn = re.search(r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]*)">', left)
-        assert drawn is not None
         assert len(drawn[1]) < 200_000
         ElementTree.fromstring(base64.b64decode(drawn[1]).decode())
         assert t("notebook.untrusted", lang=shown.lang) in left
         assert t("notebook.no_script", lang=shown.lang) in shown.html()
 
 
-def test_saving(tmp_path: Path) -> None:
+def test_saving(tmp_path) -> None:
     shown = hl.show(_weights(2, 1, 4, 4))
     assert shown.save(tmp_path / "x.html").read_text("utf-8") == shown.html()
     ElementTree.parse(shown.save(str(tmp_path / "x.svg")))
@@ -306,17 +298,6 @@ def test_saving(tmp_path: Path) -> None:
     assert len(lines) == 1 + 4 + 1
     with pytest.raises(ValueError, match=r"x.png: a picture is saved as .html, .svg or .csv"):
         shown.save(tmp_path / "x.png")
-
-
-def test_the_table_has_one_row_a_cell() -> None:
-    weights = _weights(2, 3, 2, 2)
-    table = hl.show(weights, ["a", "b"]).dataframe()
-    assert len(table) == 24
-    row = table[
-        (table.layer == 2) & (table["head"] == 3) & (table["query"] == 1) & (table.key == 2)
-    ]
-    assert row.weight.item() == weights[1, 2, 0, 1]
-    assert (row.query_token.item(), row.key_token.item()) == ("a", "b")
 
 
 def test_masks_of_a_model_say_why() -> None:
@@ -352,7 +333,7 @@ def test_masks_of_your_own() -> None:
         ("en-zh", {}, "a model needs a text"),
     ],
 )
-def test_refusals_of_masks(given: object, more: dict[str, object], message: str) -> None:
+def test_refusals_of_masks(given, more, message) -> None:
     with pytest.raises(ValueError, match=message):
         hl.mask(given, **more)
 
@@ -392,7 +373,7 @@ def test_a_mask_of_zeros_is_read_by_its_kind() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 3), (1, 1, 1, 3)])
-def test_a_padding_mask_has_a_row_for_every_query(shape: tuple[int, ...]) -> None:
+def test_a_padding_mask_has_a_row_for_every_query(shape) -> None:
     padding = np.array([1, 1, 0]).reshape(shape)
     shown = hl.mask(padding, ["a", "b", "PAD"])
     assert np.array_equal(shown.numpy()["Masks"], np.array([[1, 1, 0]] * 3, bool))

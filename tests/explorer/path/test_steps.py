@@ -250,7 +250,7 @@ def test_the_course_has_five_chapters_of_five_to_eight_steps() -> None:
 
 
 @pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.sweep)])
-def test_each_step_shows_on_the_sentence_that_is_offered_for_it(lang: str) -> None:
+def test_each_step_shows_on_the_sentence_that_is_offered_for_it(lang) -> None:
     for name, step in STEPS.items():
         assert check(seen(*where_it_shows(step, lang)), name), name
 
@@ -259,7 +259,7 @@ def test_each_step_shows_on_the_sentence_that_is_offered_for_it(lang: str) -> No
     "model",
     [pytest.param(name, marks=() if name == "masked-en" else pytest.mark.sweep) for name in MODELS],
 )
-def test_each_answer_is_right_for_this_model(model: str) -> None:
+def test_each_answer_is_right_for_this_model(model) -> None:
     shown = sum(check(seen(model), name) for name in STEPS)
     assert shown >= 15
 
@@ -306,7 +306,7 @@ def test_a_question_is_the_same_in_both_languages() -> None:
 
 
 @pytest.mark.parametrize(("model", "told"), [("masked-en", "told_biased"), ("en-zh", "told")])
-def test_a_position_bias_is_not_said_to_grow_with_the_scores(model: str, told: str) -> None:
+def test_a_position_bias_is_not_said_to_grow_with_the_scores(model, told) -> None:
     """ALiBi joins the scaled scores: undivided, they do not all differ √d_head times as much."""
     one = posed(seen(model), STEPS["scale"])
     assert isinstance(one, PosedStep)

@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import explorer as hl
 from explorer.exhibits.masks.fills import fills
-from explorer.library import LoadedModel, open_model
+from explorer.library import open_model
 from explorer.pages import PAGES
 from explorer.render.notebook import is_shown
 from explorer.runs.trace import trace
@@ -24,7 +23,7 @@ TEXT = "She reads a book."
         *(("masks.nothing", False), ("view", False), ("en-zh", False), ("a b", False)),
     ],
 )
-def test_names_of_exhibits_and_pages_are_known(name: str, there: bool) -> None:
+def test_names_of_exhibits_and_pages_are_known(name, there) -> None:
     assert is_shown(name) == there
 
 
@@ -63,7 +62,7 @@ def test_a_still_picture_is_the_svg_of_what_has_one() -> None:
         hl.show("masks.fills", "en-zh", TEXT).svg()
 
 
-def test_a_model_that_is_not_listed_is_shown_under_its_own_name(tmp_path: Path) -> None:
+def test_a_model_that_is_not_listed_is_shown_under_its_own_name(tmp_path) -> None:
     """Two folders of one name are two models."""
     shelf = open_model("twin-right").folder.parent
     texts = []
@@ -77,7 +76,7 @@ def test_a_model_that_is_not_listed_is_shown_under_its_own_name(tmp_path: Path) 
 
 
 def test_what_the_app_computes_only_when_asked_for_is_computed_at_once(
-    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+    translator, monkeypatch
 ) -> None:
     for module in ("patching.map", "heads.matter"):
         monkeypatch.setattr(f"explorer.exhibits.{module}.AT_ONCE", 0)
@@ -93,7 +92,7 @@ def test_what_the_app_computes_only_when_asked_for_is_computed_at_once(
         ({"pads": 99}, "pads cannot be '99'"),
     ],
 )
-def test_what_cannot_be_chosen_is_said(asked: dict[str, object], said: str) -> None:
+def test_what_cannot_be_chosen_is_said(asked, said) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         hl.show("masks.fills", "en-zh", TEXT, **asked)
 

@@ -1,8 +1,6 @@
 """What a run does not keep is read again: the same numbers, from one block alone."""
 
 import pickle
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +8,9 @@ import torch
 from foreign import Golden
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from explorer.library import LoadedModel, open_model
+from explorer.library import open_model
 from explorer.runs import activations
-from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
 from explorer.runs.passes import Exclusive, letting, timed
 from explorer.runs.rerun import read_again
 from explorer.runs.trace import Trace, trace
@@ -25,7 +23,6 @@ from models.transformer import build_model
 TEXT = "The cat sat on the mat."
 SELF, CROSS = "decoder.blocks.0.attn", "decoder.blocks.1.cross_attn"
 EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1, 0, False))
-Tiny = Callable[..., LoadedModel]
 
 
 def keeping(patch: pytest.MonkeyPatch, whole: int, patterns: int = 0) -> None:
@@ -42,11 +39,7 @@ def own(traced: Trace) -> activations.Activations:
     ("family", "edits"), [("translator", ()), ("translator", EDITS), ("alibi", ()), ("reader", ())]
 )
 def test_what_is_read_again_is_what_the_run_computed(
-    family: str,
-    edits: tuple[Edit, ...],
-    translator: LoadedModel,
-    tiny: Tiny,
-    monkeypatch: pytest.MonkeyPatch,
+    family, edits, translator, tiny, monkeypatch
 ) -> None:
     loaded = {
         "translator": lambda: translator,
@@ -73,7 +66,7 @@ def test_what_is_read_again_is_what_the_run_computed(
             np.testing.assert_allclose(again, array, rtol=0, atol=1e-5 * largest, err_msg=name)
 
 
-def test_in_half_precision_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_half_precision_too(tmp_path, monkeypatch) -> None:
     folder = Golden.load("marian").write(tmp_path / "tiny", "own")
     loaded = open_model(folder, placing=Placing(dtype="float16"))
     keeping(monkeypatch, 10**9)

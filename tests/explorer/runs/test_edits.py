@@ -10,7 +10,6 @@ from explorer.runs.edits import (
     SIZE_PARTS,
     USUAL_MASKS,
     CellEdit,
-    Edit,
     HeadOff,
     KeyHidden,
     MaskSize,
@@ -37,14 +36,14 @@ edits = st.lists(
 
 
 @given(edits)
-def test_edits_come_back_from_a_link(these: tuple[Edit, ...]) -> None:
+def test_edits_come_back_from_a_link(these) -> None:
     written = format_edits(these)
     assert parse_edits(written) == these
     assert all(char.isascii() and (char.isalnum() or char in "-._~") for char in written)
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_edits_or_a_problem(text: str) -> None:
+def test_any_text_is_edits_or_a_problem(text) -> None:
     problem = None
     try:
         parsed = parse_edits(text)
@@ -75,7 +74,7 @@ def test_any_text_is_edits_or_a_problem(text: str) -> None:
         "cells-decoder-all-ajar-1.2",
     ],
 )
-def test_a_bad_edit_is_named(text: str) -> None:
+def test_a_bad_edit_is_named(text) -> None:
     with pytest.raises(InputProblem) as caught:
         parse_edits(text)
     assert caught.value.key == "bad_edit"

@@ -1,13 +1,16 @@
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import torch
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
-from explorer.runs.generation import MAX_NEW_TOKENS, generating
-from explorer.runs.inputs import limit
+from explorer.runs.drafted import BEYOND, first_seen
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
+from explorer.runs.generation import MAX_NEW_TOKENS, generating, translate, translate_all
+from explorer.runs.inputs import given_tokens, limit
 from explorer.runs.retold import greedy_steps
 from explorer.runs.trace import generate, trace
 from models.strategies import Beam, Greedy, Sample, Strategy
@@ -18,6 +21,16 @@ EDITS: list[tuple[Edit, ...]] = [
     (),
     (HeadOff("decoder.blocks.0.cross_attn", 1), HeadOff("blocks.0.attn", 1)),
 ]
+
+
+CHANGES: dict[str, tuple[Edit, ...]] = {
+    "head": (HeadOff("decoder.blocks.0.cross_attn", 1), HeadOff("encoder.blocks.0.attn", 0)),
+    "causal": (MaskSwitch("causal", False),),
+    "prefix": (MaskSize("prefix", 4),),
+    "window": (MaskSize("window", 2),),
+    "future": (CellEdit("decoder", None, 1, 4, True), CellEdit("decoder", 0, 2, 6, True)),
+    "shut": (CellEdit("decoder", None, 3, 0, False), CellEdit("cross", 1, 2, 0, False)),
+}
 
 
 @pytest.fixture(params=["translator", "writer"])
@@ -52,7 +65,7 @@ def test_a_generation_is_consistent(loaded, strategy, edits) -> None:
 @pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
 def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(
-    translator: LoadedModel, strategy: Strategy, edits: tuple[Edit, ...]
+    translator, strategy, edits
 ) -> None:
     """Which is what the causal mask is for; and for a beam, that each step took its own row."""
     made = generate(translator, TEXT, strategy, 8, edits)
@@ -73,14 +86,14 @@ def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(
             np.testing.assert_allclose(row, again.rows[site], atol=1e-5)
 
 
-def test_greedy_writes_what_the_trace_has(translator: LoadedModel) -> None:
+def test_greedy_writes_what_the_trace_has(translator) -> None:
     for edits in (*EDITS, (MaskSwitch("causal", False),)):
         traced = trace(translator, TEXT, edits=edits)
         made = generate(translator, TEXT, Greedy(), len(traced.tgt_tokens) - 1, edits)
         assert made.tokens == traced.tgt_tokens[1:]
 
 
-def test_what_sampling_cuts_has_probability_0(translator: LoadedModel) -> None:
+def test_what_sampling_cuts_has_probability_0(translator) -> None:
     made = generate(translator, TEXT, Sample(temperature=1.5, top_k=3, seed=1), 4)
     for step in made.steps:
         kept = [candidate.kept for candidate in step.candidates]
@@ -94,14 +107,14 @@ def test_what_sampling_cuts_has_probability_0(translator: LoadedModel) -> None:
         assert [c.prob for c in step.candidates[:3]] == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_rare_choice_stands_among_the_candidates(translator: LoadedModel) -> None:
+def test_a_rare_choice_stands_among_the_candidates(translator) -> None:
     least = generate(translator, TEXT, Sample(temperature=1e6, seed=3), 6)
     assert any(len(step.candidates) == 13 for step in least.steps)
     for step in least.steps:
         assert step.chosen in {candidate.token for candidate in step.candidates}
 
 
-def test_forced_beginnings(loaded: LoadedModel) -> None:
+def test_forced_beginnings(loaded) -> None:
     as_text = generate(loaded, TEXT, Beam(2), 6, forced="猫跑")
     tokens = loaded.tokenizer.encode("猫跑")
     assert as_text.tokens[: len(tokens)] == tuple(tokens)
@@ -116,7 +129,7 @@ def test_forced_beginnings(loaded: LoadedModel) -> None:
     assert ended.text == loaded.tokenizer.decode(tokens)
 
 
-def test_edits_and_unknown_characters_are_reported(translator: LoadedModel) -> None:
+def test_edits_and_unknown_characters_are_reported(translator) -> None:
     unfit = CellEdit("decoder.blocks.0.attn", None, 50, 0, False)
     fitting = CellEdit("decoder.blocks.0.attn", None, 3, 0, False)
     made = generate(translator, "I 鸭.", Greedy(), 5, [unfit, fitting])
@@ -126,7 +139,7 @@ def test_edits_and_unknown_characters_are_reported(translator: LoadedModel) -> N
     ]
 
 
-def test_limits(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_limits(translator, writer) -> None:
     def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
         with pytest.raises(InputProblem) as caught:
             generate(*args, **kwargs)  # type: ignore[arg-type]
@@ -147,7 +160,7 @@ def test_limits(translator: LoadedModel, writer: LoadedModel) -> None:
     assert len(generate(writer, full[:-2], Greedy(), 9).tokens) == 2
 
 
-def test_threads_generate_side_by_side(translator: LoadedModel) -> None:
+def test_threads_generate_side_by_side(translator) -> None:
     jobs = [(strategy, edits) for strategy in STRATEGIES for edits in EDITS]
     alone = [generate(translator, TEXT, s, 5, e) for s, e in jobs]
     with ThreadPoolExecutor(3) as pool:
@@ -158,7 +171,7 @@ def test_threads_generate_side_by_side(translator: LoadedModel) -> None:
             assert all((a.rows[site] == b.rows[site]).all() for site in a.rows)
 
 
-def test_progress_is_told_and_may_stop_a_decoding(loaded: LoadedModel) -> None:
+def test_progress_is_told_and_may_stop_a_decoding(loaded) -> None:
     whole = generate(loaded, TEXT, Beam(2), 8)
     steps = generating(loaded, TEXT, Beam(2), 8)
     assert [next(steps), steps.send(True), steps.send(True)] == [(1, 8), (2, 8), (3, 8)]
@@ -171,22 +184,15 @@ def test_progress_is_told_and_may_stop_a_decoding(loaded: LoadedModel) -> None:
     assert made.text == loaded.tokenizer.decode(made.tokens)
 
 
-def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded: LoadedModel) -> None:
+def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded) -> None:
     with pytest.raises(InputProblem) as caught:
         generate(loaded, TEXT, Greedy(), 8, forced="鸭☃")
     assert caught.value.key == "unknown_forced"
     assert caught.value.values == {"characters": "鸭 ☃"}
 
 
-def test_temperature_and_top_p_of_0_are_greedy(loaded: LoadedModel) -> None:
-    greedy = generate(loaded, TEXT, Greedy(), 6)
-    for strategy in (Sample(temperature=0.0), Sample(top_p=0.0), Sample(top_k=1)):
-        assert generate(loaded, TEXT, strategy, 6).tokens == greedy.tokens
-    assert generate(loaded, TEXT, Beam(10_000), 3).steps
-
-
 @pytest.mark.parametrize("most", [2, 4])
-def test_the_steps_of_a_trace_are_those_of_the_decoding(translator: LoadedModel, most: int) -> None:
+def test_the_steps_of_a_trace_are_those_of_the_decoding(translator, most) -> None:
     made = generate(translator, TEXT, Greedy(), most)
     known = greedy_steps(translator, trace(translator, TEXT), most)
     assert len(known) == most
@@ -208,3 +214,67 @@ def test_what_no_trace_of_the_translation_holds_is_not_read(translator, writer) 
     assert not greedy_steps(translator, trace(translator, TEXT, "猫"), 2)  # not the model's own
     assert not greedy_steps(translator, trace(translator, TEXT), 99)  # cut off before its end
     assert not greedy_steps(writer, trace(writer, TEXT), 2)
+
+
+def tokens_after(draft: Sequence[int], edits: Sequence[Edit], loaded: LoadedModel) -> list[int]:
+    return translate(loaded, given_tokens(loaded, TEXT), edits, 1, draft)[0]
+
+
+@pytest.mark.parametrize("edits", CHANGES.values(), ids=CHANGES)
+def test_whatever_the_draft_says_the_same_is_written(translator, edits) -> None:
+    step_by_step = tokens_after((), edits, translator)
+    assert len(step_by_step) > 8
+    plain = translate(translator, given_tokens(translator, TEXT))[0]
+    half = [*step_by_step[:5], *plain]
+    for draft in (plain, step_by_step, half, [5], [7] * 99):
+        assert tokens_after(draft, edits, translator) == step_by_step
+
+
+def test_a_draft_that_is_right_is_read_in_one_pass(translator, monkeypatch) -> None:
+    stack, lengths = translator.model.last_stack, []
+    run = stack.run
+
+    def counted(rows, *more):  # type: ignore[no-untyped-def]
+        lengths.append(rows.tgt.shape[1])
+        return run(rows, *more)
+
+    right = tokens_after((), CHANGES["head"], translator)
+    monkeypatch.setattr(stack, "run", counted)
+    assert tokens_after(right, CHANGES["head"], translator) == right
+    assert len(lengths) == 1
+    lengths.clear()
+    tokens_after(right, CHANGES["causal"], translator)
+    assert lengths == list(range(1, len(right) + 1))  # each token changes all before it
+
+
+def test_only_a_place_that_an_earlier_query_sees_ends_what_is_read_together(translator) -> None:
+    sites = translator.sites
+    for name, query, place in (
+        ("head", 0, BEYOND),
+        ("shut", 0, BEYOND),
+        ("window", 0, BEYOND),
+        ("causal", 5, 6),
+        ("prefix", 2, 3),  # four tokens see each other, the last of them at place 3
+        ("prefix", 3, BEYOND),
+        ("future", 0, 4),
+        ("future", 4, 6),
+        ("future", 6, BEYOND),
+    ):
+        assert first_seen(sites, CHANGES[name], query) == place, (name, query)
+    past = (CellEdit("decoder", None, 4, 1, True),)
+    assert first_seen(sites, past, 0) == BEYOND
+
+
+def test_a_model_without_probabilities_is_refused(translator, monkeypatch) -> None:
+    lost = lambda x: torch.full((*x.shape[:2], 3), torch.nan)  # noqa: E731
+    monkeypatch.setattr(translator.model, "logits_of", lost)
+    with pytest.raises(ValueError, match="no probabilities"):
+        tokens_after([5, 6], CHANGES["head"], translator)
+
+
+def test_sentences_in_one_batch_are_translated_as_each_alone(translator) -> None:
+    sources = [given_tokens(translator, text) for text in (TEXT, "Dogs.", "I like the old house.")]
+    assert translate_all(translator, sources) == [translate(translator, each) for each in sources]
+    alike, edits = [*sources[:1], sources[0][1::-1] + sources[0][2:]], CHANGES["future"]
+    alone = [translate(translator, each, edits) for each in alike]
+    assert translate_all(translator, alike, edits) == alone != translate_all(translator, alike)

@@ -37,13 +37,13 @@ def refused(key: str, name: str, data: bytes) -> dict[str, str | int | float]:
         ("a\ud800b", "ab"),
     ],
 )
-def test_what_cleaning_does(typed: str, cleaned: str) -> None:
+def test_what_cleaning_does(typed, cleaned) -> None:
     assert clean_text(typed) == cleaned
     assert set(dropped(typed)) == set(typed) - set(cleaned)
 
 
 @given(anything)
-def test_cleaning_twice_changes_nothing_more(text: str) -> None:
+def test_cleaning_twice_changes_nothing_more(text) -> None:
     problem = None
     try:
         cleaned = clean_text(text)
@@ -60,7 +60,7 @@ def test_cleaning_twice_changes_nothing_more(text: str) -> None:
     ("text", "key"),
     [("", "empty"), (" \n\t\u3000", "whitespace_only"), ("\x00\x07", "nothing_left")],
 )
-def test_text_without_text_is_refused(text: str, key: str) -> None:
+def test_text_without_text_is_refused(text, key) -> None:
     with pytest.raises(InputProblem) as caught:
         clean_text(text)
     assert caught.value.key == key
@@ -77,7 +77,7 @@ def test_the_limit_of_characters_is_exact() -> None:
     st.sampled_from([*FILE_TYPES, ".pdf", ""]),
     st.binary(max_size=80) | anything.map(lambda text: text.encode("utf-8", "surrogatepass")),
 )
-def test_any_file_is_sentences_or_a_problem(suffix: str, data: bytes) -> None:
+def test_any_file_is_sentences_or_a_problem(suffix, data) -> None:
     try:
         sentences = sentences_from_file(f"file{suffix}", data)
     except InputProblem:
@@ -87,7 +87,7 @@ def test_any_file_is_sentences_or_a_problem(suffix: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
-def test_chinese_text_in_every_encoding_that_is_taken(encoding: str) -> None:
+def test_chinese_text_in_every_encoding_that_is_taken(encoding) -> None:
     data = "我爱你。\r\n\r\n今天天气很好，我们去公园吧。\n".encode(encoding)
     assert sentences_from_file("a.TXT", data) == ("我爱你。", "今天天气很好，我们去公园吧。")
 

@@ -1,7 +1,5 @@
 """The way of a text through a model: the numbers of the run, and bins that keep them."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
@@ -46,7 +44,7 @@ def test_without_the_causal_mask_only_the_last_step_saw_what_one_pass_sees(write
     assert not last.allowed_then[0, -1]  # its key did not exist yet
 
 
-def test_the_source_lane_is_that_of_the_trace(translator: LoadedModel) -> None:
+def test_the_source_lane_is_that_of_the_trace(translator) -> None:
     traced = trace(translator, TEXT)
     found = flow(translator, traced, generate(translator, TEXT, Greedy(), 6))
     source, target = found.lanes
@@ -62,11 +60,10 @@ def test_the_source_lane_is_that_of_the_trace(translator: LoadedModel) -> None:
     np.testing.assert_allclose(source.embedded, embedded[:, : flows.SHOWN_VALUES], atol=1e-6)
 
 
-def test_the_waves_are_what_positions_add(translator: LoadedModel) -> None:
+def test_the_waves_are_what_positions_add(translator) -> None:
     traced = trace(translator, TEXT)
     lane = flow(translator, traced, None).lanes[0]
     added = traced.activations["encoder.hook_pos_embed"]
-    assert lane.waves is not None
     assert not lane.turns
     np.testing.assert_allclose(lane.waves[:, 0], added[:, 0], atol=1e-6)  # sin(position)
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-5)
@@ -76,11 +73,10 @@ def test_rotary_positions_are_shown_by_the_sine_of_their_angles(tiny) -> None:
     loaded = tiny("rotary", family="decoder-only", positions="rotary")
     lane = flow(loaded, trace(loaded, TEXT), None).lanes[0]
     assert lane.turns
-    assert lane.waves is not None
     np.testing.assert_allclose(lane.waves[:, 0], np.sin(np.arange(len(lane.tokens))), atol=1e-6)
 
 
-def test_positions_that_act_on_scores_alone_have_no_waves(tiny: Callable[..., LoadedModel]) -> None:
+def test_positions_that_act_on_scores_alone_have_no_waves(tiny) -> None:
     loaded = tiny("alibi", family="decoder-only", positions="alibi")
     assert flow(loaded, trace(loaded, TEXT), None).lanes[0].waves is None
 
@@ -127,7 +123,7 @@ def test_a_long_text_is_binned_and_its_rows_still_sum_to_one(writer, monkeypatch
     assert found.steps[-1].thread == 7
 
 
-def test_an_opened_head_is_that_of_the_trace(translator: LoadedModel) -> None:
+def test_an_opened_head_is_that_of_the_trace(translator) -> None:
     traced = trace(translator, TEXT)
     site = traced.sites_of("cross")[1]
     found = open_head(translator, traced, None, (), site.name, 3)
@@ -142,6 +138,6 @@ def test_an_opened_head_is_that_of_the_trace(translator: LoadedModel) -> None:
     assert found.keys == traced.src_str_tokens
 
 
-def test_a_run_of_another_model_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:
+def test_a_run_of_another_model_is_refused(translator, writer) -> None:
     with pytest.raises(ValueError, match="the run was made by 'tiny', not by 'writer'"):
         flow(writer, trace(translator, TEXT), None)

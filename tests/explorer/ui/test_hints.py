@@ -1,11 +1,15 @@
 """Which sentences a model can read, and what a sentence in capitals is usually written like."""
 
+from functools import cache
+
 import pytest
 
-from explorer import text
+from explorer import library, text
 from explorer.exhibits.view import default_model, first_sentence
-from explorer.library import CHECKPOINTS, list_models, open_model
+from explorer.library import CHECKPOINTS, list_models
 from explorer.ui.hints import can_read, is_shouted, lowered, reading_language
+
+open_model = cache(library.open_model)  # opened once, and only read
 
 
 @pytest.mark.parametrize(
@@ -27,7 +31,7 @@ def test_every_shipped_model_reads_its_own_examples_and_has_one_language() -> No
     reads = {name: reading_language(name) for name in list_models(CHECKPOINTS)}
     assert reads["en-zh"] == reads["stories"] == reads["twin-right"] == "en"
     assert reads["zh-en"] == "zh"
-    assert reads["copy"] is reads["sort"] is None
+    assert reads["copy"] is reads["sort"] is reads["reader"] is None
     assert reading_language("twin-right@200") == "en"
     assert reading_language("somebody-elses") is None
     for name in ("en-zh", "zh-en", "stories", "masked-en", "copy", "twin-right"):
@@ -50,19 +54,15 @@ def test_a_model_cannot_read_another_language_strange_letters_or_a_text_too_long
         ("I HAVE NEVER [MASK] TO BOSTON.", "I have never [MASK] to boston."),
     ],
 )
-def test_capitals_are_noticed_and_lowered(shouted: str, usual: str) -> None:
+def test_capitals_are_noticed_and_lowered(shouted, usual) -> None:
     assert is_shouted(shouted)
     assert lowered(shouted) == usual
     assert not is_shouted(usual)
 
 
 @pytest.mark.parametrize("sentence", ["I", "USA", "I am here.", "[MASK]", "我爱你。", ""])
-def test_one_word_in_capitals_is_no_shouting(sentence: str) -> None:
+def test_one_word_in_capitals_is_no_shouting(sentence) -> None:
     assert not is_shouted(sentence)
-
-
-def test_a_model_of_two_languages_reads_neither_alone() -> None:
-    assert [reading_language(name) for name in ("zh-en", "stories", "reader")] == ["zh", "en", None]
 
 
 def test_each_language_opens_with_its_readers_translator_and_lists_it_first() -> None:

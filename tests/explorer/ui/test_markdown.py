@@ -61,7 +61,7 @@ def outside_code(markdown: str) -> str:
         ("| a | b |\n|---|--:|\n| 1 | `x\\|y` |", "| a | b |\n| -- | --: |\n| 1 | `x\\|y` |"),
     ],
 )
-def test_what_is_understood_is_written_anew(given: str, made: str) -> None:
+def test_what_is_understood_is_written_anew(given, made) -> None:
     assert harmless(given) == made
 
 
@@ -82,7 +82,7 @@ def test_what_is_understood_is_written_anew(given: str, made: str) -> None:
         ("<marquee onload=x>", "<marquee onload=x>"),
     ],
 )
-def test_the_rest_is_shown_and_obeyed_by_nobody(given: str, seen: str) -> None:
+def test_the_rest_is_shown_and_obeyed_by_nobody(given, seen) -> None:
     made = harmless(given)
     assert read(made) == seen
     assert not re.search(r"[<>$!\[\]()]|:\w", made)
@@ -106,14 +106,14 @@ def test_headings_stand_under_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("given", [IMAGE, "a<br>b", "<!-- a -->", "<script>", "![a][b]\n\n[b]: c"])
-def test_pictures_and_html_are_noticed(given: str) -> None:
+def test_pictures_and_html_are_noticed(given) -> None:
     assert has_more(given)
     assert not has_more(f"`{given}` a < b, <s>")
     assert not has_more(f"```\n{given}\n```")
 
 
 @pytest.mark.parametrize("path", CARDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_shipped_cards_are_read_whole(path: Path) -> None:
+def test_shipped_cards_are_read_whole(path) -> None:
     """All their words and numbers are there, in order; no mark is left that was meant to act."""
     given = path.read_text(encoding="utf-8")
     made = harmless(given)
@@ -136,9 +136,11 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("given", HOSTILE, ids=lambda given: repr(given[:8]))
-def test_no_card_keeps_the_page_waiting(given: str) -> None:
+@pytest.mark.parametrize(
+    "given", [each[:10_000] for each in HOSTILE], ids=lambda given: repr(given[:8])
+)
+def test_no_card_keeps_the_page_waiting(given) -> None:
     before = time.process_time()
     harmless(given)
     has_more(given)
-    assert time.process_time() - before < 5
+    assert time.process_time() - before < 2  # a quadratic time would be many seconds

@@ -29,7 +29,7 @@ def begin(monkeypatch: pytest.MonkeyPatch, *fragments: str) -> None:
     monkeypatch.setattr(stage, "get_script_run_ctx", lambda: context)
 
 
-def test_only_the_first_chart_of_a_run_waits(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_chart_of_a_run_waits(waits, monkeypatch) -> None:
     for _ in range(2):
         begin(monkeypatch, "picture")
         stage.charts_last()
@@ -45,7 +45,7 @@ def test_words_wait_only_for_a_run_of_the_model_that_is_new(waits, monkeypatch) 
 
 
 def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_changes(
-    waits: Waits, monkeypatch: pytest.MonkeyPatch
+    waits, monkeypatch
 ) -> None:
     stage.words_first("first")
     stage.charts_last()
@@ -54,7 +54,7 @@ def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_chang
     assert waits == []
 
 
-def test_others_compute_meanwhile(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_compute_meanwhile(waits, monkeypatch) -> None:
     begin(monkeypatch, "picture")
     with TURNS.turn():
         stage.charts_last()
@@ -85,7 +85,7 @@ def parted() -> None:
     stage.in_order(parts, first=parts[2])
 
 
-def test_what_is_painted_first_stands_where_it_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_painted_first_stands_where_it_belongs(monkeypatch) -> None:
     n_waits: list[None] = []
     monkeypatch.setattr(stage, "pause", lambda: n_waits.append(None))
     at = AppTest.from_function(parted).run()
