@@ -39,7 +39,7 @@ def test_there_are_twenty_names_at_most_and_all_are_described() -> None:
 
 
 def test_each_library_is_loaded_only_when_it_is_used() -> None:
-    """Nothing on import, no Streamlit for a picture, pandas for a table; a first compiling is named."""
+    """Nothing on import, no Streamlit for a picture, pandas for a table alone."""
     code = (
         "import sys, explorer as hl\n"
         "assert not {'torch', 'numpy', 'streamlit'} & set(sys.modules)\n"
