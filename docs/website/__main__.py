@@ -94,7 +94,7 @@ def start_page(lang: str, documents: Mapping[str, str]) -> str:
     listed = "\n".join(f"<li>{link(to, title)}</li>" for to, title in documents.items())
     body = f"""<header><h1>Headlight</h1><nav>{others}</nav></header>
 <p class="lead">{words("website.lead")}</p>
-<iframe src="{LIVE[0]}/index.html?embed=1" title="{words("website.live")}"></iframe>
+<iframe src="{LIVE[0]}/index.html?embed=1&view=start" title="{words("website.live")}"></iframe>
 <script src="{LIVE[0]}/frame.js"></script>
 <p>{words("website.open")} {live}</p>
 <h2>{words("website.pages")}</h2>

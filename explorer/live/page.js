@@ -1,5 +1,7 @@
 // The page: a sentence, the pictures of the app, what the model may see, and the next token.
 
+import { choicesIn, queryOf, rulesOf } from "./address.js";
+import { cellView } from "./cell.js";
 import { drawing, greedy, randomOf } from "./decoding.js";
 import { addFont, drawnWord, patchesOf, placesOf } from "./drawing.js";
 import { modelOf } from "./engine.js";
@@ -8,31 +10,26 @@ import { bytesOf, tensorsOf } from "./loading.js";
 import { maskTests, passes } from "./mask_tests.js";
 import { diffOf, headsPayload, pack, startPayload, unpack } from "./pictures.js";
 import { tokenizerOf } from "./tokenizer.js";
+import { el, fill } from "./words.js";
 
 const CHANGES = { trained: {}, causal: { causal: false }, alone: { window: 1 } };
 const MOST_PADS = 3;
 const [TESTED, CHECKED] = [6, 4]; // tokens of the mask tests, of the source and of the target
-
-const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-
-/** An element with a class, text and attributes. */
-function el(tag, className = "", text = "", attributes = {}) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text) node.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
-}
+const [MOST_WORD, MOST_TEXT] = [24, 600]; // characters of a word to draw, of a sentence
+const SOON = 400; // ms until a change is in the address; browsers allow a hundred changes in half a minute
 
 /** Starts the page: `views` are the app's, `live` is what model.js holds. */
 export default function livePage(views, live) {
   const asked = new URLSearchParams(window.location.search);
-  const preferred = asked.get("lang") ?? (navigator.language.startsWith("zh") ? "zh" : "en");
-  const state = {
-    lang: live.words[preferred] ? preferred : "en", theme: asked.get("theme"), text: asked.get("text") ?? live.sentence,
-    mask: "trained", pads: 0, padsHidden: true, hidden: new Set(), draws: false, temperature: 0.8, seed: 1,
-    picture: null, door: "", opened: null, role: live.config.stacks.at(-1).crosses ? "cross" : live.config.stacks.at(-1).role,
+  const sizes = live.config.picture;
+  const longest = sizes ? MOST_WORD : MOST_TEXT;
+  const defaults = {
+    lang: navigator.language.startsWith("zh") ? "zh" : "en", theme: null, text: live.sentence, mask: "trained", pads: 0, padsHidden: true,
+    hidden: [], draws: false, temperature: 0.8, seed: 1, role: live.config.stacks.at(-1).crosses ? "cross" : live.config.stacks.at(-1).role, door: "", opened: null, cell: null,
   };
+  const rules = rulesOf(live, { pads: MOST_PADS, text: longest });
+  const state = { ...defaults, ...choicesIn(asked, rules), picture: null, isDrawn: false };
+  state.hidden = new Set(state.hidden);
   const page = { model: null, tokenizer: tokenizerOf(live.tokenizer), flow: null, plain: null, tests: [], took: 0 };
   const words = () => live.words[state.lang];
   const isEmbedded = asked.has("embed");
@@ -48,7 +45,6 @@ export default function livePage(views, live) {
     for (const origin of told) window.parent.postMessage({ headlight: 1, ...message }, origin);
   };
   const nodes = {};
-  const sizes = live.config.picture;
   const first = { text: live.sentence, ...unpack(bytesOf(live.first)) };
 
   /** Titles and words of the current language for the picture of the whole model. */
@@ -71,8 +67,8 @@ export default function livePage(views, live) {
   function given() {
     if (!sizes) return state.text;
     if (!state.text.trim() && !state.picture) throw new Unreadable("empty");
-    const stored = live.pictures[state.text];
-    state.picture ??= stored ? bytesOf(stored) : drawnWord(state.text, sizes);
+    const isStored = Object.hasOwn(live.pictures, state.text);
+    state.picture ??= isStored ? bytesOf(live.pictures[state.text]) : drawnWord(state.text, sizes);
     return patchesOf(state.picture, sizes);
   }
 
@@ -86,14 +82,28 @@ export default function livePage(views, live) {
     const changed = (what, value) => {
       const drawn = what === "drawn" ? atob(value) : "";
       if (what === "hidden") { if (!state.hidden.delete(value)) state.hidden.add(value); }
-      else state.picture = Uint8Array.from({ length: height * width }, (_, at) => 255 - drawn.charCodeAt(3 * at));
+      else Object.assign(state, { isDrawn: true, picture: Uint8Array.from({ length: height * width }, (_, at) => 255 - drawn.charCodeAt(3 * at)) });
       run();
     };
     views.picture({ parentElement: nodes.picture, data: pack(head, { levels }), setTriggerValue: changed });
   }
 
   /** Takes a sentence, or a word to be drawn. */
-  function take(text) { Object.assign(state, { text, picture: null }); run(); }
+  function take(text) { Object.assign(state, { text, picture: null, isDrawn: false, cell: null }); run(); }
+
+  /** The link to this page with its choices, now and, after a moment, in its address. */
+  function keepAddress() {
+    if (isEmbedded) return;
+    const query = queryOf(state, defaults, rules);
+    const { origin, protocol, pathname } = window.location;
+    const whole = `${protocol === "file:" ? "file://" : origin}${pathname}`;
+    nodes.link.textContent = whole + query;
+    nodes.drawn.hidden = !state.isDrawn;
+    const embed = whole.replace(/[^/]*$/, `index.html?embed=1${query.replace("?", "&")}`).replaceAll("&", "&amp;");
+    nodes.line.textContent = `<iframe src="${embed}" title="Headlight" style="width: 100%; height: 32rem; border: 0"></iframe>\n<script src="${whole.replace(/[^/]*$/, "frame.js")}"></script>`;
+    clearTimeout(nodes.addressed);
+    nodes.addressed = setTimeout(() => window.history.replaceState(null, "", pathname + query), SOON);
+  }
 
   /** Runs the model on the sentence; the sentence that worked last stays if this one cannot be read. */
   function run() {
@@ -114,6 +124,8 @@ export default function livePage(views, live) {
     } catch (error) {
       if (!(error instanceof Unreadable)) throw error;
       nodes.problem.textContent = fill(words().live[error.key], error.values);
+      nodes.unknown.textContent = "";
+      keepAddress();
       return;
     }
     page.took = performance.now() - began;
@@ -129,6 +141,15 @@ export default function livePage(views, live) {
     if (nodes.see.isConnected) drawControls();
     const { live: said } = words();
     nodes.status.textContent = fill(said.ready, { count: live.count, ms: Math.round(page.took) });
+    sayUnknown();
+  }
+
+  /** The characters of a sentence that the vocabulary lacks: as the app's explorer/exhibits/saying.py. */
+  function sayUnknown() {
+    const lacked = sizes ? [] : page.tokenizer.unknown(state.text);
+    const { unknown } = page.tokenizer.marks;
+    nodes.unknown.textContent = lacked.length ? fill(words()[unknown === null ? "dropped" : "unknown"], {
+      token: unknown === null ? "" : page.tokenizer.piece(unknown), characters: lacked.slice(0, 20).join(" ") }) : "";
   }
 
   function drawStart() {
@@ -136,7 +157,9 @@ export default function livePage(views, live) {
     const diff = page.flow && isChanged() ? diffOf(page.plain.flow.words, page.flow.words) : [];
     const { head, matrices } = page.flow ? startPayload(page.flow, { mask, diff, door, opened })
       : { head: { ...first.head, mask, door: door === "head" ? "" : door }, matrices: first.matrices };
+    head.links = isEmbedded || !page.flow ? {} : { head: "#cell", heads: "#heads", masks: "#masks" };
     const data = pack(worded(head), matrices);
+    keepAddress();
     views.start({ parentElement: nodes.start, data, setTriggerValue: (_, picked) => act(picked) });
   }
 
@@ -145,12 +168,38 @@ export default function livePage(views, live) {
     const alone = page.flow.lanes.length === 1;
     const stream = (name) => streams[alone ? "text" : name];
     const roles = [...new Set(page.flow.lanes.flatMap(({ blocks }) => blocks[0].map(({ role }) => role)))];
-    nodes.roles.replaceChildren(...(roles.length < 2 ? [] : [choice("role", said.kind, roles.map((role) => [role, sites[role]]), state.role, (role) => { state.role = role; drawHeads(); })]));
+    nodes.roles.replaceChildren(...(roles.length < 2 ? [] : [choice("role", said.kind, roles.map((role) => [role, sites[role]]), state.role, (role) => { Object.assign(state, { role, cell: null }); drawHeads(); })]));
     const lane = page.flow.lanes.find(({ blocks }) => blocks[0].some((site) => site.role === state.role));
     const { keys } = lane.blocks[0].find((site) => site.role === state.role);
     const titled = (what, name) => fill(streams[what], { stream: stream(name) });
     const data = headsPayload(page.flow, state.role, { words: heads, queryTitle: titled("query", lane.stream), keyTitle: titled("key", keys) });
-    views.heads_view({ parentElement: nodes.heads, data, setTriggerValue: () => {}, plays: true });
+    const opened = (what, value) => { if (what === "down") openCell(value); };
+    views.heads_view({ parentElement: nodes.heads, data, setTriggerValue: opened, plays: true });
+    drawCell();
+  }
+
+  /** Shows a cell, [layer, head, query, key], and scrolls to it. */
+  function openCell(cell) {
+    state.cell = cell;
+    drawCell();
+    nodes.cell.scrollIntoView({ block: "nearest" });
+  }
+
+  /** The calculation of a cell of the heads shown, step by step. */
+  function drawCell() {
+    keepAddress();
+    const lane = page.flow.lanes.find(({ blocks }) => blocks[0].some((site) => site.role === state.role));
+    const site = lane.blocks[state.cell?.[0]]?.find(({ role }) => role === state.role);
+    const { tokens: keys, stream: keyStream } = page.flow.lanes.find(({ stream }) => stream === lane.blocks[0].find(({ role }) => role === state.role).keys);
+    const { cell: told, start } = words();
+    const view = site && cellView(live.config, site, state.cell, {
+      queries: lane.tokens, keys, streams: [lane.stream, keyStream], words: { ...told, close: start.close }, divisor: live.divisor,
+      open: (cell) => { state.cell = cell; drawCell(); },
+    });
+    const focused = nodes.cell.contains(document.activeElement) ? document.activeElement.dataset.at : undefined;
+    nodes.cell.hidden = !view;
+    nodes.cell.replaceChildren(...(view ?? []));
+    if (focused !== undefined) nodes.cell.querySelector(`[data-at="${focused}"]`)?.focus({ preventScroll: true });
   }
 
   /** A row of radio buttons. */
@@ -212,7 +261,16 @@ export default function livePage(views, live) {
   }
 
   /** What was clicked in the picture. */
-  function act({ mask, door, head }) {
+  function act({ mask, door, head, link }) {
+    if (link === "#cell") {
+      const [lane, block, at, index] = state.opened;
+      const { role, seen: { n, nKeys, pattern } } = page.flow.lanes[lane].blocks[block][at];
+      const row = pattern.subarray((index * n + n - 1) * nKeys, (index * n + n) * nKeys);
+      state.role = role;
+      state.cell = [block, index, n - 1, row.indexOf(Math.max(...row))];
+      drawHeads();
+    }
+    if (link) { document.querySelector(link).scrollIntoView({ block: "start" }); return; }
     if (mask !== undefined) { state.mask = mask; tell({ chosen: { mask } }); run(); return; }
     if (head) {
       Object.assign(state, { door: "head", opened: head });
@@ -256,7 +314,9 @@ export default function livePage(views, live) {
   function drawTests() {
     const { live: said, tests } = words();
     const passed = page.tests.filter(([, deviation]) => passes(deviation)).length;
-    nodes.tests.querySelector("summary").textContent = page.tests.length ? fill(said.tests, { passed, count: page.testCount }) : said.tests_wait;
+    const values = { passed, done: page.tests.length, count: page.testCount };
+    nodes.tests.querySelector("summary").textContent = page.tests.length && values.done === values.count ? fill(said.tests, values)
+      : page.tests.length ? fill(said.tests_running, values) : said.tests_wait;
     nodes.tests.querySelector("ul").replaceChildren(...page.tests.map(([name, deviation]) => (
       el("li", passes(deviation) ? "kept" : "broken", `${passes(deviation) ? "✓" : "✗"} ${tests[name]} (${deviation.toExponential(1)})`))));
   }
@@ -280,18 +340,17 @@ export default function livePage(views, live) {
     const examples = el("div", "examples", "", { role: "group", "aria-label": said.examples });
     examples.append(...live.examples.map((sentence) => button(sentence, () => { nodes.input.value = sentence; take(sentence); })));
     nodes.tests.replaceChildren(el("summary"), el("ul"));
-    const section = (title, ...inside) => { const node = el("section"); node.append(el("h2", "", title), ...inside); return node; };
+    const section = (id, title, ...inside) => { const node = el("section", "", "", { id }); node.append(el("h2", "", title), ...inside); return node; };
     const about = el("p", "note", said.about);
-    const folder = new URL(".", window.location.href).href;
-    const line = `<iframe src="${folder}index.html?embed=1" title="Headlight" style="width: 100%; height: 32rem; border: 0"></iframe>\n<script src="${folder}frame.js"></script>`;
-    const share = el("details", "share");
-    share.append(el("summary", "", said.share), el("p", "note", said.share_note), el("code", "", line));
+    nodes.drawn.textContent = said.share_drawn;
+    nodes.share.replaceChildren(el("summary", "", said.share), el("p", "note", said.share_link), nodes.link, nodes.drawn, el("p", "note", said.share_note), nodes.line);
+    const lead = el("p", "note", words().lead);
     const whole = document.getElementById("live");
-    const alone = { model: [nodes.pictureBox, nodes.startBox], heads: [nodes.roles, nodes.headsBox], masks: [nodes.see, nodes.pictureBox, nodes.startBox], tests: [nodes.tests] };
+    const alone = { model: [nodes.pictureBox, nodes.startBox], start: [nodes.input, examples, nodes.unknown, nodes.pictureBox, nodes.startBox, lead], heads: [nodes.roles, nodes.headsBox], masks: [nodes.see, nodes.pictureBox, nodes.startBox], tests: [nodes.tests] };
     nodes.tests.open = isEmbedded || nodes.tests.open;
-    if (isEmbedded) whole.replaceChildren(nodes.problem, ...(alone[only] ?? alone.model));
-    else whole.replaceChildren(top, nodes.input, examples, nodes.problem, nodes.pictureBox, nodes.startBox, section(said.see, nodes.see),
-      section(sites.all, nodes.roles, nodes.headsBox), nodes.tests, share, about);
+    if (isEmbedded) whole.replaceChildren(nodes.problem, ...(Object.hasOwn(alone, only) ? alone[only] : alone.model));
+    else whole.replaceChildren(top, nodes.input, examples, nodes.problem, nodes.unknown, nodes.pictureBox, nodes.startBox, lead,
+      section("masks", said.see, nodes.see), section("heads", sites.all, nodes.roles, nodes.headsBox), nodes.cell, nodes.tests, nodes.share, about);
     drawTests();
     draw();
     tellFailure();
@@ -345,6 +404,10 @@ export default function livePage(views, live) {
   }
 
   for (const name of ["status", "problem", "see", "roles"]) nodes[name] = el("div", name);
+  for (const name of ["unknown", "drawn"]) nodes[name] = el("p", "note");
+  for (const name of ["link", "line"]) nodes[name] = el("code", name);
+  nodes.cell = el("section", "one-cell", "", { id: "cell" });
+  nodes.share = el("details", "share");
   for (const name of ["start", "heads", "picture"]) {
     nodes[`${name}Box`] = el("div", name === "heads" ? "in-heads_view" : `in-${name}`);
     nodes[`${name}Box`].append(el("div", "hl"));
@@ -353,7 +416,7 @@ export default function livePage(views, live) {
   nodes.status.setAttribute("role", "status");
   nodes.problem.setAttribute("role", "alert");
   nodes.tests = el("details", "tests");
-  nodes.input = el("input", "sentence", "", { type: "text", maxlength: sizes ? "24" : "600", spellcheck: "false", autocomplete: "off" });
+  nodes.input = el("input", "sentence", "", { type: "text", maxlength: String(longest), spellcheck: "false", autocomplete: "off" });
   nodes.input.value = state.text;
   nodes.input.addEventListener("input", () => {
     clearTimeout(nodes.waiting);
@@ -367,7 +430,7 @@ export default function livePage(views, live) {
     if (source !== window.parent || source === window || data?.headlight !== 1) return;
     if (live.origins.length && !live.origins.includes(origin)) return;
     const { lang, theme } = state;
-    if (live.words[data.lang]) state.lang = data.lang;
+    if (Object.hasOwn(live.words, data.lang)) state.lang = data.lang;
     if (["light", "dark"].includes(data.theme)) state.theme = data.theme;
     if (state.lang !== lang || state.theme !== theme) build();
     if (typeof data.sentence === "string") take(nodes.input.value = data.sentence.slice(0, nodes.input.maxLength));

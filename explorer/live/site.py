@@ -16,6 +16,7 @@ from explorer.components.start import Heads, Moment, Thread, pack_start
 from explorer.figures.theme import FONT
 from explorer.library import LoadedModel
 from explorer.live import tokens, weights
+from explorer.numbers import root
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from models.pictures import picture_of
@@ -39,6 +40,11 @@ TESTED = (
     *("cross_mask", "row_sums", "open_cells", "cache", "prefix", "mixing"),
 )
 """The properties that `mask_tests.js` tests."""
+CELL = (
+    *("title", "query", "key", "reading_similarity", "reading_scale", "reading_scale_biased"),
+    *("reading_scale_capped", "reading_blocked", "reading_softmax"),
+)
+"""The words of `cell.js`, from the page that explains a cell."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ def write_live(
         "first": weights.in_characters(_first(loaded, examples[0])),
         "masks": ["trained", *(["causal"] if config["stacks"][-1]["causal"] else []), "alone"],
         "count": loaded.n_parameters,
+        "divisor": root(loaded.config.divisor),
         "words": {lang: _words(loaded, precision, lang) for lang in text.LANGUAGES},
     }
     views = VIEWS
@@ -158,6 +165,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
     count = text.in_units(loaded.n_parameters, lang=lang)
     said = family("live")
     about = said.pop(f"about_{precision}")
+    cell, stages, place = map(family, ("cell", "cell.stages", "place"))
     return {
         "itself": text.t(f"languages.{lang}", lang=lang),
         "name": text.model_name(loaded.name, lang=lang),
@@ -170,6 +178,12 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
         "block": family("start")["block"],
         "streams": family("streams"),
         "sites": family("kinds"),
+        "lead": " ".join(text.t(f"start.{name}", lang=lang) for name in ("lead", "try")),
+        "cell": {name: cell[name] for name in CELL}
+        | {name: stages[name] for name in ("similarity", "scale", "softmax")}
+        | {"quoted": place["quoted"]},
+        "unknown": place["unknown"],
+        "dropped": place["dropped"],
         "tests": {name: text.t(f"certify.{name}.title", lang=lang) for name in TESTED},
     }
 

@@ -195,21 +195,35 @@ export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges
     return ignore_merges && ids.has(word) ? [word] : merged(word, ranks);
   };
 
+  /** The tokens of a part of a word, or null if the vocabulary has none. */
+  function readPart(part) {
+    if (ids.has(part)) return ids.get(part) === marks.unknown ? null : [ids.get(part)];
+    const spelled = byte_fallback && part !== null ? Array.from(bytes(part), (byte) => ids.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`)) : [];
+    return spelled.length && spelled.every((each) => each !== undefined) ? spelled : null;
+  }
+
   function tokensOf(word) {
     if (known.has(word)) return known.get(word);
-    const found = split(word).flatMap((part) => {
-      if (ids.has(part)) return [ids.get(part)];
-      const spelled = byte_fallback && part !== null ? Array.from(bytes(part), (byte) => ids.get(`<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`)) : [];
-      return spelled.length && spelled.every((each) => each !== undefined) ? spelled : [marks.unknown].filter((each) => each !== null);
-    });
+    const found = split(word).flatMap((part) => readPart(part) ?? [marks.unknown].filter((each) => each !== null));
     known.set(word, found);
     return found;
+  }
+
+  /** The characters of a word that the vocabulary lacks, or the word if it is unknown as a whole. */
+  function lackedIn(word) {
+    const isLacked = (part) => readPart(part) === null;
+    return split(word).filter(isLacked).flatMap((part) => {
+      const letters = Array.from(part ?? word);
+      const alone = part === null ? letters.filter((letter) => split(letter).some(isLacked)) : letters;
+      return alone.length ? alone : [word];
+    });
   }
   const plain = (text) => {
     const [code] = (codes && /^>>[^]*?<</.exec(text)) || [""];
     return [...(code ? [ids.get(code) ?? marks.unknown] : []), ...uncoded(text.slice(code.length))];
   };
-  const uncoded = (text) => cut(pre_tokenizer, [normalized(normalizer, text)]).flatMap(tokensOf);
+  const wordsOf = (text) => cut(pre_tokenizer, [normalized(normalizer, text)]);
+  const uncoded = (text) => wordsOf(text).flatMap(tokensOf);
 
   return {
     marks,
@@ -219,6 +233,12 @@ export function tokenizerOf({ normalizer, pre_tokenizer, decoder, pieces, merges
     encode(text) {
       if (marks.mask === null) return plain(text);
       return text.replaceAll(pieces[marks.mask], "[MASK]").split("[MASK]").flatMap((part, at) => (at ? [marks.mask] : []).concat(part.trim() ? plain(part.trimEnd()) : []));
+    },
+    /** The distinct characters, or words, of a text that the vocabulary lacks, after the normalizer. */
+    unknown(text) {
+      const parts = marks.mask === null ? [text] : text.replaceAll(pieces[marks.mask], "[MASK]").split("[MASK]");
+      const lacked = parts.flatMap((part) => wordsOf(codes ? part.replace(/^>>[^]*?<</, "") : part).flatMap(lackedIn));
+      return [...new Set(lacked.map((each) => each.replaceAll("▁", "").trim() || each))];
     },
     decode(tokens) {
       const shown = tokens.filter((id) => !isSpecial.has(id));

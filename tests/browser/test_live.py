@@ -20,6 +20,7 @@ from explorer.components.modules import link
 from explorer.library import LoadedModel, open_model
 from explorer.live.site import FOLDER, MOST, write_live
 from explorer.live.weights import described, tensors_of
+from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
@@ -44,6 +45,11 @@ IN_PAGE = """text => {
 READY = """async () => {
     while (!window.headlight) await new Promise(requestAnimationFrame);
 }"""
+TOLD = """addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
+    const summary = document.querySelector(".tests summary");
+    if (summary) window.told(summary.textContent);
+}).observe(document, { childList: true, subtree: true, characterData: true }))"""
+"""Reports what the line above the mask tests says, each time that the page changes."""
 FITS = """async () => {
     const heights = () => [document.documentElement.scrollHeight, window.innerHeight];
     let [same, frames] = [0, 0];
@@ -382,6 +388,68 @@ def test_the_builders_of_books_pass_the_picture_on(
     picture = page.frame_locator("iframe").locator("html")
     expect(picture.locator(".said")).not_to_be_empty()
     expect(picture).to_have_attribute("data-theme", "light" if name == "quarto" else "dark")
+    page.close()
+
+
+@pytest.mark.parametrize(
+    "query", ["lang=__proto__", "view=constructor&embed=1", "cell=9.9.9.9&opened=7.7.7.7&mask=x"]
+)
+def test_an_address_that_names_no_choice_is_ignored(
+    browser: Browser, tmp_path: Path, query: str
+) -> None:
+    write_live(open_model("reverse"), tmp_path / "live")
+    host = tmp_path / "host.html"
+    host.write_text(f'<iframe src="live/index.html?{query}"></iframe>')
+    page, failed = browser.new_page(), list[str]()
+    page.on("pageerror", lambda error: failed.append(str(error)))
+    page.goto(host.as_uri())
+    page.frames[1].evaluate(READY)
+    send = "message => frames[0].postMessage({ headlight: 1, ...message }, '*')"
+    for message in ({"lang": "__proto__"}, {"lang": "zh", "sentence": "a b c d"}):
+        page.evaluate(send, message)
+    picture = page.frame_locator("iframe")
+    expect(picture.locator(".in-start .said")).to_have_text("d c b a")
+    expect(picture.locator("html")).to_have_attribute("lang", "zh-CN")
+    assert failed == []
+    page.close()
+
+
+def test_a_link_opens_the_same_sentence_and_the_same_cell(browser: Browser, tmp_path: Path) -> None:
+    loaded = open_model("en-zh")
+    write_live(loaded, tmp_path, "float32")
+    page, summaries = browser.new_page(), list[str]()
+    page.expose_function("told", lambda summary: summaries.append(summary))
+    page.add_init_script(TOLD)
+    page.goto((tmp_path / "index.html").as_uri() + "?lang=en")
+    page.evaluate(READY)
+    page.locator(".sentence").fill("The Ω cat sat.")
+    expect(page.get_by_text(text.t("start.lead", lang="en"))).to_be_visible()
+    unknown = {"token": "<unk>", "characters": "Ω"}
+    expect(page.get_by_text(text.t("place.unknown", lang="en", **unknown))).to_be_visible()
+    page.locator(".in-start .stations button").first.press("Enter")
+    page.get_by_role("link", name=text.t("components.start.to_head", lang="en")).click()
+    shown = page.locator(".one-cell")
+    shown.get_by_label(text.t("cell.query", lang="en")).get_by_role(
+        "button", name="cat", exact=True
+    ).click()
+    shown.get_by_label(text.t("cell.key", lang="en")).get_by_role(
+        "button", name="The", exact=True
+    ).click()
+    seen = trace(loaded, "The Ω cat sat.")
+    site = seen.sites[0].name
+    query, key = (seen.query_tokens(site).index(token) for token in ("cat", "The"))
+    wanted = percent(float(seen.pattern(site)[0, query, key]))
+    expect(shown).to_contain_text(wanted)
+    page.locator(".share summary").click()
+    link, told = page.locator(".share .link").inner_text(), shown.inner_text()
+    expect(page).to_have_url(link)
+    expect(page.locator(".tests summary")).to_contain_text("12")
+    count = {"count": 12}
+    assert text.t("live.tests_running", lang="en", done=6, **count) in summaries
+    assert not [each for each in summaries if "6 of 12" in each and "passed" in each]
+    page.goto(link)
+    expect(page.locator(".sentence")).to_have_value("The Ω cat sat.")
+    expect(shown).to_have_text(told, use_inner_text=True)
     page.close()
 
 

@@ -81,7 +81,7 @@ CUT = """([described, texts]) => {
     return texts.map(text => {
         const ids = tokenizer.encode(text);
         const half = ids.filter((_, at) => at % 2 === 0); // of bytes, hardly ever valid
-        return [ids, [ids, half].map(tokenizer.decode), ids.map(id => [...tokenizer.bytesOf(id)])];
+        return [ids, [ids, half].map(tokenizer.decode), ids.map(id => [...tokenizer.bytesOf(id)]), tokenizer.unknown(text)];
     });
 }"""
 
@@ -110,8 +110,12 @@ def test_texts_are_cut_as_the_library_cuts_them(browser: Browser) -> None:
         mask = "" if reader.marks.mask is None else " a [MASK] b"
         asked = [each + mask for each in texts] + [f">>zho<< {TO_CUT[0]}"]
         found = page.evaluate(CUT, [tokens.described(reader), asked])
-        for each, (ids, decoded, pieces) in zip(asked, found, strict=True):
+        for each, (ids, decoded, pieces, lacked) in zip(asked, found, strict=True):
             assert ids == reader.encode(each), (name, each)
             assert decoded == [reader.decode(ids), reader.decode(ids[::2])], (name, each)
             assert [bytes(piece) for piece in pieces] == [*map(reader.bytes_of, ids)], (name, each)
+            if reader.marks.unknown in ids:
+                assert lacked, (name, each)
+            elif not reader.unknown(each):
+                assert lacked == [], (name, each)
     page.close()
