@@ -1,7 +1,6 @@
 """Pairs that a user pastes or uploads: the usable ones, and a count of the others."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from explorer.runs.sentences import names_pair
 
@@ -18,15 +17,12 @@ FEW = 50
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """The usable pairs of a text, and the number of dropped rows, by reason; `header` is 1 if the
-    first row names the columns.
+class PairCounts:
+    """The number of usable pairs and of those with two equal sides; and of dropped rows, by
+    reason; `header` is 1 if the first row names the columns."""
 
-    `one_language`: both sides of every pair are the same words, so that there is nothing to learn
-    but copying.
-    """
-
-    rows: tuple[tuple[str, str], ...]
+    used: int = 0
+    same_sides: int = 0
     header: int = 0
     no_tab: int = 0
     empty: int = 0
@@ -39,13 +35,15 @@ class Pairs:
         """The counts by reason, those above 0."""
         return {name: getattr(self, name) for name in REASONS if getattr(self, name)}
 
-    @property
-    def same_sides(self) -> int:
-        """The number of pairs with two equal sides."""
-        return sum(source == target for source, target in self.rows)
+
+@dataclass(frozen=True)
+class Pairs:
+    """The usable pairs of a text, and how many there are."""
+
+    rows: tuple[tuple[str, str], ...]
+    counts: PairCounts
 
 
-@lru_cache(maxsize=8)
 def read(text: str) -> Pairs:
     """The pairs of a text: one per line, source TAB target; further columns are ignored.
 
@@ -73,4 +71,5 @@ def read(text: str) -> Pairs:
         else:
             seen[pair] = None
     counts["too_many"] += sum(bool(x.strip()) for x in text[MOST_CHARS:].splitlines())
-    return Pairs(tuple(seen), **counts)
+    same = sum(source == target for source, target in seen)
+    return Pairs(tuple(seen), PairCounts(len(seen), same, **counts))

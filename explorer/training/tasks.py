@@ -11,7 +11,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import accumulate, chain
 from typing import Any
@@ -84,13 +84,25 @@ def corpus(setup: Setup, away: Away | None = None) -> TaskExamples:
     own pairs can be used, `training_heavy` if that process exceeds its limits.
     """
     text = setup.text if setup.task == "own" else ""
-    if away is not None and len(text) > MOST_HERE and os.name == "posix":
-        outcome = _outcome_apart(text, setup.vocabularies, away)
+    if away is not None and _is_long(text):
+        _, outcome = _outcome_apart(text, setup.vocabularies, away)
     else:
         outcome = _outcome(setup.task, text, setup.vocabularies)
     if isinstance(outcome, InputProblem):
         raise InputProblem(outcome.key, **outcome.values)
     return outcome
+
+
+def counted(setup: Setup, away: Away) -> pairs.PairCounts | None:
+    """How many own pairs of a setup can be used, by the same process as `corpus`; None if it
+    exceeds its limits."""
+    if _is_long(setup.text):
+        return _outcome_apart(setup.text, setup.vocabularies, away)[0]
+    return pairs.read(setup.text).counts
+
+
+def _is_long(text: str) -> bool:
+    return len(text) > MOST_HERE and os.name == "posix"
 
 
 @lru_cache(maxsize=8)
@@ -105,15 +117,16 @@ def _outcome(task: Task, text: str, vocabularies: Vocabularies) -> TaskExamples 
 @cached(LRUCache(8), key=lambda text, vocabularies, _: (text, vocabularies), lock=threading.Lock())
 def _outcome_apart(
     text: str, vocabularies: Vocabularies, away: Away
-) -> TaskExamples | InputProblem:
-    """As `_outcome` of own pairs, from a process of its own."""
+) -> tuple[pairs.PairCounts | None, TaskExamples | InputProblem]:
+    """The counts and the `_outcome` of own pairs, from a process of its own."""
     asked = {"text": text, "vocabularies": vocabularies}
     answer = ask_once("training.tasks", asked, PATIENCE, away)
     if answer is None:
-        return InputProblem("training_heavy", limit=SECONDS)
+        return None, InputProblem("training_heavy", limit=SECONDS)
+    counts = pairs.PairCounts(**answer.pop("counts"))
     if "key" in answer:
-        return InputProblem(answer.pop("key"), **answer)
-    return unpacked(answer)
+        return counts, InputProblem(answer.pop("key"), **answer)
+    return counts, unpacked(answer)
 
 
 def packed(examples: TaskExamples) -> dict[str, Any]:
@@ -270,7 +283,8 @@ def main() -> None:
         answer = packed(_corpus("own", asked["text"], asked["vocabularies"]))
     except InputProblem as problem:
         answer = {"key": problem.key, **problem.values}
-    print(json.dumps(answer), flush=True)
+    counts = asdict(pairs.read(asked["text"]).counts)
+    print(json.dumps({"counts": counts, **answer}), flush=True)
 
 
 if __name__ == "__main__":

@@ -81,7 +81,8 @@ CUT = """([described, texts]) => {
     return texts.map(text => {
         const ids = tokenizer.encode(text);
         const half = ids.filter((_, at) => at % 2 === 0); // of bytes, hardly ever valid
-        return [ids, [ids, half].map(tokenizer.decode), ids.map(id => [...tokenizer.bytesOf(id)]), tokenizer.unknown(text)];
+        const pieces = ids.map(id => [...tokenizer.bytesOf(id)]);
+        return [ids, [ids, half].map(tokenizer.decode), pieces, tokenizer.unknown(text)];
     });
 }"""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from explorer.engine.turns import waiting
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message
@@ -11,6 +12,7 @@ from explorer.exhibits.training.choices import MOST_SEEDS, TrainingChoices, deco
 from explorer.exhibits.training.room import begin, refusal
 from explorer.training import pairs
 from explorer.training.setup import ARCHITECTURE, AT_START, OPTIONS, RANGES, TRAINING, Setup
+from explorer.training.tasks import counted
 
 NAMES = {
     "d_model": "d_model",
@@ -181,14 +183,16 @@ def _own_pairs(view: View, choices: TrainingChoices) -> b.Blocks:
     yield b.Columns(((pasted,), (file,)), (2, 1), gap="small")
     if choices.pairs_file is not None and decoded(choices.pairs_file) is None:
         yield b.Hint(view.t("training.pairs_encoding"), "info", warns=True)
-    read = pairs.read(choices.full_setup.text)
-    said = [view.t("training.pairs_read", count=len(read.rows))]
-    said += [view.t(f"training.pairs_left.{k}", count=n) for k, n in read.left_out.items()]
+    counts = counted(choices.full_setup, waiting)
+    if counts is None:  # the refusal says why
+        return
+    said = [view.t("training.pairs_read", count=counts.used)]
+    said += [view.t(f"training.pairs_left.{k}", count=n) for k, n in counts.left_out.items()]
     yield b.Note(" ".join(said))
-    if read.rows and read.same_sides == len(read.rows):
+    if counts.used and counts.same_sides == counts.used:
         yield b.Hint(view.t("training.pairs_same"))
-    elif 0 < len(read.rows) <= pairs.FEW:
-        yield b.Hint(view.t("training.pairs_few", count=len(read.rows)))
+    elif 0 < counts.used <= pairs.FEW:
+        yield b.Hint(view.t("training.pairs_few", count=counts.used))
 
 
 EXHIBIT = Exhibit(None, show)

@@ -18,7 +18,7 @@ def test_pairs_are_read_and_what_is_left_out_is_counted() -> None:
     )
     found = pairs.read(text)
     assert found.rows == (("a b", "c"), ("x", "y"))
-    assert found.left_out == {"no_tab": 1, "empty": 2, "too_long": 1, "doubled": 1}
+    assert found.counts.left_out == {"no_tab": 1, "empty": 2, "too_long": 1, "doubled": 1}
 
 
 @pytest.mark.parametrize(
@@ -27,19 +27,19 @@ def test_pairs_are_read_and_what_is_left_out_is_counted() -> None:
 )
 def test_a_row_that_names_both_columns_is_a_header(text: str, header: int) -> None:
     found = pairs.read(text)
-    assert found.left_out == ({"header": 1} if header else {})
+    assert found.counts.left_out == ({"header": 1} if header else {})
     assert len(found.rows) + header == len(text.strip().splitlines())
 
 
 def test_a_hundred_thousand_pairs_are_cut_to_the_first_and_counted() -> None:
     found = pairs.read("".join(f"{n}\t{n + 1}\n" for n in range(100_000)))
     assert len(found.rows) == pairs.MOST_PAIRS
-    assert found.too_many == 100_000 - pairs.MOST_PAIRS
+    assert found.counts.too_many == 100_000 - pairs.MOST_PAIRS
 
 
 def test_one_language_only_is_noticed() -> None:
-    assert pairs.read("a\ta\nb\tb").same_sides == 2
-    assert pairs.read("only\nsource").no_tab == 2
+    assert pairs.read("a\ta\nb\tb").counts.same_sides == 2
+    assert pairs.read("only\nsource").counts.no_tab == 2
 
 
 @pytest.mark.parametrize("text", ["", "only source\nmore", "a\tb"])
@@ -70,6 +70,7 @@ def test_many_own_pairs_are_read_by_another_process_outside_the_turn(
     setup = Setup(task="own", vocabularies="apart", text="\n".join(lines))
     here = corpus(setup)
     monkeypatch.setattr(tasks, "_corpus", None)  # not in this process
+    monkeypatch.setattr(pairs, "read", None)
     turns: list[str] = []
 
     @contextmanager
@@ -84,6 +85,9 @@ def test_many_own_pairs_are_read_by_another_process_outside_the_turn(
     assert apart.sizes == here.sizes
     assert apart.tokenizer.to_json() == here.tokenizer.to_json()
     corpus(setup, away)
+    counts = tasks.counted(setup, away)
+    assert counts is not None
+    assert (counts.used, counts.same_sides) == (400, 0)
     assert len(turns) == 2, "the result is stored"
 
 
