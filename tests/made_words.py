@@ -69,7 +69,7 @@ from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, word_key
 from explorer.training.comparing import Measure
-from explorer.training.pairs import Pairs
+from explorer.training.pairs import PairCounts
 from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
 from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TASKS, TRAINING, Setup
@@ -202,7 +202,7 @@ MADE = {
         str(value) for name in ARCHITECTURE + TRAINING for value in CHOICES.get(name, ())
     }
     - {*TRAINING_NAMES},
-    "training.pairs_left": {each.name for each in fields(Pairs)} - {"rows"},
+    "training.pairs_left": {each.name for each in fields(PairCounts)} - {"used", "same_sides"},
     "training.measures": set(get_args(Measure)),
     **{f"training.questions.{each.id}": {"ask", "first", "second"} for each in QUESTIONS},
     **{f"training.faults.{fault}": {"title", "short", "what", "tells"} for fault in FAULTS},
