@@ -25,7 +25,7 @@ from explorer.figures.theme import DARK, LIGHT
 from explorer.guard import configured, hostname
 from models.training.home import asset, data
 
-PICTURE, THEME = "preview.png", "theme.js"
+PICTURE, BEFORE = "preview.png", "before.js"
 NAMES = ("lang", "model", "text", "target", "site", "layer", "head", "edits")
 """What of a link determines its picture."""
 MOST_QUERY, MOST_TEXT = 2000, 300
@@ -34,13 +34,15 @@ MOST_KEPT, MOST_DRAWN, PER_MINUTE = 64, 4, 30
 """Pictures kept, drawn at the same time, and drawn per minute; a further request is refused."""
 _PAGE = re.compile(r"/[a-z]*")
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
-WEAR = b"""const theme = document.documentElement.dataset.hlTheme;
+TOLD = b"""window.__streamlit = { BACKEND_BASE_URL: new URL(".", document.currentScript.src).href };
+const theme = document.documentElement.dataset.hlTheme;
 if (theme) {
   const chosen = JSON.stringify(theme === "dark" ? "Dark" : "Light");
   localStorage.setItem(`stActiveTheme-${location.pathname}-v2`, chosen);
 }
 """
-"""Tells Streamlit the theme that a link asks for before Streamlit draws anything (frame.js)."""
+"""Tells Streamlit, before it starts, the theme that a link asks for (frame.js), and where its
+server is: it would otherwise look below the page's own address first."""
 WIDGETS = (
     "BidiComponent",
     "ButtonGroup",
@@ -77,8 +79,8 @@ class Front:
                 made = page(path[1:], self._base, scope).encode()
                 await _answer(scope, send, 200, "text/html; charset=utf-8", made, "no-cache")
                 return
-            if path == f"/{THEME}":
-                await _answer(scope, send, 200, "text/javascript", WEAR, "no-cache")
+            if path == f"/{BEFORE}":
+                await _answer(scope, send, 200, "text/javascript", TOLD, "no-cache")
                 return
             if path == f"/{PICTURE}":
                 status, made = await self._pictures.of(scope["query_string"].decode("latin-1"))
@@ -158,13 +160,13 @@ def _shell() -> tuple[str, str]:
         for name in _scripts()
         if name not in shell
     )
-    theme = f'<script src="./{THEME}"></script>'
+    told = f'<script src="./{BEFORE}"></script>'
     before = (
         f":root {{ color-scheme: light dark; }} [data-hl-theme=light] {{ color-scheme: light; }} "
         f"[data-hl-theme=dark] {{ color-scheme: dark; }} "
         f"body {{ background: light-dark({LIGHT.paper}, {DARK.paper}); }}"
     )
-    head = f"<style>{before}</style>{theme}{scripts}</head>"
+    head = f"<style>{before}</style>{told}{scripts}</head>"
     style = data("explorer.ui", "page.css").read_text(encoding="utf-8")
     return shell.replace("</head>", head, 1), f"<style>{style}</style>"
 

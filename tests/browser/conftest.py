@@ -150,9 +150,7 @@ def visitor(app: str, profile: BrowserContext) -> Iterator[Visitor]:
     visitor = Visitor(page, app)
 
     def on_console(message: ConsoleMessage) -> None:
-        # Streamlit itself looks for its server below the page's path first ("masks/_stcore/…").
-        own_search = "_stcore" in message.location.get("url", "")
-        if message.type == "error" and not own_search:
+        if message.type == "error":
             visitor.console.append(f"{message.text} {message.location.get('url', '')}")
 
     page.on("console", on_console)
