@@ -57,15 +57,17 @@ class Moved:
 
 
 def shuffled_order(
-    str_tokens: Sequence[str], n_real: int, stream: Stream, seed: int
+    loaded: LoadedModel, str_tokens: Sequence[str], n_real: int, stream: Stream, seed: int
 ) -> tuple[int, ...]:
     """The permutation that shuffles the words: `order[new place] = old place`.
 
-    Pieces of a word stay together; the start token of a target and the end token of a source stay
+    Pieces of a word stay together; the special tokens that the model expects around a sequence stay
     in place, as does padding (from `n_real` on). Never the identity if there are at least two
     words; the same seed gives the same order.
     """
-    first, last = (0, n_real - 1) if stream == "src" else (1, n_real)
+    framed = loaded.model.with_marks(stream, (-1,))
+    first, last = framed.index(-1), n_real - (len(framed) - framed.index(-1) - 1)
+    first += loaded.config.n_marks or 0  # of an encoder of pictures
     words: list[list[int]] = []
     for place in range(first, last):
         if words and str_tokens[place].startswith("·"):
@@ -208,7 +210,7 @@ def four_texts(
     Raises InputProblem as `trace`.
     """
     given, stream = given_tokens(loaded, text), reading_stream(loaded)
-    order = shuffled_order(loaded.str_tokens(given, stream), len(given), stream, seed)
+    order = shuffled_order(loaded, loaded.str_tokens(given, stream), len(given), stream, seed)
     removed = position_functions(loaded, stream, REMOVE)
     without = Edits({name: partial(_from_row, 2, change) for name, change in removed.items()})
     functions = edit_functions(loaded.sites, edits).then(without)

@@ -31,7 +31,7 @@ def compute(
     src = stream == "src"
     tokens = trace.src_str_tokens if src else trace.tgt_str_tokens
     n_real = int((trace.src_valid if src else trace.tgt_valid).sum())
-    order = shuffled_order(tokens, n_real, stream, 1 if shuffle is None else shuffle)
+    order = shuffled_order(loaded, tokens, n_real, stream, 1 if shuffle is None else shuffle)
     if order == tuple(range(len(tokens))):
         return None
     return [tokens[place] for place in order], moved(loaded, trace, stream, order)

@@ -134,24 +134,29 @@ def test_nothing_to_change_where_there_are_no_positions(tiny: Tiny, writer: Load
     assert position_functions(writer, "src", REMOVE) == {}
 
 
-def test_words_are_shuffled_whole_and_marks_stay() -> None:
+def test_words_are_shuffled_whole_and_marks_stay(tiny: Tiny, translator: LoadedModel) -> None:
     tokens = ("The", "ele", "·phant", "ran", "</s>", "<pad>")
     for seed in range(30):
-        order = shuffled_order(tokens, 5, "src", seed)
+        order = shuffled_order(translator, tokens, 5, "src", seed)
         assert sorted(order) == list(range(6))
         assert order[4:] == (4, 5)
         assert order[:4] != (0, 1, 2, 3)
         assert order.index(2) == order.index(1) + 1
-    assert shuffled_order(tokens, 5, "src", 3) == shuffled_order(tokens, 5, "src", 3)
-    assert shuffled_order(("<s>", "a", "b"), 3, "tgt", 0) == (0, 2, 1)
-    assert shuffled_order(("a", "</s>"), 2, "src", 0) == (0, 1)
+    assert shuffled_order(translator, tokens, 5, "src", 3) == shuffled_order(
+        translator, tokens, 5, "src", 3
+    )
+    assert shuffled_order(translator, ("<s>", "a", "b"), 3, "tgt", 0) == (0, 2, 1)
+    assert shuffled_order(translator, ("a", "</s>"), 2, "src", 0) == (0, 1)
+    encoder = tiny(family="encoder-only")
+    assert shuffled_order(encoder, ("<s>", "a", "b", "</s>"), 4, "tgt", 0) == (0, 2, 1, 3)
+    assert shuffled_order(encoder, ("<s>", "a", "</s>"), 3, "tgt", 0) == (0, 1, 2)
 
 
 @pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"none"}))
 def test_only_without_positions_do_the_outputs_move_along(positions: str, tiny: Tiny) -> None:
     loaded = tiny(positions=positions)
     traced = trace(loaded, TEXT, TARGET)
-    order = shuffled_order(traced.src_str_tokens, len(traced.src_tokens), "src", 1)
+    order = shuffled_order(loaded, traced.src_str_tokens, len(traced.src_tokens), "src", 1)
     as_is, without = moved(loaded, traced, "src", order)
     assert (as_is.setting, without.setting) == ("as_is", "without")
     assert as_is.mean > 0.02
@@ -172,7 +177,7 @@ def test_a_causal_mask_tells_the_order_by_itself(family: str, tiny: Tiny) -> Non
     changes: dict[str, Any] = WRITER if family == "decoder-only" else {}
     loaded = tiny(**changes)
     traced = trace(loaded, TEXT, TARGET)
-    order = shuffled_order(traced.tgt_str_tokens, len(traced.tgt_tokens), "tgt", 2)
+    order = shuffled_order(loaded, traced.tgt_str_tokens, len(traced.tgt_tokens), "tgt", 2)
     as_is, without, unmasked = moved(loaded, traced, "tgt", order)
     assert as_is.mean > 0.02
     assert without.mean > 0.02

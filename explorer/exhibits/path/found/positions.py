@@ -44,7 +44,7 @@ class Shuffled:
 
 def _shuffled(loaded: LoadedModel, trace: Trace, stream: Stream) -> Shuffled | Missing:
     tokens, n_real = _tokens(trace, stream)
-    order = shuffled_order(tokens, n_real, stream, 1)
+    order = shuffled_order(loaded, tokens, n_real, stream, 1)
     if order == tuple(range(len(tokens))):
         return Missing("short")
     by = {str(each.setting): each for each in moved(loaded, trace, stream, order)}
