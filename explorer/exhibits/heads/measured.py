@@ -14,8 +14,8 @@ from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
 from explorer.runs.trace import Trace
 
-STRONG, WEAK = 0.6, 0.3
-"""Rank correlations from which two orders count as similar, or as weakly similar."""
+STRONG = 0.6
+"""Rank correlation from which two orders count as similar."""
 
 
 def measured(
@@ -107,9 +107,9 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
         return view.t("measured.agree_equal", count=ranked.n_heads)
     limit = likely(ranked.n_heads)
     values = {"rho": fixed(rho), "limit": fixed(limit), "count": ranked.n_heads}
-    if WEAK <= rho < limit:
+    if rho < limit:
         return view.t("measured.agree_chance", **values)
-    strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
+    strength = "strong" if rho >= STRONG else "weak"
     return view.t(f"measured.agree_{strength}", **values)
 
 

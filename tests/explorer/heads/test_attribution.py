@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from torch import Tensor
 from explorer.analysis.heads.ablation import Ablation, ablate
 from explorer.analysis.heads.attribution import MEASURES, Attribution, attribute, rank_agreement
 from explorer.analysis.heads.ranks import head_ranks, likely, need, need_map
+from explorer.exhibits.heads import measured
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
 from explorer.runs.rerun import edits_of, rows_of, written_tokens
@@ -236,6 +239,17 @@ def test_five_percent_of_random_rankings_exceed_the_limit() -> None:
         rho = rank_agreement(random.random((1000, count)))[0, 1:]
         assert 0.03 < (rho > likely(count)).mean() < 0.07
     assert likely(1) == likely(2) == 1
+
+
+@pytest.mark.parametrize(
+    ("rho", "count", "said"),
+    [(-0.9, 24, "chance"), (-0.1, 12, "chance"), (0.2, 200, "weak"), (0.7, 24, "strong")],
+)
+def test_a_few_heads_show_no_absence_of_agreement(rho: float, count: int, said: str) -> None:
+    """Opposite orders have much in common, and twelve heads cannot show that two have nothing."""
+    view: Any = SimpleNamespace(t=lambda key, **values: key)
+    ranked: Any = SimpleNamespace(agreement={"weight": rho, "off": 1.0}, n_heads=count)
+    assert measured._verdict(view, ranked) == f"measured.agree_{said}"
 
 
 def test_agreement_is_over_all_heads_of_a_kind(translator, writer) -> None:
