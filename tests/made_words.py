@@ -1,7 +1,7 @@
 """Which keys of the words are used, and which the registries of the code need.
 
-A key is used if the code writes it out, if the code writes out its table and its last name, or if
-an f-string of the code has its form and each value that fills it is written out somewhere too.
+A key is used if the code writes it out, or both halves of it, or if an f-string of the code has its
+form and each value that fills it is written out somewhere too, or its parts are.
 """
 
 import ast
@@ -9,40 +9,28 @@ import re
 import tomllib
 from dataclasses import fields
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import get_args
 
 from explorer.analysis.alignment.links import METHODS
-from explorer.analysis.alignment.study import Basis, Source
 from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
-from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card import KINDS as MODEL_KINDS
 from explorer.analysis.causes.ledger import Kind
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.scaling import SCALINGS
-from explorer.analysis.certificate.certify import FINDINGS, LeftOut
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
 from explorer.analysis.circuits.composition import WAYS as READS
 from explorer.analysis.circuits.vocabulary import MAPS
-from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
+from explorer.analysis.claims import GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.clinic.card import Group, Needs
-from explorer.analysis.heads.attribution import MEASURES as CAUSES
-from explorer.analysis.heads.versus import Incomparable
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
-from explorer.analysis.positions.changes import CHANGE_KINDS
-from explorer.analysis.positions.order import Setting
-from explorer.analysis.positions.turning import LAYOUTS
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
-from explorer.exhibits import needs
 from explorer.exhibits.alignment.choices import ROWS
-from explorer.exhibits.atlas.choices import SOURCES, AtlasChoices
-from explorer.exhibits.blocks.choices import CurveOf
+from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.cell.choices import ASIDES, STAGES
-from explorer.exhibits.cell.engines import OPTIONS
 from explorer.exhibits.cell.split import PARTS
 from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.heads.choices import MEASURES
@@ -51,21 +39,16 @@ from explorer.exhibits.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.exhibits.machine.reach import KINDS as NETS
 from explorer.exhibits.machine.sizes import OWN, PRESETS
 from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
-from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, WAYS
-from explorer.exhibits.masks.conventions import OUTCOMES
-from explorer.exhibits.masks.fills import Empty
-from explorer.exhibits.path.course import CHAPTERS, STEPS
+from explorer.exhibits.path.course import CHAPTERS
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.start.choices import MaskName
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
-from explorer.figures.blocks import Placement
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note, Why as UntestedWhy
 from explorer.notebook.diagnosis import Cause as DiagnosedCause
-from explorer.pages import LESSONS, MENU, PAGES
+from explorer.pages import MENU, PAGES
 from explorer.problems import PROBLEMS
-from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, word_key
 from explorer.training.comparing import Measure
@@ -74,11 +57,9 @@ from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
 from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TASKS, TRAINING, Setup
 from explorer.ui.sidebar.languages import SHORT
-from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
 from models.marks import Marks
 from models.pictures.faces import FACES
-from models.positions import POSITIONS
 from models.refusals import REFUSALS
 from models.training.home import asset
 
@@ -110,17 +91,23 @@ def _written() -> tuple[set[str], list[re.Pattern[str]]]:
                 forms.add(re.escape("".join(map(str, texts))).replace("\0", "(.+)"))
     for path in (ROOT / "explorer").rglob("*.js"):
         names.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
-    return names, [re.compile(form) for form in forms if r"\." in form]
+    return names, [re.compile(form) for form in forms if re.search(r"\\\.|[a-z]_\(", form)]
 
 
 def is_used(key: str) -> bool:
     """Whether the code can ask for this key; a chart with words may have a note below it."""
     names, forms = _written()
-    table, _, name = key.rpartition(".")
-    if key in names or key.removesuffix("_note") in names or {table, name} <= names:
+    if key in names or key.removesuffix("_note") in names:
         return True
-    values = (found.groups() for form in forms if (found := form.fullmatch(key)))
-    return any(all({value} <= names or {*value.split(".")} <= names for value in v) for v in values)
+    if any({key[:at], key[at + 1 :]} <= names for at, sign in enumerate(key) if sign in "._"):
+        return True
+
+    def written(value: str) -> bool:
+        return value in names or all({part, f"_{part}"} & names for part in re.split("[._]", value))
+
+    last = key.rpartition(".")[2]
+    filled = (form.fullmatch(key if r"\." in form.pattern else last) for form in forms)
+    return any(all(map(written, found.groups())) for found in filled if found)
 
 
 def figures() -> set[str]:
@@ -217,75 +204,3 @@ MADE = {
 }
 MADE_LATE = {"clinic.figures": figures, "clinic.tried": tried}
 """The same, found out when asked for: the demonstrations train small networks."""
-
-# Keys with names of registries in them, as the code puts them together.
-_NEEDS = [need.name for need in vars(needs).values() if isinstance(need, needs.Need)]
-_FORMS = {
-    "needs.{}": _NEEDS,
-    "{}.title": ("shelf", "glossary"),
-    "versus.{}": get_args(Incomparable),
-    "circuits.what_{}": BEHAVIOURS,
-    "circuits.way_{}": READS,
-    "alignment.at_{}": ROWS,
-    "alignment.row_{}": ROWS,
-    "alignment.known_{}": get_args(Source),
-    "edits.{}": (*USUAL_MASKS, *SIZE_PARTS),
-    "masks.{}_help": (*USUAL_MASKS, *SIZE_PARTS),
-    "masks.scope_{}": SCOPES,
-    "masks.{}": TOOLS,
-    "masks.reader_{}": READERS,
-    "masks.way_{}": WAYS,
-    "masks.empty_{}": get_args(Empty),
-    "cell.option_{}": OPTIONS,
-    "claims.{}.claim": [claim.id for claim in CLAIMS],
-    "path.place_{}": get_args(Placement),
-    "card.tokens_{}": LANGUAGES,
-    "card.only_{}": LANGUAGES,
-    "blocks.{}": NORMS,
-    "blocks.read_{}": NORMS,
-    "blocks.ffn_{}": get_args(FeedForwardKind),
-    "blocks.act_{}": ACTIVATIONS,
-    "blocks.curve_{}": get_args(CurveOf),
-    "positions.{}": get_args(Setting),
-    "positions.read_{}": get_args(Setting),
-    "positions.read_flat_{}": ("adds", "distances", "nothing"),
-    "positions.change_{}": CHANGE_KINDS,
-    "positions.layout_{}": LAYOUTS,
-    "positions.model_{}": POSITIONS,
-    "certify.untested_{}": get_args(LeftOut),
-    "atlas.like_{}": SOURCES,
-    "patching.into_{}": ("first", "second"),
-    "patching.{}_alt": ("elsewhere", "by_position"),
-    "causes.by_{}": ("sublayers", "singles"),
-    "live.about_{}": ("int8", "float32"),
-}
-_PAIRS = {
-    "{}.{}": (
-        *product([page.name for page in PAGES], ("title", "lead", "try")),
-        *((page.name, "formula") for page in LESSONS if page.name != "clinic"),
-    ),
-    "circuits.{}_{}": product(MAPS, ("note", "reading", "value", "row", "column")),
-    "alignment.{}_{}": product(
-        ("basis", "best", "tied", "chosen", "score", "matrices_formula"), get_args(Basis)
-    ),
-    "alignment.checked_{}_{}": product(get_args(Source), ("same", "other")),
-    "measured.{}{}": product(CAUSES, ("", "_help")),
-    "masks.rendering_{}{}": product(RENDERINGS, ("", "_by")),
-    "masks.{}_{}": product(("outcome", "handed"), OUTCOMES),
-    "self_check.{}{}": product(("shipped", "edited"), ("", "_broken")),
-    "certify.{}.{}": product(FINDINGS, ("title", "kept", "broken")),
-    "clinic.{}.{}": product([p.id for p in PITFALLS], ("title", "symptom", "silent", "right")),
-    "path.steps.{}.{}": (
-        (step.id, word) for step in STEPS.values() for word in ("title", "lead", "ask", *step.told)
-    ),
-    "claims.rows.{}_{}": (
-        ("deep", "sublayer"),
-        ("other", "untied"),
-        *product(("order", "count"), ("sinusoidal", "none")),
-        *product(("distance", "place"), ("sinusoidal", "learned")),
-        *product(("post", "pre", "bare"), ("low", "high")),
-    ),
-}
-PIECES = {form.format(name) for form, names in _FORMS.items() for name in names} | {
-    form.format(*pair) for form, pairs in _PAIRS.items() for pair in pairs
-}

@@ -48,6 +48,11 @@ def _keyed(block: Any, key: str) -> Iterator[tuple[str, Any]]:
                 yield from _keyed(each, key)
 
 
+def messages(at: AppTest) -> str:
+    """All warnings on the page."""
+    return "\n".join(str(each.value) for each in at.warning)
+
+
 def everything_and_titles(at: AppTest) -> str:
     """The same with the headings of the page's parts."""
     return everything(at) + "\n".join(str(each.value) for each in at.subheader)

@@ -23,12 +23,12 @@ CASES = {
 
 @pytest.mark.filterwarnings("ignore")  # as at a visitor's
 @pytest.mark.parametrize("entry", fuzz.ENTRIES)
-def test_random_input_is_used_or_refused(entry: str) -> None:
+def test_random_input_is_used_or_refused(entry):
     for number in range(CASES.get(entry, 150)):
         fuzz.case(entry, number)
 
 
-def test_anything_but_a_refusal_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anything_but_a_refusal_fails(monkeypatch):
     def broken(rng: object, folder: Path) -> None:
         raise KeyError("not for people")
 
@@ -37,9 +37,7 @@ def test_anything_but_a_refusal_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         fuzz.case("link", 0)
 
 
-def test_a_file_outside_the_cases_folder_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_outside_the_cases_folder_fails(tmp_path, monkeypatch):
     def strays(rng: object, folder: Path) -> None:
         fuzz._watch("open", (str(folder / "inside"), "w", 0))
         fuzz._watch("open", (str(tmp_path / "read"), "r", 0))
@@ -50,7 +48,7 @@ def test_a_file_outside_the_cases_folder_fails(
         fuzz.case("link", 0)
 
 
-def test_a_case_without_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_without_end_fails(monkeypatch):
     monkeypatch.setattr(fuzz, "PATIENCE", -1)
     with pytest.raises(AssertionError, match="took"):
         fuzz.case("link", 3)

@@ -1,18 +1,18 @@
 """What the server refuses before Streamlit sees it."""
 
-import asyncio
 import base64
 import hashlib
 import json
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from asgi import asked as asked_of
 from streamlit import config, net_util
 from streamlit.web.server import server_util
 
 from explorer import cli, guard
+
+asked = partial(asked_of, guard.Guard)
 
 
 @pytest.mark.parametrize(
@@ -32,19 +32,17 @@ from explorer import cli, guard
         ("http://[", "localhost:8501", False),
     ],
 )
-def test_an_origin_is_own_or_foreign_by_the_request_alone(
-    origin: str | None, host: str, own: bool
-) -> None:
+def test_an_origin_is_own_or_foreign_by_the_request_alone(origin, host, own):
     assert guard.is_own(origin, host) is own
 
 
-def test_a_frame_may_be_asked_for_by_1() -> None:
-    found = asked("/heads", query=b"lang=en&embed=1&text=a+b")
+def test_a_frame_may_be_asked_for_by_1():
+    found = asked("/heads?lang=en&embed=1&text=a+b")
     assert (found.status, found.headers["location"]) == (307, "?lang=en&embed=true&text=a+b")
-    assert asked("/heads", query=b"embed=10&text=embed=1").status == 200
+    assert asked("/heads?embed=10&text=embed=1").status == 200
 
 
-def test_names_that_the_owner_gave_are_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_the_owner_gave_are_own(monkeypatch):
     given = {
         "server.enableCORS": True,
         "server.corsAllowedOrigins": ["https://class.example", "school.example"],
@@ -59,7 +57,7 @@ def test_names_that_the_owner_gave_are_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert guard.is_own("https://elsewhere.example", "10.0.0.1:8501")
 
 
-def test_nobody_outside_is_asked_for_this_machines_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_outside_is_asked_for_this_machines_address(monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr(net_util, "_make_blocking_http_get", lambda url, **_: asked.append(url))
     monkeypatch.setattr(
@@ -70,45 +68,7 @@ def test_nobody_outside_is_asked_for_this_machines_address(monkeypatch: pytest.M
     assert not asked
 
 
-class Answer:
-    """What was sent, and how many parts of the request were unread at each message."""
-
-    def __init__(self, said: list[Message], unread: list[int]) -> None:
-        self.said, self.unread = said, unread
-        self.status = said[0]["status"]
-        self.headers = {name.decode(): value.decode() for name, value in said[0]["headers"]}
-        self.body = b"".join(each.get("body", b"") for each in said[1:])
-
-
-def asked(
-    path: str, headers: dict[str, str] | None = None, body: Iterable[bytes] = (), query: bytes = b""
-) -> Answer:
-    """What is answered to a request; behind `Guard` an app answers 200 and reads nothing."""
-    parts = list(body)
-
-    async def other(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"other"})
-
-    async def receive() -> Message:
-        part = parts.pop(0)
-        return {"type": "http.request", "body": part, "more_body": bool(parts)}
-
-    said: list[Message] = []
-    unread: list[int] = []
-
-    async def send(message: Message) -> None:
-        said.append(message)
-        unread.append(len(parts))
-
-    given = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
-    scope = {"type": "http", "method": "GET", "path": path, "headers": given, "query_string": query}
-    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
-        thread.submit(asyncio.run, guard.Guard(other)(scope, receive, send)).result()
-    return Answer(said, unread)
-
-
-def test_each_answer_says_what_a_browser_may_do_with_it() -> None:
+def test_each_answer_says_what_a_browser_may_do_with_it():
     for path in ("/", "/static/js/none.js", "/media/a.png", "/_stcore/health", "/_stcore/metrics"):
         said = asked(path).headers
         assert said["x-content-type-options"] == "nosniff"
@@ -123,13 +83,13 @@ def test_each_answer_says_what_a_browser_may_do_with_it() -> None:
         ]
 
 
-def test_the_script_in_the_page_is_allowed_by_its_hash() -> None:
+def test_the_script_in_the_page_is_allowed_by_its_hash():
     page = "<script>\n  a = 1\n</script><script src='./b.js'></script>"
     found = base64.b64encode(hashlib.sha256(b"\n  a = 1\n").digest()).decode()
     assert f"script-src 'self' blob: 'sha256-{found}';" in guard.policy(page, ())
 
 
-def test_pages_that_may_show_the_app_in_a_frame_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_that_may_show_the_app_in_a_frame_are_named(monkeypatch):
     monkeypatch.setenv(guard.EMBEDDING, "https://school.example:8443, https://*.example.org")
     said = asked("/").headers
     wanted = "frame-ancestors 'self' https://school.example:8443 https://*.example.org"
@@ -140,9 +100,7 @@ def test_pages_that_may_show_the_app_in_a_frame_are_named(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "named", ["*", "school.example", "https://a.example/page", "https://a; script-src *", "null"]
 )
-def test_what_is_no_origin_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], named: str
-) -> None:
+def test_what_is_no_origin_is_refused(monkeypatch, capsys, named):
     monkeypatch.setenv(guard.EMBEDDING, f"https://school.example {named}")
     with pytest.raises(ValueError, match="HEADLIGHT_EMBED_ORIGINS must be origins such as"):
         guard.embedding()
@@ -162,33 +120,33 @@ def test_what_is_no_origin_is_refused(
         "/base/_stcore/metrics",
     ],
 )
-def test_addresses_that_no_page_needs_are_closed(path: str) -> None:
+def test_addresses_that_no_page_needs_are_closed(path):
     answer = asked(path)
     assert (answer.status, answer.body) == (404, b"Not found")
 
 
-def test_metrics_are_open_if_the_owner_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_are_open_if_the_owner_says_so(monkeypatch):
     monkeypatch.setenv(guard.METRICS, "1")
     assert asked("/_stcore/metrics").body == b"other"
     assert asked("/_stcore/agent/mcp").status == 404
 
 
-def test_no_page_around_the_app_may_send_it_orders() -> None:
+def test_no_page_around_the_app_may_send_it_orders():
     answer = asked("/_stcore/host-config")
     assert json.loads(answer.body) == {"allowedOrigins": [], "useExternalAuthToken": False}
 
 
-def test_an_answer_that_comes_early_is_sent_once_the_request_is_read() -> None:
+def test_an_answer_that_comes_early_is_sent_once_the_request_is_read():
     """Caddy closes the connection of a client that is still sending when the answer is complete."""
     answer = asked("/", {"content-length": "12"}, [b"abcd"] * 3)
     assert answer.body == b"other"
     assert answer.unread == [0, 0]
 
 
-def test_a_body_that_waits_for_a_word_is_not_asked_for() -> None:
+def test_a_body_that_waits_for_a_word_is_not_asked_for():
     answer = asked("/", {"content-length": "12", "expect": "100-continue"}, [b"abcd"] * 3)
     assert answer.unread == [3, 3]
 
 
-def test_a_request_without_a_body_is_not_waited_for() -> None:
+def test_a_request_without_a_body_is_not_waited_for():
     assert asked("/").unread == [0, 0]

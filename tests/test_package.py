@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from browser.app import free_port, until_answering
@@ -33,7 +32,7 @@ METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory) -> Path:
     """The wheel, built as `pip install .` builds it, but from what is installed here."""
     out = tmp_path_factory.mktemp("wheel")
     offline = ["--no-index", "--no-deps", "--no-build-isolation"]
@@ -46,7 +45,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(wheel, tmp_path_factory) -> Path:
     """A folder that holds the unpacked wheel and nothing else, as site-packages would."""
     folder = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as archive:
@@ -55,14 +54,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
+def environment(installed, tmp_path) -> dict[str, str]:
     """An environment in which the unpacked wheel is all that Python finds of this project."""
     home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT")}
     return kept | home | {"PYTHONPATH": str(installed)}
 
 
-def test_the_wheel_holds_all_that_is_not_python_and_no_test(wheel: Path) -> None:
+def test_the_wheel_holds_all_that_is_not_python_and_no_test(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     listed = subprocess.run(
@@ -87,9 +86,7 @@ def test_the_wheel_holds_all_that_is_not_python_and_no_test(wheel: Path) -> None
     assert endings >= {"css", "js", "json", "md", "py", "safetensors", "svg", "toml"}
 
 
-def test_from_elsewhere_the_commands_work(
-    environment: dict[str, str], installed: Path, tmp_path: Path
-) -> None:
+def test_from_elsewhere_the_commands_work(environment, installed, tmp_path):
     program = """
 import models.training.home
 from explorer.cli import main
@@ -118,7 +115,7 @@ print(models.training.home.__file__)
 
 
 @pytest.fixture
-def app(environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
+def app(environment, tmp_path) -> Iterator[str]:
     """`headlight app` in a folder whose own settings of Streamlit must not win; host and port."""
     (tmp_path / ".streamlit").mkdir()
     (tmp_path / ".streamlit" / "config.toml").write_text(
@@ -154,7 +151,7 @@ def first_message(address: str) -> NewSession:
                 return message.new_session
 
 
-def test_from_elsewhere_the_app_has_its_theme_and_no_telemetry(app: str, installed: Path) -> None:
+def test_from_elsewhere_the_app_has_its_theme_and_no_telemetry(app, installed):
     session = first_message(app)
     assert Path(session.main_script_path) == installed / "models" / "_home" / "app.py"
     assert not session.config.gather_usage_stats
@@ -167,9 +164,7 @@ def test_from_elsewhere_the_app_has_its_theme_and_no_telemetry(app: str, install
 @pytest.mark.parametrize(
     ("module", "command"), [(models.__main__, "translate"), (explorer.__main__, "certify")]
 )
-def test_the_modules_have_their_own_commands(
-    module: ModuleType, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_modules_have_their_own_commands(module, command, capsys):
     with pytest.raises(SystemExit):
         module.main(["--help"])
     shown = capsys.readouterr().out
@@ -187,9 +182,7 @@ def test_the_modules_have_their_own_commands(
         (["app", "--no-such-option", "1"], "No such option"),
     ],
 )
-def test_bad_usage_is_told_with_status_2(
-    wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_usage_is_told_with_status_2(wrong, said, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(wrong)
     assert stopped.value.code == 2
@@ -217,9 +210,7 @@ def test_bad_usage_is_told_with_status_2(
         (["train", "--recipe", "copy", "--out", "x", "--set", "foo"], "'foo' is no change"),
     ],
 )
-def test_input_that_cannot_be_used_is_told_with_status_2(
-    wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_input_that_cannot_be_used_is_told_with_status_2(wrong, said, capsys):
     assert cli.main(wrong) == 2
     error = capsys.readouterr().err
     assert error.startswith("headlight: ")
@@ -227,7 +218,7 @@ def test_input_that_cannot_be_used_is_told_with_status_2(
     assert error.count("\n") == 1
 
 
-def test_characters_that_a_model_cannot_read_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_characters_that_a_model_cannot_read_are_named(capsys):
     for command in (["translate"], ["generate"]):
         assert cli.main([*command, "--model", "copy", "a ☃ b"]) == 0
         said = capsys.readouterr()
@@ -237,9 +228,7 @@ def test_characters_that_a_model_cannot_read_are_named(capsys: pytest.CaptureFix
         assert capsys.readouterr().err == ""
 
 
-def test_a_line_without_words_is_explained(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_line_without_words_is_explained(monkeypatch, capsys):
     monkeypatch.setattr("models.training.using.translate", lambda *_: ["", "b"])
     assert cli.main(["translate", "--model", "copy", "a", "b"]) == 0
     said = capsys.readouterr()
@@ -247,7 +236,7 @@ def test_a_line_without_words_is_explained(
     assert said.err == "note: nothing is written for 'a': the model ends it at once\n"
 
 
-def test_a_certificate_takes_the_edits_of_a_link(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_certificate_takes_the_edits_of_a_link(capsys):
     edits = "causal-off~head-decoder.blocks.0.attn-1~cells-nowhere-all-shut-1.1"
     arguments = ["certify", "--model", "copy", "--text", "a b c"]
     assert cli.main(arguments) == 0
@@ -267,7 +256,7 @@ def test_a_certificate_takes_the_edits_of_a_link(capsys: pytest.CaptureFixture[s
     assert (record["edits"], record["left_out"]) == ("causal-off", {"cache": "uncached"})
 
 
-def test_a_stopped_command_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_command_leaves_no_traceback(monkeypatch):
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -275,9 +264,7 @@ def test_a_stopped_command_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) 
     assert cli.main(["translate", "--model", "copy", "a b"]) == 130
 
 
-def test_one_or_several_texts_in_either_way(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_or_several_texts_in_either_way(monkeypatch, capsys):
     monkeypatch.setattr(
         "models.training.using.translate", lambda model, tokenizer, texts, how, rules: texts
     )
@@ -285,27 +272,15 @@ def test_one_or_several_texts_in_either_way(
     assert capsys.readouterr().out == "a\nb\n"
 
 
-def test_help_lists_every_command_and_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_and_the_version(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
     shown = capsys.readouterr().out
     names = re.findall(r"^    ([a-z]+) ", shown, flags=re.MULTILINE)
-    assert sorted(names) == sorted(
-        [
-            "app",
-            "translate",
-            "generate",
-            "info",
-            "merge",
-            "train",
-            "evaluate",
-            "export",
-            "certify",
-            "landmarks",
-            "align",
-            "atlas",
-        ]
+    expected = (
+        "align app atlas certify evaluate export generate info landmarks merge train translate"
     )
+    assert sorted(names) == expected.split()
     with pytest.raises(SystemExit):
         cli.main(["--version"])
     assert capsys.readouterr().out == f"headlight {__version__}\n"
@@ -323,7 +298,7 @@ def pins(file: str) -> dict[str, Version]:
     }
 
 
-def test_every_requirement_is_pinned_within_its_range() -> None:
+def test_every_requirement_is_pinned_within_its_range():
     extras = METADATA["project"]["optional-dependencies"]
     files = {
         "requirements.txt": METADATA["project"]["dependencies"],

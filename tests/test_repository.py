@@ -51,25 +51,25 @@ def too_large(names: list[str]) -> list[str]:
     ]
 
 
-def test_no_large_file_outside_checkpoints_and_docs() -> None:
+def test_no_large_file_outside_checkpoints_and_docs():
     assert too_large(files()) == []
 
 
-def test_a_large_file_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_would_be_found(monkeypatch):
     monkeypatch.setattr(f"{__name__}.LARGEST", 500)
     found = too_large(files())
     assert "pyproject.toml" in found
     assert not [name for name in found if name.startswith("assets/checkpoints")]
 
 
-def test_no_file_of_code_is_longer_than_contributing_says() -> None:
+def test_no_file_of_code_is_longer_than_contributing_says():
     (most,) = map(int, re.findall(r"No file over (\d+)\s+lines", text("docs/CONTRIBUTING.md")))
     code = [file for file in files() if file.endswith((".py", ".js", ".css"))]
     assert len(code) > 500
     assert [file for file in code if len(text(file).splitlines()) > most] == []
 
 
-def test_the_version_is_the_same_everywhere() -> None:
+def test_the_version_is_the_same_everywhere():
     assert f"\nversion: {__version__}\n" in text("CITATION.cff")
     assert f"\n## {__version__} – " in text("docs/CHANGELOG.md")
 
@@ -140,7 +140,7 @@ def unused(sources: dict[str, str]) -> set[str]:
     }
 
 
-def test_what_nothing_but_tests_would_call_is_found() -> None:
+def test_what_nothing_but_tests_would_call_is_found():
     sources = {
         "a.one": "def used(): ...\ndef unused(): unused()\ndef own(): ...\nown()\ndef _left(): ...",
         "a.two": "from a.one import used, unused\nfrom a import three as three_\nused(three_.far)",
@@ -155,7 +155,7 @@ def test_what_nothing_but_tests_would_call_is_found() -> None:
     }  # fmt: skip
 
 
-def test_no_function_is_there_for_tests_alone() -> None:
+def test_no_function_is_there_for_tests_alone():
     """The package's commands, pages, and what docs/library.md shows, are used by name."""
     files = [
         path.relative_to(ROOT).as_posix()
@@ -180,7 +180,7 @@ def test_no_function_is_there_for_tests_alone() -> None:
     assert unused(sources) - public == commands | for_notebooks
 
 
-def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apart() -> None:
+def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apart():
     asks = re.compile(
         r"isinstance\([^)]*(?:DecoderOnly|EncoderDecoder|EncoderOnly)|family[\"')]* *(?:==|!=)"
         r"|(?:site|hook|name)[a-z_.]*\.(?:rpartition|rsplit|split|partition)\([\"']\."
@@ -198,7 +198,7 @@ def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apar
     assert found == []
 
 
-def test_what_a_benchmark_takes_from_another_is_there() -> None:
+def test_what_a_benchmark_takes_from_another_is_there():
     """No test runs them, and each is run by itself: a name that went is seen by nobody."""
     modules = {f"benchmarks.{path.stem}": path for path in (ROOT / "benchmarks").glob("*.py")}
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules.items()}
@@ -218,7 +218,7 @@ def test_what_a_benchmark_takes_from_another_is_there() -> None:
     assert [entry for entry in taken if entry[2] not in defined[str(entry[1])]] == []
 
 
-def test_every_link_of_a_document_leads_to_a_file() -> None:
+def test_every_link_of_a_document_leads_to_a_file():
     broken, count = [], 0
     for name in files():
         if not name.endswith(".md") or not (ROOT / name).is_file():
@@ -234,5 +234,5 @@ def test_every_link_of_a_document_leads_to_a_file() -> None:
     assert broken == []
 
 
-def test_the_repository_has_few_entries_at_its_top() -> None:
+def test_the_repository_has_few_entries_at_its_top():
     assert len({name.partition("/")[0] for name in files()}) <= 20

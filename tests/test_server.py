@@ -31,7 +31,7 @@ STREAM = [Subprotocol("streamlit")]
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+def port(tmp_path_factory) -> Iterator[int]:
     """The app started without any option about its address or its limits.
 
     Its way outside is a proxy that never answers, and that nothing may call (asserted at the end).
@@ -63,13 +63,13 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         outside.accept()
 
 
-def test_only_this_machines_usual_address_answers(port: int) -> None:
+def test_only_this_machines_usual_address_answers(port):
     """A server on every address would answer at 127.0.0.2 too, which Linux routes to itself."""
     assert answers(f"http://127.0.0.1:{port}/_stcore/health")
     assert not answers(f"http://127.0.0.2:{port}/_stcore/health")
 
 
-def test_a_page_of_another_site_cannot_open_a_session(port: int) -> None:
+def test_a_page_of_another_site_cannot_open_a_session(port):
     address = f"ws://127.0.0.1:{port}/_stcore/stream"
     with connect(address, subprotocols=STREAM, origin=Origin(f"http://127.0.0.1:{port}")):
         pass
@@ -80,7 +80,7 @@ def test_a_page_of_another_site_cannot_open_a_session(port: int) -> None:
         other.recv(timeout=30)
 
 
-def test_pages_of_other_sites_hold_nobody_up(port: int) -> None:
+def test_pages_of_other_sites_hold_nobody_up(port):
     """Streamlit asked a service on the internet at each of these, on the event loop."""
     address = f"ws://127.0.0.1:{port}/_stcore/stream"
     begun = time.monotonic()
@@ -91,7 +91,7 @@ def test_pages_of_other_sites_hold_nobody_up(port: int) -> None:
     assert time.monotonic() - begun < 5  # 16 s, where the proxy outside stays silent
 
 
-def test_no_other_site_may_read_an_answer(port: int) -> None:
+def test_no_other_site_may_read_an_answer(port):
     asked = urllib.request.Request(
         f"http://127.0.0.1:{port}/_stcore/health", headers={"Origin": "https://example.org"}
     )
@@ -121,7 +121,7 @@ def sending(client: ClientConnection, message: bytes) -> ClientConnection:
     return client
 
 
-def test_a_message_above_the_limit_ends_its_session(port: int) -> None:
+def test_a_message_above_the_limit_ends_its_session(port):
     address = f"ws://127.0.0.1:{port}/_stcore/stream"
     with connect(address, subprotocols=STREAM) as client:
         client.send(rerun("pad=" + "x" * MEGABYTE))
@@ -147,7 +147,7 @@ def upload(port: int, session: str, size: int, headers: dict[str, str]) -> int:
         line.close()
 
 
-def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port: int) -> None:
+def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port):
     asked = urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=30)
     (cookie,) = (v for k, v in asked.headers.items() if k.lower() == "set-cookie")
     name, _, token = cookie.partition(";")[0].partition("=")
@@ -161,13 +161,13 @@ def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port: int)
         assert upload(port, session, 1_200_000, trusted) == 413
 
 
-def test_the_welcome_asks_nobody_for_an_address() -> None:
+def test_the_welcome_asks_nobody_for_an_address():
     """On every address Streamlit's own would ask outside; no test may listen there to see it."""
     settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     assert settings["logger"]["hideWelcomeMessage"] is True
 
 
-def test_who_has_left_is_let_go_soon() -> None:
+def test_who_has_left_is_let_go_soon():
     """A session keeps its last Trace alive: with Streamlit's usual 120 s, those that came and went
     in that time held a gigabyte beside the cache.
     """
@@ -176,7 +176,7 @@ def test_who_has_left_is_let_go_soon() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor() -> None:
+def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor():
     """Streamlit looks for such sessions only when the next one ends: the last ones stayed."""
     port = free_port()
     options = ["--server.port", str(port), "--server.headless", "true"]
@@ -208,9 +208,7 @@ cli.main(sys.argv[1:], prog_name="streamlit")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_half_sent_requests_beyond_the_descriptors_neither_stay_nor_fill_the_log(
-    tmp_path: Path,
-) -> None:
+def test_half_sent_requests_beyond_the_descriptors_neither_stay_nor_fill_the_log(tmp_path):
     """80 of them once wrote 18 MB of tracebacks, and stayed."""
     port, log = free_port(), tmp_path / "log"
     options = ["run", "app.py", "--server.port", str(port), "--server.headless", "true"]
@@ -231,7 +229,7 @@ def test_half_sent_requests_beyond_the_descriptors_neither_stay_nor_fill_the_log
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def started(monkeypatch) -> list[list[str]]:
     """What `headlight app` would start Streamlit with."""
     calls: list[list[str]] = []
     monkeypatch.setattr("streamlit.web.cli.main", lambda said, **_: calls.append(said))
@@ -247,21 +245,13 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         (["--server.address=10.1.2.3"], ["--server.address=10.1.2.3"], "where Streamlit was told"),
     ],
 )
-def test_who_can_reach_the_app_is_asked_for_and_said(
-    started: list[list[str]],
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    address: list[str],
-    said: str,
-) -> None:
+def test_who_can_reach_the_app_is_asked_for_and_said(started, capsys, arguments, address, said):
     assert cli.main(["app", *arguments]) == 0
     assert said in capsys.readouterr().out
     assert started[0][2:] == address
 
 
-def test_uploads_are_allowed_by_an_option_which_raises_their_size_too(
-    started: list[list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_uploads_are_allowed_by_an_option_which_raises_their_size_too(started, monkeypatch):
     monkeypatch.setenv(VARIABLE, "0")
     assert cli.main(["app"]) == 0
     assert not allowed()
@@ -270,17 +260,13 @@ def test_uploads_are_allowed_by_an_option_which_raises_their_size_too(
     assert started[1][2:] == ["--server.maxUploadSize", "64"]
 
 
-def test_two_wishes_about_the_address_are_refused(
-    started: list[list[str]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_wishes_about_the_address_are_refused(started, capsys):
     assert cli.main(["app", "--public", "--server.address", "10.1.2.3"]) == 2
     assert "--public and --server.address both set" in capsys.readouterr().err
     assert not started
 
 
-def test_the_environments_address_is_said_too(
-    started: list[list[str]], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environments_address_is_said_too(started, capsys, monkeypatch):
     monkeypatch.setenv(cli.ADDRESS_VARIABLE, "0.0.0.0")
     assert cli.main(["app"]) == 0
     assert "where Streamlit was told" in capsys.readouterr().out

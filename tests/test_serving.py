@@ -8,15 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from asgi import asked, in_a_thread
 from browser.app import free_port, until_answering
-from starlette.types import Message, Receive, Scope, Send
 from streamlit import file_util
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
@@ -29,33 +28,14 @@ ROOT = Path(__file__).parents[1]
 SCRIPT = next((Path(file_util.get_static_dir()) / "static" / "js").glob("index.*.js"))
 
 
-def asked(path: str, method: str = "GET") -> list[Message]:
-    """What is answered to one request; behind `FromMemory` stands an app that answers "other"."""
-    answer: list[Message] = []
-
-    async def other(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "other"})
-
-    async def receive() -> Message:
-        return {"type": "http.request"}
-
-    async def send(message: Message) -> None:
-        answer.append(message)
-
-    scope = {"type": "http", "method": method, "path": path}
-    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
-        thread.submit(asyncio.run, serving.FromMemory(other)(scope, receive, send)).result()
-    return answer
-
-
-def test_the_front_end_comes_from_memory_as_it_is_on_disk() -> None:
-    start, body = asked(f"/static/js/{SCRIPT.name}")
-    headers = dict(start["headers"])
-    assert start["status"] == 200
-    assert body["body"] == SCRIPT.read_bytes()
-    assert headers[b"content-length"] == str(SCRIPT.stat().st_size).encode()
-    assert headers[b"content-type"] in (b"application/javascript", b"text/javascript")
-    assert b"immutable" in headers[b"cache-control"]
+def test_the_front_end_comes_from_memory_as_it_is_on_disk():
+    answer = asked(serving.FromMemory, f"/static/js/{SCRIPT.name}")
+    headers = answer.headers
+    assert answer.status == 200
+    assert answer.body == SCRIPT.read_bytes()
+    assert headers["content-length"] == str(SCRIPT.stat().st_size)
+    assert headers["content-type"] in ("application/javascript", "text/javascript")
+    assert "immutable" in headers["cache-control"]
 
 
 @pytest.mark.parametrize(
@@ -67,11 +47,11 @@ def test_the_front_end_comes_from_memory_as_it_is_on_disk() -> None:
         (f"/static/js/{SCRIPT.name}", "HEAD"),
     ],
 )
-def test_all_else_is_answered_by_the_app(path: str, method: str) -> None:
-    assert asked(path, method) == [{"type": "other"}]
+def test_all_else_is_answered_by_the_app(path, method):
+    assert asked(serving.FromMemory, path, method=method).body == b"other"
 
 
-def test_a_connection_sends_without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_sends_without_delay(monkeypatch):
     made: list[object] = []
     usual: Callable[..., None] = lambda self, transport: made.append(transport)  # noqa: E731
     monkeypatch.setattr(AutoHTTPProtocol, "connection_made", usual)
@@ -92,7 +72,7 @@ def test_a_connection_sends_without_delay(monkeypatch: pytest.MonkeyPatch) -> No
     assert watched == [protocol]
 
 
-def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once() -> None:
+def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once():
     async def test() -> None:
         loop, told, woken = asyncio.get_running_loop(), [], []
         usual = loop.call_soon_threadsafe
@@ -117,17 +97,14 @@ def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once() -> None:
         assert told == [*range(50), told[50], *range(50, 100), told[50]]
         assert "invalid literal" in told[50]
 
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, test()).result()
+    in_a_thread(test)
 
 
 FOLD = ScriptRequests._request_rerun_locked
 
 
 @pytest.mark.parametrize("parts", [[], ["the part's id"]])
-def test_a_late_request_of_a_part_stays_on_the_open_page(
-    parts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_request_of_a_part_stays_on_the_open_page(parts, monkeypatch):
     ran_on: list[str] = []
     usual = lambda self, data: ran_on.append(data.page_script_hash)  # noqa: E731
     monkeypatch.setattr(ScriptRunner, "_run_script", usual)
@@ -140,9 +117,7 @@ def test_a_late_request_of_a_part_stays_on_the_open_page(
 
 
 @pytest.mark.parametrize("is_part_first", [True, False])
-def test_a_part_does_not_take_back_a_page_that_waits(
-    is_part_first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_does_not_take_back_a_page_that_waits(is_part_first, monkeypatch):
     monkeypatch.setattr(ScriptRunner, "_run_script", None)
     monkeypatch.setattr(ScriptRequests, "_request_rerun_locked", FOLD)
     serving.keep_the_page()
@@ -160,38 +135,41 @@ def test_a_part_does_not_take_back_a_page_that_waits(
     assert found.fragment_id_queue == []
 
 
-def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -> None:
-    """A certificate from the shell waits for torch as it is."""
-    unwanted = ("streamlit", "plotly", "pandas", "explorer.analysis.alignment.study")
-    code = f"import explorer.__main__, sys; print([m for m in {unwanted} if m in sys.modules])"
+LOADED = "[m for m in {} if m in sys.modules]"
+IMPORTED = {
+    "the shell waits for torch alone": (
+        "import explorer.__main__",
+        LOADED.format(("streamlit", "plotly", "pandas", "explorer.analysis.alignment.study")),
+    ),
+    "a server answers before": ("import app", LOADED.format(("torch", "numpy"))),
+    "a page is imported when it is first visited": (
+        "import explorer.shell",
+        "[m for m in sys.modules if m.startswith('explorer.pages') and m.endswith('.page')"
+        " or m == 'explorer.analysis.claims']",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", IMPORTED)
+def test_nothing_is_imported_before_it_is_needed(what):
+    begin, found = IMPORTED[what]
+    assert printed(f"import sys; {begin}; print({found})") == "[]"
+
+
+def printed(code: str) -> str:
+    """What a new process says."""
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
-
-
-def test_a_server_answers_before_it_has_imported_torch() -> None:
-    code = "import app, sys; print([m for m in ('torch', 'numpy') if m in sys.modules])"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
-
-
-def test_the_app_imports_a_page_when_it_is_first_visited() -> None:
-    code = (
-        "import explorer.shell, sys; print([name for name in sys.modules if name.startswith("
-        "'explorer.pages') and name.endswith('.page') or name == 'explorer.analysis.claims'])"
-    )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n"
+    return said.stdout.strip()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_torch_s_libraries_are_there_before_it_is_imported() -> None:
+def test_torch_s_libraries_are_there_before_it_is_imported():
     code = (
         "import sys; from pathlib import Path; from explorer.serving import load_libraries;"
         "load_libraries();"
         "print('libtorch_cpu' in Path('/proc/self/maps').read_text(), 'torch' in sys.modules)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout == "True False\n"
+    assert printed(code) == "True False"
 
 
 LEAVE = """
@@ -202,7 +180,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_server_sweeps_what_was_left_and_ends_in_peace_on_ctrl_c(tmp_path: Path) -> None:
+def test_the_server_sweeps_what_was_left_and_ends_in_peace_on_ctrl_c(tmp_path):
     """While it gets ready, too: a thread that imports torch would abort the process at its end."""
     port, log, temporary = free_port(), tmp_path / "log", tmp_path / "temporary"
     temporary.mkdir()

@@ -14,13 +14,13 @@ from models.attention import attend
 checked = jaxtyping.jaxtyped(typechecker=check)  # as in every module of shaped_modules
 
 
-def test_a_wrong_shape_is_caught() -> None:
+def test_a_wrong_shape_is_caught():
     q = torch.ones(1, 2, 3, 4)
     with pytest.raises(TypeCheckError):
         attend(q, q, torch.ones(1, 2, 5, 4))  # three keys, five values
 
 
-def test_an_output_shares_the_axes_of_the_arguments() -> None:
+def test_an_output_shares_the_axes_of_the_arguments():
     @checked
     def cut(x: Float[Tensor, "rows columns"], n: int) -> Float[Tensor, "rows columns"]:
         return x[:n]
@@ -33,7 +33,7 @@ def test_an_output_shares_the_axes_of_the_arguments() -> None:
         cut(torch.ones(3, 4), 2.5)
 
 
-def test_every_kind_of_method_is_checked() -> None:
+def test_every_kind_of_method_is_checked():
     @checked
     @dataclass
     class Pair:
@@ -58,7 +58,7 @@ def test_every_kind_of_method_is_checked() -> None:
         _ = Pair(torch.ones(2), torch.ones(2)).outer
 
 
-def test_checks_pause_only_inside() -> None:
+def test_checks_pause_only_inside():
     q, v = torch.ones(1, 2, 3, 4), torch.ones(1, 2, 5, 4)
     with pytest.raises(RuntimeError, match="Expected size") as caught, unchecked():
         attend(q, q, v)
@@ -67,7 +67,7 @@ def test_checks_pause_only_inside() -> None:
         attend(q, q, v)
 
 
-def test_each_file_has_the_first_calls_of_a_function_checked() -> None:
+def test_each_file_has_the_first_calls_of_a_function_checked():
     @checked
     def cut(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         return x[1:]
@@ -83,7 +83,7 @@ def test_each_file_has_the_first_calls_of_a_function_checked() -> None:
         cut(torch.ones(3))
 
 
-def test_the_core_and_the_analyses_are_checked() -> None:
+def test_the_core_and_the_analyses_are_checked():
     modules = shaped_modules()
     assert {"models.attention", "models.transformer", "explorer.analysis.heads.rollout"} <= set(
         modules

@@ -2,17 +2,12 @@
 
 import re
 from html import unescape
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
-
-import pytest
 
 from docs.website import __main__ as website
 
 
-def test_every_address_of_the_website_is_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_address_of_the_website_is_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr(website, "LIVE", ("reverse",))
     website.write(tmp_path, website.LIVE)
     pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
@@ -36,7 +31,7 @@ def test_every_address_of_the_website_is_in_it(
     assert looked_at > 100
 
 
-def test_a_space_opens_the_port_that_the_image_serves() -> None:
+def test_a_space_opens_the_port_that_the_image_serves():
     _, header, _ = (website.ROOT / "docs/serving/space.md").read_text("utf-8").split("---\n", 2)
     said = dict(line.split(": ", 1) for line in header.splitlines())
     image = (website.ROOT / "docs/serving/Containerfile").read_text("utf-8")

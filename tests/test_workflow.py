@@ -21,14 +21,14 @@ def commands(job: str) -> list[str]:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_every_make_target_exists(job: str) -> None:
+def test_every_make_target_exists(job):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for command in commands(job):
         for target in re.findall(r"\bmake ([^\s=]+)(?:\s|$)", command):
             assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
 
 
-def test_every_python_is_one_that_the_package_allows() -> None:
+def test_every_python_is_one_that_the_package_allows():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     allowed = SpecifierSet(project["requires-python"])
     pythons = JOBS["test"]["strategy"]["matrix"]["python"]
@@ -36,13 +36,13 @@ def test_every_python_is_one_that_the_package_allows() -> None:
     assert all(f"{python}.0" in allowed for python in pythons)
 
 
-def test_no_job_may_write_to_the_repository_or_run_for_hours() -> None:
+def test_no_job_may_write_to_the_repository_or_run_for_hours():
     assert WORKFLOW["permissions"] == {"contents": "read"}
     assert all(job["timeout-minutes"] <= 60 for job in JOBS.values())
     assert not any("permissions" in job for job in JOBS.values())
 
 
-def test_the_tests_of_three_jobs_are_all_tests() -> None:
+def test_the_tests_of_three_jobs_are_all_tests():
     plain, browser = commands("test")[-1], commands("browser")[-1]
     assert plain.endswith('-m "not browser and not sweep"')
     assert browser.endswith("-m browser")

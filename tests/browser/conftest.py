@@ -117,7 +117,7 @@ def playwright() -> Iterator[Playwright]:
 
 
 @pytest.fixture(scope="session")
-def browser(playwright: Playwright) -> Iterator[Browser]:
+def browser(playwright) -> Iterator[Browser]:
     """A Chromium for tests that need a context of their own; `visitor` is cheaper."""
     launched = playwright.chromium.launch(**launching())
     yield launched
@@ -125,9 +125,7 @@ def browser(playwright: Playwright) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def profile(
-    playwright: Playwright, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[BrowserContext]:
+def profile(playwright, tmp_path_factory) -> Iterator[BrowserContext]:
     """A Chromium with a profile on disk, which keeps the scripts that it has compiled.
 
     A page then costs 5 s of a core and not 9, most of it for Streamlit's own scripts.
@@ -143,7 +141,7 @@ def profile(
 
 
 @pytest.fixture
-def visitor(app: str, profile: BrowserContext) -> Iterator[Visitor]:
+def visitor(app, profile) -> Iterator[Visitor]:
     """A visitor without a past. Afterwards: no console error, no request to another machine."""
     page = profile.new_page()
     page.set_default_timeout(PATIENCE)

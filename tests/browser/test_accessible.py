@@ -28,7 +28,7 @@ pytestmark = pytest.mark.browser
         for index, page in enumerate(PAGES)
     ],
 )
-def test_no_serious_violation_and_no_scrolling_sideways(visitor: Visitor, index: int) -> None:
+def test_no_serious_violation_and_no_scrolling_sideways(visitor, index):
     page = visitor.page
     page.emulate_media(color_scheme="light")
     place = "" if PAGES[index].name == HOME else PAGES[index].name

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from explorer.text import t
-from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 SENTENCE = "I like dogs."
@@ -17,7 +16,7 @@ def chosen(url: str, name: str) -> str:
     return parse_qs(urlsplit(url).query).get(name, [""])[0]
 
 
-def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor: Visitor) -> None:
+def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor):
     visitor.open("cell", text=SENTENCE, site="encoder", layer="1", head="1", row="1", stage="3")
     bars = visitor.page.locator(".js-plotly-plot .barlayer .point path")
     bars.first.wait_for(state="attached")
@@ -30,7 +29,7 @@ def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor: Visito
 
 
 @pytest.mark.parametrize("words", [pytest.param(12, marks=pytest.mark.sweep), 36])
-def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor: Visitor, words: int) -> None:
+def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor, words):
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     text = " ".join(["I", "like", "you", "because", "you", "are"] * (words // 6))
     visitor.open("cell", text=text, site="encoder", layer="1", head="1", row="1", stage="3")
@@ -41,7 +40,7 @@ def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor: Visitor, words: 
     visitor.fits(390)
 
 
-def test_a_part_of_the_machine_opens_its_page(visitor: Visitor) -> None:
+def test_a_part_of_the_machine_opens_its_page(visitor):
     visitor.open("machine", text=SENTENCE, unfolded="1")
     part = visitor.page.locator(
         ".machine .tgt a.part", has_text=t("machine.parts.cross", lang="en")
@@ -71,9 +70,7 @@ MEET = """([boxes, heads, atEnd]) => boxes.every((box, index) => {
 
 
 @pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.sweep), 390])
-def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(
-    visitor: Visitor, width: int
-) -> None:
+def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(visitor, width):
     visitor.page.set_viewport_size({"width": width, "height": 900})
     visitor.open("machine", text=SENTENCE)
     visitor.page.locator(".machine .wires .head").first.wait_for()
@@ -91,7 +88,7 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(
     visitor.fits(width)
 
 
-def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor: Visitor) -> None:
+def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor):
     page = visitor.open("atlas", site="decoder", layer="1", head="1").page
     heading = page.get_by_role("heading", name="Decoder self-attention, layer 1, head 1")
     expect(heading).to_be_visible()
@@ -106,7 +103,7 @@ def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor: Visitor) -> Non
 
 
 @pytest.mark.sweep
-def test_a_click_on_the_map_of_patches_opens_that_run(visitor: Visitor) -> None:
+def test_a_click_on_the_map_of_patches_opens_that_run(visitor):
     visitor.open("patching", text="She reads a book.", second="He reads a book.", what="z")
     page = visitor.page
     point = page.locator(".js-plotly-plot .scatterlayer .trace .point").nth(3)
@@ -118,7 +115,7 @@ def test_a_click_on_the_map_of_patches_opens_that_run(visitor: Visitor) -> None:
     expect(page.get_by_text("Head output z of layer 1, head 4").first).to_be_visible()
 
 
-def test_a_second_word_is_typed_and_one_that_is_no_token_is_refused(visitor: Visitor) -> None:
+def test_a_second_word_is_typed_and_one_that_is_no_token_is_refused(visitor):
     """Why 她 and not 他."""
     visitor.open("causes", part="writes", row="0", text="She reads a book every morning.")
     box = visitor.page.get_by_test_id("stSelectbox").filter(has_text=t("causes.rival", lang="en"))

@@ -23,9 +23,7 @@ def count(visitor: Visitor) -> Locator:
 
 
 @pytest.mark.parametrize("lang", ["zh"])
-def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(
-    visitor: Visitor, lang: str
-) -> None:
+def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(visitor, lang):
     visitor.open("decoding", text=SENTENCE, lang=lang, part="cache")
     at(visitor, "play").wait_for()
     first = visitor.page.locator(".why").inner_text()
@@ -45,7 +43,7 @@ def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(
     assert sign != ground  # it stays visible under the pointer
 
 
-def test_keys_step_and_a_menu_chooses_the_head_without_losing_the_step(visitor: Visitor) -> None:
+def test_keys_step_and_a_menu_chooses_the_head_without_losing_the_step(visitor):
     visitor.open("decoding", text=SENTENCE, part="cache")
     at(visitor, "next").focus()
     visitor.page.keyboard.press("ArrowRight")
@@ -62,7 +60,7 @@ def test_keys_step_and_a_menu_chooses_the_head_without_losing_the_step(visitor: 
     assert at(visitor, "head").input_value() == "3"
 
 
-def test_a_candidate_is_taken_and_a_second_line_grows(visitor: Visitor) -> None:
+def test_a_candidate_is_taken_and_a_second_line_grows(visitor):
     visitor.open("decoding", text=SENTENCE, step="1")
     at(visitor, "candidate1").click()
     visitor.page.wait_for_url("**fork=*", timeout=PATIENCE)

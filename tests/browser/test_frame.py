@@ -1,24 +1,23 @@
 """The frame round the pages in real Chromium: headings, tabs, the back button."""
 
 import re
-from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from benchmarks.live import served
 from explorer.pages import HOME, PAGES
 from explorer.text import t
 from models.training.home import data
 from tests.browser.app import running_app
-from tests.browser.conftest import DARK, Visitor
+from tests.browser.conftest import DARK
 from tests.walk import LOOKS, SETTLED
 
 pytestmark = pytest.mark.browser
 
 
-def test_back_leaves_a_page_of_the_menu_in_one_press(visitor: Visitor) -> None:
+def test_back_leaves_a_page_of_the_menu_in_one_press(visitor):
     visitor.open(lang="en", text="I love you.")
     for name in ("masks", "positions"):
         visitor.page.get_by_role("link", name=t(f"{name}.title", lang="en"), exact=True).click()
@@ -62,9 +61,7 @@ FIRST_FRAMES = """() => {
         *(pytest.param(name, 390, marks=pytest.mark.sweep) for name in ("heads", "masks")),
     ],
 )
-def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(
-    visitor: Visitor, place: str, width: int
-) -> None:
+def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(visitor, place, width):
     """Layout shift by the browser's own measure; up to 0.1 is good (web.dev/articles/cls)."""
     visitor.page.set_viewport_size({"width": width, "height": 900})
     visitor.page.add_init_script(f"({FIRST_FRAMES})()")
@@ -82,7 +79,7 @@ def test_a_first_visit_is_styled_from_its_first_frame_and_stands_still(
         for each in PAGES
     ],
 )
-def test_an_embedded_view_has_no_frame(visitor: Visitor, place: str) -> None:
+def test_an_embedded_view_has_no_frame(visitor, place):
     page = visitor.page
     page.goto(f"{visitor.address}/{'' if place == HOME else place}?lang=en&embed=1")
     page.wait_for_function(SETTLED, polling=LOOKS)
@@ -94,9 +91,7 @@ def test_an_embedded_view_has_no_frame(visitor: Visitor, place: str) -> None:
 
 
 @pytest.mark.sweep
-def test_a_page_around_the_app_talks_to_it(
-    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_around_the_app_talks_to_it(browser, tmp_path, monkeypatch):
     """A page of another site gets no answer, and its messages change nothing."""
     script = data("explorer.live", "frame.js").read_text(encoding="utf-8")
     ask = "postMessage({ headlight: 1, sentence: 'She reads a book.', %s }, '*')"
@@ -141,7 +136,7 @@ def test_a_page_around_the_app_talks_to_it(
             assert not [each for each in said if "postMessage" in each]
 
 
-def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> None:
+def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor):
     visitor.page.set_viewport_size({"width": 1280, "height": 720})
     visitor.open("heads", lang="en", beamer="1", theme="dark")
     picture = visitor.page.locator(".hl .panel canvas").first
@@ -163,19 +158,18 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> No
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("place", "picture"),
     [
-        pytest.param("cell", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
+        ("cell", ".js-plotly-plot .nsewdrag"),
         ("masks", ".hl canvas"),
-        pytest.param("positions", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
-        pytest.param("blocks", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
-        pytest.param("decoding", ".hl .player", marks=pytest.mark.sweep),
+        ("positions", ".js-plotly-plot .nsewdrag"),
+        ("blocks", ".js-plotly-plot .nsewdrag"),
+        ("decoding", ".hl .player"),
     ],
 )
-def test_most_of_a_picture_for_a_class_is_in_the_first_screen(
-    visitor: Visitor, place: str, picture: str
-) -> None:
+def test_most_of_a_picture_for_a_class_is_in_the_first_screen(visitor, place, picture):
     visitor.page.set_viewport_size({"width": 1280, "height": 720})
     visitor.open(place, lang="en", beamer="1", text="I love you.")
     drawn = visitor.page.locator(f"[data-testid=stMain] {picture}").first
@@ -215,9 +209,7 @@ SHEET = 703
         pytest.param("path?part=printed", 1440, 5, marks=pytest.mark.sweep),
     ],
 )
-def test_a_page_is_printed_whole_and_without_its_controls(
-    visitor: Visitor, place: str, width: int, sheets: int
-) -> None:
+def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width, sheets):
     page = visitor.page
     page.set_viewport_size({"width": width, "height": 900})
     name, _, query = place.partition("?")

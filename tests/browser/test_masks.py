@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from explorer.text import t
 from tests.browser.conftest import PATIENCE, Visitor
@@ -48,7 +48,7 @@ def lower_left(canvas: Locator) -> tuple[float, float]:
     return box["x"] + box["width"] * 0.45, box["y"] + box["height"] - 8
 
 
-def test_cells_are_painted_by_a_drag_and_undone(visitor: Visitor) -> None:
+def test_cells_are_painted_by_a_drag_and_undone(visitor):
     left, low = lower_left(paint_by_keys(visitor))
     visitor.page.mouse.move(left, low)
     visitor.page.mouse.down()
@@ -67,7 +67,7 @@ def test_cells_are_painted_by_a_drag_and_undone(visitor: Visitor) -> None:
     visitor.page.wait_for_url(lambda url: edits(url) == FIRST)
 
 
-def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor: Visitor) -> None:
+def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor):
     canvas = paint_by_keys(visitor)
     canvas.evaluate("node => { node.dataset.before = 'the answer'; }")
     left, low = lower_left(canvas)
@@ -83,7 +83,7 @@ def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor: Visitor
     visitor.page.wait_for_url(lambda url: edits(url).startswith("cells-decoder-all-shut-3.1"))
 
 
-def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor: Visitor) -> None:
+def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor):
     canvas = paint_by_keys(visitor)
     left, low = lower_left(canvas)
     visitor.page.mouse.move(left, low)
@@ -99,9 +99,7 @@ def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor: Visitor) -> No
     visitor.page.wait_for_url(lambda url: edits(url) == "")
 
 
-def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(
-    app: str, browser: Browser
-) -> None:
+def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(app, browser):
     context = browser.new_context(
         viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True
     )
@@ -124,7 +122,8 @@ def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(
     context.close()
 
 
-def test_the_patterns_of_another_layer_stay_below_the_menu(visitor: Visitor) -> None:
+@pytest.mark.sweep
+def test_the_patterns_of_another_layer_stay_below_the_menu(visitor):
     visitor.open("masks", text="I like dogs.")
     menu = visitor.page.locator(".st-key-masks-layer input")
     menu.click(trial=True)  # the page is complete, and scrolled there

@@ -1,18 +1,15 @@
 """The menu of ten entries in real Chromium, and where the picture of each view begins."""
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
 from explorer.pages import MENU, PAGES
 from explorer.text import t
-from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 
 
-def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor: Visitor) -> None:
+def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor):
     visitor.open(lang="en", model="stories")
     links = visitor.page.get_by_test_id("stTopNavLink")
     expect(links).to_contain_text([t(f"menu.{group.name}", lang="en") for group in MENU])
@@ -78,9 +75,7 @@ FORTY_WORDS = {
         pytest.param(VIEWS, FORTY_WORDS, marks=pytest.mark.sweep),
     ],
 )
-def test_the_picture_begins_high_and_no_view_is_long(
-    visitor: Visitor, views: list[tuple[str, str]], read: dict[str, str]
-) -> None:
+def test_the_picture_begins_high_and_no_view_is_long(visitor, views, read):
     """At 1440 by 900 within 300 pixels, and on the first screen at 200 % zoom and of a phone."""
     visitor.page.set_viewport_size({"width": 1440, "height": 900})
     visitor.open("card", **read)
@@ -98,36 +93,3 @@ def test_the_picture_begins_high_and_no_view_is_long(
             visitor.page.set_viewport_size({"width": width, "height": height})
             visitor.page.wait_for_function(within, arg=[top, most])  # once it is laid out
             visitor.fits(width)
-
-
-def test_three_tasks_take_three_clicks_from_start(visitor: Visitor) -> None:
-    """Your own sentence's cross-attention; what the causal mask is for; greedy and beam part."""
-    page = visitor.page
-
-    def click(words: str, kind: str = "link") -> None:
-        page.get_by_role(kind, name=words, exact=True).first.click()  # type: ignore[arg-type]
-        visitor.settle()
-
-    def word(key: str, **values: object) -> str:
-        return t(key, lang="en", **values)
-
-    visitor.open(lang="en")
-    box = page.locator(".st-key-start-line input").first
-    box.fill("I love you.")
-    box.press("Enter")
-    expect(page).to_have_url(re.compile("love"))
-    click(word("menu.attention"))
-    expect(page.locator("[class*=st-key-sentence]").first).to_contain_text("I love you.")
-    pressed = page.get_by_role("radio", name=word("kinds.cross"), exact=True)
-    expect(pressed).to_be_checked()
-
-    visitor.open(lang="en")
-    click(word("menu.masks"))
-    click(word("masks.purpose_off"), "button")
-    expect(page.locator(".st-key-reading-masks")).to_contain_text("falls on later tokens")
-
-    visitor.open(lang="en")
-    click(word("menu.decoding"))
-    offered = page.locator(".st-key-lessons-beam button")
-    offered.click()
-    visitor.shows("Beam search diverges at token")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def phone(visitor: Visitor) -> Visitor:
+def phone(visitor) -> Visitor:
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     return visitor
 
@@ -32,7 +32,7 @@ def open_sidebar(phone: Visitor) -> None:
     expect(box).to_be_in_viewport()
 
 
-def test_the_bar_names_the_page_and_leads_to_the_others(phone: Visitor) -> None:
+def test_the_bar_names_the_page_and_leads_to_the_others(phone):
     phone.open(lang="en", text="I love you.")
     expect(menu(phone)).to_be_in_viewport()
     expect(menu(phone)).to_have_value("start")
@@ -47,7 +47,7 @@ def test_the_bar_names_the_page_and_leads_to_the_others(phone: Visitor) -> None:
     expect(menu(phone)).to_have_value("start")
 
 
-def test_another_sentence_runs_from_the_bar(phone: Visitor) -> None:
+def test_another_sentence_runs_from_the_bar(phone):
     phone.open("heads", lang="en", text="I love you.")
     bar = phone.page.locator(".st-key-frame")
     box = bar.get_by_role("textbox", name=word("frame.sentence"))
@@ -65,7 +65,7 @@ def test_another_sentence_runs_from_the_bar(phone: Visitor) -> None:
     expect(phone.page.locator("[class*=st-key-sentence]").first).to_contain_text("He sings.")
 
 
-def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> None:
+def test_the_sidebar_goes_once_something_was_chosen_in_it(phone):
     phone.open("masks", lang="en", text="I love you.")
     sidebar = phone.page.get_by_test_id("stSidebar")
     box = sidebar.get_by_role("textbox", name=word("sidebar.sentence"), exact=True)
@@ -91,10 +91,10 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> Non
         pytest.param("masks", ".hl canvas", marks=pytest.mark.sweep),
         pytest.param("positions", ".js-plotly-plot", marks=pytest.mark.sweep),
         pytest.param("blocks", ".js-plotly-plot", marks=pytest.mark.sweep),
-        ("machine", ".machine"),
+        pytest.param("machine", ".machine", marks=pytest.mark.sweep),
     ],
 )
-def test_what_a_picture_says_stands_above_it(phone: Visitor, place: str, picture: str) -> None:
+def test_what_a_picture_says_stands_above_it(phone, place, picture):
     phone.open(place, lang="en", text="I love you.")
     drawn = phone.page.locator(f"[data-testid=stMain] {picture}").first
     drawn.wait_for()
@@ -117,7 +117,8 @@ def test_what_a_picture_says_stands_above_it(phone: Visitor, place: str, picture
     phone.fits(390)
 
 
-def test_labels_of_tokens_stand_clear_of_each_other(phone: Visitor) -> None:
+@pytest.mark.sweep
+def test_labels_of_tokens_stand_clear_of_each_other(phone):
     phone.open("blocks", text="When the old man saw that his little dog had run away, he ran too.")
     place = phone.page.locator(".st-key-wide-blocks-statistics-scale")
     labels = place.locator(".annotation")

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from explorer.library import open_model
 from explorer.runs.edits import KeyHidden
@@ -60,7 +60,7 @@ def begin_to_draw(page: Page) -> tuple[float, float, float, float]:
     return box["x"], box["y"], box["width"], box["height"]
 
 
-def test_a_picture_is_hidden_uploaded_and_drawn_with_the_mouse_on_start(visitor: Visitor) -> None:
+def test_a_picture_is_hidden_uploaded_and_drawn_with_the_mouse_on_start(visitor):
     loaded = open_model("reader")
     visitor.open(lang="en", model="reader", text=WORD)
     page, said = visitor.page, visitor.page.locator(".hl .said")
@@ -93,9 +93,7 @@ def test_a_picture_is_hidden_uploaded_and_drawn_with_the_mouse_on_start(visitor:
     expect(said).to_have_text(trace(loaded, drawn_text(page)).output)
 
 
-def test_attention_takes_a_jpeg_and_a_finger_and_says_what_smoothing_hides(
-    app: str, browser: Browser
-) -> None:
+def test_attention_takes_a_jpeg_and_a_finger_and_says_what_smoothing_hides(app, browser):
     context = browser.new_context(
         viewport={"width": 820, "height": 1180}, has_touch=True, color_scheme="light"
     )

@@ -4,12 +4,9 @@ That no page of the app breaks it holds in every browser test: the console says 
 accepts no error there.
 """
 
-from pathlib import Path
-
 import pytest
 
 from benchmarks.live import served
-from tests.browser.conftest import Visitor
 
 BROKEN = """() => {
     window.broken = [];
@@ -20,7 +17,7 @@ BROKEN = """() => {
 }"""
 
 
-def test_what_the_policy_does_not_allow_is_not_run(visitor: Visitor) -> None:
+def test_what_the_policy_does_not_allow_is_not_run(visitor):
     visitor.page.add_init_script(f"({BROKEN})()")
     visitor.open("masks")
     visitor.page.evaluate(
@@ -42,9 +39,7 @@ def test_what_the_policy_does_not_allow_is_not_run(visitor: Visitor) -> None:
     visitor.hosts.clear()
 
 
-def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(
-    visitor: Visitor, tmp_path: Path
-) -> None:
+def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(visitor, tmp_path):
     """Another port is another origin."""
     frame = f"<link rel='icon' href='data:,'><iframe src='{visitor.address}'></iframe>"
     (tmp_path / "index.html").write_text(frame)
@@ -61,7 +56,7 @@ def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(
     "place",
     ["heads", *(pytest.param(page, marks=pytest.mark.sweep) for page in ("masks", "decoding"))],
 )
-def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor, place: str) -> None:
+def test_html_in_a_sentence_is_text_everywhere(visitor, place):
     nasty = '<script>alert(1)</script> "><img src=x onerror=alert(2)> **bold** $x$'
     visitor.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
     visitor.open(place, text=nasty)

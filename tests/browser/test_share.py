@@ -1,13 +1,11 @@
 """What a page exports: one file that shows the page's pictures without app or network."""
 
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import expect
 
 from explorer.text import t
-from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 
@@ -28,9 +26,7 @@ PICTURES = {
     "place",
     [pytest.param(each, marks=() if each in CORE else pytest.mark.sweep) for each in PICTURES],
 )
-def test_a_page_is_one_file_that_needs_no_network(
-    visitor: Visitor, place: str, tmp_path: Path
-) -> None:
+def test_a_page_is_one_file_that_needs_no_network(visitor, place, tmp_path):
     visitor.open(place, lang="en", text="I love you.")
     visitor.page.locator(PICTURES[place]).first.wait_for()
     visitor.settle()

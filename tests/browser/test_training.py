@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from explorer.text import t
 from tests.browser.conftest import Visitor
@@ -23,9 +23,7 @@ def stands(visitor: Visitor, words: str) -> Locator:
 
 
 @pytest.mark.sweep
-def test_a_training_is_found_again_after_a_reload_and_by_nobody_else(
-    visitor: Visitor, browser: Browser
-) -> None:
+def test_a_training_is_found_again_after_a_reload_and_by_nobody_else(visitor, browser):
     page = visitor.open("training", setup=LONG).page
     press(visitor, "start")
     stands(visitor, "Training:")

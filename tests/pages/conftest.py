@@ -23,6 +23,7 @@ from explorer.figures import ready
 from explorer.library import LoadedModel
 from explorer.ui import running
 from models.config import ModelConfig
+from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.tokenizer import SPECIAL_TOKENS
 from models.training.data import Batch, Example, collate
@@ -35,6 +36,7 @@ PAIRS = (
     ("She reads a book every morning.", "她每天早上看书。"),
     ("We went to the park yesterday.", "我们昨天去了公园。"),
 )
+SHIPPED = library.CHECKPOINTS
 CORPUS = tuple(sentence for pair in PAIRS for sentence in pair)
 
 
@@ -124,6 +126,21 @@ def _scan_no_packages() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_exceptions() -> Iterator[None]:
+    """No page shows an exception in any test, whatever else the test asks of it."""
+    run = AppTest._run
+
+    def checked(at: AppTest, *given: Any, **options: Any) -> AppTest:
+        run(at, *given, **options)
+        assert not at.exception, (dict(at.query_params), at.exception[0].message)
+        return at
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AppTest, "_run", checked)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _check_figures() -> Iterator[None]:
     """The app sends figures unchecked: here Plotly checks them, and must send the same."""
 
@@ -165,6 +182,18 @@ def _use_shelf(shelf: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(caching, "STORE", store)
     # However busy the machine is, a page waits for its decoding instead of asking again.
     monkeypatch.setattr(running, "PATIENCE", 60)
+
+
+@pytest.fixture
+def shipped(_use_shelf: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models that Headlight ships instead of the small ones."""
+    monkeypatch.setattr(library, "CHECKPOINTS", SHIPPED)
+
+
+@pytest.fixture
+def add_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models of other libraries beside the small ones."""
+    monkeypatch.setenv(VARIABLE, str(own))
 
 
 @pytest.fixture(scope="session")

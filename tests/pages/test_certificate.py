@@ -1,12 +1,12 @@
 """The Mask tests page: it waits for a click, follows the sentence, and says what breaks."""
 
 from payloads import unpack
-from shown import Open, everything, reading, words_of
+from shown import everything, reading, words_of
 
 from explorer.text import t
 
 
-def test_the_certificate_of_one_text_names_no_target(open_page: Open) -> None:
+def test_the_certificate_of_one_text_names_no_target(open_page):
     for model, name in (("writer", "text"), ("translator", "tgt")):
         at = open_page("certificate", model=model, tested="1", text="a b c")
         drawn = [unpack(each.proto.bytes)[0] for each in at.main.get("bidi_component")]
@@ -19,7 +19,7 @@ def test_the_certificate_of_one_text_names_no_target(open_page: Open) -> None:
         assert titles == named
 
 
-def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:
+def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page):
     at = open_page("certificate")
     assert not at.main.get("bidi_component")
     assert t("certify.future_leak.title", lang="en") in everything(at)
@@ -31,7 +31,7 @@ def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) ->
     assert "All 14 properties" in reading(at, "Largest deviation")
 
 
-def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: Open) -> None:
+def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page):
     at = open_page("certificate", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
     assert "**3** of 13 properties" in reading(at, "Largest deviation")
     assert t("certify.future_mass.broken", lang="en") in everything(at)

@@ -1,21 +1,18 @@
 """The Circuits page: what it says of the model built by hand and of others, its link, bad input."""
 
 from itertools import product
-from pathlib import Path
 
 import pytest
-from shown import Open, everything, link, reading
+from shown import everything, link, reading
 
-from explorer import library
 from explorer.exhibits.circuits import roles
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.text import t
-from models.foreign.finding import VARIABLE
 
 FAMILIES = ("en-zh", "reader", "headless")
 
 
-def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page: Open) -> None:
+def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page):
     at = open_page("circuits", model="writer", part="circuit", made_of="by-hand")
     said = reading(at, "attends most to how")
     assert "layer 2 · head 1: 100 % of its attention" in said
@@ -25,16 +22,15 @@ def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page: Open)
     assert "in 100 % of cases" in everything(at)
 
 
-def test_kinds_of_heads_are_chosen_and_kept_in_the_link(open_page: Open) -> None:
+def test_kinds_of_heads_are_chosen_and_kept_in_the_link(open_page):
     at = open_page("circuits", model="writer", behaviour="induction")
     assert "attention to what followed" in reading(at, "of its attention")
     at.segmented_control(key="circuits.behaviour").set_value("previous").run()
-    assert not at.exception
     assert link(at)["behaviour"] == "previous"
     assert "attention to the previous token" in reading(at, "of its attention")
 
 
-def test_a_head_of_the_link_is_looked_at(open_page: Open) -> None:
+def test_a_head_of_the_link_is_looked_at(open_page):
     at = open_page("circuits", model="writer", layer="2", head="3", part="vocabulary")
     assert at.selectbox(key="circuits.head").value == (1, 2)
     at.selectbox(key="circuits.head").set_value((0, 1)).run()
@@ -50,40 +46,29 @@ def test_a_head_of_the_link_is_looked_at(open_page: Open) -> None:
         for at, (model, part) in enumerate(product(FAMILIES, CircuitsChoices.parts))
     ],
 )
-def test_every_family_is_measured(open_page: Open, model: str, part: str) -> None:
+def test_every_family_is_measured(open_page, model, part):
     at = open_page("circuits", model=model, part=part)
-    assert not at.exception
     assert at.get("plotly_chart")
     words = "circuits.translator" if model == "en-zh" else "circuits.both_ways"
     assert t(words, lang="en") in everything(at)
 
 
-def test_a_text_of_one_token_has_nothing_to_foresee(open_page: Open) -> None:
+def test_a_text_of_one_token_has_nothing_to_foresee(open_page):
     at = open_page("circuits", model="writer", text="a", part="circuit", made_of="text")
     assert [each.value for each in at.info] == [t("circuits.one_token", lang="en")]
     at = open_page("circuits", model="writer", text="a")
-    assert not at.exception
 
 
 @pytest.mark.parametrize(("model", "why"), [("headless", "no_output"), ("my-bert", "head_net")])
-def test_why_successors_cannot_be_found_is_what_the_model_has(
-    open_page: Open, own: Path, monkeypatch: pytest.MonkeyPatch, model: str, why: str
-) -> None:
-    monkeypatch.setenv(VARIABLE, str(own))
+def test_why_successors_cannot_be_found_is_what_the_model_has(open_page, add_own, model, why):
     words = everything(open_page("circuits", model=model))
     reasons = ("no_output", "head_net", "no_series")
     assert [each for each in reasons if t(f"circuits.{each}", lang="en") in words] == [why]
 
 
-SHELF = library.CHECKPOINTS
-
-
 @pytest.mark.parametrize("text", [None, "I like you."])
-def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch, text: str | None
-) -> None:
+def test_a_head_that_is_no_better_than_chance_depends_on_nothing(open_page, shipped, text):
     """3.4 % beside 3.0 % even: the copies with shuffled weights have such heads too."""
-    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     made = {"made_of": "text", "text": text} if text else {}
     words = everything(open_page("circuits", model="twin-deep-branch", part="circuit", **made))
     assert t("circuits.second_none", lang="en", rate="5.0 %") in words
@@ -101,10 +86,7 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
         pytest.param("stories", "first", "is of this type (", marks=pytest.mark.sweep),
     ],
 )
-def test_the_page_opens_on_a_kind_that_some_head_is_of(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch, model: str, kind: str, said: str
-) -> None:
-    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+def test_the_page_opens_on_a_kind_that_some_head_is_of(open_page, shipped, model, kind, said):
     at = open_page("circuits", model=model)
     assert at.segmented_control(key="circuits.behaviour").value == kind
     assert said in reading(at, "of its attention")
@@ -115,9 +97,7 @@ def test_the_page_opens_on_a_kind_that_some_head_is_of(
     assert t("circuits.chance_note", lang="en", copies=19, rate="5.0 %", joint="10 %") in words
 
 
-def test_a_large_model_is_compared_with_chance_when_asked(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_model_is_compared_with_chance_when_asked(open_page, monkeypatch):
     monkeypatch.setattr(roles, "AT_ONCE", 0)
     at = open_page("circuits", model="writer", behaviour="previous")
     assert "is untested" in reading(at, "of its attention")
@@ -125,6 +105,5 @@ def test_a_large_model_is_compared_with_chance_when_asked(
         "circuits.chance_note", lang="en", copies=19, rate="5.0 %", joint="10 %"
     ) not in everything(at)
     at.button(key="circuits.test").click().run()
-    assert not at.exception
     assert "chance" in reading(at, "of its attention")
     assert not [each for each in at.button if each.key == "circuits.test"]

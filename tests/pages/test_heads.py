@@ -1,7 +1,6 @@
 """The Heads page: what its link opens, what it sends the picture, what it reads out."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,14 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 from payloads import unpack
-from shown import everything, everything_and_titles, figure, reading
+from shown import everything, everything_and_titles, figure, payloads, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
 from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.heads import matter
 from explorer.exhibits.heads.exports import folder_of
 from explorer.figures.theme import show
 from explorer.guard import EMBEDDING
@@ -26,8 +26,6 @@ from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
 from explorer.ui import controls
-
-Open = Callable[..., AppTest]
 
 
 def sent(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -44,7 +42,7 @@ def titles(at: AppTest) -> tuple[str, str]:
     return head["queries"]["title"], head["keys"]["title"]
 
 
-def test_all_heads_are_sent_and_the_opened_one_exactly(open_page: Open) -> None:
+def test_all_heads_are_sent_and_the_opened_one_exactly(open_page):
     at = open_page("heads", site="decoder", layer="2", head="4")
     head, arrays = sent(at)
     assert head["labels"][:8] == [f"L{layer}·H{h}" for layer in (1, 2) for h in (1, 2, 3, 4)]
@@ -55,14 +53,14 @@ def test_all_heads_are_sent_and_the_opened_one_exactly(open_page: Open) -> None:
     assert "layer 2, head 4" in reading(at, "attends to")
 
 
-def test_blocked_cells_of_the_opened_head_say_which_mask_blocked_them(open_page: Open) -> None:
+def test_blocked_cells_of_the_opened_head_say_which_mask_blocked_them(open_page):
     at = open_page("heads", site="decoder", layer="1", head="1")
     assert chosen(at)["reasons"] == [t("blockers.causal", lang="en")]
     blocked = sent(at)[1]["blocked"][0]
     np.testing.assert_array_equal(blocked > 0, np.triu(np.ones_like(blocked), 1) > 0)
 
 
-def test_pins_scale_range_and_row_come_from_the_link(open_page: Open) -> None:
+def test_pins_scale_range_and_row_come_from_the_link(open_page):
     at = open_page(
         "heads", layer="1", head="1", pins="2.3_mean-1", scale="log", own_range="1", row="2"
     )
@@ -73,31 +71,28 @@ def test_pins_scale_range_and_row_come_from_the_link(open_page: Open) -> None:
     assert at.query_params["pins"] == "2.3_mean-1"
 
 
-def test_a_chosen_cell_comes_from_the_link_and_only_with_its_row(open_page: Open) -> None:
+def test_a_chosen_cell_comes_from_the_link_and_only_with_its_row(open_page):
     now = chosen(open_page("heads", layer="1", head="1", row="2", key="3"))
     assert (now["query"], now["key"]) == (2, 3)
     for params in ({"row": "2", "key": "900"}, {"row": "free", "key": "3"}, {"key": "3"}):
         assert chosen(open_page("heads", layer="1", head="1", **params))["key"] is None
 
 
-def test_a_free_row_lights_none_and_the_first_word_is_still_read(open_page: Open) -> None:
+def test_a_free_row_lights_none_and_the_first_word_is_still_read(open_page):
     at = open_page("heads", row="free")
     assert chosen(at)["query"] is None
     assert "attends to “" in reading(at, "attends to")
     assert at.query_params["row"] == "free"
 
 
-def test_pins_that_this_model_does_not_have_are_left_out(open_page: Open) -> None:
+def test_pins_that_this_model_does_not_have_are_left_out(open_page):
     at = open_page("heads", pins="9.9_mean-7_flow")  # cross-attention has no flow
-    assert not at.exception
     assert chosen(at)["pinned"] == []
 
 
 @pytest.mark.parametrize("name", ["mean-2", "rollout", "flow"])
 @pytest.mark.parametrize("site", ["encoder", "decoder"])
-def test_extras_open_like_heads_and_are_read_by_their_name(
-    open_page: Open, site: str, name: str
-) -> None:
+def test_extras_open_like_heads_and_are_read_by_their_name(open_page, site, name):
     at = open_page("heads", site=site, instead=name, row="2")
     label = {"mean-2": "L2 avg", "rollout": "Rollout", "flow": "Flow"}[name]
     head, _ = sent(at)
@@ -106,13 +101,13 @@ def test_extras_open_like_heads_and_are_read_by_their_name(
     assert "heads.off" not in {toggle.key for toggle in at.toggle}
 
 
-def test_nothing_open_says_what_to_do(open_page: Open) -> None:
+def test_nothing_open_says_what_to_do(open_page):
     at = open_page("heads", instead="none")
     assert chosen(at)["opened"] is None
     assert t("heads.closed", lang="en") in everything(at)
 
 
-def test_two_heads_side_by_side_are_subtracted(open_page: Open) -> None:
+def test_two_heads_side_by_side_are_subtracted(open_page):
     at = open_page("heads", layer="1", head="1", pins="2.2")
     words = t("heads.difference", lang="en", one="L2·H2", other="L1·H1")
     assert words in everything(at)
@@ -122,7 +117,7 @@ def test_two_heads_side_by_side_are_subtracted(open_page: Open) -> None:
     assert words not in everything(alone)
 
 
-def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page: Open) -> None:
+def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page):
     at = open_page("heads", site="encoder")
     assert sent(at)[0]["measure"] is None
     at.selectbox(key="heads.measure").select("previous").run()
@@ -134,13 +129,13 @@ def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page: Open)
     assert chosen(sorted_too)["by_measure"]
 
 
-def test_a_measure_that_a_kind_does_not_have_is_not_offered(open_page: Open) -> None:
+def test_a_measure_that_a_kind_does_not_have_is_not_offered(open_page):
     at = open_page("heads", site="cross", measure="diagonal")
     assert at.selectbox(key="heads.measure").value == ""
     assert sent(at)[0]["measure"] is None
 
 
-def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page: Open) -> None:
+def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page):
     at = open_page("heads", lang="en", layer="2", head="3")
     before = sent(at)[1]["exact"]
     at.segmented_control(key="sidebar.lang").set_value("zh").run()
@@ -151,7 +146,7 @@ def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page:
     assert titles(at) == ("查询 · 目标序列", "键 · 源序列")
 
 
-def test_another_kind_of_attention_has_its_own_axes(open_page: Open) -> None:
+def test_another_kind_of_attention_has_its_own_axes(open_page):
     at = open_page("heads", pins="2.1")
     assert titles(at) == ("query · target", "key · source")
     at.segmented_control(key="heads.kind").set_value("encoder").run()
@@ -160,24 +155,9 @@ def test_another_kind_of_attention_has_its_own_axes(open_page: Open) -> None:
     assert "pins" not in at.query_params
 
 
-def test_another_query_is_read_out_with_its_numbers(open_page: Open) -> None:
-    text = "I like you."
-
-    def read_out(row: str) -> str:
-        at = open_page("heads", text=text, site="encoder", layer="1", head="1", row=row)
-        return reading(at, "attends to")
-
-    first = read_out("0")
-    assert "“I”" in first
-    assert "%" in first
-    second = read_out("2")
-    assert "“you”" in second.split("attends to")[0]
-
-
-def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Open) -> None:
+def test_switching_a_head_off_says_what_became_of_the_translation(open_page):
     at = open_page("heads", site="cross", layer="1", head="2")
     at.toggle(key="heads.off").set_value(True).run()
-    assert not at.exception
     assert "Cross-attention, layer 1, head 2: ablated" in everything(at)
     assert at.query_params["edits"] == "head-decoder.blocks.0.cross_attn-1"
     said = t("edits.same", lang="en"), t("edits.changed", lang="en", words="")
@@ -187,7 +167,7 @@ def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Ope
     assert not at.toggle(key="heads.off").value
 
 
-def test_four_numbers_of_the_head_and_what_their_order_says(open_page: Open) -> None:
+def test_four_numbers_of_the_head_and_what_their_order_says(open_page):
     at = open_page("heads", site="cross", layer="1", head="2", row="1")
     words = everything(at)
     for name in ("weight", "contribution", "gradient", "off"):
@@ -200,7 +180,7 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page: Open) -> 
     assert re.findall(r"rank (\d+) of 8", everything(other)) != ranks
 
 
-def test_the_encoder_asks_which_token_it_is_about(open_page: Open) -> None:
+def test_the_encoder_asks_which_token_it_is_about(open_page):
     at = open_page("heads", site="encoder", layer="1", head="2")
     first = reading(at, "How does layer 1, head 2")
     at.selectbox(key="heads.token").select(2).run()
@@ -208,10 +188,9 @@ def test_the_encoder_asks_which_token_it_is_about(open_page: Open) -> None:
     assert at.query_params["step"] == "3"
 
 
-def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
+def test_another_model_opens_at_its_own_telling_head(open_page):
     at = open_page("heads", layer="2", head="3", pins="1.1")
     at.selectbox(key="sidebar.model").select("writer").run()
-    assert not at.exception
     assert not at.warning
     assert titles(at) == ("query · text", "key · text")
     assert at.query_params["model"] == "writer"
@@ -219,7 +198,7 @@ def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
     assert "pins" not in at.query_params
 
 
-def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path: Path) -> None:
+def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path):
     shipped = replace(open_model("copy"), folder=library.CHECKPOINTS / "copy")
     assert folder_of(shipped, is_local=True) is None
     own = replace(shipped, folder=tmp_path / "own")
@@ -231,9 +210,7 @@ def test_the_code_of_a_model_of_ones_own_has_its_folder(tmp_path: Path) -> None:
     assert others == Path("own"), "others need not know the paths of a server"
 
 
-def test_the_link_and_the_code_of_the_view_can_be_taken_away(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page, monkeypatch):
     params = {"site": "encoder", "layer": "2", "head": "3", "pins": "1.1", "text": "I like <you>."}
     at = open_page("heads", **params)
     link, said, code = (each.value for each in at.code)
@@ -253,7 +230,7 @@ def test_the_link_and_the_code_of_the_view_can_be_taken_away(
     assert "<you>" not in line
 
 
-def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
+def test_what_is_downloaded_is_what_is_shown(open_page):
     """The files are made when a button is pressed; here they are made at once."""
     made = AppTest.from_function(_files).run()
     assert not made.exception
@@ -262,6 +239,7 @@ def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
     assert "L2·H2" in svg
     assert "&lt;you&gt;" in page
     assert "<you>" not in page
+    assert "<img src" not in page
     assert "query (text)" in made.text[2].value  # a model of one text has no target
 
 
@@ -277,17 +255,18 @@ def _files() -> None:
     from explorer.ui import session
 
     session.start(LINKS)
-    state = LINKS.change(State(), layer=0, head=0, pins=((1, 1),), text="I like <you>.")
+    state = LINKS.change(
+        State(), layer=0, head=0, pins=((1, 1),), text='I like <you>."><img src=x>'
+    )
     choice = Opened(build(state, dark=False))
     st.text(shown_svg(choice))
     st.text(trace_page(choice.view.trace, [shown_svg(choice)], choice.view.lang))
     st.text(shown_svg(Opened(build(State(model="writer", text="I like you."), dark=False))))
 
 
-def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open) -> None:
+def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page):
     second = "She reads a book."
     at = open_page("heads", beside=f"{second}\nWe went.", layer="2", head="3", site="encoder")
-    assert not at.exception
     left, right = (unpack(each.proto.bytes)[0] for each in at.main.get("bidi_component")[:2])
     assert left["chosen"]["opened"] == right["chosen"]["opened"] == 6
     assert left["queries"]["tokens"] != right["queries"]["tokens"]
@@ -297,14 +276,13 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open
     assert second in everything(at).replace("&#46;", ".")
 
 
-def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page: Open) -> None:
+def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page):
     at = open_page("heads", beside="a " * 600)
-    assert not at.exception
     assert len(at.main.get("bidi_component")) == 1
     assert at.error or at.warning
 
 
-def test_a_row_of_the_decoder_says_what_it_is_about_to_write(open_page: Open) -> None:
+def test_a_row_of_the_decoder_says_what_it_is_about_to_write(open_page):
     own = trace(open_model("en-zh", library.CHECKPOINTS), "We went to the park yesterday.")
     for site in ("cross", "decoder"):
         head, _ = sent(open_page("heads", text=own.text, site=site))
@@ -316,7 +294,7 @@ def test_a_row_of_the_decoder_says_what_it_is_about_to_write(open_page: Open) ->
     assert "labels" not in head["queries"]
 
 
-def test_what_is_given_and_what_the_model_would_write_are_both_named(open_page: Open) -> None:
+def test_what_is_given_and_what_the_model_would_write_are_both_named(open_page):
     text, target = "We went to the park yesterday.", "我喜欢你，因为你很善良。"
     own = trace(open_model("en-zh", library.CHECKPOINTS), text, target)
     row = next(
@@ -329,7 +307,7 @@ def test_what_is_given_and_what_the_model_would_write_are_both_named(open_page: 
         assert escape(token) in said
 
 
-def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page: Open) -> None:
+def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page):
     link = {"text": "unbelievable dogs.", "site": "encoder", "layer": "1", "head": "1"}
     traced = trace(open_model("en-zh", library.CHECKPOINTS), link["text"])
     words = words_of(traced.src_str_tokens)
@@ -348,18 +326,17 @@ def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page: Open) ->
     top = int(pattern[row].argmax())
     assert f"“{escape(words.labels[row])}”" in said
     assert f"“{escape(words.labels[top])}” ({percent(float(pattern[row, top]))})" in said
-    assert not at.exception
 
 
-def test_the_switch_for_words_is_part_of_the_link(open_page: Open) -> None:
+def test_the_switch_for_words_is_part_of_the_link(open_page):
     at = open_page("heads")
     at.toggle(key="heads.words").set_value(True).run()
     assert at.query_params["words"] == "1"
 
 
 def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    open_page, monkeypatch
+):
     monkeypatch.setattr(activations, "WHOLE_BYTES", 0)  # as if this text were long
     monkeypatch.setattr(activations, "PATTERN_BYTES", 0)
     asked = []
@@ -374,9 +351,7 @@ def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
     assert len(asked) == 1
 
 
-def test_the_first_chart_of_a_session_waits_for_the_picture(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_chart_of_a_session_waits_for_the_picture(open_page, monkeypatch):
     """Its place is kept, with a pulse; when that comes, the chart does, and stays."""
     monkeypatch.setattr(controls, "CHARTS", "controls.none_yet")  # the fixture knows the usual name
     at = open_page("heads")
@@ -390,3 +365,52 @@ def test_the_first_chart_of_a_session_waits_for_the_picture(
     monkeypatch.setattr(controls, "is_due", lambda key: False)
     at.run()
     assert len(at.main.get("plotly_chart")) == 1
+
+
+def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page):
+    at = open_page("heads", edits="head-decoder.blocks.0.cross_attn-1")
+    points = figure(at)["data"][-1]
+    assert points["text"].count("✕") == 1
+    # 3 encoder layers and 2 of the decoder, with 4 heads each; then cross-attention.
+    assert points["text"].index("✕") == (3 + 2) * 4 + 1
+    assert t("edits.reset", lang="en") in {button.label for button in at.button}
+    before = everything(at)
+    at.button(key="heads.open_needed").click().run()
+    needed = re.search(r"([\w -]+), layer (\d), head (\d) matters most", before)
+    assert needed
+    assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()[1:]
+
+
+def test_a_long_sentence_is_not_ablated_until_somebody_asks(open_page, monkeypatch):
+    monkeypatch.setattr(matter, "AT_ONCE", 3)
+    at = open_page("heads", text="We went to the park.")
+    assert t("matter.title", lang="en") not in everything_and_titles(at)
+    at.button(key="heads.ablate").click().run()
+    assert t("matter.title", lang="en") in everything_and_titles(at)
+    at.selectbox(key="heads.measure").select("needed").run()
+    assert payloads(at)[0][0]["measure"]["name"] == t("heads.measures.needed", lang="en")
+    assert t("matter.title", lang="en") in everything_and_titles(at)
+
+
+def test_it_is_the_work_that_is_asked_for_and_not_the_length(open_page, monkeypatch):
+    """A sentence of a few tokens is long work where the model is large."""
+    loaded = cache.open_model("en-zh")
+    parameters = sum(each.numel() for each in loaded.model.parameters())
+    for n_tokens, is_asked in ((5, True), (50, False)):
+        n_heads = sum(site.n_heads for site in loaded.sites)
+        monkeypatch.setattr(matter, "AT_ONCE", n_heads * n_tokens * parameters)
+        at = open_page("heads", model="en-zh", text="We went to the park.")
+        assert ("heads.ablate" in [button.key for button in at.button]) == is_asked
+        assert (t("matter.title", lang="en") in everything_and_titles(at)) != is_asked
+
+
+def test_a_head_that_is_off_shows_in_the_translation(open_page):
+    """Some head of the small model matters: without it the sentence is another."""
+    text, site = "I like you because you are kind.", "decoder.blocks.1.cross_attn"
+    changed = [
+        head
+        for head in range(4)
+        if t("edits.changed", lang="en", words="")
+        in everything(open_page("heads", text=text, edits=f"head-{site}-{head}"))
+    ]
+    assert changed

@@ -1,35 +1,26 @@
-"""The Masks page's notations and fill values: what is chosen, and what is said about it."""
+"""The Masks page: notations, fill values, padding, further rules, painted cells."""
 
 import re
-from collections.abc import Callable
 
+import numpy as np
 import pytest
-from shown import everything, figure, reading
-from streamlit.testing.v1 import AppTest
+from shown import everything, figure, link, panels, reading
 
+from explorer.components.payload import BLOCKED
 from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
-from explorer.text import LANGUAGES, t
-
-Open = Callable[..., AppTest]
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("part", ["conventions", "fills"])
-@pytest.mark.parametrize("model", ["en-zh", "writer", "reader"])
-def test_each_part_is_drawn_for_every_family(
-    open_page: Open, lang: str, part: str, model: str
-) -> None:
-    at = open_page("masks", part=part, lang=lang, model=model, layer="1", head="1")
-    assert not at.exception
-    assert not at.warning
-    assert t(f"masks.{part}_lead", lang=lang) in everything(at)
-    for shown in ("formula", "code", "numbers"):
-        at.segmented_control(key="masks.more").set_value(shown).run()
-        assert not at.exception
+from explorer.library import open_model
+from explorer.runs.edits import MaskSize
+from explorer.runs.trace import trace
+from explorer.text import t
 
 
-def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_page: Open) -> None:
+def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_page):
     at = open_page("masks", part="conventions", site="decoder", layer="1", head="1")
+    count, right, loud, silent = map(int, re.findall(r"\d+", reading(at, "combinations")))
+    assert count == len(RENDERINGS) * len(READERS) == right + loud + silent
+    grid = figure(at, len(RENDERINGS))["data"][0]["text"]
+    assert sum("right" in text for row in grid for text in row) == right
+    assert sum("error" in text or text == "NaN" for row in grid for text in row) == loud
     assert "**the mask is inverted**" in reading(at, "” passed to “")
     assert "100 %" in reading(at, "” passed to “")
     at.segmented_control(key="masks.reader").set_value("sdpa").run()
@@ -42,17 +33,7 @@ def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_pa
     assert any("masked_fill" in each.value for each in at.code)
 
 
-def test_the_counts_are_those_of_the_grid(open_page: Open) -> None:
-    at = open_page("masks", part="conventions", site="decoder", layer="1", head="1")
-    count, right, loud, silent = map(int, re.findall(r"\d+", reading(at, "combinations")))
-    assert count == len(RENDERINGS) * len(READERS)
-    assert right + loud + silent == count
-    grid = figure(at, len(RENDERINGS))["data"][0]["text"]
-    assert sum("right" in text for row in grid for text in row) == right
-    assert sum("error" in text or text == "NaN" for row in grid for text in row) == loud
-
-
-def test_a_mask_that_blocks_nothing_says_so(open_page: Open) -> None:
+def test_a_mask_that_blocks_nothing_says_so(open_page):
     for part, words in (("conventions", "conventions_open"), ("fills", "fills_all_open")):
         at = open_page("masks", part=part, site="encoder", layer="1", head="1", pads="0")
         assert t(f"masks.{words}", lang="en") in everything(at)
@@ -60,7 +41,7 @@ def test_a_mask_that_blocks_nothing_says_so(open_page: Open) -> None:
         assert t(f"masks.{words}", lang="en") not in everything(at)
 
 
-def test_lowered_scores_make_a_small_fill_leak(open_page: Open) -> None:
+def test_lowered_scores_make_a_small_fill_leak(open_page):
     at = open_page("masks", part="fills", site="decoder", layer="1", head="1", row="1")
     assert "visible keys, 0 leak weight" in reading(at, "torch rejects")
     at.slider(key="masks.lowered").set_value(12_000).run()
@@ -70,25 +51,199 @@ def test_lowered_scores_make_a_small_fill_leak(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_fill_that_is_added_twice_overflows(open_page: Open, way: str) -> None:
+def test_a_fill_that_is_added_twice_overflows(open_page, way):
     at = open_page("masks", part="fills", site="decoder", layer="1", head="1", way=way)
     found = int(re.findall(r"(\d+) give NaN", reading(at, "torch rejects"))[0])
     assert found == (8 if way == "twice" else 4)  # -inf alone, or the lowest number too
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("rendering", "2"), ("reader", "numpy"), ("way", "often"), ("lowered", "60001")],
-)
-def test_bad_values_of_a_link_are_said_and_left_out(open_page: Open, name: str, value: str) -> None:
-    at = open_page("masks", part="conventions", **{name: value})
-    assert not at.exception
-    (warning,) = at.warning
-    assert f"“{name} = " in str(warning.value)
-
-
-def test_what_can_be_kept_are_the_page_a_report_and_the_matrices(open_page: Open) -> None:
+def test_what_can_be_kept_are_the_page_a_report_and_the_matrices(open_page):
     at = open_page("masks")
-    assert not at.exception
     labels = [each.proto.label for each in at.get("download_button")]
     assert labels == [t(f"take.{name}", lang="en") for name in ("html", "paper", "svg")]
+
+
+def _nothing_changed(why: str) -> str:
+    """What is said of it, without the rounding that was measured."""
+    return t(f"masks.nothing_changed_{why}", lang="en", exact="").partition(" (rounding")[0]
+
+
+def test_padding_changes_nothing_while_the_masks_are_right(open_page):
+    at = open_page("masks", pads="0")
+    for pads in (1, 8):
+        at.slider(key="masks.pads").set_value(pads).run()
+        assert _nothing_changed("pads") in everything(at)
+        assert at.query_params["pads"] == str(pads)
+
+
+def test_that_nothing_changes_is_explained_by_what_was_done(open_page):
+    """A change that affects no real token is not evidence that the masks are correct."""
+    at = open_page("masks", pads="0")
+    assert _nothing_changed("same") in everything(at)
+    at = open_page("masks", pads="3", edits="pad_queries-on", beside="She reads.")
+    assert _nothing_changed("edits") in everything(at)
+    assert "Under your changes too, they do not affect each other" in everything(at)
+
+
+def test_a_window_is_computed_as_its_help_says(open_page, shelf):
+    at = open_page("masks", pads="0", edits="window-1")
+    slider = at.slider(key="masks.window")
+    assert "the whole matrix is computed and then masked" in slider.help
+    loaded = open_model("en-zh", shelf)
+    found = trace(loaded, "I like you because you are kind.", edits=(MaskSize("window", 1),))
+    site = loaded.sites[0]
+    scores, pattern = (found.activations[site.hook(name)] for name in ("scores", "pattern"))
+    assert scores.shape == pattern.shape
+    outside = ~np.eye(scores.shape[-1], dtype=bool)
+    assert (scores[:, outside] != 0).all()
+    assert (pattern[:, outside] == 0).all()
+
+
+def test_seen_padding_changes_weights_and_says_by_how_much(open_page):
+    at = open_page("masks", pads="5")
+    at.toggle(key="masks.pad_keys").set_value(False).run()
+    assert "**Nothing changes**" not in everything(at)
+    largest = reading(at, "Largest change")
+    points = float(largest.split("**")[1].split()[0])
+    assert 0.005 < points <= 100
+    assert at.query_params["edits"] == "pad_keys-off"
+
+
+def test_without_the_causal_mask_the_shown_translation_is_another(open_page):
+    at = open_page("masks", pads="0", text="I like you because you are kind.")
+    before = reading(at, "→")
+    at.toggle(key="masks.causal").set_value(False).run()
+    assert reading(at, "→") != before
+    assert "-background[" in everything(at)
+    at.toggle(key="masks.causal").set_value(True).run()
+    assert reading(at, "→") == before
+    assert "edits" not in at.query_params
+
+
+def test_masks_can_be_seen_as_a_difference(open_page):
+    at = open_page("masks", edits="cross_pad-off", pads="3")
+    sides = [t(f"masks.{name}", lang="en") for name in ("before", "after")]
+    assert [each["title"] for each in panels(at)] == sides
+    assert len(at.get("plotly_chart")) == 1  # losses
+    at.segmented_control(key="masks.picture").set_value("difference").run()
+    (changed,) = panels(at)
+    assert changed["palette"] == "diverging"
+    low, middle, high = (label for _, label in changed["ticks"])
+    assert (low[1:], middle) == (high[1:], "0")
+    assert all("before" in text and "points" in text for text in changed["cells"].ravel())
+    at.segmented_control(key="masks.picture").set_value("scores").run()
+    assert at.query_params["picture"] == "scores"
+    whole, masked = panels(open_page("masks", **link(at)))
+    assert whole["ticks"] == masked["ticks"]
+    assert (whole["colours"] < BLOCKED).all()
+
+
+def test_a_cell_says_its_weight_or_what_blocks_it(open_page):
+    at = open_page("masks", site="decoder", layer="1", head="1", pads="2")
+    for each in panels(at):
+        blocked = each["colours"] == BLOCKED
+        why = t("blockers.causal", lang="en")
+        assert blocked[0, 1]
+        assert each["cells"][0, 1] == f"{t('figures.heatmap.blocked', lang='en')}: {why}"
+        assert each["cells"][0, 0] == "100.0 %"
+        shown = each["cells"][~blocked]
+        assert all(re.fullmatch(r"(< 0\.1|\d+\.\d) %", text) for text in shown)
+
+
+def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page):
+    for model, head, axis in (
+        ("writer", "batch_text_pads", "text"),
+        ("translator", "batch_pads", "src"),
+    ):
+        words = everything(open_page("masks", model=model, text="a b", beside="a b c"))
+        assert t(f"masks.{head}", lang="en") + " |" in words
+        hidden = open_page("blocks", model=model, text="a b", part="hidden")
+        title = figure(hidden)["layout"]["yaxis"]["title"]["text"]
+        assert title == t(f"streams.{axis}", lang="en")
+
+
+def test_further_rules_are_numbers_and_stand_in_the_link(open_page):
+    at = open_page("masks", pads="0")
+    at.slider(key="masks.window").set_value(1).run()
+    assert at.query_params["edits"] == "window-1"
+    assert "Sliding window: 1" in everything(at)
+    assert "**Nothing changes**" not in everything(at)
+    at.toggle(key="masks.causal").set_value(False).run()
+    assert at.slider(key="masks.prefix").disabled
+    assert at.query_params["edits"] == "window-1~causal-off"
+    at.slider(key="masks.window").set_value(0).run()
+    assert at.query_params["edits"] == "causal-off"
+
+
+def test_undo_and_redo_walk_through_the_changes(open_page):
+    at = open_page("masks")
+    assert at.button(key="masks.undo").disabled
+    at.toggle(key="masks.causal").set_value(False).run()
+    at.slider(key="masks.block").set_value(2).run()
+    at.button(key="masks.undo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    at.button(key="masks.undo").click().run()
+    assert "edits" not in at.query_params
+    assert at.button(key="masks.undo").disabled
+    at.button(key="masks.redo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    at.button(key="masks.reset").click().run()
+    at.button(key="masks.undo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    assert at.button(key="masks.redo").disabled is False
+
+
+def test_painted_cells_are_counted_and_an_empty_row_is_explained(open_page):
+    cells = "-".join(f"1.{key}" for key in range(2))
+    at = open_page("masks", edits=f"cells-decoder-all-shut-{cells}", site="decoder")
+    assert "cell (1, 0) blocked" in everything(at)
+    assert "has nothing left to attend to" in everything(at)
+    many = "-".join(f"{query}.0" for query in range(1, 5))
+    at = open_page("masks", edits=f"cells-decoder-all-shut-{many}")
+    assert t("edits.cells", lang="en", count=4) in everything(at)
+
+
+def test_changed_masks_are_judged_under_teacher_forcing(open_page):
+    assert t("masks.forced", lang="en") not in everything(open_page("masks"))
+    at = open_page("masks", edits="causal-off")
+    loss = reading(at, "Loss per token")
+    before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
+    assert before != after
+    step = next(box for box in at.selectbox if box.key.startswith("masks.next."))
+    rows = reading(at, t("masks.your_masks", lang="en") + " |")
+    step.select(0).run()
+    assert reading(at, t("masks.your_masks", lang="en") + " |") != rows
+
+
+def test_edits_that_do_not_fit_are_named_and_kept(open_page):
+    edits = "causal-off~cells-decoder-all-shut-60.1"
+    at = open_page("masks", edits=edits)
+    assert "&#45;60&#46;1" in everything(at)
+    assert at.query_params["edits"] == edits
+
+
+def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page):
+    others = "She reads a book every morning and every day."
+    right = open_page("masks", beside=others)
+    assert "no weight between real tokens differs" in everything(right)
+    wrong = open_page("masks", beside=others, edits="pad_keys-off")
+    assert reading(wrong, t("masks.batch_moved", lang="en", text="", points="").split(":")[0])
+    alone = open_page("masks")
+    assert t("masks.batch_empty", lang="en") in everything(alone)
+
+
+def test_two_visitors_do_not_see_each_others_edits(open_page):
+    edited, plain = open_page("masks", edits="causal-off"), open_page("masks")
+    shown = everything(edited)
+    assert shown != everything(plain)
+    assert everything(edited.run()) == shown
+    assert edited.query_params["edits"] == "causal-off"
+    assert "edits" not in plain.query_params
+
+
+def test_a_head_that_is_off_is_not_called_a_mask(open_page):
+    at = open_page("masks", edits="head-decoder.blocks.1.attn-0")
+    words = everything(at)
+    assert "without your changes, **" in words
+    assert "correct masks" not in words
+    assert "your masks" not in words

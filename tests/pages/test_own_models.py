@@ -1,82 +1,38 @@
-"""Every page for models of other libraries: one of each kind, with its own kind of tokenizer."""
+"""What the pages say of models of other libraries, of labels, and of pairs of languages."""
 
-from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-from _pytest.mark import ParameterSet
-from foreign import OWN, Golden
-from streamlit.testing.v1 import AppTest
+from foreign import OWN, Golden, of_many
+from shown import everything, words_of
 
+from explorer.analysis.start.flow import flow
 from explorer.exhibits.escape import escape
-from explorer.pages import PAGES
+from explorer.library import open_model
+from explorer.runs.edits import HeadOff, format_edits
+from explorer.runs.trace import trace
 from explorer.text import t
+from explorer.ui.sidebar.languages import language_name
 from models.foreign.finding import VARIABLE
-from models.foreign.placing import DTYPE_VARIABLE
+from models.rows import Rows
 
-Open = Callable[..., AppTest]
 sweep = pytest.mark.sweep
-TEXT = "We went to the park, 我 too."
 
 
 @pytest.fixture(autouse=True)
-def _add_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _add_own(own, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(own))
 
 
-def opened() -> list[ParameterSet]:
-    """Every page of every kind; all but one kind of each page, in turn, only in the sweep."""
-    return [
-        pytest.param(page.name, kind, marks=() if at % len(OWN) == turn else sweep)
-        for at, page in enumerate(PAGES)
-        for turn, kind in enumerate(OWN)
-    ]
-
-
-@pytest.mark.parametrize(("page", "model"), opened())
-def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
-    masks = Golden.load(model).config["model_type"] == "bert"
-    text = TEXT.replace("park", "[MASK]") if masks else TEXT
-    at = open_page(page, model=f"my-{model}", text=text)
-    assert not at.exception
-    assert [each.value for each in at.error] == []
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page.name, marks=() if page.name in ("alignment", "atlas") else sweep)
-        for page in PAGES
-    ],
-)
-def test_each_page_opens_for_a_translator_without_an_output(open_page: Open, page: str) -> None:
-    """Its decoder reads the text itself, since there is no translation."""
-    at = open_page(page, model="my-marian-headless", text=TEXT)
-    assert not at.exception
-    assert [each.value for each in at.error] == []
-
-
-@pytest.mark.parametrize("page", ["heads", "cell", "masks", "certificate", "blocks", "machine"])
-def test_each_page_opens_in_half_precision(
-    open_page: Open, page: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No page reads a weight or a tensor without asking for it in float32."""
-    monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
-    at = open_page(page, model="my-marian", text=TEXT)
-    assert not at.exception
-    assert [each.value for each in at.error] == []
-
-
-def test_the_menu_offers_them(open_page: Open) -> None:
+def test_the_menu_offers_them(open_page):
     at = open_page("heads", model="my-gpt2", text=TEXT)
     menu = at.selectbox(key="sidebar.model")
     assert {f"my-{name}" for name in OWN} <= set(menu.options)
     assert menu.value == "my-gpt2"
 
 
-def test_a_model_that_learned_to_chat_offers_its_marks(
-    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_learned_to_chat_offers_its_marks(open_page, tmp_path, monkeypatch):
     folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
     template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}\n{% endfor %}"
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
@@ -85,12 +41,9 @@ def test_a_model_that_learned_to_chat_offers_its_marks(
     at.button(key="sidebar.prompt").click().run()
     assert at.text_area(key="sidebar.text").value == "<|im_start|>user\nHi\n"
     assert "sidebar.prompt" not in [each.key for each in at.button]
-    assert not at.exception
 
 
-def test_a_chat_template_that_fails_leaves_the_text_and_says_why(
-    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chat_template_that_fails_leaves_the_text_and_says_why(open_page, tmp_path, monkeypatch):
     folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
     (folder / "chat_template.jinja").write_text("{{ raise_exception('no *users*') }}")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
@@ -99,4 +52,128 @@ def test_a_chat_template_that_fails_leaves_the_text_and_says_why(
     assert at.text_area(key="sidebar.text").value == "Hi"
     reason = escape("TemplateError: no *users*")
     assert t("problems.template_fails", lang="en", reason=reason) in [w.value for w in at.warning]
-    assert not at.exception
+
+
+SHORT = "We love you."
+
+
+@pytest.fixture(autouse=True)
+def _add_own(own, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(own))
+
+
+@pytest.mark.parametrize(
+    ("model", "link", "said"),
+    [
+        ("t5", {"stage": "3"}, "÷ 1 is"),  # T5 divides its scores by nothing
+        ("gemma2", {"stage": "3"}, "÷ √7 ="),  # Gemma by a number of its own, and caps them
+        ("gemma2", {"stage": "5"}, "passes through a norm together with the other cells’ vectors"),
+        ("qwen3", {"stage": "1"}, "then normalised, rotated by position (RoPE)."),
+        ("gpt_neox", {"stage": "1"}, "rotated by position (RoPE), the first 4 of them."),
+        ("llama", {"stage": "1"}, "then rotated by position (RoPE)."),
+        ("t5", {"aside": "engines"}, "its heads are always d_model ÷ heads = 6 wide"),
+        ("gemma2", {"aside": "engines"}, "it cannot cap the scores"),
+        ("gemma2", {"aside": "backward"}, "(dS ∘ (1 − tanh²)) K ÷ √7"),
+        ("gpt2", {"aside": "engines"}, "All three compute the same layer"),
+        ("llama", {"aside": "dropout"}, "This model was opened without it"),
+    ],
+)
+def test_one_cell_says_what_the_model_does(open_page, model, link, said):
+    at = open_page("cell", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
+    assert said in "\n".join(words_of(each) for each in at.markdown)
+
+
+def test_an_example_that_is_too_long_for_a_model_stops_nothing(open_page):
+    """One of the sentences by which heads are ranked has 51 of its tokens; it can read 40."""
+    at = open_page("alignment", model="my-marian", text=SHORT)
+    assert [each.value for each in at.warning] == []
+    assert all("and watch TV" not in each.label for each in at.button)  # offered in the sidebar
+
+
+TEXT = "We went to the park."
+
+
+@pytest.mark.parametrize("name", ["bert", "bert-tokens"])
+def test_the_labels_are_shown_with_their_probabilities(name, open_page, tmp_path, monkeypatch):
+    folder = Golden.load(f"labels/{name}").write(tmp_path / name, "own")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    loaded = open_model(folder)
+    ids = loaded.model.with_marks("tgt", loaded.tokenizer.encode(TEXT))
+    rows, read = Rows.of([ids]), loaded.classifier
+    assert read is not None
+    logits = read(loaded.model.last_stack.run(rows), rows.valid("tgt"), rows.tokens("tgt"))[0]
+    chances = logits.softmax(-1)[1 if name == "bert-tokens" else ...]  # of "we"
+    best, label = float(chances.max()), read.head.labels[int(chances.argmax())]
+    edits = (HeadOff("blocks.0.attn", 0),)
+    asked = {"model": name, "text": TEXT, "edits": format_edits(edits)}
+    said = everything(open_page("heads", **asked))
+    steps = flow(loaded, trace(loaded, TEXT), None).steps
+    assert len(steps) == (1 if name == "bert" else len(ids))
+    assert steps[1 if name == "bert-tokens" else 0].tokens[0] == label
+    changed = flow(loaded, trace(loaded, TEXT, edits=edits), None).steps[0]
+    if name == "bert":
+        assert f"Without your changes: **{label} {100 * best:.0f} %**" in said
+    else:
+        assert f"“we” **{label}** {100 * best:.0f} %" in said.partition("Without")[2]
+    assert changed.chances != steps[0].chances
+
+
+def test_a_second_sentence_in_the_sidebar_makes_a_pair(open_page, tmp_path, monkeypatch):
+    loaded = open_model(Golden.load("labels/bert").write(tmp_path / "bert", "own"))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    at = open_page("heads", model="bert", text=TEXT)
+    alone = everything(at)
+    at.sidebar.text_area("sidebar.second").set_value("I love you.").run()
+    assert at.sidebar.text_area("sidebar.text").value == TEXT
+    pair = trace(loaded, f"{TEXT} [SEP] I love you.")
+    types = loaded.model.get_parameter("positions.types").numpy()
+    added, table = (
+        pair.activations["hook_pos_embed"],
+        loaded.model.get_parameter("positions.weight"),
+    )
+    second = pair.tgt_str_tokens.index("[SEP]") + 1
+    typed = added - table[: len(added)].numpy()
+    assert np.abs(typed[:second]).max() == 0
+    assert typed[second:] == pytest.approx(types[[1] * (len(added) - second)], abs=1e-6)
+    said = next(each for each in everything(at).splitlines() if "classifier" in each)
+    assert said not in alone
+    at.sidebar.text_area("sidebar.second").set_value("").run()
+    assert everything(at) == alone
+
+
+@pytest.fixture
+def nllb(tmp_path, monkeypatch) -> Path:
+    folder, _ = of_many(tmp_path / "nllb", "eng_Latn $A </s>", decoder_start_token_id=1)
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    return folder
+
+
+@pytest.mark.usefixtures("nllb")
+def test_a_pair_of_languages_is_chosen_in_the_sidebar(open_page):
+    at = open_page("heads", model="nllb", text="I like you.")
+    assert at.selectbox(key="sidebar.source_language").value == "eng_Latn"
+    target = at.selectbox(key="sidebar.target_language")
+    assert target.options == [
+        "Chinese (zho_Hans)",
+        "English (eng_Latn)",
+        "French (fra_Latn)",
+        "German (deu_Latn)",
+    ]
+    at = target.set_value("fra_Latn").run()
+    assert [each.value for each in at.error] == []
+    assert at.query_params["model"] == "nllb@eng_Latn-fra_Latn"
+    assert at.selectbox(key="sidebar.model").value == "nllb"
+    assert at.selectbox(key="sidebar.target_language").value == "fra_Latn"
+
+
+@pytest.mark.usefixtures("nllb")
+@pytest.mark.parametrize("pair", ["eng_Latn-xxx_Latn", "eng_Latn-", "en-zh"])
+def test_a_language_that_the_model_lacks_is_no_error(open_page, pair):
+    open_page("heads", model=f"nllb@{pair}", text="I like you.")
+
+
+def test_a_language_is_named_in_the_visitor_s_words():
+    assert language_name("zho_Hans", "zh") == "中文（zho_Hans）"
+    assert language_name("__fr__", "en") == "French (__fr__)"
+    assert language_name("ro_RO", "en") == "Romanian (ro_RO)"
+    assert language_name("ayr_Latn", "en") == "ayr_Latn"

@@ -13,8 +13,6 @@ from explorer.runs.edits import MaskSwitch
 from explorer.text import t
 from explorer.ui import checking, session
 
-Open = Callable[..., AppTest]
-
 
 def shown(at: AppTest) -> list[str]:
     """What stands beside the model's name: the label of the result, else the words of waiting."""
@@ -24,7 +22,7 @@ def shown(at: AppTest) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, threading.Thread]]:
+def started(monkeypatch) -> Iterator[dict[object, threading.Thread]]:
     """The checks that this test started; none is left running."""
     threads: dict[object, threading.Thread] = {}
     monkeypatch.setattr(checking, "_STARTED", threads)
@@ -41,18 +39,14 @@ def finish(started: dict[object, threading.Thread], model: str) -> None:
         thread.join(20)
 
 
-def test_drawing_a_page_starts_nothing(
-    open_page: Open, started: dict[object, threading.Thread]
-) -> None:
+def test_drawing_a_page_starts_nothing(open_page, started):
     """The check waits until the page has been drawn for an interval."""
     at = open_page("card")
     assert shown(at) == [t("self_check.running", lang="en")]
     assert not started
 
 
-def test_its_result_stands_beside_the_name_and_leads_to_the_tests(
-    open_page: Open, started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, started, monkeypatch):
     visited: list[str] = []
     monkeypatch.setattr(session, "visit", visited.append)
     finish(started, "en-zh")
@@ -63,10 +57,7 @@ def test_its_result_stands_beside_the_name_and_leads_to_the_tests(
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
-def test_a_failure_names_what_is_broken(
-    open_page: Open, lang: str, started: dict[object, threading.Thread],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_a_failure_names_what_is_broken(open_page, lang, started, monkeypatch):
     broken = SelfCheck(14, ("future_leak", "prefix"))
     monkeypatch.setattr(checking, "check", lambda loaded, step, edits: broken)
     finish(started, "en-zh")
@@ -76,9 +67,7 @@ def test_a_failure_names_what_is_broken(
     assert t("certify.prefix.title", lang=lang) in button.help
 
 
-def test_a_change_is_checked_beside_the_model_as_shipped(
-    open_page: Open, started: dict[object, threading.Thread]
-) -> None:
+def test_a_change_is_checked_beside_the_model_as_shipped(open_page, started):
     edits = (MaskSwitch("causal", False),)
     checking.start("en-zh", edits)
     finish(started, "en-zh")
@@ -93,9 +82,7 @@ def test_a_change_is_checked_beside_the_model_as_shipped(
     assert shown(at) == [t("self_check.shipped", lang="en", kept=14, tested=14)]
 
 
-def test_it_runs_once_one_at_a_time_behind_everything_else(
-    started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_runs_once_one_at_a_time_behind_everything_else(started, monkeypatch):
     at_work, most, order = [0], [0], []
     go_on = threading.Event()
 
@@ -124,14 +111,12 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(
     assert order == ["visitor", "check", "check"]
 
 
-def test_a_model_that_does_not_open_has_no_result(started: dict[object, threading.Thread]) -> None:
+def test_a_model_that_does_not_open_has_no_result(started):
     finish(started, "gone")
     assert list(checking._FOUND.values()) == [None]
 
 
-def test_the_oldest_results_are_forgotten_and_may_be_found_again(
-    started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_oldest_results_are_forgotten_and_may_be_found_again(started, monkeypatch):
     monkeypatch.setattr(checking, "MOST_KEPT", 2)
     monkeypatch.setattr(checking, "_checked", lambda model, edits: None)
     for model in ("first", "second", "third", "first"):
@@ -141,9 +126,7 @@ def test_the_oldest_results_are_forgotten_and_may_be_found_again(
     assert list(checking._FOUND) == kept == list(started)
 
 
-def test_it_is_known_where_the_cache_keeps_nothing(
-    open_page: Open, started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_known_where_the_cache_keeps_nothing(open_page, started, monkeypatch):
     """Else the page would ask for it, and the server check the model, again and again."""
     monkeypatch.setattr(caching, "STORE", caching.Store(0))
     finish(started, "en-zh")

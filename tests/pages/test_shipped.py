@@ -13,7 +13,6 @@ import pytest
 import torch
 from designs import CASES, SHELF, VISITS, Visit, shares
 from pretended import gpu
-from shown import Open
 
 from explorer import library
 from explorer.analysis.claims import BY_ID, CLAIMS, Claim, Result, cost, positions, training
@@ -29,7 +28,7 @@ from models.foreign.placing import DEVICE_VARIABLE
 
 TURNS = {about: 1 for about in VISITS} | {
     **dict.fromkeys(("alignment", "circuits", "trained", "training"), 0),
-    **dict.fromkeys(("atlas", "path"), None),  # in the sweep only
+    **dict.fromkeys(("atlas", "path", "clinic", "fixed"), None),  # in the sweep only
 }
 FOUND: dict[str, Result] = {}
 """What was found by claims that train models of their own, by the claim's id."""
@@ -55,9 +54,7 @@ def store() -> Store:
 
 
 @pytest.fixture
-def broken_frames(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[list[Visit], str], list[str]]:
+def broken_frames(open_page, monkeypatch) -> Callable[[list[Visit], str], list[str]]:
     """broken_frames(visits, model): the errors that this model meets on them."""
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     for claim in CLAIMS:
@@ -85,16 +82,12 @@ def broken_frames(
         for case in shares(visits, TURNS[about], f"{about}-")
     ],
 )
-def test_no_frame_breaks(
-    broken_frames: Callable[[list[Visit], str], list[str]], model: str, visits: list[Visit]
-) -> None:
+def test_no_frame_breaks(broken_frames, model, visits):
     assert not broken_frames(visits, model)
 
 
 @pytest.mark.parametrize(("model", "visits"), shares(CASES))
-def test_every_fault_of_the_clinic_shows(
-    model: str, visits: list[Visit], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_fault_of_the_clinic_shows(model, visits, monkeypatch):
     """What the page of a fault draws comes from here; the pages of the clinic draw it."""
     monkeypatch.setattr(sys.modules[symptom.__module__], "MAX_NEW_TOKENS", 2)
     loaded = library.open_model(model, SHELF)
@@ -113,9 +106,7 @@ def test_every_fault_of_the_clinic_shows(
 @pytest.mark.sweep
 @pytest.mark.parametrize("model", ["en-zh", "stories"])
 @pytest.mark.parametrize("about", sorted(VISITS.keys() - {"fixed", "trained"}))
-def test_no_frame_breaks_on_a_gpu(
-    broken_frames: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, model: str, about: str
-) -> None:
+def test_no_frame_breaks_on_a_gpu(broken_frames, monkeypatch, model, about):
     """A pretended one where there is none. Claims about models of their own use no device."""
     monkeypatch.setattr(caching, "STORE", Store(budget()))
     monkeypatch.setenv(DEVICE_VARIABLE, "cuda")

@@ -1,7 +1,6 @@
 """What a page says follows from what it shows, for other models and changed masks too."""
 
 import json
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,36 +14,30 @@ from explorer.exhibits.decoding import one_pass
 from explorer.exhibits.positions import length as positions_length
 from explorer.text import LANGUAGES, t
 
-Open = Callable[..., AppTest]
 SHELF = library.CHECKPOINTS
 FILL_IN = "She reads a [MASK] every morning."
 
 
 def said(at: AppTest) -> str:
-    assert not at.exception
     return "\n".join(words_of(each) for kind in (at.markdown, at.caption) for each in kind)
 
 
 @pytest.mark.parametrize(("model", "limit"), [("en-zh", 64), ("twin-right", 64), ("copy", 32)])
-def test_the_room_for_a_sentence_is_that_of_the_model(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch, model: str, limit: int
-) -> None:
+def test_the_room_for_a_sentence_is_that_of_the_model(open_page, monkeypatch, model, limit):
     if model != "en-zh":
         monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
-        if model not in library.list_models(SHELF):
-            pytest.skip(f"no {model} here")
     at = open_page("masks", model=model)
     assert f"and {limit} tokens, including" in at.text_area(key="sidebar.text").help
 
 
-def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page: Open) -> None:
+def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page):
     for model, biased in (("en-zh", False), ("reader", True)):
         at = open_page("heads", model=model, **({"text": FILL_IN} if biased else {}))
         at.segmented_control(key="heads.more").set_value("formula").run()
         assert any("+ B" in str(line.value) for line in at.latex) == biased
 
 
-def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page: Open) -> None:
+def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page):
     """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
     words = said(open_page("heads", site="decoder", layer="1", head="1", row="0"))
     assert "have the same largest weight" in words
@@ -54,7 +47,7 @@ def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page: Open) ->
     assert "have the same largest weight" not in words
 
 
-def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page: Open) -> None:
+def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page):
     def switches(at: AppTest) -> set[str]:
         return {str(each.key) for kind in (at.toggle, at.slider) for each in kind}
 
@@ -65,7 +58,7 @@ def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page: Open) ->
     assert {"masks.causal", "masks.prefix", "masks.cross_pad"} <= switches(open_page("masks"))
 
 
-def test_changed_masks_that_know_the_order_are_not_called_rounding(open_page: Open) -> None:
+def test_changed_masks_that_know_the_order_are_not_called_rounding(open_page):
     plain = said(open_page("positions", part="order"))
     assert "which is rounding" in plain
     assert t("positions.texts_same", lang="en") in plain
@@ -75,9 +68,7 @@ def test_changed_masks_that_know_the_order_are_not_called_rounding(open_page: Op
     assert t("positions.texts_same", lang="en") not in changed
 
 
-def test_a_shift_that_lowers_the_loss_is_told_as_one(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shift_that_lowers_the_loss_is_told_as_one(open_page, monkeypatch):
     monkeypatch.setattr(
         positions_length,
         "shift_losses",
@@ -86,7 +77,7 @@ def test_a_shift_that_lowers_the_loss_is_told_as_one(
     assert "the loss goes from **2.00** to **1.00**" in said(open_page("positions", part="length"))
 
 
-def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page: Open) -> None:
+def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page):
     for edits, apart in (("", False), ("prefix-4", True)):
         words = said(open_page("decoding", part="pass", edits=edits))
         assert ("do **not** give the same logits" in words) == apart
@@ -103,7 +94,7 @@ def test_rounding_in_half_precision_is_not_called_looking_ahead(
     assert "did not exist" not in words
 
 
-def test_only_a_model_with_a_source_caches_one(open_page: Open) -> None:
+def test_only_a_model_with_a_source_caches_one(open_page):
     source = t("caching.source", lang="en")
     assert source in said(open_page("decoding", part="cache"))
     writer = said(open_page("decoding", part="cache", model="writer", text="I like you."))
@@ -111,7 +102,7 @@ def test_only_a_model_with_a_source_caches_one(open_page: Open) -> None:
     assert source not in writer
 
 
-def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page: Open) -> None:
+def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
     case = {"case": "batch_positions"}
     own, fixed = (t(f"clinic.{name}", lang="en") for name in ("own", "fixed"))
     assert own in said(open_page("clinic", **case))
@@ -122,12 +113,7 @@ def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page: Ope
     ("text", "said_of_it"),
     [("Tom loves Mary.", "it attends to the next position"), ("She works at a bank.", "no better")],
 )
-def test_what_the_twins_show_follows_from_their_losses(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch, text: str, said_of_it: str
-) -> None:
-    if not {"twin-right", "twin-no-causal"} <= set(library.list_models(SHELF)):
-        pytest.skip("no twins here")
-    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+def test_what_the_twins_show_follows_from_their_losses(open_page, shipped, text, said_of_it):
     words = said(open_page("masks", model="twin-right", text=text, edits="causal-off"))
     assert said_of_it in words
     assert ("no better" in words) == (said_of_it == "no better")
@@ -142,9 +128,7 @@ def test_what_the_twins_show_follows_from_their_losses(
         ({"model": "reader", "text": FILL_IN}, 9, ("both_ways", "no_cross")),
     ],
 )
-def test_the_number_of_mask_properties_explains_itself(
-    open_page: Open, params: dict[str, str], count: int, why: tuple[str, ...]
-) -> None:
+def test_the_number_of_mask_properties_explains_itself(open_page, params, count, why):
     for tested in ({}, {"tested": "1"}):
         at = open_page("certificate", **params, **tested)
         words = said(at)
@@ -154,11 +138,8 @@ def test_the_number_of_mask_properties_explains_itself(
     assert f"{count} properties" in words
 
 
-def test_an_empty_translation_says_why(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_translation_says_why(open_page, shipped):
     assert "The translation is empty" not in said(open_page("heads"))
-    if "twin-no-causal" not in library.list_models(SHELF):
-        pytest.skip("no twins here")
-    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     words = said(open_page("heads", model="twin-no-causal", text="Tom loves Mary."))
     assert t("place.nothing", lang="en") in words
     share = words.split("with probability ")[1].split(" %")[0]
@@ -167,12 +148,7 @@ def test_an_empty_translation_says_why(open_page: Open, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_a_twin_says_how_it_was_trained_and_how_it_runs(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch, lang: str
-) -> None:
-    if not {"twin-right", "twin-no-causal"} <= set(library.list_models(SHELF)):
-        pytest.skip("no twins here")
-    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+def test_a_twin_says_how_it_was_trained_and_how_it_runs(open_page, shipped, lang):
     link = {"text": "Tom loves Mary.", "lang": lang}
     trained, right, changed = (
         t(f"trained.{key}", lang=lang) for key in ("twin-no-causal", "right", "changed")
@@ -184,7 +160,7 @@ def test_a_twin_says_how_it_was_trained_and_how_it_runs(
     assert trained not in said(open_page("heads", model="twin-right", **link))
 
 
-def test_each_matrix_of_masks_has_a_name_of_its_own(open_page: Open) -> None:
+def test_each_matrix_of_masks_has_a_name_of_its_own(open_page):
     for page, params in (("masks", {}), ("certificate", {"tested": "1"})):
         at = open_page(page, **params)
         names = [
@@ -196,7 +172,7 @@ def test_each_matrix_of_masks_has_a_name_of_its_own(open_page: Open) -> None:
         assert all(names)
 
 
-def test_the_squares_behind_the_heads_are_explained(open_page: Open) -> None:
+def test_the_squares_behind_the_heads_are_explained(open_page):
     rollout, cross, flow = (
         t(f"heads.{name}_note", lang="en") for name in ("rollout", "rollout_cross", "flow")
     )
@@ -208,14 +184,14 @@ def test_the_squares_behind_the_heads_are_explained(open_page: Open) -> None:
     assert flow not in words
 
 
-def test_an_encoder_is_not_said_to_have_nothing_left_to_write_with(open_page: Open) -> None:
+def test_an_encoder_is_not_said_to_have_nothing_left_to_write_with(open_page):
     case = {"case": "inverted_padding", "model": "reader", "text": FILL_IN}
     words = said(open_page("clinic", **case))
     assert t("clinic.writes", lang="en") not in words
     assert t("clinic.writes_nothing", lang="en") not in words
 
 
-def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page: Open) -> None:
+def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):
     at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
     words = said(at)
     assert t("filling.masks.forced", lang="en") in words
@@ -226,7 +202,7 @@ def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page: Open) -> N
     assert not any(option.startswith("<s>") for option in where.options)
 
 
-def test_only_a_model_that_writes_has_a_cache_to_keep(open_page: Open) -> None:
+def test_only_a_model_that_writes_has_a_cache_to_keep(open_page):
     def names(**link: str) -> set[str]:
         charts = open_page("machine", **link).get("plotly_chart")
         return {
@@ -242,7 +218,7 @@ def test_only_a_model_that_writes_has_a_cache_to_keep(open_page: Open) -> None:
     assert t("machine.patterns", lang="en") in read_both_ways
 
 
-def test_torchs_module_gives_nan_where_a_row_sees_nothing_as_the_page_says() -> None:
+def test_torchs_module_gives_nan_where_a_row_sees_nothing_as_the_page_says():
     attention = torch.nn.MultiheadAttention(4, 2, batch_first=True).eval()
     x, blocked = torch.ones(1, 3, 4), torch.zeros(3, 3, dtype=torch.bool)
     blocked[0] = True

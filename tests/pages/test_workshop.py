@@ -32,18 +32,16 @@ def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page: Open, lang: str) -> None:
+def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page, lang):
     at = open_page("workshop", lang=lang)
-    assert not at.exception
     assert not at.warning
     future = t("workshop.relations.future", lang=lang)
     assert reading(at, t("workshop.sees", lang=lang, q=0, k=1, reason=future))
     assert has_picture(at)
 
 
-def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page: Open) -> None:
+def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page):
     at = typed(open_page("workshop"), tasks()[0].reference)
-    assert not at.exception
     assert reading(at, "Correct: all 436 values in 6 cases")
     assert t("workshop.certified", lang="en", count=14) in everything(at)
     assert t("workshop.same", lang="en") in everything(at)
@@ -51,11 +49,10 @@ def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page: Ope
     assert "programs" not in link(at)
 
 
-def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page: Open) -> None:
+def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page):
     at = open_page("workshop")
     assert t("certify.future_leak.title", lang="en") not in everything(at)
     at.button(key="workshop.plant").click().run()
-    assert not at.exception
     for broken in ("future_leak", "future_mass", "cache", "prefix"):
         assert t(f"certify.{broken}.title", lang="en") in everything(at)
     assert reading(at, t("workshop.writes", lang="en"))
@@ -64,9 +61,7 @@ def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page: Open) -> N
     assert tasks()[0].suspects[0].words["en"] in everything(at)
 
 
-def test_a_stopped_check_says_so_and_runs_again_when_asked(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_check_says_so_and_runs_again_when_asked(open_page, monkeypatch):
     held, examine = Event(), Examination.finding
 
     def finding(self: Examination, name: str) -> Finding:
@@ -87,12 +82,11 @@ def test_a_stopped_check_says_so_and_runs_again_when_asked(
     assert stopped in everything(at.run())
     assert t("certify.future_leak.title", lang="en") not in everything(at)
     at.button(key=f"{job}.again").click().run()
-    assert not at.exception
     assert stopped not in everything(at)
     assert t("certify.future_leak.title", lang="en") in everything(at)
 
 
-def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page: Open) -> None:
+def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
     at = open_page("workshop", task="window")
     task = task_of("window")
     assert task is not None
@@ -103,37 +97,36 @@ def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page: Ope
     assert t("workshop.expected", lang="en", promise=open_cells) in everything(at)
 
 
-def test_a_mask_without_a_place_in_the_model_says_so(open_page: Open) -> None:
+def test_a_mask_without_a_place_in_the_model_says_so(open_page):
     at = open_page("workshop", task="cross", model="writer")
-    assert not at.exception
     assert t("workshop.no_place", lang="en") in everything(at)
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("def may_attend(q, k) return k", "Line 1, column 22: This is not Python: Expected"),
-        ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
-        ("def attend(q, k): return True", "There is no function `may_attend`"),
-        ("def may_attend(q, k): return 1", "It returned the number 1; expected `True`"),
-        ("def may_attend(q, k): return [q]", "It returned a list of 1; expected"),
-        ("def may_attend(q, k): pass", "It returned `None`; expected"),
-        ("def may_attend(q, k): return open('x')", "`open('x')` is not available"),
-        ("def may_attend(q, k): return 1 // k", "ZeroDivisionError"),
-        ("x = 1\n" * 300, "The program has 301 lines; the limit is 120"),
-        ("def may_attend(q, k): return k <= q #\u202e", "override"),
-        ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
-        (" ", "Nothing has been written yet"),
-    ],
-)
-def test_bad_programs_are_told_what_is_wrong(open_page: Open, code: str, said: str) -> None:
-    at = typed(open_page("workshop"), code)
-    assert not at.exception
-    assert said in everything(at)
-    assert "solved" not in link(at)
+BAD = [
+    ("def may_attend(q, k) return k", "Line 1, column 22: This is not Python: Expected"),
+    ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
+    ("def attend(q, k): return True", "There is no function `may_attend`"),
+    ("def may_attend(q, k): return 1", "It returned the number 1; expected `True`"),
+    ("def may_attend(q, k): return [q]", "It returned a list of 1; expected"),
+    ("def may_attend(q, k): pass", "It returned `None`; expected"),
+    ("def may_attend(q, k): return open('x')", "`open('x')` is not available"),
+    ("def may_attend(q, k): return 1 // k", "ZeroDivisionError"),
+    ("x = 1\n" * 300, "The program has 301 lines; the limit is 120"),
+    ("def may_attend(q, k): return k <= q #\u202e", "override"),
+    ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
+    (" ", "Nothing has been written yet"),
+]
 
 
-def test_hints_come_one_after_another_and_then_the_solution(open_page: Open) -> None:
+def test_bad_programs_are_told_what_is_wrong(open_page):
+    at = open_page("workshop")
+    for code, said in BAD:
+        typed(at, code)
+        assert said in everything(at), code
+        assert "solved" not in link(at), code
+
+
+def test_hints_come_one_after_another_and_then_the_solution(open_page):
     at = open_page("workshop")
     task = tasks()[0]
     for number in range(3):
@@ -146,7 +139,7 @@ def test_hints_come_one_after_another_and_then_the_solution(open_page: Open) -> 
     assert task.solution["en"] in everything(at)
 
 
-def test_a_check_is_told_which_of_the_wrong_ones_it_lets_through(open_page: Open) -> None:
+def test_a_check_is_told_which_of_the_wrong_ones_it_lets_through(open_page):
     at = open_page("workshop", task="check_causal")
     assert reading(
         at, "Your check rejects 3 of 6 wrong ones. One that it accepts: No row sees itself."
@@ -155,23 +148,20 @@ def test_a_check_is_told_which_of_the_wrong_ones_it_lets_through(open_page: Open
     assert reading(at, "Your check rejects a correct one. It rejects 6 of 6")
 
 
-def test_without_the_package_all_but_running_is_there(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_package_all_but_running_is_there(open_page, monkeypatch):
     monkeypatch.setattr(sandbox, "available", lambda: False)
     for kind in KINDS:
         task = next(each for each in tasks() if each.kind == kind)
         at = open_page("workshop", task=task.id)
-        assert not at.exception
         assert [each.value for each in at.info] == [t("workshop.absent", lang="en")]
         assert task.text["en"] in everything(at)
         assert at.text_area(key=f"workshop.code.{task.id}").disabled
         assert has_picture(at) or task.is_check
     for part in ("overview", "sheets"):
-        assert not open_page("workshop", part=part).exception
+        open_page("workshop", part=part)
 
 
-def test_a_link_of_results_is_run_again_for_the_class(open_page: Open) -> None:
+def test_a_link_of_results_is_run_again_for_the_class(open_page):
     at = typed(open_page("workshop", solved="softmax", solver="Ada *L*"), tasks()[0].reference)
     at.segmented_control(key="workshop.part").set_value("overview").run()
     sent = [each.value for each in at.code if "programs=" in each.value]
@@ -181,7 +171,6 @@ def test_a_link_of_results_is_run_again_for_the_class(open_page: Open) -> None:
     pasted = [address, f"http://x/workshop?solved=padding&programs={made_up}&solver=Eve"]
     pasted += ["no link", "http://[no address]/?solved=padding"]
     sheet.text_area(key="workshop.pasted").set_value("\n".join(pasted)).run()
-    assert not sheet.exception
     (table,) = (str(each.value) for each in sheet.markdown if "| Ada" in str(each.value))
     ada, eve = table.splitlines()[2:]
     assert "**1** The causal mask | **1** A softmax" in ada
@@ -190,44 +179,29 @@ def test_a_link_of_results_is_run_again_for_the_class(open_page: Open) -> None:
     assert t("workshop.unread", lang="en", count=2) in everything(sheet)
 
 
-def test_a_shared_program_opens_in_the_editor(open_page: Open) -> None:
+def test_a_shared_program_opens_in_the_editor(open_page):
     packed = write_programs((("causal", "def may_attend(q, k):\n    return k < q"),))
     at = open_page("workshop", programs=packed)
     assert "return k < q" in at.text_area(key="workshop.code.causal").value
     assert reading(at, "Query 0 does not see key 0: itself.")
 
 
-@pytest.mark.parametrize(
-    "packed",
-    ["???", "AAAA", "x" * (MOST_CARRIED + 1), write_programs((("Causal!", "x"),)), "eJw", "é"],
-)
-def test_programs_that_cannot_be_read_are_refused(open_page: Open, packed: str) -> None:
-    with pytest.raises(RefusedError):
-        read_programs(packed)
-    at = open_page("workshop", programs=packed[:200])
-    assert not at.exception
-    assert at.warning
+def test_programs_that_cannot_be_read_are_refused():
+    half = zlib.compress(b'{"causal": "\\ud800"}', wbits=-15)  # of a character: no link holds it
+    odd = base64.urlsafe_b64encode(half).decode(), write_programs((("Causal!", "x"),))
+    bomb = write_programs((("causal", "x" * 20 * MOST_UNPACKED),))
+    assert len(bomb) < MOST_CARRIED
+    for packed in ("???", "AAAA", "x" * (MOST_CARRIED + 1), "eJw", "é", *odd, bomb):
+        with pytest.raises(RefusedError):
+            read_programs(packed)
 
 
-def test_half_a_character_is_refused_since_no_link_could_hold_it() -> None:
-    half = zlib.compress(b'{"causal": "\\ud800"}', wbits=-15)
-    with pytest.raises(RefusedError):
-        read_programs(base64.urlsafe_b64encode(half).decode())
-
-
-def test_what_a_program_prints_is_shown(open_page: Open) -> None:
+def test_what_a_program_prints_is_shown(open_page):
     at = typed(open_page("workshop"), "print('<b>seen</b>')\ndef may_attend(q, k): return k <= q")
     assert "<b>seen</b>" in [each.value.strip() for each in at.code]
 
 
-def test_a_packed_bomb_is_not_unpacked() -> None:
-    packed = write_programs((("causal", "x" * 20 * MOST_UNPACKED),))
-    assert len(packed) < MOST_CARRIED
-    with pytest.raises(RefusedError):
-        read_programs(packed)
-
-
-def test_ids_and_programs_go_through_a_link_and_back() -> None:
+def test_ids_and_programs_go_through_a_link_and_back():
     programs = (("causal", "def f():\n\treturn '中文'"), ("softmax", ""))
     assert read_programs(write_programs(programs)) == programs
     assert read_ids("causal~softmax~causal") == ("causal", "softmax")
@@ -236,30 +210,28 @@ def test_ids_and_programs_go_through_a_link_and_back() -> None:
             read_ids(bad)
 
 
-def test_made_up_answers_and_tasks_are_harmless(open_page: Open) -> None:
+def test_made_up_answers_and_tasks_are_harmless(open_page):
     at = open_page("workshop", solved="no_such_task", task="<b>x</b>", part="overview")
-    assert not at.exception
     assert t("workshop.progress", lang="en", done=0, count=len(tasks())) in everything(at)
     at = open_page("workshop", task="<b>x</b>")
     assert "&#60;b&#62;" in str(at.warning[0].value)
     assert tasks()[0].text["en"] in everything(at)
 
 
-def test_every_task_stands_on_paper(open_page: Open) -> None:
+def test_every_task_stands_on_paper(open_page):
     for lang in LANGUAGES:
         at = open_page("workshop", part="overview", on_paper="1", lang=lang)
-        assert not at.exception
         said = everything(at)
         assert all(task.text[lang] in said for task in tasks())
 
 
-def test_a_repair_leads_to_its_pitfall(open_page: Open) -> None:
+def test_a_repair_leads_to_its_pitfall(open_page):
     at = open_page("workshop", task="mend_scale")
     title = t("clinic.model_scale.title", lang="en")
     assert at.button(key="workshop.clinic").label == t("workshop.pitfall", lang="en", title=title)
 
 
-def test_the_back_button_leaves_the_program_as_it_is(open_page: Open) -> None:
+def test_the_back_button_leaves_the_program_as_it_is(open_page):
     at = typed(open_page("workshop"), "def may_attend(q, k): return k == q")
     at.query_params["task"] = "softmax"
     at.run()
@@ -269,7 +241,7 @@ def test_the_back_button_leaves_the_program_as_it_is(open_page: Open) -> None:
     assert "k == q" in at.text_area(key="workshop.code.causal").value
 
 
-def test_the_link_with_code_is_offered_only_for_what_was_written(open_page: Open) -> None:
+def test_the_link_with_code_is_offered_only_for_what_was_written(open_page):
     at = open_page("workshop")
     assert not [each for each in at.code if "programs=" in each.value]
     typed(at, "def may_attend(q, k): return k == q")
@@ -287,21 +259,20 @@ def check(open_page: Open, task: str, first: int, step: int) -> None:
     at = open_page("workshop", task=task)
     for code in list(answers(function))[first : len(VALUES) + len(BODIES) : step]:
         at.text_area(key=f"workshop.code.{task}").set_value(code).run()
-        assert not at.exception, code
 
 
 @pytest.mark.parametrize("form", range(len(FORMS)), ids=FORMS)
-def test_no_answer_raises_on_the_page(open_page: Open, form: int) -> None:
+def test_no_answer_raises_on_the_page(open_page, form):
     check(open_page, FORMS[form], form, len(FORMS))
 
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("task", FORMS)
-def test_no_answer_raises_on_any_form_of_page(open_page: Open, task: str) -> None:
+def test_no_answer_raises_on_any_form_of_page(open_page, task):
     check(open_page, task, 0, 1)
 
 
-def test_a_hostile_link_ends_no_teachers_table(open_page: Open) -> None:
+def test_a_hostile_link_ends_no_teachers_table(open_page):
     at = open_page("workshop", part="sheets")
     links = []
     for deed in ("workshop_values.clear()", "workshop_values.append(1)"):
@@ -309,5 +280,4 @@ def test_a_hostile_link_ends_no_teachers_table(open_page: Open) -> None:
         said = {"solver": "a", "solved": "causal", "programs": write_programs((("causal", code),))}
         links.append(f"http://x/?{urlencode(said)}")
     at.text_area(key="workshop.pasted").set_value("\n".join(links)).run()
-    assert not at.exception
     assert t("workshop.claimed", lang="en") in everything(at)

@@ -1,29 +1,53 @@
-"""The Blocks page: every part, what its widgets change, and what it says of this model."""
+"""The Blocks page: what its widgets change, what it says of this model, and its experts."""
 
+import base64
 import re
-from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
-from shown import Open, everything, figure, link, reading
+import torch
+from foreign import Golden
+from shown import everything, figure, link, reading
 
 from explorer import library
 from explorer.analysis.blocks.residual import trained_flow
-from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.runs.trace import trace
-from explorer.text import LANGUAGES, examples, t
+from explorer.text import examples, t
+from models.config import ModelConfig
+from models.feedforward import Experts, FeedForward
+from models.foreign.finding import VARIABLE
+
+MODERN = {
+    "family": "decoder-only",
+    "norm": "rmsnorm",
+    "norm_placement": "pre",
+    "final_norm": True,
+    "ffn": "swiglu",
+}
+
+
+@pytest.fixture(scope="session")
+def wide_shelf(tmp_path_factory, save_small) -> Path:
+    """A translator, a modern writer, and three twins that differ in where their norm stands."""
+    folder = tmp_path_factory.mktemp("blocks")
+    save_small(folder / "en-zh")
+    save_small(folder / "modern", **MODERN)
+    for name, place in (("post", "post"), ("pre", "pre"), ("branch", "sublayer")):
+        save_small(folder / f"twin-deep-{name}", norm_placement=place, n_encoder_layers=2)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _use_wide_shelf(_use_shelf, wide_shelf, monkeypatch):
+    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("model", ["relu", "gelu", "swiglu"])
 def test_the_formula_of_the_hidden_units_is_that_of_the_model(
-    open_page: Open,
-    save_small: Callable[..., None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    model: str,
-    bias: bool,
-) -> None:
+    open_page, save_small, tmp_path, monkeypatch, model, bias
+):
     save_small(tmp_path / "en-zh", ffn=model, bias=bias)
     monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
     at = open_page("blocks", part="hidden")
@@ -39,7 +63,7 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
     assert {"relu": "ReLU", "gelu": "GELU", "swiglu": "SiLU"}[model] in line
 
 
-def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page: Open) -> None:
+def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page):
     deep = reading(open_page("blocks", part="residual", depth="12"), "arriving at the first of")
     assert "makes the tokens alike" in deep
     on, off = re.findall(r"\*\*([\d.]+) %\*\*", deep)
@@ -52,7 +76,7 @@ def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page: Open
         assert ("and only" in said) == (off < on / 2)
 
 
-def test_each_norm_counts_its_statistics(open_page: Open) -> None:
+def test_each_norm_counts_its_statistics(open_page):
     at = open_page("blocks", beside="She reads.\nWe went to the park yesterday.")
     assert "for 3 inputs" in everything(at)
     for norm, count in (("batchnorm", "24 of each"), ("rmsnorm", "subtracts nothing")):
@@ -62,7 +86,7 @@ def test_each_norm_counts_its_statistics(open_page: Open) -> None:
         assert everything(open_page("blocks", **link(at))) == everything(at)
 
 
-def test_only_batch_norm_moves_with_the_others(open_page: Open) -> None:
+def test_only_batch_norm_moves_with_the_others(open_page):
     moved = r"BatchNorm changes your input by \*\*([1-9]\d*) %"
     shares = []
     for beside in ("She reads.", "I like the park."):
@@ -73,13 +97,12 @@ def test_only_batch_norm_moves_with_the_others(open_page: Open) -> None:
     assert shares[0] != shares[1]
 
 
-def test_a_sentence_that_cannot_be_read_is_said(open_page: Open) -> None:
+def test_a_sentence_that_cannot_be_read_is_said(open_page):
     at = open_page("blocks", beside="a b " * 240)
-    assert not at.exception
     assert len(at.warning) == 1
 
 
-def test_a_gamma_shows_the_mistake(open_page: Open) -> None:
+def test_a_gamma_shows_the_mistake(open_page):
     at = open_page("blocks", gamma="100-100-100-100-100-100")
     assert "All γ are equal" in everything(at)
     at.slider(key="blocks.gamma.2").set_value(2.0).run()
@@ -89,7 +112,7 @@ def test_a_gamma_shows_the_mistake(open_page: Open) -> None:
     assert float(said.split("**")[3]) > 0.01
 
 
-def test_depth_and_the_last_norm_change_the_numbers(open_page: Open) -> None:
+def test_depth_and_the_last_norm_change_the_numbers(open_page):
     at = open_page("blocks", part="residual", depth="3")
     said = reading(at, "the size of the residual stream is")
     at.slider(key="blocks.depth").set_value(6).run()
@@ -102,7 +125,7 @@ def test_depth_and_the_last_norm_change_the_numbers(open_page: Open) -> None:
     assert reading(at, "the size of the residual stream is") != deeper
 
 
-def test_the_trained_twins_stand_beside(open_page: Open) -> None:
+def test_the_trained_twins_stand_beside(open_page):
     at = open_page("blocks", part="residual", depth="2")
     assert t("blocks.twins_note", lang="en") in everything(at)
     said = reading(at, "From the last block to the first")
@@ -118,7 +141,7 @@ def test_the_trained_twins_stand_beside(open_page: Open) -> None:
     assert len(at.get("plotly_chart")) == 7
 
 
-def test_hidden_units_of_a_layer(open_page: Open) -> None:
+def test_hidden_units_of_a_layer(open_page):
     at = open_page("blocks", part="hidden")
     assert len(at.get("plotly_chart")) == 2
     before = reading(at, "responds most")
@@ -133,26 +156,18 @@ def test_hidden_units_of_a_layer(open_page: Open) -> None:
     assert "The gate is nearly closed" in everything(gated)
 
 
-def test_activations_can_be_seen_as_differences(open_page: Open) -> None:
+def test_activations_can_be_seen_as_differences(open_page):
     at = open_page("blocks", part="activations")
     said = reading(at, "GELU has its minimum of")
     assert "**−0.17** at x = −0.76" in said or "**−0.17** at x = −0.75" in said or "−0.74" in said
     assert "4.7 · 10⁻⁴" in said
     at.segmented_control(key="blocks.curves").set_value("difference").run()
-    assert not at.exception
     again = open_page("blocks", **link(at))
     assert again.segmented_control(key="blocks.curves").value == "difference"
     assert figure(again)["data"][0]["y"] == figure(at)["data"][0]["y"]
 
 
-@pytest.mark.parametrize("gamma", ["1-2", "1-2-3-4-5-999", "a-b-c-d-e-f"])
-def test_gammas_that_are_none_are_said_and_left_out(open_page: Open, gamma: str) -> None:
-    at = open_page("blocks", gamma=gamma)
-    assert not at.exception
-    assert len(at.warning) == 1
-
-
-def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page: Open) -> None:
+def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page):
     def title(norm: str) -> str:
         return t("blocks.backward", lang="en", norm=norm)
 
@@ -167,15 +182,48 @@ def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page: Op
     assert " · of β: " in everything(chosen)
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("part", [part for part in BlocksChoices.parts if part != "experts"])
-@pytest.mark.parametrize("model", ["en-zh", "modern"])
-def test_every_part_in_each_language(open_page: Open, model: str, part: str, lang: str) -> None:
-    at = open_page("blocks", part=part, lang=lang, model=model, depth="2")
-    assert not at.exception
-    assert not at.warning
-    assert at.get("plotly_chart")
-    for more in ("formula", "code", "numbers"):
-        at.segmented_control(key="blocks.more").set_value(more).run()
-        assert not at.exception
-    assert len(at.dataframe[-1].value) > 1
+@pytest.mark.parametrize(("sums", "shared"), [(True, None), (False, 3)])
+def test_a_token_gets_the_weighted_sum_of_its_experts(sums, shared):
+    sizes = {"d_model": 6, "d_ff": 5, "n_heads": 1, "ffn": "swiglu", "dropout": 0.0}
+    config = ModelConfig(
+        vocab_size=9, n_experts=4, n_active=2, experts_sum=sums, d_shared=shared, **sizes
+    )
+    torch.manual_seed(0)
+    net, x = Experts(config), torch.randn(1, 3, 6)
+    shares = net.router(x).softmax(-1)
+    expected = torch.zeros_like(x)
+
+    def alone(at: int, rows: slice) -> torch.Tensor:
+        own = FeedForward(6, rows.stop - rows.start, "swiglu")
+        for mine, its in ((own.w_gate, net.w_gate), (own.w_up, net.w_up)):
+            mine.weight.data, mine.bias.data = its.weight[rows], its.bias[rows]
+        own.w_down.weight.data = net.w_down.weight[:, rows]
+        own.w_down.bias.data = torch.zeros(6)
+        return own(x[:, at : at + 1])[0, 0]
+
+    for at in range(3):
+        chosen = shares[0, at].argsort(descending=True)[:2]
+        whole = shares[0, at, chosen].sum() if sums else 1.0
+        for n in chosen.tolist():
+            expected[0, at] += shares[0, at, n] / whole * alone(at, slice(5 * n, 5 * n + 5))
+        if shared:
+            expected[0, at] += net.shared_gate(x[0, at]).sigmoid() * alone(at, slice(20, 23))
+    assert torch.allclose(net(x), expected + net.w_down.bias, atol=1e-6)
+
+
+def test_the_page_shows_the_router_and_what_an_expert_does(open_page, tmp_path, monkeypatch):
+    Golden.load("qwen2_moe").write(tmp_path / "my-experts", "own")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    asked = {"model": "my-experts", "text": "We went to the park.", "part": "experts"}
+    at = open_page("blocks", **asked)
+    assert "Each token goes to 3 experts" in everything(at)
+    drawn = figure(at)["data"][0]
+    sent = drawn["z"]
+    weights = np.frombuffer(base64.b64decode(sent["bdata"]), sent["dtype"]).reshape(-1, 6)
+    assert ((weights[:, :5] > 0).sum(1) == 3).all()
+    assert ((weights[:, 5] > 0) & (weights[:, 5] < 1)).all()
+    assert drawn["x"][-1] == "shared"
+    off = everything(open_page("blocks", **asked, experts_off="1-2-3-4-5-6"))
+    assert "with these experts off, it is" in off
+    whole = open_page("blocks", part="experts")
+    assert "single feed-forward network" in everything(whole)

@@ -1,17 +1,58 @@
-"""The Positions page: what its widgets change, and what comes back from a link."""
+"""The Positions page: every kind of positions, what its widgets change, what comes from a link."""
 
 from pathlib import Path
 
 import pytest
-from shown import Open, everything, figure, link, reading
+import torch
+from shown import everything, figure, link, reading
 
 from explorer import library
-from explorer.exhibits.positions import length
+from explorer.exhibits.positions import learned, length
+from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.text import t
-from models.foreign.finding import VARIABLE
+from models.config import ModelConfig
+from models.training.saving import save_checkpoint
+from models.training.vocabulary import train_tokenizer
+from models.transformer import build_model
+
+SEED = 1
+WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
 
 
-def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
+def _begun(folder: Path) -> None:
+    """A model with learned positions from a known seed, the first 7 of the source moved."""
+    tokenizer = train_tokenizer(["She reads a book."] * 2, vocab_size=60)
+    sizes = {"d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 20, "n_ctx": 40}
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, positions="learned", **sizes)
+    with torch.random.fork_rng():
+        torch.manual_seed(SEED)
+        model = build_model(config).requires_grad_(False)
+    model.get_parameter("encoder.positions.weight")[:7] *= 1.25
+    save_checkpoint(folder, model, tokenizer)
+
+
+@pytest.fixture(scope="session")
+def wide_shelf(tmp_path_factory, save_small) -> Path:
+    """Translators and writers with all kinds of positions."""
+    folder = tmp_path_factory.mktemp("positions")
+    save_small(folder / "en-zh")
+    save_small(folder / "writer", **WRITER)
+    save_small(folder / "turner", positions="rotary", **WRITER)
+    save_small(folder / "placeless", positions="none")
+    save_small(folder / "alibi", positions="alibi", **WRITER)
+    save_small(folder / "t5", positions="t5")
+    save_small(folder / "twin-learned", positions="learned")
+    _begun(folder / "twin-right")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _use_wide_shelf(_use_shelf, wide_shelf, monkeypatch):
+    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
+    monkeypatch.setitem(learned.SEEDS, "twin-right", SEED)
+
+
+def test_base_and_width_move_the_wavelengths(open_page):
     at = open_page("positions", part="table")
     before = reading(at, "repeats after")
     at.select_slider(key="positions.base").set_value(10).run()
@@ -26,7 +67,7 @@ def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
     assert at.query_params["width"] == "24"
 
 
-def test_waves_of_no_dimension_say_what_to_do(open_page: Open) -> None:
+def test_waves_of_no_dimension_say_what_to_do(open_page):
     at = open_page("positions", part="table", width="8")
     charts = len(at.get("plotly_chart"))
     at.multiselect(key="positions.dims.8").set_value([]).run()
@@ -35,7 +76,7 @@ def test_waves_of_no_dimension_say_what_to_do(open_page: Open) -> None:
     assert len(at.get("plotly_chart")) == charts - 1
 
 
-def test_length_and_waves_come_back_from_the_link(open_page: Open) -> None:
+def test_length_and_waves_come_back_from_the_link(open_page):
     at = open_page("positions", part="table", width="8")
     at.select_slider(key="positions.length").set_value(128).run()
     at.multiselect(key="positions.dims.8").set_value([1, 6]).run()
@@ -48,7 +89,7 @@ def test_length_and_waves_come_back_from_the_link(open_page: Open) -> None:
     assert len(refused.warning) == 2
 
 
-def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
+def test_shuffling_moves_vectors_with_positions_only(open_page):
     at = open_page("positions", text="I like you because you are kind.")
     said = reading(at, "on average when the order changes")
     assert "Without positions they change by **0 %**" in said
@@ -62,21 +103,14 @@ def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
     assert reading(at, "on average when the order changes") != before
 
 
-def test_a_causal_mask_tells_the_order(open_page: Open) -> None:
+def test_a_causal_mask_tells_the_order(open_page):
     at = open_page("positions", model="writer", text="She reads a book every morning.")
     said = reading(at, "on average when the order changes")
     assert "Without positions the change is still" in said
     assert "Without that mask it is **0 %**" in said
 
 
-def test_one_word_cannot_be_shuffled(open_page: Open) -> None:
-    at = open_page("positions", text="kind")
-    assert not at.exception
-    at = open_page("positions", text="a")
-    assert not at.exception
-
-
-def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
+def test_positions_are_changed_and_stand_in_the_link(open_page):
     at = open_page("positions", part="head", site="encoder")
     assert "has moved to other keys" in everything(at)
     at.segmented_control(key="positions.change").set_value("shift").run()
@@ -100,7 +134,7 @@ def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
     assert reading(again, "has moved to other keys") == reading(at, "has moved to other keys")
 
 
-def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
+def test_a_rotary_model_does_not_notice_a_shift(open_page):
     at = open_page("positions", part="head", model="turner", change="shift-90")
     losses = reading(at, "Loss per predicted token").split("**")
     assert losses[1] == losses[3]
@@ -109,14 +143,14 @@ def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
     assert "this model uses distances" in everything(at)
 
 
-def test_a_model_without_positions_has_none_to_change(open_page: Open) -> None:
+def test_a_model_without_positions_has_none_to_change(open_page):
     at = open_page("positions", part="head", model="placeless")
     assert t("positions.none_to_change", lang="en") in everything(at)
     at = open_page("positions", model="placeless")
     assert "| with positions |" not in everything(at)
 
 
-def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
+def test_query_and_key_of_the_arrows_are_chosen(open_page):
     at = open_page("positions", part="rotary", model="turner")
     assert t("positions.as_if", lang="en", divisor="√6") not in everything(at)
     at.selectbox(key="positions.rotary.query").select(5).run()
@@ -135,21 +169,7 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["swap-1", "shift-9999", "<b>"])
-def test_a_change_that_is_none_is_said_and_left_out(open_page: Open, change: str) -> None:
-    at = open_page("positions", part="head", change=change)
-    assert not at.exception
-    assert len(at.warning) == 1
-
-
-def test_a_change_beyond_this_sentence_is_brought_back(open_page: Open) -> None:
-    at = open_page("positions", part="head", change="swap-700-2", row="900", key="900")
-    assert not at.exception
-    at = open_page("positions", part="rotary", key="900")
-    assert not at.exception
-
-
-def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open) -> None:
+def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page):
     at = open_page("positions", part="learned")
     assert "the 64 vectors of **Twin trained with learned positional encoding**" in everything(at)
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
@@ -162,18 +182,15 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open
 
 
 @pytest.mark.parametrize(("model", "said"), [("bert", False), ("marian", True)])
-def test_neighbours_are_close_where_they_are_closer_than_all_pairs(
-    open_page: Open, own: Path, monkeypatch: pytest.MonkeyPatch, model: str, said: bool
-) -> None:
+def test_neighbours_are_close_where_they_are_closer_than_all_pairs(open_page, add_own, model, said):
     """BERT's vectors are all alike; Marian's, stored as weights, are sines that nothing learned."""
-    monkeypatch.setenv(VARIABLE, str(own))
     words = everything(open_page("positions", part="learned", model=f"my-{model}"))
     assert ("They were not learned" in words) == said
     assert ("Neighbours are more similar than other" in words) == said
     assert ("Neighbours are no closer than chance" in words) != said
 
 
-def test_how_far_training_came_is_measured(open_page: Open) -> None:
+def test_how_far_training_came_is_measured(open_page):
     at = open_page("positions", part="learned", model="twin-right")
     assert "the 40 vectors of this model" in everything(at)
     assert "Training covered **7** positions" in everything(at)
@@ -181,16 +198,13 @@ def test_how_far_training_came_is_measured(open_page: Open) -> None:
     assert "From position **7** to 39 nothing moved" in everything(at)
 
 
-def test_a_shelf_without_learned_vectors_says_so(
-    open_page: Open, shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shelf_without_learned_vectors_says_so(open_page, shelf, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
     at = open_page("positions", part="learned")
-    assert not at.exception
     assert t("positions.learned_nobody", lang="en") in everything(at)
 
 
-def test_the_row_that_begins_later_is_a_target_or_the_text(open_page: Open) -> None:
+def test_the_row_that_begins_later_is_a_target_or_the_text(open_page):
     at = open_page("positions", part="length", model="writer")
     assert "text shifted by" in reading(at, "shifted by")
     assert "text shifted" in {line["name"] for line in figure(at)["data"]}
@@ -201,16 +215,14 @@ def test_the_row_that_begins_later_is_a_target_or_the_text(open_page: Open) -> N
 @pytest.mark.parametrize(
     ("model", "why"), [("turner", "distances"), ("alibi", "distances"), ("placeless", "nothing")]
 )
-def test_why_a_later_start_costs_nothing_depends_on_the_positions(
-    open_page: Open, model: str, why: str
-) -> None:
+def test_why_a_later_start_costs_nothing_depends_on_the_positions(open_page, model, why):
     said = reading(open_page("positions", part="length", model=model), "starts tried")
     count = len(length.SHIFTS)
     assert t(f"positions.read_flat_{why}", lang="en", before="", count=count)[-40:] in said
     assert f"all {count} starts" in said
 
 
-def test_one_start_shows_no_constancy(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_start_shows_no_constancy(open_page, monkeypatch):
     """Learned positions of a text that fills the model: no later start has vectors."""
     monkeypatch.setattr(length, "most_shift", lambda loaded, n: 0)
     said = everything(open_page("positions", part="length", model="twin-learned"))
@@ -221,7 +233,7 @@ def test_one_start_shows_no_constancy(open_page: Open, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("model", "of"), [("en-zh", "the same target"), ("writer", "the same text")]
 )
-def test_a_loss_names_the_sequence_it_is_of(open_page: Open, model: str, of: str) -> None:
+def test_a_loss_names_the_sequence_it_is_of(open_page, model, of):
     """A writer's loss is of the text that was typed: calling it the output was false."""
     at = open_page("positions", part="head", model=model)
     assert f"Loss per predicted token of {of}: " in everything(at)
@@ -229,9 +241,8 @@ def test_a_loss_names_the_sequence_it_is_of(open_page: Open, model: str, of: str
     assert f"Loss per predicted token of {of}: " in planted
 
 
-def test_the_sum_of_a_token_follows_the_link(open_page: Open) -> None:
+def test_the_sum_of_a_token_follows_the_link(open_page):
     at = open_page("positions", model="twin-learned", part="sum", place="3")
-    assert not at.exception
     assert reading(at, "at position 3")
     at.selectbox(key="positions.place").set_value(0).run()
     assert reading(at, "at position 0")
@@ -240,18 +251,14 @@ def test_the_sum_of_a_token_follows_the_link(open_page: Open) -> None:
     assert any("no position vectors" in each.value for each in turned.info)
 
 
-def test_a_model_without_an_output_has_no_loss_at_other_positions(
-    open_page: Open, shelf: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_an_output_has_no_loss_at_other_positions(open_page, shelf, monkeypatch):
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
     at = open_page("positions", part="length", model="headless")
     assert t("positions.no_loss", lang="en") in everything(at)
     assert "longer sentence" not in everything(at)
 
 
-def test_how_many_positions_training_reached_is_said_only_where_it_is_known(
-    open_page: Open,
-) -> None:
+def test_how_many_positions_training_reached_is_said_only_where_it_is_known(open_page):
     unknown = everything(open_page("positions", part="learned"))
     assert t("positions.learned_alike_all", lang="en", last=63) in unknown
     known = everything(open_page("positions", part="learned", model="twin-right"))
@@ -266,5 +273,40 @@ def test_how_many_positions_training_reached_is_said_only_where_it_is_known(
         ({"width": "512", "length": "16"}, "the curve falls throughout"),
     ],
 )
-def test_a_ripple_is_not_a_rise(open_page: Open, size: dict[str, str], said: str) -> None:
+def test_a_ripple_is_not_a_rise(open_page, size, said):
     reading(open_page("positions", part="table", **size), said)
+
+
+KINDS = ("turner", "alibi", "t5")
+
+
+@pytest.mark.parametrize(
+    ("part", "model"), [(each, KINDS[at % 3]) for at, each in enumerate(PositionsChoices.parts)]
+    + [("sum", "turner"), ("order", "alibi"), ("order", "t5")],
+)  # fmt: skip
+def test_each_part_is_drawn_for_other_kinds_of_positions(open_page, part, model):
+    lang = "zh" if model == "t5" else "en"
+    at = open_page("positions", part=part, lang=lang, model=model)
+    assert not at.warning
+    if model in ("alibi", "t5"):
+        said = t(f"positions.model_{model}", lang=lang, width=24, limit=64)
+        assert said in everything(at)
+    if part == "sum":  # nothing is added, so there is no sum to draw
+        assert [each.value for each in at.info] == [t("sums.nothing_added", lang=lang)]
+        return
+    assert at.get("plotly_chart")
+    group = next(name for name, inside in PositionsChoices.groups.items() if part in inside)
+    assert at.segmented_control(key="positions.group").value == group
+
+
+@pytest.mark.parametrize("page", ["heads", "cell", "causes", "patching", "circuits", "decoding"])
+def test_scores_with_a_bias_break_no_page_that_reads_them(open_page, page):
+    """Every page opens for the encoders of the common shelf, whose scores have biases too."""
+    at = open_page(page, model="t5", site="decoder")
+    if page == "cell":
+        metrics = {metric.label: metric.value for metric in at.metric}
+        shares = [metrics[label] for label in ("÷ √6", t("cell.bias", lang="en"))]
+        score = sum(float(value.replace("−", "-")) for value in shares)
+        assert score == pytest.approx(
+            float(metrics[t("cell.score", lang="en")].replace("−", "-")), abs=0.011
+        )

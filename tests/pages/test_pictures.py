@@ -1,12 +1,16 @@
-"""The picture that a model reads: typed, drawn or uploaded, with patches hidden."""
+"""Models that read pictures, shipped and foreign: every page, and typed, drawn or uploaded ones."""
 
 import base64
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import streamlit as st
+from _pytest.mark import ParameterSet
+from foreign import Golden
 from shown import Open, everything, link
 
 from explorer import library
@@ -14,10 +18,12 @@ from explorer.exhibits.atlas.measured import texts_for
 from explorer.exhibits.links import State
 from explorer.exhibits.saying import message
 from explorer.exhibits.view import build
+from explorer.pages import PAGES
 from explorer.problems import InputProblem
 from explorer.runs.edits import KeyHidden, parse_edits
 from explorer.text import t
 from explorer.ui import session, source
+from models.foreign.finding import VARIABLE
 from models.pictures import picture_of
 from models.pictures.faces import FACES, drawn_word, split_face
 
@@ -26,14 +32,13 @@ SIZES = (24, 96, 12, 6)
 
 
 @pytest.fixture
-def open_reader(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> Open:
+def open_reader(open_page, monkeypatch) -> Open:
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     return partial(open_page, model="reader", text="Brown @serif")
 
 
-def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader: Open) -> None:
+def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader):
     at = open_reader("heads", edits="hide-src-2~hide-src-3~hide-src-4~hide-src-5")
-    assert not at.exception
     assert "More pictures" in [each.label for each in at.expander]  # in the frame, not of a view
     assert "4 source tokens hidden" in everything(at)
     assert at.text_input(key="heads.word").value == "Brown"
@@ -41,12 +46,9 @@ def test_a_word_and_its_face_are_chosen_where_pictures_are_read(open_reader: Ope
     assert link(at)["text"] == "Brown @comic"
     at.text_input(key="heads.word").set_value("Head").run()
     assert link(at)["text"] == "Head @comic"
-    assert not at.exception
 
 
-def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained(
-    open_reader: Open,
-) -> None:
+def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained(open_reader):
     at = open_reader("heads", **{"with": "en-zh"})
     said = message(InputProblem("other_input", name="en-zh"), "en")
     assert [each.value for each in at.warning] == [said]
@@ -59,12 +61,12 @@ def test_another_kind_of_input_is_not_compared_and_missing_letters_are_explained
     assert "北 cannot be drawn" in everything(at)
 
 
-def test_a_model_of_text_has_no_picture(open_page: Open) -> None:
+def test_a_model_of_text_has_no_picture(open_page):
     at = open_page("heads")
     assert "heads.face" not in {each.key for each in at.selectbox}
 
 
-def test_a_drawing_and_a_click_change_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drawing_and_a_click_change_what_is_read(monkeypatch):
     changed: dict[str, Any] = {}
     monkeypatch.setattr(session, "change", lambda **fields: changed.update(fields))
     ink = drawn_word("Lane", 24, 96)[0]
@@ -86,7 +88,7 @@ def test_a_drawing_and_a_click_change_what_is_read(monkeypatch: pytest.MonkeyPat
         assert set(changed) == ({"edits", "step"} if bad == 3 else set())
 
 
-def test_other_pages_number_the_patches_and_frame_the_query(open_reader: Open) -> None:
+def test_other_pages_number_the_patches_and_frame_the_query(open_reader):
     at = open_reader("cell", site="encoder", row="3")
     (shown,) = [each.proto.body for each in at.get("html") if "<img" in each.proto.body]
     # The query 3, counted from 0, is the patch 2,2; the numbers have the first row and column.
@@ -97,7 +99,7 @@ def test_other_pages_number_the_patches_and_frame_the_query(open_reader: Open) -
     assert "repeat(16," in shown
 
 
-def test_words_speak_of_pictures_and_not_of_sentences(open_reader: Open) -> None:
+def test_words_speak_of_pictures_and_not_of_sentences(open_reader):
     at = open_reader("positions")
     assert at.text_area(key="sidebar.text").label == t("pictured.sidebar.sentence", lang="en")
     assert "blind to order" in everything(at)
@@ -110,3 +112,65 @@ def test_words_speak_of_pictures_and_not_of_sentences(open_reader: Open) -> None
     drawn = [split_face(each.source) for each in texts_for("reader")]
     assert len(drawn) == len(FACES) * len({word for word, _ in drawn})
     assert {face for _, face in drawn} == set(FACES)
+
+
+KINDS = ("labels/vit", "dinov2_with_registers", "siglip_vision_model", "reader")
+SHELF = library.CHECKPOINTS
+OF_TEXTS = {"training", "path", "workshop", "claims", "card"}
+"""Pages that show other models' texts, too."""
+PARTS = [(page.name, part) for page in PAGES for part in getattr(page.choices, "parts", ("",))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    made = tmp_path_factory.mktemp("vision")
+    for kind in KINDS[:-1]:
+        Golden.load(kind).write(made / kind.replace("/", "-"))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _found(folder, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(folder))
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+
+
+def visits() -> list[ParameterSet]:
+    """The first part of every page with a kind in turn; all others only in the sweep."""
+    firsts = {page: part for page, part in reversed(PARTS)}
+    return [
+        pytest.param(
+            page,
+            part,
+            kind.replace("/", "-"),
+            marks=()
+            if firsts[page] == part and list(firsts).index(page) % len(KINDS) == at
+            else pytest.mark.sweep,
+        )
+        for page, part in PARTS
+        for at, kind in enumerate(KINDS)
+    ]
+
+
+@pytest.mark.parametrize(("page", "part", "model"), visits())
+def test_each_page_opens(open_page, page, part, model):
+    asked = {"part": part} if part else {}
+    at = open_page(page, model=model, text="a @serif", **asked)
+    assert [each.value for each in at.error] == []
+    if page in ("circuits", "atlas") and model != "reader":
+        assert "reads only pictures" in everything(at)
+    if page not in OF_TEXTS:
+        shown = [everything(at), *(tab for pick in at.button_group for tab in pick.options)]
+        assert (
+            re.findall(r".*(?:[Ss]entence|[Ww]ord order|[Tt]ranslation).*", "\n".join(shown)) == []
+        )
+
+
+def test_the_class_is_shown_and_a_word_is_drawn(open_page):
+    """A hidden patch is counted behind the class token, and the classes are named."""
+    at = open_page("heads", model="labels-vit", edits="hide-tgt-3")
+    said = everything(at)
+    assert "hidden" in said
+    assert any(f"**{label} " in said for label in ("bad", "so-so", "good"))
+    at.text_input(key="heads.word").set_value("b").run()
+    assert link(at)["text"] == "b @sans"
