@@ -88,6 +88,7 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(visitor,
     visitor.fits(width)
 
 
+@pytest.mark.sweep
 def test_a_click_on_a_point_of_the_atlas_opens_its_head(visitor):
     page = visitor.open("atlas", site="decoder", layer="1", head="1").page
     heading = page.get_by_role("heading", name="Decoder self-attention, layer 1, head 1")

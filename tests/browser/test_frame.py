@@ -158,32 +158,6 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor):
     )
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize(
-    ("place", "picture"),
-    [
-        ("cell", ".js-plotly-plot .nsewdrag"),
-        ("masks", ".hl canvas"),
-        ("positions", ".js-plotly-plot .nsewdrag"),
-        ("blocks", ".js-plotly-plot .nsewdrag"),
-        ("decoding", ".hl .player"),
-    ],
-)
-def test_most_of_a_picture_for_a_class_is_in_the_first_screen(visitor, place, picture):
-    visitor.page.set_viewport_size({"width": 1280, "height": 720})
-    visitor.open(place, lang="en", beamer="1", text="I love you.")
-    drawn = visitor.page.locator(f"[data-testid=stMain] {picture}").first
-    drawn.wait_for()
-    visitor.settle()
-    for width, height in ((1280, 720), (640, 360)):  # the second is the first at 200 % zoom
-        visitor.page.set_viewport_size({"width": width, "height": height})
-        visitor.fits(width)
-        visitor.page.wait_for_timeout(1500)  # a chart takes its new size some frames later
-        box = drawn.bounding_box()
-        assert box is not None
-        assert height - box["y"] >= 0.8 * box["height"]
-
-
 ON_PAPER = """() => {
     const main = document.querySelector('[data-testid=stMainBlockContainer]');
     const pictures = [...main.querySelectorAll(

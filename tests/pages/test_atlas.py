@@ -1,11 +1,10 @@
 """The Atlas page: its map, the open head, its sentences, two models, the search; bad links."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import everything, figure, link, words_of
+from shown import Open, everything, figure, link, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -19,7 +18,6 @@ from explorer.exhibits.choices import RefusedError
 from explorer.library import open_model
 from explorer.text import t
 
-Open = Callable[..., AppTest]
 LINES = (
     "I like you.\t我喜欢你。\tann",
     "She reads a book every morning.\t她每天早上看书。\tben",

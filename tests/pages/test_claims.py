@@ -48,8 +48,13 @@ def test_the_code_shows_what_an_experiment_runs_where_a_test_puts_something_else
     assert any("def _normal(" in each.value for each in at.code)
 
 
-def test_the_first_guess_counts_and_each_claim_once(open_page):
+def test_the_score_is_in_the_link_and_the_first_guess_of_each_claim_counts(open_page):
     at = open_page("claims", claim="original", guess="true")
+    guessed = at.query_params["guessed"]
+    assert len(guessed) <= len(CLAIMS)
+    assert guessed.replace("-", "") == "0"
+    again = open_page("claims", claim="gelu_tanh", guess="true", guessed=guessed)
+    assert t("claims.score", lang="en", right=1, count=2) in everything(again)
     at.segmented_control(key="claims.guess").set_value("false").run()
     assert t("claims.score", lang="en", right=0, count=1) in everything(at)
     at.segmented_control(key="claims.group").set_value("positions").run()
@@ -57,15 +62,6 @@ def test_the_first_guess_counts_and_each_claim_once(open_page):
     assert "guess" not in at.query_params
     at.segmented_control(key="claims.guess").set_value("true").run()
     assert t("claims.score", lang="en", right=1, count=2) in everything(at)
-
-
-def test_the_score_is_in_the_link(open_page):
-    at = open_page("claims", claim="original", guess="true")
-    guessed = at.query_params["guessed"]
-    assert len(guessed) <= len(CLAIMS)
-    assert guessed.replace("-", "") == "0"
-    again = open_page("claims", claim="gelu_tanh", guess="true", guessed=guessed)
-    assert t("claims.score", lang="en", right=1, count=2) in everything(again)
 
 
 def test_the_next_claim_and_the_list_lead_on(open_page):

@@ -175,7 +175,7 @@ def test_paper_has_the_questions_and_the_solutions_only_when_asked(open_page):
     assert words("solved") in everything(at)
 
 
-def test_links_of_a_class_make_a_table(open_page):
+def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     at = open_page("path", part="class")
     links = [
         "http://localhost/path?answers=look.1.1.aaaa~sees.1.0.bbbb&learner=Li+Ming",
@@ -192,10 +192,6 @@ def test_links_of_a_class_make_a_table(open_page):
     assert "| 1 / 2 | – | ✓ |" in table
     assert "<img" not in table
     assert "path.class" not in at.query_params
-
-
-def test_more_links_than_a_class_has_are_bounded(open_page):
-    at = open_page("path", part="class")
     at.text_area(key="path.class").set_value("x?answers=look.1.1.a\n" * (MOST_LINKS + 5)).run()
     assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
     assert read_results("x?answers=nosuch.1.1.a") is None

@@ -64,16 +64,12 @@ def test_controls_still_work_on_the_last_good_picture(open_page):
     assert at.segmented_control(key="heads.kind").value == "encoder"
 
 
-def test_an_example_is_translated_at_once_and_goes_into_the_link(open_page):
+def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(open_page):
     at = open_page("heads")
     at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
     assert "We went to the park yesterday" in reading(at, "→")
     assert at.text_area(key="sidebar.text").value == "We went to the park yesterday."
     assert at.query_params["text"] == "We went to the park yesterday."
-
-
-def test_an_own_translation_is_read_instead(open_page):
-    at = open_page("heads")
     at.text_area(key="sidebar.target").set_value("我喜欢你").run()
     assert ":orange[我喜欢你]" in reading(at, "→")
     assert "(given text, teacher forcing)" in reading(at, "→")

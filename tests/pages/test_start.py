@@ -161,7 +161,7 @@ def test_an_opened_head_is_the_one_of_the_link(open_page):
     np.testing.assert_allclose(opened["scores"], scores, atol=1e-3)
 
 
-def test_the_sentence_is_read_while_it_is_typed(open_page):
+def test_a_sentence_and_a_model_chosen_here_are_shown_in_the_sidebar_too(open_page):
     at = open_page("start", text=TEXT)
     at.text_input(key="start.text").set_value("She reads a book.").run()
     head, _ = picture(at)
@@ -169,10 +169,6 @@ def test_the_sentence_is_read_while_it_is_typed(open_page):
     assert head["lanes"][0]["tokens"] == list(traced.src_str_tokens)
     assert at.query_params["text"] == "She reads a book."
     assert at.text_area(key="sidebar.text").value == "She reads a book."
-
-
-def test_another_model_is_shown_in_the_sidebar_too(open_page):
-    at = open_page("start", text=TEXT)
     at.selectbox(key="start.model").select("writer").run()
     assert len(picture(at)[0]["lanes"]) == 1
     assert at.selectbox(key="sidebar.model").value == "writer"

@@ -69,10 +69,19 @@ def keys(at: AppTest) -> set[str]:
     return {each.rpartition("-")[2] for each in views}
 
 
-def test_before_anything_ran_the_first_view_says_what_chance_would_give(open_page):
+def test_the_first_view_says_what_chance_would_give_and_start_gives_a_room_and_a_link(
+    open_page, room
+):
     at = open_page("training", setup=SMALL)
     assert "ln 45 = 3.81" in reading(at, "Before the first step")
     assert at.button(key="training.start").disabled is False
+    at.button(key="training.start").click().run()
+    found = ROOMS.find(link(at)["room"], "")
+    assert found is not None
+    assert [format_setup(run.setup) for run in found.runs] == [SMALL]
+    again = open_page("training", **link(at))
+    assert "Training: step **0** of 100" in everything(again)
+    ROOMS.close(found)
 
 
 def test_an_architecture_that_cannot_work_is_refused_before_it_starts(open_page):
@@ -95,17 +104,6 @@ def test_own_pairs_are_counted_and_too_few_are_refused(open_page):
     assert "2 examples are too few for a validation set" in everything(at)
 
 
-def test_pressing_start_gives_a_room_and_a_link_to_it(open_page, room):
-    at = open_page("training", setup=SMALL)
-    at.button(key="training.start").click().run()
-    found = ROOMS.find(link(at)["room"], "")
-    assert found is not None
-    assert [format_setup(run.setup) for run in found.runs] == [SMALL]
-    again = open_page("training", **link(at))
-    assert "Training: step **0** of 100" in everything(again)
-    ROOMS.close(found)
-
-
 def test_a_full_temporary_folder_is_explained(open_page, room, monkeypatch):
     def full(*args: object, **more: object) -> str:
         raise OSError(28, "No space left on device")
@@ -124,12 +122,20 @@ def test_a_room_that_is_gone_or_another_browsers_is_not_shown(open_page, room):
     assert "Before the first step" in everything(at)
 
 
-def test_both_accuracies_are_said_and_a_fault_has_its_card(open_page, room):
+def test_both_accuracies_are_said_and_the_model_is_opened_on_the_other_pages(
+    open_page, room, tmp_path
+):
     run = trained(room, parse_setup(SMALL), 0.0, 0.25)
     run.faults = [(30, "no_causal", True)]
     at = open_page("training", setup=SMALL, room=room.name)
     assert "token accuracy is 35 % teacher-forced and 25 % free-running" in everything(at)
     assert "35 % of the tokens are right with teacher forcing, 25 %" in everything(at)
+    run.folder = tmp_path
+    (tmp_path / CHECKPOINT).symlink_to(CHECKPOINTS / "copy")
+    at = open_page("training", setup=SMALL, room=room.name)
+    at.button(key="training.open").click().run()
+    assert link(at)["text"] == run.about["shown"][0]
+    assert link(at)["model"].startswith("reverse-50-steps-1~")
 
 
 def test_a_press_on_stop_is_answered_before_the_process_has_stopped(open_page, room):
@@ -158,16 +164,6 @@ def test_a_comparison_is_drawn_again_while_any_training_runs(open_page, room):
     asked = {"setup": SMALL, "room": room.name, "shown": str(done.number)}
     assert "training.pulse" in keys(open_page("training", part="compared", **asked))
     assert "training.pulse" not in keys(open_page("training", part="live", **asked))
-
-
-def test_a_trained_model_is_opened_on_the_other_pages(open_page, room, tmp_path):
-    run = trained(room, parse_setup(SMALL), 0.0, 0.25)
-    run.folder = tmp_path
-    (tmp_path / CHECKPOINT).symlink_to(CHECKPOINTS / "copy")
-    at = open_page("training", setup=SMALL, room=room.name)
-    at.button(key="training.open").click().run()
-    assert link(at)["text"] == run.about["shown"][0]
-    assert link(at)["model"].startswith("reverse-50-steps-1~")
 
 
 def test_a_refused_start_is_said_once(open_page, room, monkeypatch):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from payloads import unpack
 from safetensors.numpy import load_file, save_file
-from shown import everything, figure, link
+from shown import Open, everything, figure, link
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -24,7 +24,6 @@ from explorer.render import drawing
 from explorer.runs.trace import trace
 from explorer.text import t
 
-Open = Callable[..., AppTest]
 TEXT = "She reads a book."
 
 
@@ -95,19 +94,6 @@ def test_the_most_different_head_is_one_click_away_and_opens_in_both(open_page):
     assert link(at)["layer"] == str(int(layer) + 1)
     opened = 4 * int(layer) + int(head)
     assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [opened, opened]
-
-
-def test_the_control_chooses_orders_by_difference_and_takes_away(open_page):
-    at = open_page("heads", text=TEXT)
-    menu = at.selectbox(key="heads.with")
-    assert menu.value == ""
-    assert menu.options[1] == "tuned"  # it reads the same tokens
-    menu.select("tuned").run()
-    assert link(at)["with"] == "tuned"
-    assert link(at)["measure"] == "differs"
-    assert link(at)["by_measure"] == "1"
-    at.selectbox(key="heads.with").select("").run()
-    assert {"with", "measure"}.isdisjoint(link(at))
 
 
 def test_the_two_change_places(open_page):
@@ -235,6 +221,15 @@ def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(open_page, mon
     assert float(bits) == pytest.approx(found.difference[int(layer) - 1, int(head) - 1], rel=1e-4)
 
 
-def test_without_another_model_there_is_no_such_table(open_page):
+def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_page):
     at = open_page("heads", text=TEXT)
     assert t("take.versus", lang="en") not in [each.value for each in at.caption]
+    menu = at.selectbox(key="heads.with")
+    assert menu.value == ""
+    assert menu.options[1] == "tuned"  # it reads the same tokens
+    menu.select("tuned").run()
+    assert link(at)["with"] == "tuned"
+    assert link(at)["measure"] == "differs"
+    assert link(at)["by_measure"] == "1"
+    at.selectbox(key="heads.with").select("").run()
+    assert {"with", "measure"}.isdisjoint(link(at))
