@@ -37,12 +37,12 @@ def _threads_of_its_own():
     ],
 )
 @pytest.mark.parametrize("page", [page.name for page in PAGES])
-def test_a_page_says_the_same(open_page, common_store, monkeypatch, page, model):
+def test_a_page_says_the_same(open_page, monkeypatch, page, model):
     with gpu(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(DEVICE_VARIABLE, "cuda")
         there = open_page(page, model=model, **WHOLE.get(page, {}))
     ablation.pool.cache_clear()
-    monkeypatch.setattr(caching, "STORE", common_store)
+    monkeypatch.setattr(caching, "STORE", Store(budget()))
     usual = open_page(page, model=model, **WHOLE.get(page, {}))
     assert settled(there) == settled(usual)
 

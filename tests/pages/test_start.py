@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from shown import payloads
+from shown import everything, payloads
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -20,6 +20,7 @@ from explorer.runs import generation
 from explorer.runs.edits import HeadOff, MaskSize, MaskSwitch
 from explorer.runs.trace import generate, trace
 from explorer.shell import is_of_heads
+from explorer.text import t
 from models.strategies import Greedy
 
 TEXT = "I like you."

@@ -85,9 +85,7 @@ def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page):
         assert ("tokens that did not exist at its step" in words) == apart
 
 
-def test_rounding_in_half_precision_is_not_called_looking_ahead(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rounding_in_half_precision_is_not_called_looking_ahead(open_page, monkeypatch):
     monkeypatch.setattr(one_pass, "ROUNDING", -1.0)
     words = said(open_page("decoding", part="pass"))
     assert "do **not** give the same logits" in words
