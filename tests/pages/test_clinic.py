@@ -25,7 +25,7 @@ def test_every_fault_of_the_clinic_is_shown(open_page):
 
 def test_a_planted_fault_shows_in_what_the_model_writes(open_page):
     at = open_page("clinic", case="inverted_padding")
-    loss = reading(at, "Loss for the same output")
+    loss = reading(at, "Loss per predicted token")
     before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
     assert after > before
     unchanged = open_page("clinic", case="row_per_head")

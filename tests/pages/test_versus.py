@@ -103,6 +103,20 @@ def test_the_two_change_places(open_page):
     assert (link(at)["layer"], link(at)["head"]) == ("2", "3")
 
 
+def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_page):
+    at = open_page("heads", text=TEXT)
+    assert t("take.versus", lang="en") not in [each.value for each in at.caption]
+    menu = at.selectbox(key="heads.with")
+    assert menu.value == ""
+    assert menu.options[1] == "tuned"  # it reads the same tokens
+    menu.select("tuned").run()
+    assert link(at)["with"] == "tuned"
+    assert link(at)["measure"] == "differs"
+    assert link(at)["by_measure"] == "1"
+    at.selectbox(key="heads.with").select("").run()
+    assert {"with", "measure"}.isdisjoint(link(at))
+
+
 def test_a_model_equal_to_this_one_differs_nowhere(open_page, two):
     if not (two / "same").exists():
         shutil.copytree(two / "en-zh", two / "same")
@@ -219,17 +233,3 @@ def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(open_page, mon
     layer, head, bits = lines[1].split(",")
     assert float(bits) == pytest.approx(found.difference.max(), rel=1e-4)
     assert float(bits) == pytest.approx(found.difference[int(layer) - 1, int(head) - 1], rel=1e-4)
-
-
-def test_the_control_chooses_a_model_orders_by_difference_and_takes_away(open_page):
-    at = open_page("heads", text=TEXT)
-    assert t("take.versus", lang="en") not in [each.value for each in at.caption]
-    menu = at.selectbox(key="heads.with")
-    assert menu.value == ""
-    assert menu.options[1] == "tuned"  # it reads the same tokens
-    menu.select("tuned").run()
-    assert link(at)["with"] == "tuned"
-    assert link(at)["measure"] == "differs"
-    assert link(at)["by_measure"] == "1"
-    at.selectbox(key="heads.with").select("").run()
-    assert {"with", "measure"}.isdisjoint(link(at))
