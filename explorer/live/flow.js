@@ -14,11 +14,20 @@ export class Unreadable extends Error {
   constructor(key, values = {}) { super(key); Object.assign(this, { key, values }); }
 }
 
+/** Characters of a text that are not read: as explorer/runs/sentences.py. White space stays. */
+const DROPPED = /(?![\t-\r\x85])[\p{Cc}\p{Cs}\ufeff\u202a-\u202e\u2066-\u2069]/gu;
+
+/** How a text is read other than as typed: without the characters that are dropped, and whether the tokenizer ignores line ends and additional blanks. */
+export function readingOf(tokenizer, text) {
+  const [cleaned, single] = [text.replaceAll(DROPPED, ""), text.replaceAll(DROPPED, "").trim().replace(/\s+/g, " ")];
+  const folds = single !== cleaned && `${tokenizer.encode(single)}` === `${tokenizer.encode(cleaned)}`;
+  return { cleaned, dropped: [...new Set(text.match(DROPPED))], folds };
+}
+
 /** The ids of a text with the model's special tokens, in the first sequence that it reads; of a picture, its patches. */
 export function givenTokens(model, tokenizer, text) {
   if (Array.isArray(text)) return text;
-  // As explorer/runs/sentences.py: white space stays, and control characters and overrides of direction go.
-  const cleaned = text.replace(/[\p{Cc}\p{Cs}\ufeff\u202a-\u202e\u2066-\u2069]/gu, (each) => (/[\t-\r\x85]/.test(each) ? each : ""));
+  const cleaned = text.replaceAll(DROPPED, "");
   if (!cleaned.trim()) throw new Unreadable("empty");
   const [before, after] = model.config.framed[model.stacks[0].stream];
   const tokens = [...before, ...tokenizer.encode(cleaned), ...after];

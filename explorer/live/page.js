@@ -5,7 +5,7 @@ import { cellView } from "./cell.js";
 import { drawing, greedy, randomOf } from "./decoding.js";
 import { addFont, drawnWord, patchesOf, placesOf } from "./drawing.js";
 import { modelOf } from "./engine.js";
-import { Unreadable, flowOf, givenTokens } from "./flow.js";
+import { Unreadable, flowOf, givenTokens, readingOf } from "./flow.js";
 import { bytesOf, tensorsOf } from "./loading.js";
 import { maskTests, passes } from "./mask_tests.js";
 import { diffOf, headsPayload, pack, startPayload, unpack } from "./pictures.js";
@@ -144,12 +144,18 @@ export default function livePage(views, live) {
     sayUnknown();
   }
 
-  /** The characters of a sentence that the vocabulary lacks: as the app's explorer/exhibits/saying.py. */
+  /** How a sentence is read other than as typed: as the app's explorer/exhibits/saying.py. */
   function sayUnknown() {
-    const lacked = sizes ? [] : page.tokenizer.unknown(state.text);
+    const { cleaned, dropped, folds } = sizes ? { dropped: [] } : readingOf(page.tokenizer, state.text);
+    const lacked = sizes ? [] : page.tokenizer.unknown(cleaned);
     const { unknown } = page.tokenizer.marks;
-    nodes.unknown.textContent = lacked.length ? fill(words()[unknown === null ? "dropped" : "unknown"], {
-      token: unknown === null ? "" : page.tokenizer.piece(unknown), characters: lacked.slice(0, 20).join(" ") }) : "";
+    const codes = dropped.slice(0, 20).map((each) => `U+${each.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`);
+    nodes.unknown.textContent = [
+      codes.length ? fill(words().invisible, { characters: codes.join(" ") }) : "",
+      folds ? words().folded : "",
+      lacked.length ? fill(words()[unknown === null ? "dropped" : "unknown"], {
+        token: unknown === null ? "" : page.tokenizer.piece(unknown), characters: lacked.slice(0, 20).join(" ") }) : "",
+    ].filter(Boolean).join(" · ");
   }
 
   function drawStart() {

@@ -182,8 +182,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
         "cell": {name: cell[name] for name in CELL}
         | {name: stages[name] for name in ("similarity", "scale", "softmax")}
         | {"quoted": place["quoted"]},
-        "unknown": place["unknown"],
-        "dropped": place["dropped"],
+        **{name: place[name] for name in ("unknown", "dropped", "invisible", "folded")},
         "tests": {name: text.t(f"certify.{name}.title", lang=lang) for name in TESTED},
     }
 

@@ -422,10 +422,16 @@ def test_a_link_opens_the_same_sentence_and_the_same_cell(browser: Browser, tmp_
     page.add_init_script(TOLD)
     page.goto((tmp_path / "index.html").as_uri() + "?lang=en")
     page.evaluate(READY)
-    page.locator(".sentence").fill("The Ω cat sat.")
+    page.locator(".sentence").fill("The \u202eΩ  cat sat.")
     expect(page.get_by_text(text.t("start.lead", lang="en"))).to_be_visible()
-    unknown = {"token": "<unk>", "characters": "Ω"}
-    expect(page.get_by_text(text.t("place.unknown", lang="en", **unknown))).to_be_visible()
+    for name, values in (
+        ("unknown", {"token": "<unk>", "characters": "Ω"}),
+        ("invisible", {"characters": "U+202E"}),
+        ("folded", {}),
+    ):
+        expect(page.get_by_text(text.t(f"place.{name}", lang="en", **values))).to_be_visible()
+    page.locator(".sentence").fill("The Ω cat sat.")
+    expect(page.get_by_text(text.t("place.folded", lang="en"))).to_be_hidden()
     page.locator(".in-start .stations button").first.press("Enter")
     page.get_by_role("link", name=text.t("components.start.to_head", lang="en")).click()
     shown = page.locator(".one-cell")
