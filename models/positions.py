@@ -187,6 +187,14 @@ class Positions(nn.Module):
         those of all tokens so far, the new ones last."""
         return NOWHERE
 
+    def expected_bias(self, head: int, offset: int) -> float | None:
+        """The bias of a key `offset` places after the query, as one number.
+
+        For the mask tests, which compare `place` with it: written without `place`, from the
+        published formula. None if the kind has no such formula, or if the tests contain it.
+        """
+        return None
+
 
 class Sinusoidal(Positions):
     """The fixed sinusoidal table; unbounded, but trained only up to n_ctx."""

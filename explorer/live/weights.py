@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from models.config import ModelConfig
+from models.fast import is_a
 from models.feedforward import GATED
+from models.positions import POSITIONS
 from models.transformer import Model
 
 Precision = Literal["int8", "float32"]
@@ -107,6 +109,12 @@ READ = {
     *("n_types", "unplaced"),  # a text typed there is never a pair, and contains no padding
 }
 """The fields that the engine honours. A model with any other field set is refused."""
+COMPUTED = {
+    "positions": {"sinusoidal", "learned", "rotary", "alibi", "t5", "none"},
+    "norm": {"layernorm", "rmsnorm"},
+    "ffn": {"relu", "gelu", "gelu_tanh", "gelu_quick", "silu", "swiglu", "geglu", "geglu_tanh"},
+}
+"""The kinds that the engine computes. A model with any other kind is refused."""
 
 
 def _require_supported(config: ModelConfig, model: Model) -> None:
@@ -117,6 +125,11 @@ def _require_supported(config: ModelConfig, model: Model) -> None:
         raise InputProblem("live_no_output")
     if scaling is not None and scaling.n_ctx is not None:
         lacking.add("rope_scaling")
+    lacking |= {name for name, kinds in COMPUTED.items() if getattr(config, name) not in kinds}
+    modules = [model.get_submodule(stack.path("positions")) for stack in model.stacks()]
+    for module in modules if "positions" not in lacking else ():
+        if not is_a(module, POSITIONS[config.positions]):
+            raise InputProblem("live_unsupported", part=f"positions = {type(module).__name__}")
     for name in sorted(lacking):
         raise InputProblem("live_unsupported", part=f"{name} = {getattr(config, name)}")
 

@@ -315,3 +315,8 @@ FASTER: dict[type[nn.Module], type[nn.Module]] = {
     Sinusoidal: FastSinusoidal,
     HookPoint: FastHookPoint,
 }
+
+
+def is_a(module: nn.Module, kind: type[nn.Module]) -> bool:
+    """Whether a module is of this very class, or of its faster one."""
+    return type(module) in (kind, FASTER.get(kind))

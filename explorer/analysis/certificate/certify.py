@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from explorer.analysis.certificate.examiner import N_PADS, Examiner, Location, Worst
-from explorer.analysis.certificate.placing import TOLERANCE
+from explorer.analysis.certificate.placing import TOLERANCE, has_formula
 from explorer.analysis.certificate.probe import Interference, Probe, Subject
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
@@ -46,12 +46,12 @@ FINDINGS = (
     "positions",
 )
 """Every property, in report order. `cross_mask` requires cross-attention, `cache` requires a cache,
-`positions` requires a config that names a positional formula."""
+`positions` requires a formula of the positions."""
 
 
 LeftOut = Literal["no_cross", "both_ways", "uncached", "no_formula"]
 """Why a property is not tested: no cross-attention, bidirectional attention, decoding without a
-cache, or no formula named for the positions."""
+cache, or no formula to compare the positions with."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Examination:
             left_out["cache"] = "uncached"
         if not config.reads_source:
             src, left_out["cross_mask"] = (), "no_cross"
-        if config.positions == "none" or not hasattr(model, "stacks"):
+        if not has_formula(model, config):
             left_out["positions"] = "no_formula"
         self.left_out = {name: left_out[name] for name in FINDINGS if name in left_out}
         self.names = tuple(name for name in FINDINGS if name not in left_out)

@@ -5,7 +5,7 @@ Only learned tables are read from the model.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,9 @@ from torch import Tensor
 
 from explorer.analysis.certificate.probe import Probe
 from models.config import ModelConfig
+from models.fast import is_a
 from models.hooks import AttentionSite, Change, StackSite
-from models.positions import Scaling
+from models.positions import POSITIONS, Positions, Scaling
 from models.rows import Rows
 
 TOLERANCE = 1e-6
@@ -39,13 +40,29 @@ class PositionValues:
 def placed(probe: Probe, rows: Rows) -> Iterator[PositionValues]:
     """Everything that positions add, rotate or bias in one run over rows without padding.
 
-    Yields nothing for a model without positions. Raises ValueError if a hook point was not reached.
+    Yields nothing for a stack without a formula. Raises ValueError if a hook point was not reached.
     """
-    ways = {"sinusoidal": _added, "learned": _added, "rotary": _turned}
-    way = ways.get(probe.config.positions, _biased)
-    if probe.config.positions != "none":
-        for stack in probe.model.stacks():
+    for stack in probe.model.stacks():
+        way = _way(probe.model, probe.config, stack)
+        if way is not None:
             yield from way(probe, rows, stack)
+
+
+def has_formula(model: Any, config: ModelConfig) -> bool:
+    """Whether there is a formula to compare a model's positions with.
+
+    A position kind without one, or a module of the user in place of the named kind, has no other
+    kind's formula.
+    """
+    return hasattr(model, "stacks") and any(_way(model, config, each) for each in model.stacks())
+
+
+def _way(model: Any, config: ModelConfig, stack: StackSite) -> "_Way | None":
+    positions = model.get_submodule(stack.path("positions"))
+    if positions.acts == "biases" and positions.expected_bias(0, 0) is not None:
+        return _biased_by(positions)
+    named = is_a(positions, POSITIONS[config.positions])
+    return _WAYS.get(config.positions) if named else None
 
 
 def _seen(found: dict[str, Tensor], hook: str) -> Tensor:
@@ -133,10 +150,6 @@ def turn(x: Tensor, angles: list[list[float]]) -> Tensor:
 
 
 def _biased(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[PositionValues]:
-    hooks = {
-        site.hook("bias"): site for site in probe.sites if site.kind == "self" and _in(site, stack)
-    }
-    found = probe.record(rows, hooks.__contains__)
     n = rows.tokens(stack.stream).shape[1]
     if probe.config.positions == "alibi":
         expected = distances(probe.config.n_heads, n)
@@ -145,11 +158,50 @@ def _biased(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[PositionValu
         causal = stack.role == "decoder"
         buckets = [[bucket(key - query, causal) for key in range(n)] for query in range(n)]
         expected = weight[torch.tensor(buckets)].permute(2, 0, 1)
+    yield from _biases(probe, rows, stack, expected)
+
+
+def _biased_by(positions: Positions) -> "_Way":
+    """Compare with the kind's own formula."""
+
+    def way(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[PositionValues]:
+        places = range(rows.tokens(stack.stream).shape[1])
+        heads = range(probe.config.n_heads)
+        expected: Any = torch.tensor(
+            [
+                [[positions.expected_bias(head, k - q) for k in places] for q in places]
+                for head in heads
+            ],
+            dtype=torch.float64,
+        )
+        yield from _biases(probe, rows, stack, expected)
+
+    return way
+
+
+def _biases(
+    probe: Probe, rows: Rows, stack: StackSite, expected: Tensor
+) -> Iterator[PositionValues]:
+    """The biases of a stack's attention, and the expected ones [head, query, key]."""
+    hooks = {
+        site.hook("bias"): site for site in probe.sites if site.kind == "self" and _in(site, stack)
+    }
+    found = probe.record(rows, hooks.__contains__)
     for hook, site in hooks.items():
         bias = _seen(found, hook)
         yield PositionValues(
             hook, stack.role, bias, expected.to(bias.dtype).expand(bias.shape), site
         )
+
+
+_Way = Callable[[Probe, Rows, StackSite], Iterator[PositionValues]]
+_WAYS: dict[str, _Way] = {
+    "sinusoidal": _added,
+    "learned": _added,
+    "rotary": _turned,
+    "alibi": _biased,
+    "t5": _biased,
+}
 
 
 def distances(n_heads: int, n: int) -> Tensor:

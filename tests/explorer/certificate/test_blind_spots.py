@@ -1,5 +1,6 @@
 """Faults that no mask shows: wrong positions, patterns that did not run, longer cached steps."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,16 @@ import models.transformer
 from explorer.analysis.certificate.placing import TOLERANCE, angles_of, bucket, distances, sines
 from explorer.analysis.certificate.quick import self_check
 from explorer.library import LoadedModel
+from explorer.live.weights import described
+from explorer.problems import InputProblem
 from models.attention import Attention
 from models.config import ModelConfig
 from models.fast import FastAttention
 from models.hooks import Edits
 from models.masks import causal_mask
 from models.positions import (
+    Placement,
+    Positions,
     Scaling,
     alibi_slopes,
     rotate,
@@ -177,3 +182,57 @@ def test_formulas_written_twice_agree() -> None:
         cos, _ = rotation_at(torch.arange(50), 12, 500.0, scaling, 50)
         own = torch.tensor(angles_of(config, 0, 50), dtype=torch.float64).cos()
         assert torch.allclose(own, cos[0, 0])
+
+
+class Kerple(Positions):
+    """A kind that is not shipped: -r1 log(1 + r2 |i - j|). Chi et al. 2022."""
+
+    acts = "biases"
+    wrong = 0.0
+
+    def __init__(self, config: ModelConfig, causal: bool) -> None:
+        super().__init__(config, causal)
+        self.r = torch.nn.Parameter(1 + torch.rand(2, config.n_heads))
+
+    def place(self, queries: Tensor, keys: Tensor) -> Placement:
+        apart = (keys[:, None, None, :] - queries[:, None, :, None]).abs() + self.wrong
+        r1, r2 = self.r[:, :, None, None]
+        return Placement(bias=-r1 * (1 + r2 * apart).log())
+
+
+class KerpleByFormula(Kerple):
+    def expected_bias(self, head: int, offset: int) -> float:
+        r1, r2 = self.r[:, head].tolist()
+        return -r1 * math.log(1 + r2 * abs(offset))
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only", "encoder-only"])
+def test_a_new_kind_of_positions_is_judged_by_its_own_formula(
+    family: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(models.positions.POSITIONS, "kerple", KerpleByFormula)
+    loaded = tiny(family=family, positions="kerple")
+    assert found_in_both(loaded) == set()
+    monkeypatch.setattr(Kerple, "wrong", 1.0)
+    assert found_in_both(loaded) == {"positions"}
+    monkeypatch.setitem(models.positions.POSITIONS, "kerple", Kerple)
+    unnamed = tiny(family=family, positions="kerple")
+    assert found_in_both(unnamed) == set()
+    src = SRC if family == "encoder-decoder" else ()
+    certificate = certify(unnamed.model, unnamed.config, src, TGT)
+    assert certificate.left_out["positions"] == "no_formula"
+
+
+@pytest.mark.parametrize("named", ["sinusoidal", "alibi", "t5", "none"])
+@pytest.mark.parametrize("kind", [Kerple, KerpleByFormula])
+def test_a_users_positions_are_not_judged_by_the_formula_of_another_kind(
+    kind: type[Kerple], named: str, tiny: Tiny
+) -> None:
+    loaded = tiny(family="decoder-only", positions=named)
+    loaded.model.positions = kind(loaded.config, True)
+    assert found_in_both(loaded) == set()
+    tested = {each.name for each in certify(loaded.model, loaded.config, (), TGT).findings}
+    assert ("positions" in tested) == (kind is KerpleByFormula)
+    with pytest.raises(InputProblem, match="live_unsupported") as refused:
+        described(loaded)
+    assert refused.value.values["part"] == f"positions = {kind.__name__}"
