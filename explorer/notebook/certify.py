@@ -261,7 +261,7 @@ class _Seen:
     def has_finite_fill(self) -> bool:
         """Whether any mask uses a finite number instead of minus infinity."""
         fills = [call.fill for seen in self._runs for call in seen if call.fill is not None]
-        return any(map(math.isfinite, fills))
+        return any(map(math.isfinite, fills)) or any(site.shows_through for site in self.sites)
 
     @property
     def has_unread(self) -> bool:

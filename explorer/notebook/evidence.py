@@ -85,6 +85,14 @@ class Site:
         """Bool [batch, head, query, key]: the cells that should be open."""
         return self.cells & ~self.later if self.causal else self.cells
 
+    @property
+    def shows_through(self) -> bool:
+        """Whether hidden keys keep a weight so small that it passes: after −inf it would be 0."""
+        hidden = ~self.key_real[:, None, None].expand(self.call.pattern.shape)
+        hidden = hidden | self.later if self.causal else hidden
+        weights = self.call.pattern.abs() * (hidden & self.query_real[:, None, :, None])
+        return 0 < float(weights.max()) <= SHARE
+
 
 def facts(sites: Sequence[Site], cache: CacheFault, rows: bool, unseen: bool) -> Evidence:
     """What the weights that should be 0, and the blocked cells that should be open, have in

@@ -144,6 +144,17 @@ def test_a_fill_is_found_where_it_shows_and_named_where_it_does_not(fault: str) 
         assert {"future_leak", "padding_right"} & names(hl.certify(low, SRC, TGT))
 
 
+@pytest.mark.parametrize("where", ["own", "across", "reading"])
+@pytest.mark.parametrize("fill", [-12.0, -30.0])
+def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: str) -> None:
+    def attend(scores: Tensor, keep: Tensor) -> Tensor:
+        return scores.masked_fill(~keep, fill).softmax(-1)
+
+    result = hl.certify(PlainTranslator(**{where: attend}).eval(), SRC, TGT)
+    assert result.passed, result.report()
+    assert result.notes == ("finite_fill",)
+
+
 def test_a_fill_that_half_precision_cannot_hold_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"raised RuntimeError: .*Half"):
         hl.certify(PlainTranslator(own=BY_ID["half_fill"].wrong).eval(), SRC, TGT)
