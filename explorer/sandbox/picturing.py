@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageFilter, ImageOps, UnidentifiedImageError
 
 from explorer.sandbox.bounds import allow, bounded
 from explorer.sandbox.unpacking import RefusedZipError
@@ -28,6 +28,11 @@ FORMATS = ("PNG", "JPEG", "WEBP")
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr", "I;16", "I;16B")
 INK = 96
 """Grey level from which a pixel counts as ink, after the contrast was stretched to 0 to 255."""
+UNEVEN, EDGE_PARTS = 40, 8
+"""Difference of the paper's grey levels at the edge from which the light is evened, each level the
+median of an eighth of one side."""
+MEDIAN_SIDE = 192
+"""Pixels of the longer side of the picture in which the paper is estimated."""
 FILLED = 0.7
 """Share of the height that the writing fills; the words trained on have this size."""
 
@@ -76,12 +81,32 @@ def _check(image: Any) -> None:
 
 def _grey(image: Any) -> np.ndarray:
     """Grey levels, 255 where the ink is: dark on light, or light on dark, whatever the paper is."""
-    grey = np.asarray(_on_paper(image)).astype(np.float64)
-    edge = np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]])
-    ink = np.abs(grey - np.median(edge))
+    read = _on_paper(image)
+    grey = np.asarray(read).astype(np.float64)
+    edges = (grey[0], grey[-1], grey[:, 0], grey[:, -1])
+    ink = np.abs(grey - np.median(np.concatenate(edges)))
+    parts = [float(np.median(part)) for edge in edges for part in np.array_split(edge, EDGE_PARTS)]
+    if max(parts) - min(parts) > UNEVEN:
+        ink = _in_even_light(read, grey)
     if ink.max() < 16:
         raise RefusedZipError("picture_blank")
     return np.asarray(255 * ink / ink.max())
+
+
+def _in_even_light(read: Any, grey: np.ndarray) -> np.ndarray:
+    """How much darker or lighter than the paper around it each pixel is, 0 to 255.
+
+    The paper is the median of a large window: it follows a shadow, but no stroke. Light multiplies,
+    so the difference is relative to the paper.
+    """
+    scale = MEDIAN_SIDE / max(read.size)
+    few = read.resize([max(1, round(scale * side)) for side in read.size], Image.Resampling.NEAREST)
+    paper = few.filter(ImageFilter.MedianFilter(MEDIAN_SIDE // 4 | 1))
+    under = np.asarray(paper.resize(read.size, Image.Resampling.BILINEAR)).astype(np.float64)
+    darker, lighter = np.maximum(under - grey, 0), np.maximum(grey - under, 0)
+    is_light = np.square(darker).sum() >= np.square(lighter).sum()
+    ink = darker / np.maximum(under, 32) if is_light else lighter / np.maximum(255 - under, 32)
+    return np.asarray(255 * ink)
 
 
 def _on_paper(image: Any) -> Any:

@@ -12,14 +12,18 @@ import numpy as np
 import pytest
 from foreign import Golden
 from PIL import Image
+from torch import from_numpy
 
-from explorer.exhibits.saying import message
+from explorer.exhibits.links import Links
+from explorer.exhibits.saying import message, reading_notes
+from explorer.exhibits.view import build
 from explorer.library import open_model
+from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
 from explorer.sandbox.apart import MOST_AT_ONCE, Apart
 from explorer.sandbox.picturing import answered, levels_of
-from explorer.text import LANGUAGES
+from explorer.text import LANGUAGES, t
 from explorer.uploads import MOST_PICTURE, open_picture
 from models.pictures import picture_of
 from models.pictures.faces import drawn_word
@@ -140,6 +144,36 @@ def test_a_photo_of_twelve_megapixels_is_read(form: str) -> None:
     photo.paste(scan, (500, 1100))
     text = open_picture("a", io.BytesIO(saved(photo, form)), loaded.tokenizer)
     assert trace(loaded, text).output == "Brown"
+
+
+LIGHTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "from the right": lambda x, y: 0.35 + 0.65 * x,
+    "from a corner": lambda x, y: 0.3 + 0.35 * (x + y),
+    "from a lamp": lambda x, y: 0.3 + 0.7 * np.exp(-6 * ((x - 0.3) ** 2 + (y - 0.4) ** 2)),
+    "shadow": lambda x, y: np.where(x > 0.6, 0.45, 1.0),
+}
+
+
+@pytest.mark.parametrize("light", LIGHTS)
+def test_uneven_light_is_no_ink(light: str, tmp_path: Path) -> None:
+    ink = np.pad(drawn_word("Brown @serif", 96, 384)[0], ((120, 120), (200, 200)))
+    y, x = np.mgrid[: ink.shape[0], : ink.shape[1]] / np.array(ink.shape)[:, None, None]
+    grey = 10 + 235 * LIGHTS[light](x, y) * (1 - 0.85 * ink / 255)
+    loaded, photo = open_model("reader"), Image.fromarray(grey.astype(np.uint8))
+    text = open_picture("a", io.BytesIO(saved(photo)), loaded.tokenizer)
+    assert trace(loaded, text).output == "Brown"
+
+
+@pytest.mark.parametrize(("text", "letters"), [("cl0O @serif", "O"), ("hello @sans", "")])
+def test_doubtful_letters_are_named(text: str, letters: str) -> None:
+    view = build(Links().read({"model": "reader", "text": text, "lang": "en"})[0], dark=False)
+    chances = from_numpy(view.trace.logits.copy()).softmax(-1)
+    written = view.trace.tgt_tokens[1:]
+    read = [float(row[token]) for token, row in zip(written, chances, strict=False)]
+    low = [percent(chance) for chance in read if chance < 0.8]
+    listed = ", ".join(f"“{each}” {chance}" for each, chance in zip(letters, low, strict=True))
+    said = t("place.doubted", lang="en", letters=listed, limit="80 %") if letters else ""
+    assert reading_notes(view, view.text, []) == said
 
 
 def test_out_of_memory_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
