@@ -152,10 +152,30 @@ def reading_notes(view: View, text: str, unknown: Sequence[str]) -> str:
     ):
         characters = " ".join(map(escape, some[:MOST_CHARACTERS]))
         notes += [view.t(key, token=token, characters=characters)] if some else []
+    if loaded.config.picture is not None and text == view.text and (some := _doubted(view)):
+        notes.append(view.t("place.doubted", letters=", ".join(some), limit=percent(DOUBT)))
     return " · ".join(notes)
 
 
 MOST_LABELS, MOST_CHARACTERS = 12, 20
+DOUBT = 0.8
+"""Probability below which a letter read from a picture is doubtful."""
+
+
+def _doubted(view: View) -> list[str]:
+    """The doubtful letters that the model read from its picture, each with its probability; none
+    for a given output."""
+    trace = view.trace
+    if view.target or not trace.config.lm_head:
+        return []
+    written = trace.tgt_tokens[1:]
+    logits = trace.logits[: len(written)].astype(np.float64)
+    chances = np.exp(logits - np.logaddexp.reduce(logits, -1, keepdims=True))
+    return [
+        f"“{escape(label.removeprefix('·'))}” {percent(float(row[token]))}"
+        for label, token, row in zip(trace.tgt_str_tokens[1:], written, chances, strict=True)
+        if row[token] < DOUBT
+    ]
 
 
 def labels_said(view: View) -> list[str]:
