@@ -59,7 +59,7 @@ def has_formula(model: Any, config: ModelConfig) -> bool:
 
 def _way(model: Any, config: ModelConfig, stack: StackSite) -> "_Way | None":
     positions = model.get_submodule(stack.path("positions"))
-    if positions.acts == "biases" and positions.expected_bias(0, 0) is not None:
+    if isinstance(positions, Positions) and positions.expected_bias(0, 0) is not None:
         return _biased_by(positions)
     named = is_a(positions, POSITIONS[config.positions])
     return _WAYS.get(config.positions) if named else None
