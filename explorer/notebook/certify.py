@@ -238,8 +238,8 @@ def certify(
     notes += ["own_input"] if causal and behaviour.predicts_its_input() else []
     causes: tuple[Cause, ...] = ()
     if not all(finding.passed for finding in findings):
-        cached = capture and any(f.name == "cache" and not (f.passed or f.error) for f in findings)
-        fault = cache_fault(behaviour, step) if cached and step is not None else ""
+        stepped = capture and any(f.name == "cache" and not (f.passed or f.error) for f in findings)
+        fault = cache_fault(behaviour, step) if stepped and step is not None else ""
         rows = behaviour.rows_see_each_other()
         causes = diagnose(findings, facts(seen.sites, fault, rows, seen.has_unseen))
     return Certified(tuple(findings), ordered, seen.masks, tuple(notes), causes)
