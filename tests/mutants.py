@@ -15,9 +15,11 @@ import hashlib
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -180,15 +182,12 @@ def killers(tests: list[str]) -> list[str] | str:
         os.write(sender, "\n".join(failed.functions).encode())
         os._exit(0)
     os.close(sender)
-    for _ in range(HUNG * 10):
-        if os.waitpid(child, os.WNOHANG)[0]:
-            with open(receiver) as names:
-                return names.read().split()
-        time.sleep(0.1)
-    os.kill(child, 9)
-    os.waitpid(child, 0)
-    os.close(receiver)
-    return HANGS
+    alarm = threading.Timer(HUNG, os.kill, (child, signal.SIGKILL))
+    alarm.start()
+    status = os.waitpid(child, 0)[1]
+    alarm.cancel()
+    with open(receiver) as names:
+        return HANGS if os.WIFSIGNALED(status) else names.read().split()
 
 
 def noted(folder: Path) -> None:

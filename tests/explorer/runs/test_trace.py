@@ -178,6 +178,13 @@ def test_padding_queries_can_be_masked_too(translator) -> None:
         assert on.mask(site.name)[:, :-2].any(-1).all()
 
 
+def test_a_later_switch_wins(translator):
+    both = (MaskSwitch("causal", False), MaskSwitch("causal", True))
+    np.testing.assert_array_equal(
+        trace(translator, TEXT, TARGET, both).mask(SELF), trace(translator, TEXT, TARGET).mask(SELF)
+    )
+
+
 def test_a_silenced_head_adds_nothing(translator) -> None:
     usual = trace(translator, TEXT, TARGET)
     silent = trace(translator, TEXT, TARGET, (HeadOff(CROSS, 2),))
@@ -214,6 +221,18 @@ def test_edits_that_do_not_fit_are_handed_back(translator, writer) -> None:
     assert list(traced.ignored_edits) == unfit
     cross = MaskSwitch("cross_pad", False)
     assert trace(writer, TEXT, edits=[cross]).ignored_edits == (cross,)
+
+
+def test_nothing_is_left_behind_in_the_shared_model(translator):
+    before = trace(translator, TEXT)
+    weights = {name: p.clone() for name, p in translator.model.named_parameters()}
+    for edit in (MaskSwitch("causal", False), HeadOff(SELF, 0), CellEdit(CROSS, None, 0, 0, False)):
+        trace(translator, TEXT, edits=[edit], pads=2)
+    after = trace(translator, TEXT)
+    assert before.tgt_tokens == after.tgt_tokens
+    np.testing.assert_array_equal(before.logits, after.logits)
+    assert all(torch.equal(p, weights[name]) for name, p in translator.model.named_parameters())
+    assert not any(m._forward_hooks for m in translator.model.modules())
 
 
 def test_threads_with_different_edits_do_not_meet(translator) -> None:
