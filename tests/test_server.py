@@ -240,7 +240,7 @@ def started(monkeypatch) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("arguments", "address", "said"),
     [
-        ([], [], "this machine only"),
+        ([], [], "localhost only"),
         (["--public"], ["--server.address", "0.0.0.0"], "everyone who can reach this machine"),
         (["--server.address=10.1.2.3"], ["--server.address=10.1.2.3"], "where Streamlit was told"),
     ],

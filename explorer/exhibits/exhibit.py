@@ -116,8 +116,8 @@ class Exhibit(Generic[Answer]):
     def __post_init__(self) -> None:
         """Raises TypeError for a parameter of `compute` that nothing gives."""
         parameters = inspect.signature(self.compute or (lambda: None)).parameters
-        own: tuple[Any, ...] = (choices_of(self.name.partition(".")[0]), PartChoices, ScreenChoices)
-        choices = (each.name for kind in (*own, State) for each in fields(kind))
+        kinds: tuple[Any, ...] = (choices_of(self.subject), PartChoices, ScreenChoices, State)
+        choices = (choice.name for kind in kinds for choice in fields(kind))
         unknown = parameters.keys() - {*RUN, *PLACE, *self.inputs, self.given, *choices}
         if unknown:
             raise TypeError(f"{self.name}: nothing gives {', '.join(sorted(unknown))}")
@@ -126,6 +126,11 @@ class Exhibit(Generic[Answer]):
     def name(self) -> str:
         """Its address: SUBJECT.NAME."""
         return self.show.__module__.removeprefix("explorer.exhibits.")
+
+    @property
+    def subject(self) -> str:
+        """The folder that it is in."""
+        return self.show.__module__.split(".")[2]
 
     def request(self, view: View, given: Any = None) -> Request[Answer] | None:
         """The request to the engine for this view; None if there is nothing to compute.
@@ -164,8 +169,7 @@ class Exhibit(Generic[Answer]):
 
     def chosen(self, names: Iterable[str], view: View) -> dict[str, Any]:
         """The values of these names, as arguments of `compute`."""
-        subject = self.show.__module__.split(".")[2]
-        return {name: view.chosen(name, choices_of(subject)) for name in names}
+        return {name: view.chosen(name, choices_of(self.subject)) for name in names}
 
 
 def choices_of(subject: str) -> type[PageChoices]:

@@ -42,9 +42,7 @@ IN_PAGE = """text => {
     return [flow.said, sites.map(({ n, nKeys, pattern }) => [n, nKeys, [...pattern]])];
 }"""
 
-READY = """async () => {
-    while (!window.headlight) await new Promise(requestAnimationFrame);
-}"""
+READY = "async () => { while (!window.headlight) await new Promise(requestAnimationFrame); }"
 TOLD = """addEventListener("DOMContentLoaded", () => new MutationObserver(() => {
     const summary = document.querySelector(".tests summary");
     if (summary) window.told(summary.textContent);
@@ -99,9 +97,7 @@ NOT_RUN = {
 
 
 @pytest.mark.sweep
-def test_families_of_other_libraries_compute_their_numbers_or_are_refused(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_families_of_other_libraries_compute_their_numbers_or_are_refused(browser, tmp_path):
     page, refused, differences = browser.new_page(), set(), {}
     page.add_script_tag(content=link(FOLDER, "page.js").replace("export default ", ""))
     typed = [name for name in NAMES if not name.endswith("-pair")]
@@ -178,9 +174,7 @@ OWN = {"bert": "She reads a [MASK] every morning.", "marian": "I love you.", "gp
         *(pytest.param(n, marks=pytest.mark.sweep) for n in ("stories", "marian", "gpt2")),
     ],
 )
-def test_with_the_original_weights_attention_equals_that_of_torch(
-    offline: Page, tmp_path: Path, name: str
-) -> None:
+def test_with_the_original_weights_attention_equals_that_of_torch(offline, tmp_path, name):
     loaded = of_one_s_own(name, tmp_path / "own") if name in OWN else open_model(name)
     sentence = OWN.get(name) or next(iter(text.examples(name, like=loaded.like).values()))[0]
     write_live(loaded, tmp_path, "float32")
@@ -189,7 +183,7 @@ def test_with_the_original_weights_attention_equals_that_of_torch(
     assert off_by(offline, loaded, sentence) < 1e-5
 
 
-def test_the_translator_runs_in_the_browser(offline: Page, tmp_path: Path) -> None:
+def test_the_translator_runs_in_the_browser(offline, tmp_path):
     written = write_live(open_model("en-zh"), tmp_path)
     assert written.n_bytes < 9_000_000
     offline.goto((tmp_path / "index.html").as_uri() + "?lang=en")
@@ -227,7 +221,7 @@ def test_the_translator_runs_in_the_browser(offline: Page, tmp_path: Path) -> No
     assert offline.evaluate(wide) <= 390
 
 
-def test_the_reader_reads_in_the_browser(offline: Page, tmp_path: Path) -> None:
+def test_the_reader_reads_in_the_browser(offline, tmp_path):
     write_live(open_model("reader"), tmp_path, "float32")
     offline.goto((tmp_path / "index.html").as_uri() + "?lang=en")
     expect(offline.locator(".tests summary")).to_have_text(
@@ -252,7 +246,7 @@ def test_the_reader_reads_in_the_browser(offline: Page, tmp_path: Path) -> None:
     expect(said).not_to_have_text(before)
 
 
-def test_a_page_embeds_the_picture_and_talks_to_it(offline: Page, tmp_path: Path) -> None:
+def test_a_page_embeds_the_picture_and_talks_to_it(offline, tmp_path):
     copytree(EMBEDDING, tmp_path, dirs_exist_ok=True)
     write_live(open_model("reverse"), tmp_path / "live")
     offline.goto((tmp_path / "messages.html").as_uri())
@@ -284,7 +278,7 @@ def test_a_page_embeds_the_picture_and_talks_to_it(offline: Page, tmp_path: Path
     expect(picture.locator("canvas.main")).to_be_visible()
 
 
-def test_pages_of_other_origins_get_no_answer(browser: Browser, tmp_path: Path) -> None:
+def test_pages_of_other_origins_get_no_answer(browser, tmp_path):
     """Another port is another origin."""
     copytree(EMBEDDING, tmp_path, dirs_exist_ok=True)
     (tmp_path / "favicon.ico").touch()
@@ -313,9 +307,7 @@ def test_pages_of_other_origins_get_no_answer(browser: Browser, tmp_path: Path) 
         write_live(open_model("reverse"), tmp_path / "live", origins=("example.org",))
 
 
-def test_only_a_page_of_the_same_origin_learns_what_is_typed(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_only_a_page_of_the_same_origin_learns_what_is_typed(browser, tmp_path):
     """Without a list of origins; another port is another origin."""
     write_live(open_model("reverse"), tmp_path / "live")
     (tmp_path / "favicon.ico").touch()
@@ -346,9 +338,7 @@ RAW = re.compile(r"^---.*?^---|^```\{=html\}|^```", re.DOTALL | re.MULTILINE)
 """What Quarto takes out of a page: its head, and the lines around HTML."""
 
 
-def test_a_page_of_a_book_shows_the_picture_in_its_language_and_theme(
-    offline: Page, tmp_path: Path
-) -> None:
+def test_a_page_of_a_book_shows_the_picture_in_its_language_and_theme(offline, tmp_path):
     write_live(open_model("reverse"), tmp_path / "live")
     picture = offline.frame_locator("iframe").locator("html")
     for name, source in BOOKS.items():
@@ -368,9 +358,7 @@ def test_a_page_of_a_book_shows_the_picture_in_its_language_and_theme(
 @pytest.mark.sweep
 @pytest.mark.skipif(not (ROOT / ".books").exists(), reason="`make sweep` installs the builders")
 @pytest.mark.parametrize("name", BOOKS)
-def test_the_builders_of_books_pass_the_picture_on(
-    browser: Browser, tmp_path: Path, name: str
-) -> None:
+def test_the_builders_of_books_pass_the_picture_on(browser, tmp_path, name):
     book, binaries = tmp_path / "book", ROOT / ".books" / "bin"
     copytree(EMBEDDING / name, book)
     live = {"quarto": "live", "jupyter-book": "extra/live", "mkdocs": "docs/live"}[name]
@@ -394,9 +382,7 @@ def test_the_builders_of_books_pass_the_picture_on(
 @pytest.mark.parametrize(
     "query", ["lang=__proto__", "view=constructor&embed=1", "cell=9.9.9.9&opened=7.7.7.7&mask=x"]
 )
-def test_an_address_that_names_no_choice_is_ignored(
-    browser: Browser, tmp_path: Path, query: str
-) -> None:
+def test_an_address_that_names_no_choice_is_ignored(browser, tmp_path, query):
     write_live(open_model("reverse"), tmp_path / "live")
     host = tmp_path / "host.html"
     host.write_text(f'<iframe src="live/index.html?{query}"></iframe>')
@@ -414,7 +400,7 @@ def test_an_address_that_names_no_choice_is_ignored(
     page.close()
 
 
-def test_a_link_opens_the_same_sentence_and_the_same_cell(browser: Browser, tmp_path: Path) -> None:
+def test_a_link_opens_the_same_sentence_and_the_same_cell(browser, tmp_path):
     loaded = open_model("en-zh")
     write_live(loaded, tmp_path, "float32")
     page, summaries = browser.new_page(), list[str]()
@@ -435,23 +421,18 @@ def test_a_link_opens_the_same_sentence_and_the_same_cell(browser: Browser, tmp_
     page.locator(".in-start .stations button").first.press("Enter")
     page.get_by_role("link", name=text.t("components.start.to_head", lang="en")).click()
     shown = page.locator(".one-cell")
-    shown.get_by_label(text.t("cell.query", lang="en")).get_by_role(
-        "button", name="cat", exact=True
-    ).click()
-    shown.get_by_label(text.t("cell.key", lang="en")).get_by_role(
-        "button", name="The", exact=True
-    ).click()
+    for key, token in (("cell.query", "cat"), ("cell.key", "The")):
+        row = shown.get_by_label(text.t(key, lang="en"))
+        row.get_by_role("button", name=token, exact=True).click()
     seen = trace(loaded, "The Ω cat sat.")
     site = seen.sites[0].name
     query, key = (seen.query_tokens(site).index(token) for token in ("cat", "The"))
-    wanted = percent(float(seen.pattern(site)[0, query, key]))
-    expect(shown).to_contain_text(wanted)
+    expect(shown).to_contain_text(percent(float(seen.pattern(site)[0, query, key])))
     page.locator(".share summary").click()
     link, told = page.locator(".share .link").inner_text(), shown.inner_text()
     expect(page).to_have_url(link)
     expect(page.locator(".tests summary")).to_contain_text("12")
-    count = {"count": 12}
-    assert text.t("live.tests_running", lang="en", done=6, **count) in summaries
+    assert text.t("live.tests_running", lang="en", done=6, count=12) in summaries
     assert not [each for each in summaries if "6 of 12" in each and "passed" in each]
     page.goto(link)
     expect(page.locator(".sentence")).to_have_value("The Ω cat sat.")
@@ -459,7 +440,7 @@ def test_a_link_opens_the_same_sentence_and_the_same_cell(browser: Browser, tmp_
     page.close()
 
 
-def test_a_missing_file_is_named(browser: Browser, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(browser, tmp_path):
     write_live(open_model("reverse"), tmp_path)
     (tmp_path / "weights-0.js").unlink()
     page = browser.new_page(locale="zh-CN")
