@@ -12,7 +12,6 @@ than two test functions killed, and a table. The nightly CI runs it; it takes on
 import argparse
 import ast
 import hashlib
-import importlib
 import json
 import os
 import signal
@@ -23,7 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,6 @@ RESULTS = KILLED, ONE, HANGS, SURVIVES, UNREACHED = (
     "survives",
     "unreached",
 )
-SLOW_TO_IMPORT = ("plotly.graph_objects", "streamlit")
-"""Imported once for the processes of all mutants."""
 OPERATORS: dict[type[ast.AST], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
     ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult,
@@ -174,20 +171,22 @@ def killers(tests: list[str]) -> list[str] | str:
     child = os.fork()
     if not child:
         failed = Failed()
-        silent = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silent, 1)
-        os.dup2(silent, 2)
-        with redirect_stdout(None):
-            pytest.main([*tests, "-p", "no:cacheprovider"], plugins=[failed])
+        with open(os.devnull, "w") as silent, redirect_stdout(silent), redirect_stderr(silent):
+            status = pytest.main([*tests, "-p", "no:cacheprovider"], [failed])
+        if status == pytest.ExitCode.USAGE_ERROR:  # a conftest.py cannot be imported any more
+            failed.functions = {"conftest.py", "all"}
         os.write(sender, "\n".join(failed.functions).encode())
-        os._exit(0)
+        os._exit(int(status == pytest.ExitCode.INTERNAL_ERROR))
     os.close(sender)
     alarm = threading.Timer(HUNG, os.kill, (child, signal.SIGKILL))
     alarm.start()
     status = os.waitpid(child, 0)[1]
     alarm.cancel()
     with open(receiver) as names:
-        return HANGS if os.WIFSIGNALED(status) else names.read().split()
+        functions = names.read().split()
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise RuntimeError("pytest itself failed")
+    return HANGS if os.WIFSIGNALED(status) else functions
 
 
 def noted(folder: Path) -> None:
@@ -234,8 +233,6 @@ def main() -> None:
         noted(folder)
     lines, n_lines = reached(folder)
     torch.set_num_threads(1)
-    for library in SLOW_TO_IMPORT:
-        importlib.import_module(library)
     os.chdir(folder)
     sys.path[:] = [str(folder), *(place for place in sys.path if place not in ("", str(ROOT)))]
     table = []
