@@ -28,9 +28,9 @@ class Evidence:
     1. Weight on later tokens: `next_only`, only the next token has weight; `equal`, all hidden keys
     of a query have the same weight; `some_heads`, some heads have none; `inverted`, such a query
     has none on visible keys. `some_heads_pads` and `inverted_pads`: the same of padding.
-    `shifted_pads`: the blocked keys are those of the padding, some places away. Blocked real keys:
-    `only_itself`, each token's own in self-attention; `causal_cross`, those after a place that
-    moves with the query, in cross-attention. `cache`: what is wrong in cached steps.
+    `shifted_pads`: the blocked keys are the padding shifted by some positions. Blocked real keys:
+    `only_itself`, each token's own key in self-attention; `causal_cross`, the keys above a diagonal
+    in cross-attention. `cache`: the fault of cached steps.
     """
 
     rows: bool = False
@@ -95,8 +95,7 @@ class Site:
 
 
 def facts(sites: Sequence[Site], cache: CacheFault, rows: bool, unseen: bool) -> Evidence:
-    """What the weights that should be 0, and the blocked cells that should be open, have in
-    common."""
+    """Common properties of the weights that should be 0 and of the cells that should be open."""
     ahead, pads = [], []
     for site in sites:
         pads += _weighted(site, site.query_real[:, None, :, None] & ~site.key_real[:, None, None])
@@ -208,7 +207,7 @@ def cache_fault(behaviour: Behaviour, step: Step) -> CacheFault:
                 return ""
             for at, (call, right) in enumerate(zip(seen, whole, strict=True)):
                 for fault in _step_faults(call, right, end - size, end):
-                    # Later layers also read what an earlier one made of wrong values.
+                    # In later layers, the inputs also differ because earlier outputs do.
                     return "" if at and fault == "cache_positions" else fault
     return ""
 
@@ -244,7 +243,7 @@ def _masks_differ(call: Attention, pattern: Tensor, wanted: Tensor) -> bool:
 def _input_faults(
     query: Tensor, key: Tensor, queries: Tensor, keys: Tensor
 ) -> Iterator[CacheFault]:
-    """Which queries and keys [batch, head, pos, d_head] differ from those of one pass."""
+    """How queries and keys [batch, head, pos, d_head] of a step differ from one pass."""
     if _close(query, queries):
         if _taken_from(key, keys, 2):
             yield "cache_keys"

@@ -99,7 +99,7 @@ def padded(rows, n, left):
 
 
 def test_a_row_is_read_alone_as_in_a_padded_batch(model, path, run_model, random_tokens):
-    """Padded on both sides, whatever stands there."""
+    """With padding on both sides, of random content."""
     srcs = [random_tokens(1, n)[0] for n in (7, 4, 1)]
     tgts = [random_tokens(1, n)[0] for n in (5, 2, 3)]
     (src, src_valid), (tgt, tgt_valid) = padded(srcs, 11, 3), padded(tgts, 8, 2)

@@ -51,8 +51,8 @@ def placed(probe: Probe, rows: Rows) -> Iterator[PositionValues]:
 def has_formula(model: Any, config: ModelConfig) -> bool:
     """Whether there is a formula to compare a model's positions with.
 
-    A position kind without one, or a module of the user in place of the named kind, has no other
-    kind's formula.
+    A new position kind may have none, and a user's own module is never compared with the formula
+    of the kind that the config names.
     """
     return hasattr(model, "stacks") and any(_way(model, config, each) for each in model.stacks())
 

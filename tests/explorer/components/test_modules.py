@@ -202,7 +202,7 @@ def test_the_rules_of_a_view_stay_inside_it() -> None:
         sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
         assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
         assert f'class="in-{name}"' in made
-        assert "@keyframes" not in sheet  # may not stand inside another rule
+        assert "@keyframes" not in sheet  # invalid inside another rule
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*_view.js")))

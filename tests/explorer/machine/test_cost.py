@@ -171,7 +171,7 @@ def test_a_linear_chain_by_hand() -> None:
     np.testing.assert_allclose(norms, [1, 0.5, 0.25, 0.125])
     found = Reach("recurrent", norms[None])
     assert found.per_token == pytest.approx([0.5])
-    assert found.far == pytest.approx([0.25])  # of distance 3 over that of distance 1
+    assert found.far == pytest.approx([0.25])  # distance 3 relative to distance 1
 
 
 def test_the_recurrent_gradient_is_the_product_of_the_formula() -> None:

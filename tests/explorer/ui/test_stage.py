@@ -54,7 +54,7 @@ def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_chang
     assert waits == []
 
 
-def test_others_compute_meanwhile(waits, monkeypatch) -> None:
+def test_other_sessions_compute_during_a_pause(waits, monkeypatch) -> None:
     begin(monkeypatch, "picture")
     with TURNS.turn():
         stage.charts_last()
