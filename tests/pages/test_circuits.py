@@ -82,8 +82,10 @@ def test_a_head_that_is_no_better_than_chance_depends_on_nothing(open_page, ship
 @pytest.mark.parametrize(
     ("model", "kind", "said"),
     [
-        ("en-zh", "first", "layer 1 · head 1 is of this type ("),
-        pytest.param("stories", "first", "is of this type (", marks=pytest.mark.sweep),
+        ("en-zh", "first", "is layer 1 · head 1: "),
+        pytest.param(
+            "stories", "first", "The strongest head of this type (", marks=pytest.mark.sweep
+        ),
     ],
 )
 def test_the_page_opens_on_a_kind_that_some_head_is_of(open_page, shipped, model, kind, said):
