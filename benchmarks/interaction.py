@@ -239,7 +239,7 @@ def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
     """Select another layer in the menu, where the server computes the picture."""
     for place, seen, name in (
         ("masks", drawn("canvas[data-at^=cells]"), "patterns"),
-        ("cell", text_of("[data-testid=stMetric]"), "numbers"),
+        ("score", text_of("[data-testid=stMetric]"), "numbers"),
     ):
         desk.open(place, layer="1", head="1", row="2")
         menu = desk.page.locator(f".st-key-{place}-layer input").first

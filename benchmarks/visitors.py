@@ -67,8 +67,8 @@ HEAVY: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
         ("heads", {"model": "stories", "measure": "needed"}),
     ),
     "proof": (
-        ("certificate", {"tested": "1"}),
-        ("certificate", {"model": "stories", "tested": "1"}),
+        ("mask_tests", {"tested": "1"}),
+        ("mask_tests", {"model": "stories", "tested": "1"}),
     ),
 }
 """The longest computations that a link can ask for, by kind: a beam of 8 over 128 steps, the same

@@ -13,8 +13,8 @@ import torch
 
 from explorer import text
 from explorer.align_command import add_options as add_align_options, align_file
-from explorer.analysis.certificate.certify import examine_text
 from explorer.analysis.heads.roles import head_roles, induction
+from explorer.analysis.mask_tests.certify import examine_text
 from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
 from explorer.exports.page import axes_of, trace_page

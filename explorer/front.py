@@ -32,7 +32,7 @@ MOST_QUERY, MOST_TEXT = 2000, 300
 """Characters of a link, and of its sentence, that is drawn; a longer one has no picture."""
 MOST_KEPT, MOST_DRAWN, PER_MINUTE = 64, 4, 30
 """Pictures kept, drawn at the same time, and drawn per minute; a further request is refused."""
-_PAGE = re.compile(r"/[a-z]*")
+_PAGE = re.compile(r"/[a-z_]*")
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?")
 TOLD = b"""window.__streamlit = { BACKEND_BASE_URL: new URL(".", document.currentScript.src).href };
 const theme = document.documentElement.dataset.hlTheme;
@@ -73,7 +73,10 @@ class Front:
         if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
             path = path.removeprefix(self._base) if path.startswith(self._base) else ""
             if path == f"/{_WORDS['']}":  # Streamlit serves the first page only at the root
-                await _move(scope, send)
+                await _move(scope, send, "")
+                return
+            if path[1:] in text.EARLIER:
+                await _move(scope, send, text.EARLIER[path[1:]])
                 return
             if _PAGE.fullmatch(path):
                 made = page(path[1:], self._base, scope).encode()
@@ -107,9 +110,10 @@ async def _answer(
     await send({"type": "http.response.body", "body": body})
 
 
-async def _move(scope: Scope, send: Send) -> None:
-    """Send the browser from the name of the first page to the root, with the same choices."""
-    place = b"./" + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+async def _move(scope: Scope, send: Send, name: str) -> None:
+    """Send the browser to another page, with the same choices."""
+    query = b"?" + scope["query_string"] if scope["query_string"] else b""
+    place = b"./" + name.encode() + query
     headers = [(b"location", place), (b"content-length", b"0"), (b"cache-control", b"no-cache")]
     await send({"type": "http.response.start", "status": 307, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -18,9 +18,9 @@ from explorer.exhibits.exhibit import exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.needs import WORDS
-from explorer.exhibits.path.chapters import CHAPTER_OF
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.start.choices import CHANGES, SHUT, StartChoices, with_mask
+from explorer.exhibits.tour.chapters import CHAPTER_OF
 from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
@@ -243,14 +243,14 @@ def _back_to_path(page: str) -> None:
     chapter, state = CHAPTER_OF.get(page), session.state()
     if chapter is None or state.of(ScreenChoices).beamer:
         return
-    named = t(f"path.groups.{chapter}", lang=state.lang)
-    label = t("path.chapter_of", lang=state.lang, chapter=named)
-    if st.button(label, key="path.way", type="tertiary", icon=":material/route:"):
+    named = t(f"tour.groups.{chapter}", lang=state.lang)
+    label = t("tour.chapter_of", lang=state.lang, chapter=named)
+    if st.button(label, key="tour.way", type="tertiary", icon=":material/route:"):
         # Imported on click: the course imports the analyses of all its steps.
-        from explorer.exhibits.path.course import CHAPTERS
+        from explorer.exhibits.tour.course import CHAPTERS
 
         session.change(lesson=CHAPTERS[chapter][0].id, part="")
-        session.visit("path")
+        session.visit("tour")
 
 
 def show(page: Page) -> None:

@@ -20,6 +20,16 @@ from models.training.home import asset
 LANGUAGES: tuple[str, ...] = ("en", "zh")
 UPLOADED = re.compile(r"~(?:[A-Za-z0-9_-]{16})?\Z")
 """The suffix that `ui.uploads` adds to the name of an uploaded model."""
+EARLIER = {
+    "cell": "score",
+    "certificate": "mask_tests",
+    "clinic": "bugs",
+    "machine": "model",
+    "causes": "attribution",
+    "path": "tour",
+    "workshop": "exercises",
+}
+"""Earlier names of pages, which old links and notebooks still use, and the present ones."""
 MOST_SAID = 240
 """Maximum characters of one value of a refusal: enough for a command to copy."""
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")

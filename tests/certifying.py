@@ -1,11 +1,11 @@
-"""Certificates of small models, and the faults of the clinic that are planted in them."""
+"""Certificates of small models, and the common bugs that are planted in them."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.analysis.certificate.certify import Certificate, Examination, Finding, examine_text
-from explorer.analysis.certificate.probe import Interference
-from explorer.analysis.clinic import PITFALLS, Pitfall
+from explorer.analysis.bugs import PITFALLS, Pitfall
+from explorer.analysis.mask_tests.certify import Certificate, Examination, Finding, examine_text
+from explorer.analysis.mask_tests.probe import Interference
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from models.config import ModelConfig

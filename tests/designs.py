@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from explorer import library
+from explorer.analysis.bugs import PITFALLS
 from explorer.analysis.claims import CLAIMS
-from explorer.analysis.clinic import PITFALLS
-from explorer.exhibits.cell.choices import ASIDES
-from explorer.exhibits.machine.choices import ASIDES as FURTHER
-from explorer.exhibits.path.course import STEPS as COURSE
+from explorer.exhibits.model.choices import ASIDES as FURTHER
+from explorer.exhibits.score.choices import ASIDES
+from explorer.exhibits.tour.course import STEPS as COURSE
 from explorer.pages import LESSONS
 
 Visit = tuple[str, dict[str, str]]
@@ -43,27 +43,27 @@ def claims(own: bool, slow: bool) -> list[Visit]:
     ]
 
 
-STEPS: list[Visit] = [("path", {"lesson": step}) for step in COURSE]
-CASES: list[Visit] = [("clinic", {"case": pitfall.id}) for pitfall in PITFALLS]
+STEPS: list[Visit] = [("tour", {"lesson": step}) for step in COURSE]
+CASES: list[Visit] = [("bugs", {"case": pitfall.id}) for pitfall in PITFALLS]
 VISITS: dict[str, list[Visit]] = {
     "start": [("start", {}), ("start", {"door": "head"}), ("start", {"edits": "window-1"})],
-    "masks": parts_of("heads", "masks", "certificate"),
+    "masks": parts_of("heads", "masks", "mask_tests"),
     "blocks": parts_of("blocks"),
-    "machine": [*parts_of("machine"), *(("machine", {"further": aside}) for aside in FURTHER)],
-    "cell": [*parts_of("cell"), *(("cell", {"aside": aside}) for aside in ASIDES if aside)],
+    "model": [*parts_of("model"), *(("model", {"further": aside}) for aside in FURTHER)],
+    "score": [*parts_of("score"), *(("score", {"aside": aside}) for aside in ASIDES if aside)],
     "claims": [*parts_of("claims"), *claims(own=True, slow=False), *claims(own=True, slow=True)],
     "fixed": claims(own=False, slow=False),
     "trained": claims(own=False, slow=True),
-    "clinic": [*parts_of("clinic"), *CASES],
+    "bugs": [*parts_of("bugs"), *CASES],
     "alignment": parts_of("alignment"),
     "circuits": parts_of("circuits"),
     "decoding": parts_of("decoding"),
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),
-    "workshop": parts_of("workshop"),
+    "exercises": parts_of("exercises"),
     "atlas": parts_of("atlas"),
-    "path": [*parts_of("path"), *STEPS],
-    "causes": [*parts_of("causes"), ("causes", {"part": "lens", "filmed": "1"})],
+    "tour": [*parts_of("tour"), *STEPS],
+    "attribution": [*parts_of("attribution"), ("attribution", {"part": "lens", "filmed": "1"})],
     "training": parts_of("training"),
 }
 """What is asked about a subject, by its name."""

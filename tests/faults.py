@@ -1,9 +1,9 @@
-"""The faults of the clinic by their ids, and what the tests of several of them compare."""
+"""The common bugs by their ids, and what the tests of several of them compare."""
 
 import torch
 from torch import Tensor
 
-from explorer.analysis.clinic import PITFALLS, Figure
+from explorer.analysis.bugs import PITFALLS, Figure
 
 BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
 

@@ -1,4 +1,4 @@
-"""Programs that mean harm, made in families: what the sandbox of the workshop must withstand.
+"""Programs that mean harm, made in families: what the sandbox of the exercises must withstand.
 
 `programs(n, secret)` gives n of them, the same in every run. Each defines `f(q, k)`, or breaks
 before it could. They want time, memory, a deep stack, a file (the `secret`), a socket, a process,
@@ -308,7 +308,7 @@ VALUES = (
     ),
     *("print", "int", "NotImplemented", "ValueError('a')", "__name__", "x[0]", "x[0] if x else 0"),
 )
-"""What a function of the workshop may return instead of an answer; `x` are its arguments."""
+"""What a function of an exercise may return instead of an answer; `x` are its arguments."""
 BODIES = (
     "global n\n    n += 1\n    return n == 1",
     "global n\n    n += 1\n    return n % 2 == 0",

@@ -14,35 +14,35 @@ from typing import get_args
 
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
+from explorer.analysis.attribution.ledger import Kind
+from explorer.analysis.bugs import PITFALLS
+from explorer.analysis.bugs.card import Group, Needs
 from explorer.analysis.card import KINDS as MODEL_KINDS
-from explorer.analysis.causes.ledger import Kind
-from explorer.analysis.cell.initial import INITS
-from explorer.analysis.cell.scaling import SCALINGS
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
 from explorer.analysis.circuits.composition import WAYS as READS
 from explorer.analysis.circuits.vocabulary import MAPS
 from explorer.analysis.claims import GROUPS, VERDICTS
-from explorer.analysis.clinic import PITFALLS
-from explorer.analysis.clinic.card import Group, Needs
-from explorer.analysis.machine.parameters import KINDS as PART_KINDS
+from explorer.analysis.exercises.grading import Relation
+from explorer.analysis.exercises.tasks import KINDS as TASK_KINDS
+from explorer.analysis.model.parameters import KINDS as PART_KINDS
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
-from explorer.analysis.workshop.grading import Relation
-from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
+from explorer.analysis.score.initial import INITS
+from explorer.analysis.score.scaling import SCALINGS
 from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.atlas.choices import AtlasChoices
-from explorer.exhibits.cell.choices import ASIDES, STAGES
-from explorer.exhibits.cell.split import PARTS
 from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.heads.choices import MEASURES
-from explorer.exhibits.machine.boxes import What
-from explorer.exhibits.machine.choices import ASIDES as MACHINE_ASIDES
-from explorer.exhibits.machine.reach import KINDS as NETS
-from explorer.exhibits.machine.sizes import OWN, PRESETS
-from explorer.exhibits.machine.swaps import OPTIONS as SWAPS
-from explorer.exhibits.path.course import CHAPTERS
+from explorer.exhibits.model.boxes import What
+from explorer.exhibits.model.choices import ASIDES as MACHINE_ASIDES
+from explorer.exhibits.model.reach import KINDS as NETS
+from explorer.exhibits.model.sizes import OWN, PRESETS
+from explorer.exhibits.model.swaps import OPTIONS as SWAPS
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
+from explorer.exhibits.score.choices import ASIDES, STAGES
+from explorer.exhibits.score.split import PARTS
 from explorer.exhibits.start.choices import MaskName
+from explorer.exhibits.tour.course import CHAPTERS
 from explorer.exhibits.training.setting import NAMES as TRAINING_NAMES
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note, Why as UntestedWhy
@@ -140,9 +140,9 @@ MADE = {
         for path in (ROOT / "assets" / "sentences").glob("*.toml")
         for group in examples(path.stem)
     },
-    "clinic.groups": set(get_args(Group)),
-    "clinic.formulas": set(get_args(Group)),
-    "clinic.absent": set(get_args(Needs)) - {""},
+    "bugs.groups": set(get_args(Group)),
+    "bugs.formulas": set(get_args(Group)),
+    "bugs.absent": set(get_args(Needs)) - {""},
     "heads.measures": {"none", *MEASURES},
     "atlas.kinds": {*ATLAS_MEASURES, "mixed"},
     "atlas.parts": set(AtlasChoices.parts),
@@ -154,30 +154,30 @@ MADE = {
     "circuits.ways": set(READS),
     "alignment.rows": set(ROWS),
     "alignment.methods": set(METHODS),
-    "causes.writers": {*get_args(Kind), "self", "cross", "from", "rest"} - {"head"},
+    "attribution.writers": {*get_args(Kind), "self", "cross", "from", "rest"} - {"head"},
     "card.kinds": set(MODEL_KINDS),
     # `further_ends` are shown with `end`, and the source's own marks in its tokens.
     "card.marks": {each.name for each in fields(Marks)} - {"further_ends", "source"},
-    "machine.parts": set(get_args(What)),
-    "machine.kinds": set(PART_KINDS),
-    "machine.asides": set(MACHINE_ASIDES),
+    "model.parts": set(get_args(What)),
+    "model.kinds": set(PART_KINDS),
+    "model.asides": set(MACHINE_ASIDES),
     "reach.nets": set(NETS),
     "swaps.choices": {option.choice for option in SWAPS},
     "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},
-    "machine.presets": {OWN, *PRESETS},
-    "path.groups": set(CHAPTERS),
-    "path.missing": set(re.findall(r'Missing\("(\w+)"\)', CODE)),
-    "workshop.groups": set(TASK_KINDS),
-    "workshop.faults": set(get_args(FaultKind)),
-    "workshop.relations": set(get_args(Relation)),
+    "model.presets": {OWN, *PRESETS},
+    "tour.groups": set(CHAPTERS),
+    "tour.missing": set(re.findall(r'Missing\("(\w+)"\)', CODE)),
+    "exercises.groups": set(TASK_KINDS),
+    "exercises.faults": set(get_args(FaultKind)),
+    "exercises.relations": set(get_args(Relation)),
     "claims.verdicts": set(VERDICTS),
     "claims.groups": set(GROUPS),
-    "cell.stages": set(STAGES),
-    "cell.asides": set(ASIDES) - {""},
-    "cell.scalings": set(SCALINGS),
-    "cell.inits": set(INITS),
-    "cell.init_notes": set(INITS),
-    "cell.parts": set(PARTS),
+    "score.stages": set(STAGES),
+    "score.asides": set(ASIDES) - {""},
+    "score.scalings": set(SCALINGS),
+    "score.inits": set(INITS),
+    "score.init_notes": set(INITS),
+    "score.parts": set(PARTS),
     "notebook.causes": set(get_args(DiagnosedCause)),
     "notebook.notes": set(get_args(Note)),
     "notebook.untested": set(get_args(UntestedWhy)),
@@ -202,5 +202,5 @@ MADE = {
     "source.faces": set(FACES),
     "positions.groups": set(PositionsChoices.groups),
 }
-MADE_LATE = {"clinic.figures": figures, "clinic.tried": tried}
+MADE_LATE = {"bugs.figures": figures, "bugs.tried": tried}
 """The same, found out when asked for: the demonstrations train small networks."""

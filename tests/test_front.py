@@ -12,6 +12,7 @@ from PIL import Image
 
 from explorer import front
 from explorer.exports.preview import drawable
+from explorer.text import EARLIER
 from models.training.home import data
 
 
@@ -33,6 +34,16 @@ def test_the_first_page_by_its_name_leads_to_the_root_with_its_choices():
     assert (root.status, location, root.body) == (307, "./?lang=zh&text=%E6%88%91", b"")
     assert asked("/start").headers["location"] == "./"
     assert asked("/starts").status == 200
+
+
+@pytest.mark.parametrize("earlier", EARLIER)
+def test_an_earlier_address_leads_to_the_page_with_its_choices(earlier):
+    answer = asked(f"/{earlier}?lang=zh&layer=2")
+    assert (answer.status, answer.headers["location"]) == (
+        307,
+        f"./{EARLIER[earlier]}?lang=zh&layer=2",
+    )
+    assert asked("/" + answer.headers["location"][2:]).status == 200
 
 
 def test_a_links_page_has_the_styles_and_names_its_own_picture():

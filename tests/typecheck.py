@@ -2,7 +2,7 @@
 
 Only modules that speak of shapes are checked. A checked call costs some 0.1 ms, so hook points and
 their visitors, called more than a hundred times in a pass and without shapes of their own, would
-take two thirds of the tests' time (measured: 150 against 60 s for tests/explorer/certificate).
+take two thirds of the tests' time (measured: 150 against 60 s for tests/explorer/mask_tests).
 For the same reason only the first calls of each function are checked in each file of tests: more
 than one pass through a tiny model. `pytest --all-shapes`, which the nightly job runs, checks all.
 """

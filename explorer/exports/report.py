@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.certificate.certify import Certificate, Finding, Verdict
-from explorer.analysis.certificate.examiner import Location
+from explorer.analysis.mask_tests.certify import Certificate, Finding, Verdict
+from explorer.analysis.mask_tests.examiner import Location
 from explorer.runs.edits import Edit, format_edits
 from explorer.text import t
 

@@ -1,4 +1,4 @@
-// One cell of a head: from the vectors of its query and key to its weight. explorer/analysis/cell/steps.py.
+// One cell of a head: from the vectors of its query and key to its weight. explorer/analysis/score/steps.py.
 
 import { el, fill, fixed, percent, signed } from "./words.js";
 

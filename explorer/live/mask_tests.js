@@ -1,4 +1,4 @@
-// The mask tests of analysis/certificate/certify.py in the browser: what must not change, and how
+// The mask tests of analysis/mask_tests/certify.py in the browser: what must not change, and how
 // much it does. Only behaviour counts; no mask is read.
 
 const [TOLERANCE, PADS] = [1e-5, 2];

@@ -165,7 +165,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
     count = text.in_units(loaded.n_parameters, lang=lang)
     said = family("live")
     about = said.pop(f"about_{precision}")
-    cell, stages, place = map(family, ("cell", "cell.stages", "place"))
+    cell, stages, place = map(family, ("score", "score.stages", "place"))
     return {
         "itself": text.t(f"languages.{lang}", lang=lang),
         "name": text.model_name(loaded.name, lang=lang),

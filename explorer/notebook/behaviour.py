@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from explorer.analysis.certificate.examiner import Location, Worst
+from explorer.analysis.mask_tests.examiner import Location, Worst
 
 N_PADS = 2
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.certificate.certify import Finding, Verdict
-from explorer.analysis.certificate.examiner import Location, Worst
+from explorer.analysis.mask_tests.certify import Finding, Verdict
+from explorer.analysis.mask_tests.examiner import Location, Worst
 from explorer.components.standalone import Paragraph, page
 from explorer.exports.report import finding_lines, finding_record, untested_line, verdict_line
 from explorer.notebook.behaviour import (
@@ -81,7 +81,11 @@ class Certified(Verdict):
     def record(self) -> dict[str, Any]:
         """The result as plain strings, numbers and lists; a `deviation` of None is infinite."""
         findings = [finding_record(finding) for finding in self.findings]
-        facts = {"left_out": self.left_out, "causes": list(self.causes), "notes": list(self.notes)}
+        facts = {
+            "left_out": self.left_out,
+            "causes": list(self.causes),
+            "notes": list(self.notes),
+        }
         return {"passed": self.passed, "findings": findings, **facts}
 
     def report(self, lang: str = "en") -> str:
@@ -125,7 +129,7 @@ class Certified(Verdict):
         path = Path(path)
         ending = path.suffix.lower()
         if ending in (".html", ".htm"):
-            made = page(t("certificate.title", lang=lang), [Paragraph(self.report(lang))], lang)
+            made = page(t("mask_tests.title", lang=lang), [Paragraph(self.report(lang))], lang)
         elif ending == ".txt":
             made = self.report(lang) + "\n"
         elif ending == ".json":

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from explorer.analysis.certificate.certify import Finding
-from explorer.analysis.clinic import BY_ID, Pitfall
+from explorer.analysis.bugs import BY_ID, Pitfall
+from explorer.analysis.mask_tests.certify import Finding
 from explorer.notebook.captured import kind_of
 from explorer.notebook.evidence import Evidence
 

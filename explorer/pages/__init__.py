@@ -5,27 +5,27 @@ from dataclasses import dataclass
 
 from explorer.exhibits.alignment.choices import AlignmentChoices
 from explorer.exhibits.atlas.choices import AtlasChoices
+from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.blocks.choices import BlocksChoices
+from explorer.exhibits.bugs.choices import BugsChoices
 from explorer.exhibits.card.choices import CardChoices
-from explorer.exhibits.causes.choices import CausesChoices
-from explorer.exhibits.cell.choices import CellChoices
-from explorer.exhibits.certificate.choices import CertificateChoices
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
-from explorer.exhibits.clinic.choices import ClinicChoices
 from explorer.exhibits.decoding.choices import DecodingChoices
+from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exhibit import PageChoices, exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
-from explorer.exhibits.machine.choices import MachineChoices
+from explorer.exhibits.mask_tests.choices import MaskTestsChoices
 from explorer.exhibits.masks.choices import MasksChoices
+from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.needs import CROSS, OUTPUT, WORDS, Need
 from explorer.exhibits.patching.choices import PatchingChoices
-from explorer.exhibits.path.choices import PathChoices
 from explorer.exhibits.positions.choices import PositionsChoices
+from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.start.choices import StartChoices
+from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.training.choices import TrainingChoices
 from explorer.exhibits.view import View
-from explorer.exhibits.workshop.choices import WorkshopChoices
 from explorer.render.app import draw_page
 
 
@@ -63,22 +63,22 @@ class Page:
 LESSONS: tuple[Page, ...] = (
     Page("start", StartChoices),
     Page("heads", HeadsChoices),
-    Page("cell", CellChoices),
+    Page("score", ScoreChoices),
     Page("alignment", AlignmentChoices, follows_edits=False, needs=CROSS),
     Page("masks", MasksChoices, usual_pads=3),
-    Page("certificate", CertificateChoices),
-    Page("clinic", ClinicChoices, usual_pads=2, follows_edits=False),
+    Page("mask_tests", MaskTestsChoices),
+    Page("bugs", BugsChoices, usual_pads=2, follows_edits=False),
     Page("positions", PositionsChoices),
     Page("decoding", DecodingChoices, needs=OUTPUT),
-    Page("machine", MachineChoices),
+    Page("model", ModelChoices),
     Page("blocks", BlocksChoices),
     Page("training", TrainingChoices, follows_edits=False),
-    Page("causes", CausesChoices),
+    Page("attribution", AttributionChoices),
     Page("patching", PatchingChoices, needs=OUTPUT),
     Page("circuits", CircuitsChoices, follows_edits=False, needs=WORDS),
     Page("atlas", AtlasChoices, follows_edits=False, needs=WORDS),
-    Page("path", PathChoices, follows_edits=False),
-    Page("workshop", WorkshopChoices, follows_edits=False),
+    Page("tour", TourChoices, follows_edits=False),
+    Page("exercises", ExercisesChoices, follows_edits=False),
     Page("claims", ClaimsChoices, follows_edits=False),
 )
 """The pages with a lesson, in menu order."""
@@ -104,14 +104,16 @@ class MenuItem:
 
 MENU: tuple[MenuItem, ...] = (
     MenuItem("start", ":material/play_circle:", (HOME,)),
-    MenuItem("attention", ":material/grid_view:", ("heads", "cell", "alignment")),
-    MenuItem("masks", ":material/grid_off:", ("masks", "certificate", "clinic")),
+    MenuItem("attention", ":material/grid_view:", ("heads", "score", "alignment")),
+    MenuItem("masks", ":material/grid_off:", ("masks", "mask_tests", "bugs")),
     MenuItem("positions", ":material/waves:", ("positions",)),
     MenuItem("decoding", ":material/account_tree:", ("decoding",)),
-    MenuItem("inside", ":material/layers:", ("machine", "blocks")),
+    MenuItem("inside", ":material/layers:", ("model", "blocks")),
     MenuItem("train", ":material/model_training:", ("training",)),
-    MenuItem("interpret", ":material/psychology_alt:", ("causes", "patching", "circuits", "atlas")),
-    MenuItem("learn", ":material/route:", ("path", "workshop", "claims", "glossary")),
+    MenuItem(
+        "interpret", ":material/psychology_alt:", ("attribution", "patching", "circuits", "atlas")
+    ),
+    MenuItem("learn", ":material/route:", ("tour", "exercises", "claims", "glossary")),
     MenuItem("models", ":material/folder_open:", ("models", "card")),
 )
 """The ten entries of the menu. Each view is in one of them."""

@@ -20,7 +20,7 @@ from explorer.notebook.picture import Picture, Table, below
 from explorer.notebook.show import attention
 from explorer.render import html, paper
 from explorer.runs.edits import parse_edits
-from explorer.text import model_name
+from explorer.text import EARLIER, model_name
 
 
 @worded
@@ -87,10 +87,17 @@ def show(
     )
 
 
+def _present(address: str) -> tuple[str, str, str]:
+    """The present address of an exhibit or a page; its subject, and the exhibit's name or ""."""
+    subject, dot, one = address.partition(".")
+    subject = EARLIER.get(subject, subject)
+    return subject + dot + one, subject, one
+
+
 def is_shown(address: str) -> bool:
     """Whether an exhibit or a page of exhibits has this address."""
     try:
-        subject, _, one = address.partition(".")
+        address, subject, one = _present(address)
         return bool(exhibit_of(address) if one else choices_of(subject))
     except (ImportError, AttributeError):
         return False
@@ -111,7 +118,7 @@ def exhibit(
     written as in links. Raises InputProblem if the text or model cannot be used, and ValueError for
     an unknown choice, a value that it does not allow, or an exhibit with nothing to show here.
     """
-    subject, _, one = address.partition(".")
+    address, subject, one = _present(address)
     built = replace(build(_state(address, loaded, text, lang, chosen), dark=False), asks=False)
     choices = choices_of(subject)
     view = choices.opens(built)

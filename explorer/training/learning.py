@@ -16,7 +16,7 @@ from jaxtyping import Float
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from explorer.analysis.cell.initial import fresh_model
+from explorer.analysis.score.initial import fresh_model
 from explorer.labels import str_tokens
 from explorer.runs.run import run
 from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args, no_type_check
 
-from explorer.analysis.cell.initial import INITS, Init
+from explorer.analysis.score.initial import INITS, Init
 from explorer.problems import InputProblem
 from models.config import CHOICES, ModelConfig
 from models.fast.memory import without_numbers

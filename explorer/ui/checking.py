@@ -6,7 +6,7 @@ from threading import Lock, Thread
 import streamlit as st
 
 from explorer import library
-from explorer.analysis.certificate.quick import SelfCheck, self_check as check
+from explorer.analysis.mask_tests.quick import SelfCheck, self_check as check
 from explorer.components import is_due, pulse
 from explorer.engine import cache
 from explorer.engine.turns import computing, rest
@@ -96,7 +96,7 @@ def _result(known: SelfCheck, edits: tuple[Edit, ...], place: str) -> None:
         explained = f"{explained}\n\n{_t('self_check.named', promises=named)}"
     key = f"self_check.open{'_edited' if edits else ''}{place}"
     if st.button(label, key=key, type="tertiary", icon=icon, help=explained):
-        session.visit("certificate")
+        session.visit("mask_tests")
 
 
 def _lang() -> str:

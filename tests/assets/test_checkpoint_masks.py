@@ -6,7 +6,7 @@ import pytest
 from typecheck import unchecked
 
 from explorer import text
-from explorer.analysis.certificate.certify import FINDINGS, examine_text
+from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
 from explorer.library import open_model
 from models.checkpoint import CONFIG
 

@@ -17,7 +17,7 @@ def chosen(url: str, name: str) -> str:
 
 
 def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor):
-    visitor.open("cell", text=SENTENCE, site="encoder", layer="1", head="1", row="1", stage="3")
+    visitor.open("score", text=SENTENCE, site="encoder", layer="1", head="1", row="1", stage="3")
     bars = visitor.page.locator(".js-plotly-plot .barlayer .point path")
     bars.first.wait_for(state="attached")
     boxes = [box for bar in bars.all() if (box := bar.bounding_box()) is not None]
@@ -32,7 +32,7 @@ def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor):
 def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor, words):
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     text = " ".join(["I", "like", "you", "because", "you", "are"] * (words // 6))
-    visitor.open("cell", text=text, site="encoder", layer="1", head="1", row="1", stage="3")
+    visitor.open("score", text=text, site="encoder", layer="1", head="1", row="1", stage="3")
     visitor.page.locator(".js-plotly-plot .barlayer").first.wait_for(state="attached")
     visitor.settle()
     assert visitor.page.locator(".js-plotly-plot .xtick").count() == words + 1  # the end mark
@@ -41,10 +41,8 @@ def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor, words):
 
 
 def test_a_part_of_the_machine_opens_its_page(visitor):
-    visitor.open("machine", text=SENTENCE, unfolded="1")
-    part = visitor.page.locator(
-        ".machine .tgt a.part", has_text=t("machine.parts.cross", lang="en")
-    )
+    visitor.open("model", text=SENTENCE, unfolded="1")
+    part = visitor.page.locator(".machine .tgt a.part", has_text=t("model.parts.cross", lang="en"))
     visitor.page.evaluate("window.stayed = true")
     part.first.click()
     visitor.page.wait_for_url(lambda url: urlsplit(url).path == "/heads")
@@ -54,7 +52,7 @@ def test_a_part_of_the_machine_opens_its_page(visitor):
     assert chosen(visitor.page.url, "site") in ("", "cross")
     visitor.page.go_back()
     visitor.page.locator(".machine .src a.part").first.click()  # the embedding
-    visitor.page.wait_for_url("**/cell**")
+    visitor.page.wait_for_url("**/score**")
     visitor.settle()
     assert chosen(visitor.page.url, "aside") == "split"
     assert visitor.page.evaluate("window.stayed")
@@ -72,13 +70,11 @@ MEET = """([boxes, heads, atEnd]) => boxes.every((box, index) => {
 @pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.sweep), 390])
 def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_a_layer(visitor, width):
     visitor.page.set_viewport_size({"width": width, "height": 900})
-    visitor.open("machine", text=SENTENCE)
+    visitor.open("model", text=SENTENCE)
     visitor.page.locator(".machine .wires .head").first.wait_for()
     visitor.settle()
     for arrow, name, count in (("skip", "add", 2 + 3), ("sent", "cross", 1)):
-        boxes = visitor.page.locator(
-            ".machine .part", has_text=t(f"machine.parts.{name}", lang="en")
-        )
+        boxes = visitor.page.locator(".machine .part", has_text=t(f"model.parts.{name}", lang="en"))
         assert boxes.count() == count
         heads = visitor.page.locator(f".machine .wires .head.{arrow}")
         assert heads.count() == count
@@ -118,8 +114,10 @@ def test_a_click_on_the_map_of_patches_opens_that_run(visitor):
 
 def test_a_second_word_is_typed_and_one_that_is_no_token_is_refused(visitor):
     """Why 她 and not 他."""
-    visitor.open("causes", part="writes", row="0", text="She reads a book every morning.")
-    box = visitor.page.get_by_test_id("stSelectbox").filter(has_text=t("causes.rival", lang="en"))
+    visitor.open("attribution", part="writes", row="0", text="She reads a book every morning.")
+    box = visitor.page.get_by_test_id("stSelectbox").filter(
+        has_text=t("attribution.rival", lang="en")
+    )
     field = box.locator("input")
     field.fill("他")
     field.press("Enter")

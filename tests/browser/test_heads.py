@@ -108,9 +108,9 @@ def follow(visitor: Visitor, down: Locator, key: str) -> None:
     expect(down).to_contain_text(f"→ {key} · ")
     weight = down.inner_text().split("·")[1].split("%")[0].strip()
     down.press("Enter")
-    visitor.page.wait_for_url("**/cell**")
+    visitor.page.wait_for_url("**/score**")
     visitor.settle()
-    shown = visitor.page.locator("[data-testid=stMetric]", has_text=t("cell.weight", lang="en"))
+    shown = visitor.page.locator("[data-testid=stMetric]", has_text=t("score.weight", lang="en"))
     expect(shown).to_contain_text(f"{weight} %")
     link_has(visitor, "layer=1", "head=1", "row=2")
 

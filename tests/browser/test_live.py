@@ -421,7 +421,7 @@ def test_a_link_opens_the_same_sentence_and_the_same_cell(browser, tmp_path):
     page.locator(".in-start .stations button").first.press("Enter")
     page.get_by_role("link", name=text.t("components.start.to_head", lang="en")).click()
     shown = page.locator(".one-cell")
-    for key, token in (("cell.query", "cat"), ("cell.key", "The")):
+    for key, token in (("score.query", "cat"), ("score.key", "The")):
         row = shown.get_by_label(text.t(key, lang="en"))
         row.get_by_role("button", name=token, exact=True).click()
     seen = trace(loaded, "The Ω cat sat.")

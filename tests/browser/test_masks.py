@@ -1,4 +1,4 @@
-"""Masks under test in real Chromium with the shipped translator: certificate, clinic, lab."""
+"""Masks under test in real Chromium with the shipped translator: mask tests, common bugs, lab."""
 
 from urllib.parse import parse_qs, urlsplit
 

@@ -24,7 +24,7 @@ def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor)
         ]
         expect(row).to_contain_text(named)
         expect(visitor.page.locator("h1")).to_have_text(named[0])
-    visitor.open("cell", lang="en", model="stories")
+    visitor.open("score", lang="en", model="stories")
     expect(links.filter(has_text=t("menu.attention", lang="en"))).to_have_attribute(
         "aria-current", "page"
     )
@@ -57,7 +57,7 @@ VIEWS = [
 SCREENS = ((720, 450, 450, 10**6), (390, 844, 600, 10**6), (1440, 900, 300, 2500))
 """Width and height of a screen, and the most that the picture's top and the view's height may be;
 720 by 450 is 1440 by 900 at 200 % zoom."""
-CORE = [("start", ""), ("heads", ""), ("masks", ""), ("decoding", ""), ("causes", "")]
+CORE = [("start", ""), ("heads", ""), ("masks", ""), ("decoding", ""), ("attribution", "")]
 SENTENCE = {"lang": "en", "text": "She reads a book every morning."}
 FORTY_WORDS = {
     "lang": "zh",

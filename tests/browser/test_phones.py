@@ -87,11 +87,11 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone):
     ("place", "picture"),
     [
         ("heads", ".hl canvas"),
-        pytest.param("cell", ".js-plotly-plot", marks=pytest.mark.sweep),
+        pytest.param("score", ".js-plotly-plot", marks=pytest.mark.sweep),
         pytest.param("masks", ".hl canvas", marks=pytest.mark.sweep),
         pytest.param("positions", ".js-plotly-plot", marks=pytest.mark.sweep),
         pytest.param("blocks", ".js-plotly-plot", marks=pytest.mark.sweep),
-        pytest.param("machine", ".machine", marks=pytest.mark.sweep),
+        pytest.param("model", ".machine", marks=pytest.mark.sweep),
     ],
 )
 def test_what_a_picture_says_stands_above_it(phone, place, picture):

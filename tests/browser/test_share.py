@@ -14,10 +14,10 @@ CORE = ("heads",)
 PICTURES = {
     "heads": ".hl .panel canvas",
     "start": ".hl canvas.main",
-    "cell": ".js-plotly-plot",
+    "score": ".js-plotly-plot",
     "masks": ".hl canvas",
     "positions": ".js-plotly-plot",
-    "machine": ".machine a.part",
+    "model": ".machine a.part",
     "decoding": ".hl .player .play",
 }
 

@@ -10,16 +10,16 @@ from types import FunctionType
 from urllib.parse import urlencode
 
 from explorer import library, sandbox
-from explorer.analysis.workshop.grading import grade
-from explorer.analysis.workshop.tasks import tasks
+from explorer.analysis.exercises.grading import grade
+from explorer.analysis.exercises.tasks import tasks
 from explorer.components.film import Frame, read_scene, read_taken
 from explorer.components.heads_payload import HeadAddresses, read_selection
 from explorer.components.mask_matrix import stroke_of
 from explorer.components.mount import index_of, inside
 from explorer.exhibits.choices import Offered, RefusedError, form_of, link_name
-from explorer.exhibits.path.learners import read_results
-from explorer.exhibits.workshop.choices import MOST_CARRIED, read_programs, write_programs
-from explorer.exhibits.workshop.sheets import learner_of
+from explorer.exhibits.exercises.choices import MOST_CARRIED, read_programs, write_programs
+from explorer.exhibits.exercises.sheets import learner_of
+from explorer.exhibits.tour.learners import read_results
 from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.inputs import MAX_TOKENS
 from explorer.runs.sentences import MAX_CHARS, clean_text
@@ -89,7 +89,7 @@ def link(rng: random.Random, folder: Path) -> None:
 
 
 def results(rng: random.Random, folder: Path) -> None:
-    """A link that a learner sent for a class's table: of the path, or of the workshop."""
+    """A link that a learner sent for a class's table: of the tour, or of the exercises."""
     said = {name: words(rng) for name in ("answers", "learner", "solver", "solved", "programs")}
     said |= {"answers": "look.2.1.k3f~rest.1.0.9ab", "solved": "causal~softmax"}
     address = urlencode(said, errors="replace")
@@ -103,7 +103,7 @@ def results(rng: random.Random, folder: Path) -> None:
 
 
 def program(rng: random.Random, folder: Path) -> None:
-    """What somebody writes in the workshop, and a link that carries it."""
+    """What somebody writes as an exercise, and a link that carries it."""
     family, code = next(programs(1, str(folder / "secret"), rng.randrange(10**9)))
     solved = rng.choice(tasks())
     broken = damaged(rng, code.encode(errors="replace")).decode(errors="replace")

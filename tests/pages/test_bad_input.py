@@ -40,8 +40,8 @@ def test_a_bad_language_falls_back(open_page):
 
 
 REMOVED = [
-    ("machine", {"further": "history"}),
-    ("workshop", {"part": "paper"}),
+    ("model", {"further": "history"}),
+    ("exercises", {"part": "paper"}),
     ("positions", {"part": "length", "story": "Once."}),
     ("decoding", {"part": "speculation", "draft": "writer", "ahead": "2"}),
     ("alignment", {"part": "without"}),
@@ -133,7 +133,7 @@ def test_an_empty_shelf_says_what_to_do(open_page, tmp_path, monkeypatch, lang):
 
 
 @pytest.mark.parametrize("page_name", ["heads.model", "heads.with", "alignment.back",
-                                       "atlas.against", "machine.sizes"])  # fmt: skip
+                                       "atlas.against", "model.sizes"])  # fmt: skip
 def test_a_name_longer_than_any_file_has_is_no_error(open_page, page_name):
     page, name = page_name.split(".")
     at = open_page(page, **{name: "x" * 300})

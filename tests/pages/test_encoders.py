@@ -5,8 +5,8 @@ import re
 import pytest
 from shown import everything, unlinked, words_of
 
+from explorer.analysis.bugs import PITFALLS
 from explorer.analysis.claims import CLAIMS
-from explorer.analysis.clinic import PITFALLS
 from explorer.text import LANGUAGES, has, t
 
 TEXT = "She reads a [MASK] every morning."
@@ -39,7 +39,7 @@ def test_a_model_without_an_output_is_not_asked_for_more_words(open_page):
     assert t("matter.nothing", lang="en") not in said
 
 
-@pytest.mark.parametrize("page", ["masks", "decoding", "causes", "circuits", "clinic"])
+@pytest.mark.parametrize("page", ["masks", "decoding", "attribution", "circuits", "bugs"])
 def test_a_model_without_an_output_is_not_said_to_write(open_page, page):
     words = everything(open_page(page, model="headless"))
     for part in ("lead", "try"):
@@ -56,11 +56,11 @@ def test_a_model_without_an_output_is_not_said_to_write(open_page, page):
 def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both_ways(
     open_page, pitfall, model
 ):
-    words = everything(open_page("clinic", model=model, text=TEXT, case=pitfall.id))
+    words = everything(open_page("bugs", model=model, text=TEXT, case=pitfall.id))
     if pitfall.needs == "causal":
-        assert t("clinic.absent.causal", lang="en") in words
-        assert t("clinic.fixed", lang="en") in words
-        for key in ("clinic.unchanged", "filling.clinic.unchanged", "clinic.vectors_same"):
+        assert t("bugs.absent.causal", lang="en") in words
+        assert t("bugs.fixed", lang="en") in words
+        for key in ("bugs.unchanged", "filling.bugs.unchanged", "bugs.vectors_same"):
             assert t(key, lang="en") not in words
 
 
@@ -76,10 +76,10 @@ def test_every_quick_claim_opens(open_page, claim, model):
 @pytest.mark.parametrize("case", ["model_scale", "small_fill", "inverted_padding"])
 def test_without_an_output_layer_the_vectors_are_compared(open_page, case, lang):
     """There are no words and no loss of which "nothing changes" could be said."""
-    words = everything(open_page("clinic", model="headless", text=TEXT, case=case, lang=lang))
-    for key in ("clinic.unchanged", "filling.clinic.unchanged"):
+    words = everything(open_page("bugs", model="headless", text=TEXT, case=case, lang=lang))
+    for key in ("bugs.unchanged", "filling.bugs.unchanged"):
         assert t(key, lang=lang) not in words
-    same = t("clinic.vectors_same", lang=lang) in words
-    before, after = re.escape(t("clinic.vectors_moved", lang=lang, moved="@")).split("@")
+    same = t("bugs.vectors_same", lang=lang) in words
+    before, after = re.escape(t("bugs.vectors_moved", lang=lang, moved="@")).split("@")
     assert bool(re.search(rf"{before}[\d.]+ %{after}", words)) == (case != "small_fill")
     assert same == (case == "small_fill")

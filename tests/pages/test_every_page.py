@@ -13,27 +13,27 @@ from models.foreign.placing import DTYPE_VARIABLE
 
 SOURCES = {
     "start": "def flow(",
-    "path": "def look(",
+    "tour": "def look(",
     "heads": "def attend(",
     "masks": "def causal_mask(",
     "positions": "def moved(",
-    "causes": "def why(",
+    "attribution": "def why(",
     "patching": "def patch_map(",
     "blocks": "def layer_norm_forward(",
-    "clinic": "demonstrate",
-    "machine": "def count(",
+    "bugs": "demonstrate",
+    "model": "def count(",
     "claims": "def variance(",
-    "cell": "def attend(",
-    "certificate": "def future_leak(",
+    "score": "def attend(",
+    "mask_tests": "def future_leak(",
     "decoding": "class Greedy(",
     "alignment": "def read(",
     "circuits": "def behaviour(",
     "atlas": "def name_of(",
-    "workshop": "def grade(",
+    "exercises": "def grade(",
     "training": "def backward(",
 }
 """What the code of each page shows, of its first part."""
-OWN_TESTS = {"claims": "claim", "clinic": "case", "path": "lesson"}
+OWN_TESTS = {"claims": "claim", "bugs": "case", "tour": "lesson"}
 """What each of these pages has many of, drawn by its own tests."""
 PARTS = [
     visit
@@ -135,7 +135,7 @@ def test_what_this_sentence_does_not_have_is_no_error(open_page, page, asked):
 
 OTHERS = [
     ("card", {}),
-    ("certificate", {"tested": "1"}),
+    ("mask_tests", {"tested": "1"}),
     ("masks", {"edits": "pad_keys-off"}),
     ("heads", {"measure": "needed"}),
     ("heads", {"edits": "head-blocks.0.attn-1"}),
@@ -173,7 +173,7 @@ def test_a_translator_without_an_output_opens_each_page(open_page, add_own, page
     assert [each.value for each in at.error] == []
 
 
-@pytest.mark.parametrize("page", ["heads", "cell", "masks", "certificate", "blocks", "machine"])
+@pytest.mark.parametrize("page", ["heads", "score", "masks", "mask_tests", "blocks", "model"])
 def test_a_page_opens_in_half_precision(open_page, add_own, page, monkeypatch):
     """No page reads a weight or a tensor without asking for it in float32."""
     monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")

@@ -30,12 +30,12 @@ def test_a_first_visit_in_chinese_translates_from_chinese_and_its_link_says_so(s
 
 
 def test_a_link_without_a_model_means_the_model_of_the_first_language(open_page, shipped):
-    at = open_page("machine", lang="zh", text="I love you.")
+    at = open_page("model", lang="zh", text="I love you.")
     assert at.selectbox(key="sidebar.model").value == "en-zh"
 
 
 def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_page, shipped):
-    at = open_page("machine", text="我爱你。", edits=CAUSAL)
+    at = open_page("model", text="我爱你。", edits=CAUSAL)
     assert t("hints.language", lang="en", written="Chinese", reads="English") in said(at)
     at.button(key="hints.take").click().run()
     assert at.query_params["model"] == "zh-en"
@@ -44,14 +44,14 @@ def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_pa
 
 
 def test_a_sentence_in_capitals_can_be_lowered(open_page, shipped):
-    at = open_page("machine", text="I LOVE YOU.")
+    at = open_page("model", text="I LOVE YOU.")
     assert t("hints.capitals", lang="en") in said(at)
     at.button(key="hints.take").click().run()
     assert at.query_params["text"] == "I love you."
 
 
 def test_another_model_keeps_the_sentence_and_the_edits_that_it_can_use(open_page, shipped):
-    at = open_page("machine", text="She reads a book.", edits=CAUSAL)
+    at = open_page("model", text="She reads a book.", edits=CAUSAL)
     at.selectbox(key="sidebar.model").select("stories").run()
     assert at.query_params["text"] == "She reads a book."
     assert at.query_params["edits"] == CAUSAL
@@ -67,7 +67,7 @@ def test_another_model_keeps_the_sentence_and_the_edits_that_it_can_use(open_pag
 
 def test_a_translation_of_ones_own_goes_with_the_language_it_is_in(open_page, shipped):
     given = {"text": "I love you.", "target": "我爱你。"}
-    at = open_page("machine", **given)
+    at = open_page("model", **given)
     at.selectbox(key="sidebar.model").select("stories").run()
     assert at.query_params["text"] == "I love you."
     assert "target" not in at.query_params
@@ -79,8 +79,8 @@ def test_a_page_that_ignores_edits_says_so(open_page, page):
     """Whatever else the edits are: those that fit nothing are left out."""
     fits_nothing = "head-decoder.blocks.99.attn-0~cell-nowhere-all-0-0-open"
     at = open_page(page.name, edits=f"{CAUSAL}~{fits_nothing}")
-    practised = page.name in ("clinic", "training", "claims", "workshop")
-    ignoring = practised or page.name in ("path", "alignment", "circuits", "atlas", "card")
+    practised = page.name in ("bugs", "training", "claims", "exercises")
+    ignoring = practised or page.name in ("tour", "alignment", "circuits", "atlas", "card")
     assert (t("shell.unedited", lang="en") in said(at)) == ignoring
 
 
@@ -100,7 +100,7 @@ def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(open
 
 @pytest.mark.parametrize("edits", ["causal-off", "pad_keys-off", "window-2"])
 def test_an_edit_never_changes_what_is_looked_at(open_page, edits, shipped):
-    for page, text in (("cell", "Tom is not here."), ("masks", "Can you help me?")):
+    for page, text in (("score", "Tom is not here."), ("masks", "Can you help me?")):
         plain, changed = (open_page(page, text=text, edits=each) for each in ("", edits))
         assert len(_looked_at(plain)) == 2
         assert _looked_at(plain) == _looked_at(changed)

@@ -12,7 +12,7 @@ from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
 from explorer.engine.jobs import walked
-from explorer.exhibits.machine.swaps import swapped
+from explorer.exhibits.model.swaps import swapped
 from explorer.library import open_model
 from explorer.pages import PAGES
 from explorer.runs.trace import trace

@@ -11,10 +11,10 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from explorer.analysis.blocks.norms import NORMS
-from explorer.analysis.cell.initial import INITS
-from explorer.analysis.clinic import BY_ID
+from explorer.analysis.bugs import BY_ID
 from explorer.analysis.positions.changes import PositionChange
 from explorer.analysis.positions.turning import LAYOUTS
+from explorer.analysis.score.initial import INITS
 from explorer.components import MAX_PINNED, SCALES
 from explorer.exhibits.choices import choice, form_of
 from explorer.exhibits.decoding.choices import MOST_NEW
@@ -26,7 +26,7 @@ from explorer.exhibits.shared import THEMES, PartChoices, ScreenChoices
 from explorer.pages import PAGES, Page
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.shell import LINKS
-from explorer.text import t
+from explorer.text import EARLIER, t
 from explorer.ui import controls, session
 from models.hooks import ROLES
 from models.strategies import Beam, Greedy, Sample
@@ -296,6 +296,7 @@ def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(monkeypatch):
     monkeypatch.setattr(Page, "render", lambda page, view: session.write_link())
     for link in OLD:
         place, _, query = link.partition("?")
+        place = EARLIER.get(place, place)  # where the server sends the browser
         asked = dict(parse_qsl(query)) | {"lang": "zh", "text": "I like you."}
         at = AppTest.from_file("../../app.py", default_timeout=60)
         at._page_hash = calc_hash(place) if place else ""

@@ -81,8 +81,8 @@ OUTSIDE = re.compile("[\u0590-\u08ff]")
 ARABIC = "ذهب الولد إلى المدرسة. הילד"
 
 
-SAID = {"heads", "cell", "masks", "causes", "decoding", "positions"} | {
-    *("path", "machine", "patching", "alignment", "certificate")
+SAID = {"heads", "score", "masks", "attribution", "decoding", "positions"} | {
+    *("tour", "model", "patching", "alignment", "mask_tests")
 }
 """Pages whose sentences name tokens."""
 

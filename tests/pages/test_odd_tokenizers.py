@@ -55,7 +55,9 @@ def test_a_text_that_the_tokenizer_fails_on_is_refused_and_the_menu_stays(open_p
     assert not at.warning
 
 
-@pytest.mark.parametrize("page", ["path", "circuits", "causes", "decoding", "certificate", "card"])
+@pytest.mark.parametrize(
+    "page", ["tour", "circuits", "attribution", "decoding", "mask_tests", "card"]
+)
 def test_every_page_survives_a_tokenizer_that_fails_on_all_examples(open_page, model, page):
     at = open_page(page, model=model(without_unknown()), text="the cat")
     assert [str(each.value) for each in at.error] == []

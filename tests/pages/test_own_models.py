@@ -79,7 +79,7 @@ def _add_own(own, monkeypatch):
     ],
 )
 def test_one_cell_says_what_the_model_does(open_page, model, link, said):
-    at = open_page("cell", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
+    at = open_page("score", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
     assert said in "\n".join(words_of(each) for each in at.markdown)
 
 

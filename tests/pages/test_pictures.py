@@ -89,7 +89,7 @@ def test_a_drawing_and_a_click_change_what_is_read(monkeypatch):
 
 
 def test_other_pages_number_the_patches_and_frame_the_query(open_reader):
-    at = open_reader("cell", site="encoder", row="3")
+    at = open_reader("score", site="encoder", row="3")
     (shown,) = [each.proto.body for each in at.get("html") if "<img" in each.proto.body]
     # The query 3, counted from 0, is the patch 2,2; the numbers have the first row and column.
     assert '<i style="grid-area:3/3">' in shown
@@ -116,7 +116,7 @@ def test_words_speak_of_pictures_and_not_of_sentences(open_reader):
 
 KINDS = ("labels/vit", "dinov2_with_registers", "siglip_vision_model", "reader")
 SHELF = library.CHECKPOINTS
-OF_TEXTS = {"training", "path", "workshop", "claims", "card"}
+OF_TEXTS = {"training", "tour", "exercises", "claims", "card"}
 """Pages that show other models' texts, too."""
 PARTS = [(page.name, part) for page in PAGES for part in getattr(page.choices, "parts", ("",))]
 

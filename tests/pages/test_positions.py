@@ -237,7 +237,7 @@ def test_a_loss_names_the_sequence_it_is_of(open_page, model, of):
     """A writer's loss is of the text that was typed: calling it the output was false."""
     at = open_page("positions", part="head", model=model)
     assert f"Loss per predicted token of {of}: " in everything(at)
-    planted = everything(open_page("clinic", model=model, case="inverted_causal"))
+    planted = everything(open_page("bugs", model=model, case="inverted_causal"))
     assert f"Loss per predicted token of {of}: " in planted
 
 
@@ -299,14 +299,16 @@ def test_each_part_is_drawn_for_other_kinds_of_positions(open_page, part, model)
     assert at.segmented_control(key="positions.group").value == group
 
 
-@pytest.mark.parametrize("page", ["heads", "cell", "causes", "patching", "circuits", "decoding"])
+@pytest.mark.parametrize(
+    "page", ["heads", "score", "attribution", "patching", "circuits", "decoding"]
+)
 def test_scores_with_a_bias_break_no_page_that_reads_them(open_page, page):
     """Every page opens for the encoders of the common shelf, whose scores have biases too."""
     at = open_page(page, model="t5", site="decoder")
-    if page == "cell":
+    if page == "score":
         metrics = {metric.label: metric.value for metric in at.metric}
-        shares = [metrics[label] for label in ("÷ √6", t("cell.bias", lang="en"))]
+        shares = [metrics[label] for label in ("÷ √6", t("score.bias", lang="en"))]
         score = sum(float(value.replace("−", "-")) for value in shares)
         assert score == pytest.approx(
-            float(metrics[t("cell.score", lang="en")].replace("−", "-")), abs=0.011
+            float(metrics[t("score.score", lang="en")].replace("−", "-")), abs=0.011
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.certificate.quick import SelfCheck
+from explorer.analysis.mask_tests.quick import SelfCheck
 from explorer.engine import caching
 from explorer.engine.turns import TURNS
 from explorer.runs.edits import MaskSwitch
@@ -53,7 +53,7 @@ def test_its_result_stands_beside_the_name_and_leads_to_the_tests(open_page, sta
     at = open_page("card")
     assert shown(at) == [t("self_check.shipped", lang="en", kept=14, tested=14)]
     at.button(key="self_check.open").click().run()
-    assert visited == ["certificate"]
+    assert visited == ["mask_tests"]
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])

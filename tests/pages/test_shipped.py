@@ -15,12 +15,12 @@ from designs import CASES, SHELF, VISITS, Visit, shares
 from pretended import gpu
 
 from explorer import library
+from explorer.analysis.bugs import PITFALLS, symptom
 from explorer.analysis.claims import BY_ID, CLAIMS, Claim, Result, cost, positions, training
-from explorer.analysis.clinic import PITFALLS, symptom
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
-from explorer.exhibits.clinic.planted import compute
+from explorer.exhibits.bugs.planted import compute
 from explorer.runs.passes import finished
 from explorer.runs.trace import trace
 from explorer.text import examples
@@ -28,7 +28,7 @@ from models.foreign.placing import DEVICE_VARIABLE
 
 TURNS = {about: 1 for about in VISITS} | {
     **dict.fromkeys(("alignment", "circuits", "trained", "training"), 0),
-    **dict.fromkeys(("atlas", "path", "clinic", "fixed"), None),  # in the sweep only
+    **dict.fromkeys(("atlas", "tour", "bugs", "fixed"), None),  # in the sweep only
 }
 FOUND: dict[str, Result] = {}
 """What was found by claims that train models of their own, by the claim's id."""
@@ -88,7 +88,7 @@ def test_no_frame_breaks(broken_frames, model, visits):
 
 @pytest.mark.parametrize(("model", "visits"), shares(CASES))
 def test_every_fault_of_the_clinic_shows(model, visits, monkeypatch):
-    """What the page of a fault draws comes from here; the pages of the clinic draw it."""
+    """What the page of a fault draws comes from here; Common bugs draws it."""
     monkeypatch.setattr(sys.modules[symptom.__module__], "MAX_NEW_TOKENS", 2)
     loaded = library.open_model(model, SHELF)
     traced = trace(loaded, next(iter(examples(model).values()))[0])

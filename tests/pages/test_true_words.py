@@ -102,9 +102,9 @@ def test_only_a_model_with_a_source_caches_one(open_page):
 
 def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
     case = {"case": "batch_positions"}
-    own, fixed = (t(f"clinic.{name}", lang="en") for name in ("own", "fixed"))
-    assert own in said(open_page("clinic", **case))
-    assert fixed in said(open_page("clinic", model="reader", text=FILL_IN, **case))
+    own, fixed = (t(f"bugs.{name}", lang="en") for name in ("own", "fixed"))
+    assert own in said(open_page("bugs", **case))
+    assert fixed in said(open_page("bugs", model="reader", text=FILL_IN, **case))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_what_the_twins_show_follows_from_their_losses(open_page, shipped, text,
 )
 def test_the_number_of_mask_properties_explains_itself(open_page, params, count, why):
     for tested in ({}, {"tested": "1"}):
-        at = open_page("certificate", **params, **tested)
+        at = open_page("mask_tests", **params, **tested)
         words = said(at)
         assert words.count("Not tested: ") == 14 - count
         for name in ("uncached", "no_cross", "both_ways"):
@@ -159,7 +159,7 @@ def test_a_twin_says_how_it_was_trained_and_how_it_runs(open_page, shipped, lang
 
 
 def test_each_matrix_of_masks_has_a_name_of_its_own(open_page):
-    for page, params in (("masks", {}), ("certificate", {"tested": "1"})):
+    for page, params in (("masks", {}), ("mask_tests", {"tested": "1"})):
         at = open_page(page, **params)
         names = [
             unpack(each.proto.bytes)[0]["title"]
@@ -184,9 +184,9 @@ def test_the_squares_behind_the_heads_are_explained(open_page):
 
 def test_an_encoder_is_not_said_to_have_nothing_left_to_write_with(open_page):
     case = {"case": "inverted_padding", "model": "reader", "text": FILL_IN}
-    words = said(open_page("clinic", **case))
-    assert t("clinic.writes", lang="en") not in words
-    assert t("clinic.writes_nothing", lang="en") not in words
+    words = said(open_page("bugs", **case))
+    assert t("bugs.writes", lang="en") not in words
+    assert t("bugs.writes_nothing", lang="en") not in words
 
 
 def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):
@@ -202,18 +202,18 @@ def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):
 
 def test_only_a_model_that_writes_has_a_cache_to_keep(open_page):
     def names(**link: str) -> set[str]:
-        charts = open_page("machine", **link).get("plotly_chart")
+        charts = open_page("model", **link).get("plotly_chart")
         return {
             each.get("name", "")
             for chart in charts
             for each in json.loads(chart.proto.spec)["data"]
         }
 
-    cache = t("machine.cache", lang="en")
+    cache = t("model.cache", lang="en")
     assert cache in names()
     read_both_ways = names(model="reader", text=FILL_IN)
     assert cache not in read_both_ways
-    assert t("machine.patterns", lang="en") in read_both_ways
+    assert t("model.patterns", lang="en") in read_both_ways
 
 
 def test_torchs_module_gives_nan_where_a_row_sees_nothing_as_the_page_says():

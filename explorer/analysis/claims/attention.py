@@ -9,16 +9,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
-from explorer.analysis.claims import training
-from explorer.analysis.claims.card import Claim, Result, ResultRow, curve_of, judged
-from explorer.analysis.clinic.card import Pattern, causal_keep, decoder_self, fixed_scores, own_case
-from explorer.analysis.clinic.fills import (
+from explorer.analysis.bugs.card import Pattern, causal_keep, decoder_self, fixed_scores, own_case
+from explorer.analysis.bugs.fills import (
     hidden_with_a_billion,
     hidden_with_infinity,
     hidden_with_ten_thousand,
 )
+from explorer.analysis.claims import training
+from explorer.analysis.claims.card import Claim, Result, ResultRow, curve_of, judged
 from explorer.analysis.heads.reading import entropy
+from explorer.analysis.score.scaling import Scaling, scaled, softmax_gradient
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace

@@ -28,7 +28,7 @@ from explorer.analysis.claims.training import (
     train,
     two_back,
 )
-from explorer.analysis.machine.parameters import numbers_of, on_paper
+from explorer.analysis.model.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace

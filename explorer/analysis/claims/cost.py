@@ -19,8 +19,8 @@ from explorer.analysis.claims.card import (
     part_of,
 )
 from explorer.analysis.claims.training import symbol_config
-from explorer.analysis.machine.cost import Passes, best_time, measure_passes
-from explorer.analysis.machine.parameters import numbers_of, on_paper
+from explorer.analysis.model.cost import Passes, best_time, measure_passes
+from explorer.analysis.model.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.passes import Exclusive, Steps
 from explorer.runs.trace import Trace

@@ -9,7 +9,7 @@ from torch import nn
 
 from explorer.analysis.claims.card import Claim, Result, ResultRow, judged
 from explorer.analysis.claims.training import symbol_config
-from explorer.analysis.machine.parameters import llama, numbers_of, on_paper
+from explorer.analysis.model.parameters import llama, numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace

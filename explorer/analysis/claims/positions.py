@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.cell.steps import module_of
 from explorer.analysis.claims import training
 from explorer.analysis.claims.card import Claim, Result, ResultRow, curve_of, judged
 from explorer.analysis.positions import encoding
+from explorer.analysis.score.steps import module_of
 from explorer.library import LoadedModel, open_model
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import nn
 
-from explorer.analysis.machine.parameters import count_config
+from explorer.analysis.model.parameters import count_config
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.config import ModelConfig

@@ -215,7 +215,7 @@ def _down(choice: Opened, place: Index, **more: Any) -> b.Change:
     if choice.words is not None:  # the first token of each word
         row, key = choice.words[0].starts[row], choice.words[1].starts[key]
     cell = {"layer": layer, "head": head, "row": row, "key": key, "goal": None}
-    return b.choose(visit="cell", **{**more, **cell})
+    return b.choose(visit="score", **{**more, **cell})
 
 
 def _picked_there(pair: ViewPair, chosen: HeadsSelection) -> b.Change:

@@ -25,7 +25,7 @@ from explorer.exhibits.masks.choices import (
     ReaderName,
     RenderingName,
 )
-from explorer.figures.clinic import suspect
+from explorer.figures.bugs import suspect
 from explorer.figures.outcomes import Level, outcomes, written_mask
 from explorer.numbers import percent
 from explorer.numerics import masked_softmax
@@ -369,7 +369,7 @@ def _compared(
         suspect,
         pattern,
         ~found.keep,
-        hidden_word=view.t("clinic.hidden"),
+        hidden_word=view.t("bugs.hidden"),
         words=view.words("figures.heatmap"),
         **saying.site_axes(view),
     )

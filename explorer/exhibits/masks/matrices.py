@@ -168,8 +168,8 @@ def _cell(view: View, mask: HeadMask, query: int, key: int) -> b.Row:
             ),
             b.Button(
                 "masks.down",
-                view.t("cell.open_this"),
-                b.choose(visit="cell", **place, row=query, key=key, goal=None),
+                view.t("score.open_this"),
+                b.choose(visit="score", **place, row=query, key=key, goal=None),
                 icon="center_focus_strong",
                 quiet=True,
             ),

@@ -37,7 +37,7 @@ PAGES = {
     "positions": "positions",
     "heads": "heads",
     "masks": "masks",
-    "head": "cell",
+    "head": "score",
     "steps": "decoding",
 }
 """The page that each station of the picture links to."""
@@ -105,8 +105,8 @@ def show(found: GreedyOutput, view: View) -> b.Blocks:
     yield from map(b.Note, _notes(view, found.made))
     if not view.choices(ScreenChoices).beamer:
         yield b.Note(f"{view.t('start.lead')} {view.t('start.try')}")
-        tour = b.choose(visit="path", lesson="", part="")
-        yield b.Button("path.way", view.t("path.new_here"), tour, "route", quiet=True)
+        tour = b.choose(visit="tour", lesson="", part="")
+        yield b.Button("tour.way", view.t("tour.new_here"), tour, "route", quiet=True)
     yield b.Formula.of(
         view.t("start.formula"),
         r"x_i = E_{t_i} + P_i",

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from explorer.analysis.bugs.fills import hidden_with_infinity
 from explorer.analysis.claims import attention, blocks, cost, counting, depth, positions
-from explorer.analysis.clinic.fills import hidden_with_infinity
-from explorer.analysis.machine.cost import Pass, Passes
-from explorer.analysis.machine.parameters import numbers_of
+from explorer.analysis.model.cost import Pass, Passes
+from explorer.analysis.model.parameters import numbers_of
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.trace import trace

@@ -49,7 +49,7 @@ def test_a_cell_of_whole_words_opens_at_their_first_tokens() -> None:
     assert block.grid.shape[2] < by_token.grid.shape[2]
     last = block.grid.shape[2] - 1
     change = down(block, (0, 1, last, 0))
-    assert change.visit == "cell"
+    assert change.visit == "score"
     made = change.choices(state)
     assert (made["layer"], made["head"], made["key"]) == (0, 1, 0)
     assert made["row"] == by_token.grid.shape[2] - 1
@@ -66,7 +66,7 @@ def test_a_cell_of_the_second_sentence_swaps_the_sentences() -> None:
 def test_a_cell_of_the_other_model_swaps_the_models() -> None:
     state, (_, right) = drawn(with_="reverse", site="decoder", model="copy", text="a b c")
     change = down(right, (0, 1, 2, 1))
-    assert (change.visit, change.elsewhere) == ("cell", True)
+    assert (change.visit, change.elsewhere) == ("score", True)
     made = change.choices(state)
     assert (made["model"], made["with_"]) == ("reverse", "copy")
     assert (made["layer"], made["head"], made["row"], made["key"]) == (0, 1, 2, 1)

@@ -1,4 +1,4 @@
-"""certify(): no false alarm on right models, and every fault of the Clinic found in a plain one."""
+"""certify(): no false alarm on right models, and every common bug found in a plain one."""
 
 import json
 from collections.abc import Callable
@@ -281,7 +281,7 @@ class _Extra(PlainTranslator):
             q, k, v = (
                 part(x).unflatten(-1, (4, 4)).transpose(1, 2) for part in list(layer.qkv)[:3]
             )
-            from explorer.analysis.clinic.shapes import mask_with_an_extra_axis
+            from explorer.analysis.bugs.shapes import mask_with_an_extra_axis
 
             return layer.qkv[3](mask_with_an_extra_axis(q, k, v, keep[:1]))
 
@@ -337,7 +337,7 @@ def test_the_report_names_place_size_cause_and_the_clinics_lines(lang: str) -> N
     result = hl.certify(PlainTranslator(own=BY_ID["no_mask"].wrong).eval(), SRC, TGT)
     report = result.report(lang)
     assert t("certify.future_leak.broken", lang=lang) in report
-    assert t("clinic.no_mask.title", lang=lang) in report
+    assert t("bugs.no_mask.title", lang=lang) in report
     assert BY_ID["no_mask"].wrong_source.splitlines()[0] in report
     assert t("certify.where", lang=lang, where="logits")[:-6] in report
     assert "<pre>" in result._repr_html_()

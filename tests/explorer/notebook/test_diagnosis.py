@@ -312,10 +312,10 @@ def test_two_faults_have_two_causes() -> None:
 def test_the_report_says_the_cause_once_and_not_another(lang) -> None:
     report = hl.certify(Changed(normed(1)).eval(), None, TGT).report(lang)
     assert report.count(t("notebook.causes.outside_future", lang=lang)) == 1
-    assert t("clinic.no_mask.title", lang=lang) not in report
+    assert t("bugs.no_mask.title", lang=lang) not in report
     report = hl.certify(Sideways(True).eval(), None, TGT).report(lang)
     assert "batch_first" in report
-    assert t("clinic.left_positions.title", lang=lang) not in report
+    assert t("bugs.left_positions.title", lang=lang) not in report
 
 
 def test_a_right_model_has_no_cause_and_every_cause_has_words() -> None:

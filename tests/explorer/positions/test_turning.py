@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.cell.steps import module_of, site_inputs
 from explorer.analysis.positions.turning import (
     angles_of,
     bare,
@@ -17,6 +16,7 @@ from explorer.analysis.positions.turning import (
     score_by_offset,
     turned,
 )
+from explorer.analysis.score.steps import module_of, site_inputs
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.positions import Scaling, frequencies

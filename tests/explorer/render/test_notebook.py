@@ -19,7 +19,7 @@ TEXT = "She reads a book."
 @pytest.mark.parametrize(
     ("name", "there"),
     [
-        *(("masks", True), ("masks.fills", True)),
+        *(("masks", True), ("masks.fills", True), ("cell", True), ("causes.writes", True)),
         *(("masks.nothing", False), ("view", False), ("en-zh", False), ("a b", False)),
     ],
 )
@@ -47,7 +47,7 @@ def test_a_page_shows_the_part_that_is_asked_for_and_no_controls() -> None:
 
 
 def test_of_a_page_what_is_open_is_shown() -> None:
-    made = hl.show("cell", "en-zh", TEXT, stage=3, aside="layouts")
+    made = hl.show("cell", "en-zh", TEXT, stage=3, aside="layouts")  # its earlier name
     assert "divided by the softmax denominator" in made.html()
     assert "Three common ways to store" in made.html()
     assert not re.search("Dimension by dimension|Without W_Q", made.html())

@@ -125,7 +125,7 @@ def answered(name: str, state: State) -> object:
         lambda: cache.trace(OTHER),
         lambda: ablation(Run(MODEL, "I see.", pads=1)),
         lambda: answered("heads.measured", State(model=MODEL, text=TEXT)),
-        lambda: answered("cell.chain", State(model=MODEL, text=TEXT)),
+        lambda: answered("score.chain", State(model=MODEL, text=TEXT)),
         lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),
         lambda: answered("decoding.one_pass", State(model=MODEL, text=TEXT)),
     ],

@@ -1,0 +1,217 @@
+"""The cost of a model: multiplications and bytes by the length of the text, and measured time.
+
+A multiplication and an addition count as two operations (FLOPs). Norms, softmax and biases are
+left out: they are a few per mille of the total.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from explorer.analysis.model.parameters import on_paper
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.passes import Clock, Steps, finished, timed
+from explorer.runs.rerun import require_same_model, rows_of
+from explorer.runs.trace import Trace
+from models.cache import KVCache
+from models.config import ModelConfig
+from models.feedforward import GATED
+from models.hooks import visiting
+from models.pictures.patches import as_tensor
+from models.transformer import build_model
+
+FLOAT = 4
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of one pass over `length` tokens (on each side, in a translator).
+
+    `linear_flops` are those of the weight matrices, `attention_flops` those of q k^T and of
+    pattern v, the only ones that grow with length squared. Bytes in float32: `pattern_bytes` of
+    one layer's patterns of one kind, `cache_bytes` of all keys and values cached during generation,
+    `weight_bytes` of the parameters.
+    """
+
+    length: int
+    linear_flops: int
+    attention_flops: int
+    pattern_bytes: int
+    cache_bytes: int
+    weight_bytes: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one kind of layer connects `length` tokens (Vaswani et al. 2017, table 1).
+
+    `steps` is the number of sequential computations until every position has seen all that it
+    can see; `path` is how many of them lead from the first token to the vector at the last
+    position, the two that are farthest apart.
+    """
+
+    kind: str
+    steps: int
+    path: int
+
+
+def ways(length: int) -> tuple[Way, ...]:
+    """Self-attention, a recurrent layer, and as many centred convolutions of width 3 as needed:
+    each convolution connects a token to its neighbours on either side. Raises ValueError for a
+    length below 1."""
+    if length < 1:
+        raise ValueError(f"length is {length}: at least 1 is needed")
+    apart = max(1, length - 1)
+    return (
+        Way("attention", 1, 1),
+        Way("recurrent", length, length),
+        Way("convolution", apart, apart),
+    )
+
+
+def cost(
+    config: ModelConfig, length: int, weight_bytes: int | None = None, *, unembeds: bool = True
+) -> Cost:
+    """The cost of a config at a length; `weight_bytes` None: counted. Raises ValueError.
+
+    Without `unembeds`: of the layers alone, which compute no logits.
+    """
+    if length < 1:
+        raise ValueError(f"length is {length}: at least one token")
+    d, kv = config.d_model, config.kv_heads * config.d_head
+    attention = 2 * d * d + 2 * d * kv  # W_Q and W_O, W_K and W_V
+    nets = (3 if config.ffn in GATED else 2) * d * config.ffn_width
+    nets += d * config.n_experts if config.n_experts > 1 else 0  # the router
+    encoder, cross = config.encoder_layers, config.cross_layers
+    matrices = encoder * (attention + nets) + config.n_layers * (attention + nets)
+    matrices += cross * attention
+    if unembeds and config.lm_head:
+        matrices += config.vocab_size * d
+    n_sites = encoder + config.n_layers + cross
+    if weight_bytes is None:
+        model = on_paper(lambda: build_model(config))
+        weight_bytes = FLOAT * sum(parameter.numel() for parameter in model.parameters())
+    return Cost(
+        length=length,
+        linear_flops=2 * length * matrices,
+        attention_flops=n_sites * 4 * length * length * d,
+        pattern_bytes=FLOAT * config.n_heads * length * length,
+        cache_bytes=FLOAT * 2 * kv * length * (config.n_layers + cross) * config.is_causal,
+        weight_bytes=weight_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One way to compute the logits after every token of a sequence, and its cost."""
+
+    name: str
+    steps: int
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Passes:
+    """One training pass, generation without a cache and with one, over the same sequence.
+
+    `difference` is the largest deviation of any logit of either generation from the training pass.
+    """
+
+    passes: tuple[Pass, ...]
+    difference: float
+
+
+def measure_passes(
+    loaded: LoadedModel,
+    traced: Trace,
+    n_tokens: int,
+    clock: Clock = time.perf_counter,
+) -> Steps[Passes]:
+    """Read `n_tokens` (the Trace's own, repeated) all at once and token by token.
+
+    Raises ValueError for another model's Trace and for sequences longer than n_ctx; InputProblem
+    `writes_nothing` for a model that does not generate token by token.
+    """
+    if not loaded.config.generates:
+        raise InputProblem("writes_nothing")
+    require_same_model(loaded, traced)
+    if not 1 <= n_tokens <= traced.config.n_ctx:
+        raise ValueError(f"{n_tokens} tokens; this model reads up to {traced.config.n_ctx}")
+    own = [token for token, real in zip(traced.tgt_tokens, traced.tgt_valid, strict=True) if real]
+    row = as_tensor([(own * (n_tokens // len(own) + 1))[:n_tokens]])
+    model = loaded.model
+    with torch.inference_mode():
+        given = rows_of(traced)
+        memory = model.memory_of(given)
+
+        def logits(new: Tensor, cache: KVCache | None = None) -> Tensor:
+            return model.read(replace(given, tgt=new, tgt_valid=None), memory, cache)
+
+        logits(row)  # warm-up: the first pass includes torch's initialisation
+        reads = [_Reads(loaded) for _ in range(3)]
+        cache = KVCache(traced.config.n_layers)
+        with visiting(reads[0]):
+            once, (whole,) = finished(_timed([partial(logits, row)], clock))
+        with visiting(reads[1]):
+            ways = [partial(logits, row[:, :end]) for end in range(1, n_tokens + 1)]
+            slow, serial = yield from _timed(ways, clock)
+        with visiting(reads[2]):
+            ways = [partial(logits, row[:, end : end + 1], cache) for end in range(n_tokens)]
+            quick, cached = finished(_timed(ways, clock))
+    apart = max(
+        float((torch.stack([logits[0, -1] for logits in each]) - whole[0]).abs().max())
+        for each in (serial, cached)
+    )
+    names, times = ("training", "no_cache", "with_cache"), (once, slow, quick)
+    passes = (
+        Pass(name, len(read.lengths), sum(read.lengths), seconds)
+        for name, read, seconds in zip(names, reads, times, strict=True)
+    )
+    return Passes(tuple(passes), apart)
+
+
+def _timed(
+    passes: Sequence[Callable[[], Tensor]], clock: Clock
+) -> Steps[tuple[float, list[Tensor]]]:
+    """The seconds of all passes and their results; yields to other sessions between passes."""
+    seconds, found = 0.0, []
+    for done, one_pass in enumerate(passes, 1):
+        taken, logits = timed(one_pass, clock)
+        seconds += taken
+        found.append(logits)
+        yield done, len(passes)
+    return seconds, found
+
+
+class _Reads:
+    """A visitor that records the number of tokens of every pass in `lengths`."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        stack = next(stack for stack in loaded.model.stacks() if stack.stream == "tgt")
+        self._hook = stack.hook("embed")
+        self.lengths: list[int] = []
+
+    def wants(self, name: str) -> bool:
+        return name == self._hook
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        self.lengths.append(tensor.shape[1])
+        return tensor
+
+
+def best_time(
+    function: Callable[[], object], repeats: int = 5, clock: Clock | None = None
+) -> float:
+    """The fastest of several runs of a function, in seconds: the least disturbed one.
+
+    One warm-up run precedes them and is not counted.
+    """
+    now = time.perf_counter if clock is None else clock
+    function()
+    return min(timed(function, now)[0] for _ in range(repeats))

@@ -1,0 +1,247 @@
+"""The logit lens: predictions after each sublayer, over the text or over decoding steps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.attribution.lens import Depth, Lens, depths_of, film, lens
+from explorer.analysis.attribution.writers import points
+from explorer.engine import cache
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.attribution.choices import AttributionChoices
+from explorer.exhibits.attribution.place import opening
+from explorer.exhibits.attribution.words import position_of, token_name
+from explorer.exhibits.needs import OUTPUT
+from explorer.exhibits.picking import pick_one, titled, toggle
+from explorer.exhibits.saying import message, quoted, quoted_at
+from explorer.figures.attribution import depths
+from explorer.figures.curves import lines
+from explorer.figures.frame import Figure
+from explorer.library import LoadedModel
+from explorer.numbers import digits, fixed, percent
+from explorer.problems import InputProblem
+from explorer.runs.edits import Edit
+from explorer.runs.passes import Steps
+from explorer.runs.trace import Trace
+from models.strategies import Greedy
+
+COLOURS = ("chance", "ranked", "distance")
+N_FILM = 24
+"""Tokens generated for the lens over decoding steps."""
+
+
+@dataclass(frozen=True, eq=False)
+class LensTable:
+    """A lens, with the tokens of its positions or steps; `place` is the open one."""
+
+    found: Lens
+    columns: tuple[str, ...]
+    place: int = 0
+
+
+def compute(
+    loaded: LoadedModel,
+    trace: Trace,
+    text: str,
+    edits: tuple[Edit, ...],
+    filmed: bool,
+) -> Steps[LensTable | InputProblem]:
+    """The lens at every position of the text, or at every step of greedy decoding; the problem if
+    there is nothing to decode."""
+    if not filmed:
+        n_real = int(trace.tgt_valid.sum())
+        return LensTable((yield from lens(loaded, trace)), trace.tgt_str_tokens[:n_real])
+    try:
+        generation = yield from cache.generate.steps(loaded.name, text, Greedy(), edits, N_FILM)
+    except InputProblem as problem:
+        return problem
+    columns = tuple(step.chosen_str for step in generation.steps)
+    return LensTable((yield from film(loaded, generation)), columns)
+
+
+def _controls(view: View) -> b.Blocks:
+    """What the lens is read from, and what its colours mean."""
+    yield from opening(view)
+    now, on = view.one_of("picture", COLOURS), view.choices(AttributionChoices).filmed
+    filmed = toggle(view, "attribution.filmed", on, help=view.t("attribution.filmed_help"))
+    yield b.Row((pick_one(view, "attribution.colour", COLOURS, now, "picture"), filmed))
+
+
+def show(seen: LensTable | InputProblem, view: View) -> b.Blocks:
+    """The grid of predictions, one position in detail, and all depths."""
+    yield from _controls(view)
+    if isinstance(seen, InputProblem):
+        yield b.Hint(message(seen, view.lang), "info", warns=True)
+        return
+    filmed, found = view.choices(AttributionChoices).filmed, seen.found
+    place = min(view.step, len(seen.columns) - 1) if filmed else position_of(view)[0]
+    here = replace(seen, place=place)
+    yield from _pick_place(view, here)
+    yield b.Hero((b.Sentence("lens", _reading(view, here)), _grid(view, here)))
+    yield b.Prose(_misleads(view, found))
+    if view.trace.src_tokens:
+        yield b.Note(view.t("attribution.lens_source"))
+    yield from _one_place(view, here)
+    yield from _by_depth(view, found)
+    yield b.Formula.of(
+        view.t("attribution.lens_formula"),
+        r"p_d = \mathrm{softmax}\big(W_U\,\mathrm{Norm}(x_d)\big)",
+        r"\mathrm{KL}(p \,\Vert\, p_d) = \sum_w p_w \ln \frac{p_w}{p_{d,w}}",
+    )
+    yield b.Code((film if filmed else lens, points, depths_of))
+    yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _pick_place(view: View, here: LensTable) -> Iterator[b.Control]:
+    columns = here.columns
+    if view.choices(AttributionChoices).filmed:
+        if len(columns) > 1:
+            yield b.Slider(
+                "attribution.step",
+                view.t("attribution.step"),
+                1,
+                len(columns),
+                here.place + 1,
+                change=lambda step: b.choose(step=step - 1),
+            )
+        return
+
+    def label(place: int) -> str:
+        return f"{place} {columns[place]}"
+
+    key, field, places = "attribution.place", position_of(view)[1], range(len(columns))
+    yield b.Pick(key, view.t(key), places, here.place, label, field, menu=True, width=220)
+
+
+def depth_name(view: View, depth: Depth) -> str:
+    """The short name of a depth, for the axis."""
+    layer = 0 if depth.layer is None else depth.layer + 1
+    what = "self" if depth.what == "attn" else depth.what
+    return view.t(f"attribution.depths.{what}", layer=layer)
+
+
+def _grid(view: View, here: LensTable) -> b.Chart:
+    found, kind = here.found, view.one_of("picture", COLOURS)
+    first = found.tokens[..., 0].tolist()
+    said = [[token_name(view.loaded, token) for token in row] for row in first]
+    values = {
+        "chance": found.probs[..., 0].astype(np.float64),
+        "ranked": found.ranks.astype(np.float64),
+        "distance": found.kl,
+    }[kind]
+    filmed = view.choices(AttributionChoices).filmed
+    draw = partial(
+        depths,
+        said,
+        values,
+        [depth_name(view, depth) for depth in found.depths],
+        here.columns,
+        kind=kind,
+        title=view.t(f"attribution.colour_{kind}"),
+        column_title=view.t("attribution.steps" if filmed else "attribution.read_at"),
+        selected=here.place,
+        doubtful=found.misleads,
+        n_shown=here.place + 1 if filmed else len(here.columns),
+        words=view.words("figures.attribution"),
+    )
+    return b.Chart("attribution.lens", draw, view.t("attribution.lens_alt"))
+
+
+def _reading(view: View, here: LensTable) -> str:
+    found, place = here.found, here.place
+    answer = quoted(view, token_name(view.loaded, int(found.answer[place])))
+    settled = found.settled(place)
+    filmed = view.choices(AttributionChoices).filmed
+    kind = "film" if filmed else "lens"
+    token = quoted_at(view, here.columns, place)
+    return view.t(
+        f"attribution.read_{kind}_first" if settled == 0 else f"attribution.read_{kind}",
+        **({"step": place + 1} if filmed else {"token": token}),
+        answer=answer,
+        chance=percent(float(found.shares[-1, place])),
+        depth=depth_name(view, found.depths[settled]),
+        rank=f"{int(found.ranks[0, place]):,}",
+    )
+
+
+def _misleads(view: View, found: Lens) -> str:
+    """The depths at which the lens misleads, with numbers."""
+    misleads = found.misleads
+    numbers = {
+        "count": len(misleads),
+        "all": len(found.depths) - 1,
+        "blind": fixed(float(found.blind.mean()), 1),
+        "first": fixed(float(found.kl[0].mean()), 1),
+    }
+    if not misleads:
+        return view.t("attribution.misleads_not", **numbers)
+    last = depth_name(view, found.depths[misleads[-1]])
+    return view.t("attribution.misleads", last=last, **numbers)
+
+
+def _one_place(view: View, here: LensTable) -> b.Blocks:
+    """The five most probable words at each depth, at one position."""
+    found, place = here.found, here.place
+    token = quoted_at(view, here.columns, place)
+    yield b.Title(view.t("attribution.place_title", token=token))
+    rows = []
+    for at, depth in enumerate(found.depths):
+        said = zip(found.tokens[at, place].tolist(), found.probs[at, place].tolist(), strict=True)
+        words = " ".join(
+            f"{quoted(view, token_name(view.loaded, token))} {percent(chance)}".replace(
+                " ", "\u00a0"
+            )
+            for token, chance in said
+        ).replace("|", "\\|")
+        rank = f"{int(found.ranks[at, place]):,}"
+        rows.append((depth_name(view, depth), words, rank, digits(float(found.kl[at, place]))))
+    head = [view.t(f"attribution.{name}") for name in ("depth", "said", "rank_of", "kl")]
+    yield b.Pane((b.Table(head, rows, "llrr"),), key="attribution-said")
+
+
+def _by_depth(view: View, found: Lens) -> b.Blocks:
+    """The distance of the lens from the answer at each depth, compared with the uniform
+    baseline."""
+    places = np.arange(len(found.depths))
+    blind = np.full(len(places), float(found.blind.mean()))
+    names = [depth_name(view, depth) for depth in found.depths]
+
+    def draw(dark: bool) -> Figure:
+        figure = lines(
+            places,
+            np.stack([found.kl.mean(1), blind]),
+            [view.t("attribution.kl_lens"), view.t("attribution.kl_blind")],
+            **view.axes("attribution.depth", "attribution.kl"),
+            height=280,
+            dark=dark,
+        )
+        every = max(1, len(names) // 14)
+        ticks = {"tickvals": places[::every].tolist(), "ticktext": names[::every]}
+        figure["layout"]["xaxis"] |= ticks
+        return figure
+
+    yield from titled(view, "attribution.by_depth", draw, note="note")
+    sizes = found.sizes.mean(1)
+    words = view.t(
+        "attribution.scale",
+        first=digits(float(sizes[0])),
+        last=digits(float(sizes[-1])),
+        agree=int(found.agree[len(found.depths) // 2]),
+        count=found.ranks.shape[1],
+        depth=depth_name(view, found.depths[len(found.depths) // 2]),
+    )
+    yield b.Prose(words)
+
+
+def _numbers(view: View, found: Lens) -> dict[str, list[object]]:
+    return {
+        view.t("attribution.depth"): [depth_name(view, depth) for depth in found.depths],
+        view.t("attribution.kl"): np.round(found.kl.mean(1), 4).tolist(),
+        view.t("attribution.first_at"): found.agree.tolist(),
+        view.t("attribution.size"): np.round(found.sizes.mean(1), 4).tolist(),
+    }
+
+
+EXHIBIT = Exhibit(compute, show, OUTPUT, working="attribution.film_working", pending=_controls)

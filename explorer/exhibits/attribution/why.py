@@ -1,0 +1,268 @@
+"""Score decomposition: the score of a cell as a sum over the writers of its query and key."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+import numpy as np
+
+from explorer.analysis.attribution import why as reasons
+from explorer.analysis.attribution.ledger import Components, largest
+from explorer.analysis.attribution.why import Why, projected, remove
+from explorer.analysis.attribution.writers import Detail, Side, read_by, writers_at
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.attribution.choices import AttributionChoices
+from explorer.exhibits.attribution.place import (
+    detail_of,
+    group_name,
+    group_names,
+    in_half_precision,
+    opening,
+    pick_detail,
+    pick_row,
+    site_name,
+    whether_it_adds_up,
+    writer_name,
+)
+from explorer.exhibits.picking import pick_place, pick_token
+from explorer.exhibits.saying import quoted_at
+from explorer.figures.attribution import products
+from explorer.numbers import fixed, percent, signed
+from explorer.runs.passes import Steps
+
+MOST = 16
+"""Most writers on one side of the matrix; the smallest ones share one more row."""
+NONE = -1
+"""List entry for no comparison."""
+SIDES: tuple[Side, ...] = ("query", "key")
+
+
+@cached
+def why(
+    run: Run,
+    site: str,
+    head: int,
+    row: int,
+    at_key: int,
+    against: int | None,
+    detail: Detail,
+) -> Steps[Why]:
+    """The score of a cell as a sum. Raises InputProblem; IndexError if out of range."""
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    place = loaded.site(site), head, row, at_key
+    return (yield from reasons.why(loaded, traced, *place, against, detail))
+
+
+def key_of(view: View) -> int:
+    """The chosen key, else the one with the highest weight."""
+    site, now = view.site.name, view.state.key
+    if now is not None and now < len(view.trace.key_tokens(site)):
+        return now
+    return int(view.trace.pattern(site)[view.head, view.row].argmax())
+
+
+def against_of(view: View) -> int | None:
+    """The key to compare with; None for no comparison."""
+    asked, n_keys = (
+        view.choices(AttributionChoices).beside_key,
+        len(view.trace.key_tokens(view.site.name)),
+    )
+    return asked if asked is not None and asked < n_keys and asked != key_of(view) else None
+
+
+def show(found: Why, view: View) -> b.Blocks:
+    """The writers of the query by those of the key, and the choice of one to remove."""
+    yield from opening(view)
+    keys_row = view.trace.key_tokens(view.site.name)
+    key = pick_token(
+        view, "attribution.key", "attribution.key", keys_row, found.key, "key", width=150
+    )
+    picks = (*pick_place(view, "attribution"), pick_row(view), key, _pick_other(view, keys_row))
+    yield b.Row((*picks, pick_detail(view)))
+    queries, keys = (
+        largest(ledger.writers, sums, MOST)
+        for ledger, sums in ((found.queries, found.by_query), (found.keys, found.by_key))
+    )
+    reading = b.Sentence("why", _reading(view, found, queries, keys))
+    note = b.Note(view.t("attribution.products_note"))
+    yield b.Hero((reading, _drawn(view, found, queries, keys), note))
+    yield from _notes(view, found)
+    yield b.Title(view.t("attribution.check"), large=True)
+    yield _pick_writer(view, found)
+    yield b.Formula(_formula(view, found), view.t("attribution.formula"))
+    yield b.Code((reasons.why, projected, read_by, writers_at, remove))
+    yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
+    """The control for the key to compare with."""
+    key, against = key_of(view), against_of(view)
+    options = (NONE, *(place for place in range(len(tokens)) if place != key))
+
+    def label(place: int) -> str:
+        return view.t("attribution.against_none") if place == NONE else f"{place} {tokens[place]}"
+
+    return b.Pick(
+        "attribution.against",
+        view.t("attribution.against"),
+        options,
+        NONE if against is None else against,
+        label,
+        change=lambda place: b.choose(beside_key=None if place == NONE else place),
+        menu=True,
+        width=250,  # as wide as its first option
+    )
+
+
+def to_remove(found: Why, side: str, taken: int | None) -> tuple[list[int], int]:
+    """The writers on one side, the largest first, and the chosen one, by default the first."""
+    sums = found.by_query if side == "query" else found.by_key
+    order: list[int] = np.argsort(-np.abs(sums), kind="stable").tolist()
+    return order, taken if taken is not None and taken < len(order) else order[0]
+
+
+def _pick_writer(view: View, found: Why) -> b.Row:
+    """The controls for the writer to remove, of the query or the key."""
+    side = view.choices(AttributionChoices).side
+    of_query = found.queries, found.by_query
+    ledger, sums = of_query if side == "query" else (found.keys, found.by_key)
+    order, writer = to_remove(found, side, view.choices(AttributionChoices).taken)
+
+    def label(at: int) -> str:
+        return f"{writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
+
+    sides = b.Pick(
+        "attribution.side",
+        view.t("attribution.take_from"),
+        SIDES,
+        side,
+        lambda name: view.t(f"attribution.{name}"),
+        change=lambda name: b.choose(side=name, taken=None),
+    )
+    title = view.t("attribution.take")
+    writers = b.Pick(
+        "attribution.taken", title, order, writer, label, "taken", menu=True, width=260
+    )
+    return b.Row((sides, writers))
+
+
+def _drawn(
+    view: View, found: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
+) -> b.Chart:
+    """The matrix with its two rankings."""
+    terms = _terms(view, found)
+    extra = [name for name, _ in terms]
+    matrix = np.array([[_product(found, query, key) for key in keys] for query in queries])
+    bars, marks = [], []
+    for side, groups in (("query", queries), ("key", keys)):
+        by = found.by_query if side == "query" else found.by_key
+        free = by + found.left_out(cast(Side, side))
+        bars.append(np.array([*(group.of(by) for group in groups), *(v for _, v in terms)]))
+        alone = [float(free[g.members[0]]) if g.writer else np.nan for g in groups]
+        marks.append(np.array([*alone, *(np.nan for _ in terms)]))
+    draw = partial(
+        products,
+        matrix,
+        [*group_names(view, queries), *extra],
+        [*group_names(view, keys), *extra],
+        *bars,
+        *marks,
+        titles=(view.t("attribution.into_query"), view.t("attribution.into_key")),
+        streams=(view.site.query_stream, view.site.key_stream),
+        words=view.words("figures.attribution"),
+    )
+    return b.Chart("attribution.products", draw, view.t("attribution.products"))
+
+
+def _notes(view: View, found: Why) -> Iterator[b.Note]:
+    """Notes on parts of the score that are not a sum of products, and on uninformative cells."""
+    config = view.loaded.config
+    written = {
+        "qk_norm": config.qk_norm,
+        "first": view.layer == 0 and view.kind != "cross",
+        "precision": in_half_precision(view),
+    }
+    if found.cap is not None:
+        raw = found.score - found.cap - (found.bias or 0.0)
+        yield b.Note(view.t("attribution.note_cap", raw=fixed(raw), taken=signed(found.cap)))
+    for name in (name for name, here in written.items() if here):
+        yield b.Note(view.t(f"attribution.note_{name}"))
+
+
+def _product(found: Why, query: Components, key: Components) -> float:
+    return float(found.matrix[np.ix_(query.members, key.members)].sum())
+
+
+def _terms(view: View, found: Why) -> list[tuple[str, float]]:
+    """Terms outside the products: positions, a softcap, and the residual."""
+    terms = [(view.t("attribution.bias"), found.bias), (view.t("attribution.cap"), found.cap)]
+    present = [(name, value) for name, value in terms if value is not None]
+    return [*present, (view.t("attribution.rest"), found.rest)]
+
+
+def _reading(
+    view: View, found: Why, queries: tuple[Components, ...], keys: tuple[Components, ...]
+) -> str:
+    site, trace = view.site.name, view.trace
+    keys_row = trace.key_tokens(site)
+    query = quoted_at(view, trace.query_tokens(site), found.query)
+    key = quoted_at(view, keys_row, found.key)
+    pairs = [(query, key) for query in queries for key in keys]
+    first = max(pairs, key=lambda pair: abs(_product(found, *pair)))
+    words = {
+        "query": query,
+        "key": key,
+        "score": fixed(found.score),
+        "weight": percent(float(trace.pattern(site)[found.head, found.query, found.key])),
+        "by_query": group_name(view, queries[0]),
+        "in_query": signed(float(queries[0].of(found.by_query))),
+        "by_key": group_name(view, keys[0]),
+        "in_key": signed(float(keys[0].of(found.by_key))),
+        "pair": f"{group_name(view, first[0])} × {group_name(view, first[1])}",
+        "product": signed(_product(found, *first)),
+        "sum": whether_it_adds_up(view, found.rest, found.by_query),
+    }
+    if found.against is not None:
+        other = quoted_at(view, keys_row, found.against)
+        return view.t("attribution.read_against", other=other, **words)
+    return view.t("attribution.read_why" if found.allowed else "attribution.read_hidden", **words)
+
+
+def _formula(view: View, found: Why) -> tuple[str, ...]:
+    products_ = r"\sum_{a,b} q_a \cdot k_b"
+    added = "" if found.bias is None else r" + b_{ij}"
+    norms = {
+        "pre": r"q_a = \frac{\gamma\,C x_a}{\sigma(x)}\,W_Q",
+        "post": r"x_a \leftarrow \frac{\gamma\,C x_a}{\sigma(x + f(x))}",
+        "sublayer": r"f_a \leftarrow \frac{\gamma\,C f_a}{\sigma(f(x))}",
+    }
+    return (
+        rf"s_{{ij}} = {view.scaled(products_)}{added}",
+        norms[view.loaded.config.norm_placement],
+    )
+
+
+def _numbers(view: View, found: Why) -> dict[str, list[object]]:
+    """Both full rankings, by writer."""
+    columns: dict[str, list[object]] = {"": [], view.t("attribution.side"): []}
+    pieces, free = view.t("attribution.piece"), view.t("attribution.left_out")
+    columns |= {pieces: [], free: []}
+    for side, ledger, sums in (
+        ("query", found.queries, found.by_query),
+        ("key", found.keys, found.by_key),
+    ):
+        left = found.left_out(cast(Side, side))
+        for at, writer in enumerate(ledger.writers):
+            columns[""].append(writer_name(view, writer))
+            columns[view.t("attribution.side")].append(view.t(f"attribution.{side}"))
+            columns[pieces].append(round(float(sums[at]), 5))
+            columns[free].append(round(float(left[at]), 5))
+    return columns
+
+
+CELL = {"site": site_name, "at_key": key_of, "against": against_of, "detail": detail_of}
+"""The inputs of `why`."""
+EXHIBIT = Exhibit(why, show, inputs=CELL, working="attribution.working", pending=opening)

@@ -1,0 +1,1 @@
+"""Exhibits of the Exercises page: programs are graded, drawn and put into the model."""

@@ -1,0 +1,196 @@
+"""The result of the user's program: a sentence, and its values next to the expected ones."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explorer import sandbox
+from explorer.analysis.exercises.grading import Grade, grade
+from explorer.analysis.exercises.tasks import Case, Task, task_of
+from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.exercises.choices import ExercisesChoices
+from explorer.exhibits.exercises.said import reading_of
+from explorer.exhibits.exercises.subject import graded, opened, program
+from explorer.figures.paired import paired
+from explorer.figures.positions.encoding import table
+
+MOST_BARS = 24
+SIGNS = {True: "✓", False: "✗"}
+
+
+def show(made: Grade | None, view: View) -> b.Blocks:
+    """The values of the shown case; a program that passes is noted in the link."""
+    task, solved = opened(view), view.choices(ExercisesChoices).solved
+    if made is not None and made.passed and task.id not in solved:
+        yield b.Remember(b.choose(solved=(*solved, task.id)))
+    said = () if made is None else (b.Sentence("exercises", reading_of(view, task, made)),)
+    yield b.Hero((*said, *_picture(view, task, made), *_printed(view, made)))
+    yield b.Code((task_of,) if made is None else (grade, sandbox.run))
+    yield b.Numbers(lambda: _numbers(view, task, made))
+
+
+def _printed(view: View, made: Grade | None) -> b.Blocks:
+    if made is not None and made.printed:
+        yield b.Note(view.t("exercises.printed"))
+        yield b.Verbatim(made.printed)
+
+
+def _picture(view: View, task: Task, made: Grade | None) -> b.Blocks:
+    """Matrices side by side, pairs of bars, or a check's verdict on each suspect."""
+    values = made.values[0] if made is not None and made.values else None
+    if task.is_check:
+        yield _suspects(view, task, values)
+    elif task.cases[0].keys is None:
+        yield from _row(view, task.wanted, values)
+    else:
+        yield _sides(view, _matrix(view, task, values, "yours", _wrong_cell(made)), task)
+
+
+def _sides(view: View, mine: b.Block, task: Task) -> b.Columns:
+    right = _matrix(view, task, flat(task), "wanted", None)
+    return b.Columns(((_title(view, "yours"), mine), (_title(view, "wanted"), right)))
+
+
+def _title(view: View, name: str) -> b.Title:
+    return b.Title(view.t(f"exercises.{name}"))
+
+
+def _wrong_cell(made: Grade | None) -> tuple[int, int] | None:
+    """The first wrong cell of the shown case."""
+    wrong = None if made is None else made.wrong
+    if wrong is None or wrong.case or len(wrong.path) < 2:
+        return None
+    return wrong.path[0], wrong.path[1]
+
+
+def flat(task: Task) -> list[Any]:
+    """The expected values of the shown case as a flat list."""
+    if task.is_mask:
+        return [cell == "#" for row in task.wanted for cell in row]
+    return list(task.wanted)
+
+
+def _matrix(
+    view: View,
+    task: Task,
+    values: Sequence[Any] | None,
+    name: str,
+    selected: tuple[int, int] | None,
+) -> b.Block:
+    """A mask as a matrix of cells, numbers as a heatmap."""
+    if values is None:
+        return b.Note(view.t("exercises.no_picture"))
+    shape, title = _shape(task.cases[0]), view.t(f"exercises.{name}")
+    if not task.is_mask:
+        words = view.words("figures.positions") | view.words("exercises.axes")
+        draw = partial(_table, _finite(values).reshape(shape), max(map(abs, task.wanted)), words)
+        return b.Chart(f"exercises.{name}", draw, title)
+    seen = np.array([value is True for value in values]).reshape(shape)
+    pack = partial(
+        pack_mask_matrix,
+        seen,
+        (~seen).astype(np.uint8),
+        title=title,
+        rules=[view.t("exercises.blocked")],
+        query_tokens=[str(q) for q in range(shape[0])],
+        key_tokens=[str(k) for k in range(shape[1])],
+        query_title=view.t("exercises.axes.position"),
+        key_title=view.t("exercises.axes.dimension"),
+        selected=selected,
+        words=view.words("components.seen"),
+    )
+    return b.Canvas(f"exercises.{name}", "mask_matrix", lambda file: pack(file=file))
+
+
+def _shape(case: Case) -> tuple[int, int]:
+    return case.grid.queries, case.grid.keys
+
+
+def _finite(values: Sequence[Any]) -> np.ndarray:
+    """Values as numbers; others become NaN, and those too large for a figure's float32 infinite."""
+    numbers = np.array([float(v) if isinstance(v, int | float) else np.nan for v in values])
+    numbers[np.abs(numbers) > np.finfo(np.float32).max] *= np.inf
+    return numbers
+
+
+def _table(values: np.ndarray, most: float, words: dict[str, str], *, dark: bool) -> b.Figure:
+    """A heatmap from -`most` to `most`: the same colours on both sides."""
+    figure = table(values, dark=dark, words=words)
+    figure["data"][0] |= {"zmin": -most, "zmax": most}
+    return figure
+
+
+def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.Blocks:
+    """One answer: its numbers as pairs of bars, if few enough, and as text."""
+    right = _flat_numbers(wanted)
+    found = [np.nan] * len(right) if values is None else _flat_numbers(values)
+    if len(right) <= MOST_BARS and len(found) == len(right):
+        names = (view.t("exercises.yours"), view.t("exercises.wanted"))
+        labels = [str(index) for index in range(len(right))]
+        both = (np.array(found, np.float64), np.array(right, np.float64))
+        draw = partial(paired, labels, *both, names, title=view.t("bugs.value"))
+        yield b.Chart("exercises.row", draw, view.t("exercises.alt"))
+    none = b.Note(view.t("exercises.no_picture"))
+    mine = none if values is None else b.Verbatim(_said(values))
+    yield b.Columns(
+        ((_title(view, "yours"), mine), (_title(view, "wanted"), b.Verbatim(_said(wanted))))
+    )
+
+
+def _flat_numbers(values: Any) -> list[float]:
+    """All numbers of an answer in order; non-numeric values become NaN."""
+    if isinstance(values, list | tuple):
+        return [found for each in values for found in _flat_numbers(each)]
+    return [float(values) if isinstance(values, int | float) else np.nan]
+
+
+def _said(values: Sequence[Any]) -> str:
+    """An answer as Python source, with rounded numbers."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, list | tuple):
+            return "[" + ", ".join(map(shown, value)) + "]"
+        if isinstance(value, float):
+            return f"{value:.6g}"
+        return str(value["type"]) if isinstance(value, dict) else str(value)
+
+    return shown(values[0] if len(values) == 1 else list(values))[:400]
+
+
+def _suspects(view: View, task: Task, values: Sequence[Any] | None) -> b.Table:
+    """Each suspect, its description, and the check's verdict."""
+    rows = []
+    verdicts = values or [None] * len(task.suspects)
+    for number, (suspect, value) in enumerate(zip(task.suspects, verdicts, strict=True), 1):
+        judged = "–" if value is None else view.t(f"exercises.verdicts.{bool(value)!s}".lower())
+        is_right = value is not None and bool(value) == suspect.right
+        # The fault of a wrong suspect is revealed only once it is caught.
+        told = suspect.words[view.lang] if suspect.right or is_right else "?"
+        sign = "" if value is None else SIGNS[is_right]
+        rows.append((str(number), judged, sign, told))
+    head = ("", view.t("exercises.found"), "", view.t("exercises.suspect"))
+    return b.Table(head, rows, "rlll")
+
+
+def _numbers(view: View, task: Task, made: Grade | None) -> dict[str, list[object]]:
+    """Every case with its expected value, and the value found."""
+    if task.is_check:
+        values = made.values[0] if made is not None and made.values else [None] * len(task.suspects)
+        return {
+            view.t("exercises.suspect"): [each.words[view.lang] for each in task.suspects],
+            view.t("exercises.wanted"): [str(each.right) for each in task.suspects],
+            view.t("exercises.found"): [str(value) for value in values],
+        }
+    wanted = (task.wanted,) if made is None else made.wanted
+    found = made.values if made is not None and made.values else ((None,),) * len(wanted)
+    return {
+        view.t("exercises.case"): list(range(1, len(wanted) + 1)),
+        view.t("exercises.wanted"): [str(list(row))[:200] for row in wanted],
+        view.t("exercises.found"): [str(list(row))[:200] for row in found],
+    }
+
+
+EXHIBIT = Exhibit(graded, show, inputs={"task": lambda view: opened(view).id, "code": program})

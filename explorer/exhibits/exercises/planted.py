@@ -1,0 +1,144 @@
+"""The second test: the user's mask in the trained model, its certificate and its translation."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from explorer.analysis.bugs import Symptom
+from explorer.analysis.exercises import planted
+from explorer.analysis.mask_tests.certify import Finding
+from explorer.engine.cache import Run, open_model, trace
+from explorer.engine.caching import cached
+from explorer.engine.jobs import walked
+from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits.exercises.choices import ExercisesChoices
+from explorer.exhibits.exercises.said import fault_words
+from explorer.exhibits.exercises.subject import graded, opened, program, task_named
+from explorer.numbers import digits
+from explorer.runs.passes import Steps
+from explorer.sandbox import Fault
+
+Program = tuple[str, str]
+"""A task and a program for it."""
+Status = Literal["", "no_place", "plant"]
+"""Why no program is put into the model: there is no mask, no place for it, or no request yet."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """The properties under the user's mask and under the right one, and the changed output."""
+
+    own: tuple[Finding, ...]
+    right: tuple[Finding, ...]
+    symptom: Symptom
+
+
+@cached
+def examined(run: Run, program: Program) -> tuple[Finding, ...]:
+    """The properties of a run's model with a program's mask.
+
+    Raises PlantedError if the program fails, and InputProblem.
+    """
+    loaded, traced = open_model(run.model), trace(run)
+    return walked(planted.examined(task_named(program[0]), program[1], loaded, traced))
+
+
+@cached(worth=lambda trial: not isinstance(trial, Fault))
+def tried(plain: Run, wanted: Program | Status) -> Steps[Trial | Fault | Status]:
+    """A program's mask in the model without edits; its fault if it fails there, which may be a
+    timeout of a busy machine. Raises InputProblem."""
+    if isinstance(wanted, str):
+        return wanted
+    task = task_named(wanted[0])
+    try:
+        yield 0, 3
+        own = examined(plain, wanted)
+        yield 1, 3
+        right = examined(plain, (task.id, task.reference))
+        yield 2, 3
+        changed = planted.written(task, wanted[1], open_model(plain.model), trace(plain))
+        return Trial(own, right, walked(changed))
+    except planted.PlantedError as problem:
+        fault: Fault = problem.args[0]
+        return fault
+
+
+def _wanted(view: View) -> Program | Status:
+    """A right program, or one that the user or another session has put into this model."""
+    task, code = opened(view), program(view)
+    if not task.planted:
+        return ""
+    made = graded(task.id, code)
+    if made is None or made.fault is not None or (made.wrong and made.wrong.shape):
+        return ""
+    if not planted.fits(task, view.loaded):
+        return "no_place"
+    mine = view.choices(ExercisesChoices).planted == (task.id, code)
+    is_due = made.passed or mine or tried.is_kept(view.run.plain, (task.id, code))
+    return (task.id, code) if is_due else "plant"
+
+
+def show(found: Trial | Fault | Status, view: View) -> b.Blocks:
+    """The model with this mask: at once if it is right, else on request."""
+    if found == "":
+        return
+    task = opened(view)
+    yield b.Title(view.t("exercises.in_model"))
+    if found == "no_place":
+        yield b.Note(view.t("exercises.no_place"))
+    elif found == "plant":
+        change = b.choose(planted=(task.id, program(view)))
+        yield b.Button("exercises.plant", view.t("exercises.plant"), change, "science")
+    elif isinstance(found, Fault):
+        yield b.Hint(fault_words(view, task, found), "warning", warns=True)
+    elif isinstance(found, Trial):
+        yield from _certificate(view, found)
+        yield from _written(view, found.symptom)
+
+
+def _certificate(view: View, found: Trial) -> b.Blocks:
+    """Properties violated by the mask but not by the reference mask."""
+    expected = {each.name for each in found.right if not each.passed}
+    broken = [each for each in found.own if not each.passed]
+    surprising = [each for each in broken if each.name not in expected]
+    missing = [each for each in found.own if each.passed and each.name in expected]
+    kept, count = len(found.own) - len(broken), len(found.own)
+    if not surprising and not missing:
+        said = view.t(
+            f"exercises.{'as_expected' if broken else 'certified'}", kept=kept, count=count
+        )
+        yield b.Prose(f":green[:material/verified:] {said}")
+    elif surprising:
+        said = view.t("exercises.breaks", count=len(surprising), of=count)
+        yield b.Prose(f":red[:material/cancel:] {said}")
+    else:
+        yield b.Prose(view.t("exercises.unlike"))
+    for finding in surprising:
+        yield b.Prose(f"- **{view.t(finding.title_key)}** {view.t(finding.meaning_key)}")
+    for finding in broken:
+        if finding.name in expected:
+            words = view.t("exercises.expected", promise=view.t(finding.title_key))
+            yield b.Prose(f"- :gray[{words}]")
+
+
+def _written(view: View, found: Symptom) -> b.Blocks:
+    """The model's output with and without the mask."""
+    if view.trace.config.generates:
+        silent = np.isnan(found.logprobs_after).any()
+        key = "bugs.writes_nothing" if silent else "bugs.writes_end"
+        words = saying.marked_words(found.words) or view.t(key)
+        yield b.Prose(f"{view.t('exercises.writes')} {words}")
+    if found.changed:
+        before, after = digits(found.loss_before), digits(found.loss_after)
+        yield b.Prose(view.t("bugs.loss", stream=view.stream("tgt"), before=before, after=after))
+    else:
+        yield b.Note(view.t("exercises.same"))
+
+
+EXHIBIT = Exhibit(
+    tried,
+    show,
+    inputs={"plain": lambda view: view.run.plain, "wanted": _wanted},
+    working="exercises.planting",
+)

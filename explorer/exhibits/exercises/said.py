@@ -1,0 +1,131 @@
+"""Feedback on a program in words, always with a reason."""
+
+from typing import Any
+
+from explorer.analysis.exercises.grading import Grade, Path, Wrong, case_of, relation
+from explorer.analysis.exercises.tasks import Case, Task
+from explorer.exhibits import View
+from explorer.exhibits.escape import escape
+from explorer.exhibits.saying import in_a_row
+from explorer.sandbox import MOST_CHARACTERS, MOST_LINES, Fault
+from explorer.text import shorten
+
+MOST_GIVEN = 90
+"""Most characters of an input that are shown."""
+
+
+def reading_of(view: View, task: Task, made: Grade) -> str:
+    """The sentence above the pictures, as Markdown."""
+    if made.fault is not None:
+        failed = (fault_words(view, task, made.fault), *_mistake(view, made))
+        return f":red[:material/error:] {in_a_row(failed)}"
+    if made.wrong is not None:
+        parts = [_wrong(view, task, made.wrong)]
+        if made.n_wrong > 1:
+            parts.append(view.t("exercises.in_all", count=made.n_wrong))
+        return f":red[:material/cancel:] {in_a_row([*parts, *_mistake(view, made)])}"
+    if made.let:
+        return f":red[:material/cancel:] {_let(view, task, made)}"
+    if task.is_check:
+        said = view.t("exercises.all_caught", count=len(task.mutants))
+    else:
+        n_values = sum(len(row) for row in made.values)
+        said = view.t("exercises.passed", count=n_values, cases=len(task.cases))
+    return f":green[:material/check_circle:] {said}"
+
+
+def fault_words(view: View, task: Task, fault: Fault) -> str:
+    """Why a program gave no answer, with line and column if known."""
+    # "outside" quotes the program as inline code, which only a backtick would end.
+    quoted = fault.message.replace("`", "'")
+    said = view.t(
+        f"exercises.faults.{fault.kind}",
+        error=escape(fault.error),
+        message=quoted if fault.kind == "outside" else escape(fault.message),
+        function=task.function,
+        signature=task.signature.rstrip(":").removeprefix("def "),
+        number=fault.number,
+        characters=MOST_CHARACTERS,
+        lines=MOST_LINES,
+    )
+    if fault.line is not None:
+        place = view.t("exercises.place", line=fault.line, column=fault.column or 1)
+        said = in_a_row((place, said))
+    if fault.case is not None and not task.is_check:
+        case, path = case_of(task, fault.case)
+        said = in_a_row((said, view.t("exercises.called_with", given=_given(view, case, path))))
+    return said
+
+
+def _mistake(view: View, made: Grade) -> list[str]:
+    """The common mistake that was made, if any."""
+    return [] if made.mistake is None else [made.mistake.words[view.lang]]
+
+
+def _given(view: View, case: Case, path: Path = ()) -> str:
+    """An input as code: names and values."""
+    parts = [f"{name} = {value}" for name, value in case.given.items()]
+    if path:
+        parts = [f"q = {path[0]}", f"k = {path[1]}", *parts]
+    elif case.queries is not None:
+        parts = [view.t("exercises.size", queries=case.queries, keys=case.keys), *parts]
+    return " · ".join(f"`{shorten(part, MOST_GIVEN)}`" for part in parts)
+
+
+def _wrong(view: View, task: Task, wrong: Wrong) -> str:
+    case = task.cases[wrong.case] if task.cases else None
+    if wrong.shape:
+        said = view.t(
+            "exercises.kind_wrong", found=_kind(view, wrong.found), wanted=_kind(view, wrong.wanted)
+        )
+    elif task.is_mask:
+        q, k = wrong.path
+        seen = "does_not_see" if wrong.wanted else "sees"
+        reason = view.t(f"exercises.relations.{relation(task, wrong)}")
+        said = view.t(f"exercises.{seen}", q=q, k=k, reason=reason)
+    else:
+        said = view.t(
+            "exercises.number_wrong",
+            place=_place(view, wrong.path, case is not None and case.keys is not None),
+            found=_number(wrong.found),
+            wanted=_number(wrong.wanted),
+        )
+    if case is None or (wrong.case == 0 and not wrong.shape):
+        return said
+    where = "at_hidden" if wrong.case else "at_shown"
+    return in_a_row((said, view.t(f"exercises.{where}", given=_given(view, case))))
+
+
+def _place(view: View, path: Path, in_matrix: bool) -> str:
+    """The position of a value in an answer, in words."""
+    if in_matrix:
+        return view.t("exercises.cell_at", q=path[0], k=path[1])
+    if not path:
+        return view.t("exercises.the_number")
+    return view.t("exercises.number_at", place="".join(f"[{index}]" for index in path))
+
+
+def _kind(view: View, value: Any) -> str:
+    """The kind of a value, in words."""
+    if isinstance(value, bool):
+        return "`True` / `False`"
+    if value is None:
+        return "`None`"
+    if isinstance(value, list):
+        return view.t("exercises.kinds.list", count=len(value))
+    if isinstance(value, dict):
+        return f"`{escape(str(value.get('type', '?'))[:40])}`"
+    return view.t("exercises.kinds.number", value=_number(value))
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}".replace("-", "−")
+
+
+def _let(view: View, task: Task, made: Grade) -> str:
+    """The suspects that a check judged wrongly, the first one in words."""
+    first, n_wrong = made.let[0], len(task.mutants)
+    caught = n_wrong - sum(not each.right for each in made.let)
+    key = "accused" if first.right else "let_through"
+    words = first.words[view.lang]
+    return view.t(f"exercises.{key}", caught=caught, count=n_wrong, words=words)

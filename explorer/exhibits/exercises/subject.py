@@ -1,0 +1,48 @@
+"""The open task, the user's program for it, its grade, and why no program can run."""
+
+from explorer import sandbox
+from explorer.analysis.exercises import grading
+from explorer.analysis.exercises.grading import Grade
+from explorer.analysis.exercises.tasks import Task, task_of, tasks
+from explorer.engine.caching import cached
+from explorer.engine.turns import waiting
+from explorer.exhibits import View, block as b
+from explorer.exhibits.exercises.choices import ExercisesChoices
+
+
+def task_named(name: str) -> Task:
+    """The task with this id; the first one for ""."""
+    return task_of(name) or tasks()[0]
+
+
+def opened(view: View) -> Task:
+    """The open task."""
+    return task_named(view.choices(ExercisesChoices).task)
+
+
+def program(view: View) -> str:
+    """The user's program for the open task; initially the link's, else the starter code."""
+    made, task = view.choices(ExercisesChoices), opened(view)
+    code = (dict(made.programs) | dict(made.drafts)).get(task.id, task.starter)
+    return code.replace("\r\n", "\n")
+
+
+def absent(view: View) -> b.Blocks:
+    """Why no program can run here, if none can."""
+    if not sandbox.available():
+        yield b.Hero((b.Hint(view.t("exercises.absent"), "extension_off"),))
+
+
+def _settled(made: Grade | None) -> bool:
+    """Whether the grade is reproducible: a timeout may be due to a busy machine."""
+    return made is not None and (made.fault is None or made.fault.kind not in ("time", "large"))
+
+
+@cached(worth=_settled)
+def graded(task: str, code: str) -> Grade | None:
+    """Grade a program in a separate process, while other sessions compute; None if no program can
+    run here."""
+    if not sandbox.available():
+        return None
+    with waiting():
+        return grading.grade(task_named(task), code)

@@ -1,0 +1,256 @@
+"""Behavioural tests of the model's masks."""
+
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.mask_tests.certify import (
+    MAX_PROBED,
+    Certificate,
+    Finding,
+    LeftOut,
+    examine_text,
+)
+from explorer.analysis.mask_tests.examiner import Examiner, Location
+from explorer.analysis.mask_tests.probe import Probe
+from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits.escape import escape
+from explorer.exports.report import report_lines, report_record
+from explorer.library import LoadedModel
+from explorer.numbers import number
+from explorer.runs.edits import Edit, about_masks
+from models.rows import Stream
+
+PADDINGS = ("padding_right", "padding_left", "padding_batch")
+"""Promises that share one test, each with padding at another position."""
+REACH: dict[str, tuple[Stream, Stream]] = {
+    "encoder": ("src", "src"),
+    "decoder": ("tgt", "tgt"),
+    "cross": ("tgt", "src"),
+}
+"""The sequences of the queries and keys of each picture."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tests:
+    """The promises to test, those left out with reasons, and the result once they are tested."""
+
+    names: tuple[str, ...]
+    left_out: dict[str, LeftOut]
+    certificate: Certificate | None
+
+
+def compute(
+    loaded: LoadedModel, text: str, target: str | None, mask_edits: tuple[Edit, ...], tested: bool
+) -> Generator[tuple[int, int], bool, Tests]:
+    """The tests, run if the user has started them. Raises InputProblem."""
+    examination = examine_text(loaded, text, target, mask_edits)
+    names = examination.names
+    for done, name in enumerate(names if tested else ()):
+        yield done, len(names)
+        examination.finding(name)
+    return Tests(names, examination.left_out, examination.certificate() if tested else None)
+
+
+def show(tests: Tests, view: View) -> b.Blocks:
+    """The list of tests with the button to start, or the verdict, all findings and the masks."""
+    yield from _subject(view)
+    found = tests.certificate
+    if found is None:
+        start, words = b.choose(tested=True), view.t("mask_tests.run", count=len(tests.names))
+        yield b.Button("mask_tests.run", words, start, "verified", primary=True)
+        empty = ":gray[:material/radio_button_unchecked:]"
+        titles = [view.t(f"certify.{name}.title") for name in tests.names]
+        yield _two_columns([b.Prose(f"{empty} {title}") for title in titles])
+    else:
+        yield from _verdict(view, found)
+        for finding in found.broken:
+            yield b.Pane([*_broken(view, found, finding)], framed=True)
+        kept = [finding for finding in found.findings if finding.passed]
+        yield _two_columns([_kept(view, finding) for finding in kept])
+    for name, why in tests.left_out.items():
+        words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
+        yield b.Note(f"{words} {view.t(f'certify.untested_{why}')}")
+    if found is None:
+        return
+    yield b.Prose(view.t("mask_tests.reach"))
+    shown = [name for name in REACH if name in found.reach]
+    if shown:  # nothing is masked in a model of one text that reads both ways
+        yield b.Columns([_reach(view, found, name) for name in shown], gap="medium")
+    yield _downloads(view, found)
+    yield b.Formula.of(
+        view.t("mask_tests.formula"),
+        r"\text{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
+        r"\text{weights}:\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
+    )
+    yield b.Code(_code(found))
+    yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _subject(view: View) -> b.Blocks:
+    """The sentence, and the user's edits of masks with a button to undo them."""
+    yield b.SentenceLine()
+    edits = [edit for edit in view.trace.edits if about_masks(edit)]
+    if edits:
+        named = " · ".join(f"**{saying.name_edit(view, edit)}**" for edit in edits)
+        words, undo = view.t("mask_tests.edited", edits=named), view.t("edits.reset")
+        reset = b.Button("mask_tests.reset", undo, b.choose(edits=()))
+        yield b.Row((b.Prose(words), reset), align="center")
+
+
+def _code(certificate: Certificate) -> list[object]:
+    """The code of the tests that ran, broken promises first."""
+    tested = [*certificate.broken, *(each for each in certificate.findings if each.passed)]
+    checks: dict[str, object] = {
+        each.name: getattr(Examiner, "padding" if each.name in PADDINGS else each.name)
+        for each in tested
+    }
+    return [*dict.fromkeys(checks.values()), Probe.weights]
+
+
+def _verdict(view: View, certificate: Certificate) -> b.Blocks:
+    count, broken = len(certificate.findings), len(certificate.broken)
+    sizes = {"count": count, "largest": number(certificate.largest)}
+    words = f":material/verified: {view.t('mask_tests.kept', **sizes)}"
+    if broken:
+        said = view.t("mask_tests.broken", broken=broken, **sizes)
+        words = f":red[:material/cancel:] {said}"
+    yield b.Hero((b.Sentence("mask_tests", words),))
+    # Position tables are float32 in any model, so their finding has its own tolerance.
+    tolerance = max(each.tolerance for each in certificate.findings if each.name != "positions")
+    yield b.Note(view.t("mask_tests.honest", tolerance=number(tolerance), limit=MAX_PROBED))
+
+
+def _two_columns(blocks: Sequence[b.Block]) -> b.Columns:
+    """Two columns, filled row by row."""
+    return b.Columns((blocks[::2], blocks[1::2]))
+
+
+def _kept(view: View, finding: Finding) -> b.Prose:
+    title, measured = view.t(finding.title_key), _measured(view, finding)
+    words = f":material/check_circle: {title}  \n:small[:gray[{measured}]]"
+    return b.Prose(words, help=view.t(finding.meaning_key))
+
+
+def _broken(view: View, certificate: Certificate, finding: Finding) -> b.Blocks:
+    yield b.Prose(f":red[:material/cancel:] **{view.t(finding.title_key)}**")
+    if finding.error:
+        yield b.Prose(view.t("certify.error", error=escape(finding.error)))
+        return
+    yield b.Prose(view.t(finding.meaning_key))
+    words = _measured(view, finding)
+    if finding.where is not None:
+        words = f"{words} · {_place(view, certificate, finding.where)}"
+    yield b.Note(words)
+
+
+def _measured(view: View, finding: Finding) -> str:
+    if finding.deviation == 0:
+        return view.t("mask_tests.exact")
+    return view.t(
+        "certify.deviation",
+        deviation=number(finding.deviation),
+        tolerance=number(finding.tolerance),
+    )
+
+
+def _place(view: View, certificate: Certificate, place: Location) -> str:
+    """The place of a deviation: site, layer and head, and the tokens of query and key."""
+    site = next((site for site in view.trace.sites if site.name == place.name), None)
+    if site is not None:
+        words = [view.t(f"kinds.{site.role}"), view.t("mask_tests.at_layer", layer=site.layer + 1)]
+    elif place.layer is not None:
+        words = [view.t(f"mask_tests.behind_{place.stack}", layer=place.layer + 1)]
+    elif place.stack:
+        words = [view.t("mask_tests.added")]
+    else:
+        words = [view.t("mask_tests.logits")]
+    if place.head is not None:
+        words.append(view.t("certify.at_head", index=place.head + 1))
+    # At the logits, after the last block, no stack is named.
+    behind = next((each.stream for each in view.trace.stacks if each.role == place.stack), "tgt")
+    stream = site.query_stream if site else behind
+    if place.query is not None:
+        token = _token(view, certificate, stream, place.query - place.left)
+        words.append(view.t("mask_tests.query", token=token))
+    if place.key is not None and site is not None:
+        token = _token(view, certificate, site.key_stream, place.key - place.left)
+        words.append(view.t("mask_tests.key", token=token))
+    elif place.key is not None:
+        words.append(view.t("mask_tests.changed_at", index=place.key + 1))
+    if place.left:
+        words.append(view.t("certify.at_left", left=place.left))
+    return " · ".join(words)
+
+
+def _token(view: View, certificate: Certificate, stream: str, index: int) -> str:
+    """A token of the sentence in quotation marks; a position outside of it is padding."""
+    tokens = _tokens(view, certificate, stream)
+    if not 0 <= index < len(tokens) or tokens[index] == tokens[-1]:
+        return saying.quoted(view, tokens[-1])
+    return saying.quoted_at(view, tokens, index)
+
+
+def _tokens(view: View, certificate: Certificate, stream: str) -> list[str]:
+    ids = certificate.src_tokens if stream == "src" else certificate.tgt_tokens
+    return view.loaded.str_tokens(ids, "src" if stream == "src" else "tgt")
+
+
+def _reach(view: View, certificate: Certificate, name: str) -> tuple[b.Block, ...]:
+    """Which positions a changed token affects: the masks as observed from the model's behaviour."""
+    query, key = REACH[name]
+    reached, title = certificate.reach[name], view.t(f"certify.reach_{name}")
+    pack = partial(
+        pack_mask_matrix,
+        reached,
+        (~reached).astype(np.uint8),
+        title=title.rstrip(":："),
+        rules=[view.t("mask_tests.never")],
+        query_tokens=_tokens(view, certificate, query),
+        key_tokens=_tokens(view, certificate, key),
+        query_title=view.t("mask_tests.moved", stream=view.stream(query)),
+        key_title=view.t("mask_tests.changed", stream=view.stream(key)),
+        query_stream=query,
+        key_stream=key,
+        words=view.words("components.reach"),
+    )
+    canvas = b.Canvas(f"mask_tests.reach.{name}", "mask_matrix", lambda file: pack(file=file))
+    return b.Note(title), canvas
+
+
+def _downloads(view: View, certificate: Certificate) -> b.Row:
+    name, text = view.loaded.name, view.text
+    edits = tuple(edit for edit in view.trace.edits if about_masks(edit))
+
+    def lines() -> str:
+        return "\n".join(report_lines(certificate, name, text, view.lang, edits)) + "\n"
+
+    def record() -> str:
+        found = report_record(certificate, name, text, edits)
+        return json.dumps(found, ensure_ascii=False, indent=2)
+
+    return b.Row(
+        (
+            b.Download("mask_tests.text", view.t("mask_tests.as_text"), lines, "txt"),
+            b.Download("mask_tests.json", view.t("mask_tests.as_json"), record, "json"),
+        )
+    )
+
+
+def _numbers(view: View, certificate: Certificate) -> dict[str, list[object]]:
+    findings = certificate.findings
+    return {
+        view.t("mask_tests.promise"): [view.t(finding.title_key) for finding in findings],
+        view.t("mask_tests.result"): [
+            view.t("certify.kept" if finding.passed else "certify.broken") for finding in findings
+        ],
+        view.t("mask_tests.deviation"): [f"{finding.deviation:.3g}" for finding in findings],
+        view.t("mask_tests.tolerance"): [f"{finding.tolerance:.0e}" for finding in findings],
+    }
+
+
+EXHIBIT = Exhibit(compute, show, working="mask_tests.working", pending=_subject)

@@ -1,0 +1,218 @@
+"""The calculator: parameters for any sizes, FLOPs and bytes by length, published tables checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.claims import Result
+from explorer.analysis.model.cost import Cost, cost
+from explorer.analysis.model.parameters import (
+    KINDS,
+    Count,
+    count_config,
+    count_layers,
+    logits_shape,
+)
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.claims.finding import finding_of, table_of, words_of
+from explorer.exhibits.escape import escape
+from explorer.exhibits.model.choices import ModelChoices
+from explorer.exhibits.model.sizes import OWN, PRESETS, Sizes, parse_sizes
+from explorer.exhibits.picking import pick_one, toggle
+from explorer.figures.curves import lines
+from explorer.figures.measured import measured
+from explorer.numbers import byte_size, percent
+from explorer.text import shorten
+from models.config import ModelConfig
+
+LENGTHS = tuple(2**power for power in range(4, 14))
+HEADS = (1, 2, 4, 8, 12, 16, 32, 64)
+VOCABULARIES = (0, 100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
+CHOICES = {
+    "d_model": (64, 128, 256, 512, 768, 1024, 2048, 4096),
+    "n_heads": HEADS,
+    "kv_heads": HEADS,
+    "n_layers": (1, 2, 3, 6, 12, 24, 32, 48),
+    "d_ff": (128, 256, 512, 1024, 2048, 3072, 4096, 8192, 11_008, 16_384),
+    "vocab_size": VOCABULARIES,
+    "src_vocab": VOCABULARIES,
+}
+SWITCHES = ("has_encoder", "swiglu", "bias", "tied", "out_bias", "final_norm")
+EXAMPLE = (2, 10, 5)
+"""Batch size, source length and target length for the shape of the logits."""
+TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
+"""Claims whose experiments recount frequently published tables."""
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """The parameters of a model, the shape of its logits (None without an LM head), and its cost at
+    each of LENGTHS."""
+
+    parameters: Count
+    logits: tuple[int, ...] | None
+    costs: tuple[Cost, ...]
+
+
+@cached
+def counted(config: ModelConfig, whole: bool) -> ModelCost:
+    """A model of these sizes; only its layers unless `whole`. Raises ValueError."""
+    found = count_config(config) if whole else count_layers(config)
+    shape = logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
+    costs = (cost(config, n, 4 * found.total, unembeds=whole) for n in LENGTHS)
+    return ModelCost(found, shape, tuple(costs))
+
+
+@dataclass(frozen=True)
+class Calculated:
+    """What was counted, and the experiment of each claim of TABLES, if asked for."""
+
+    counted: ModelCost
+    tables: Mapping[str, Result]
+
+
+def compute(run: Run, config: ModelConfig, whole: bool, recounted: bool) -> Calculated:
+    """The sizes counted; the tables are recounted on request."""
+    tables = {claim: finding_of(run, claim) for claim in TABLES} if recounted else {}
+    return Calculated(counted(config, whole), tables)
+
+
+def sizes_of(view: View) -> Sizes:
+    """The sizes from the link; the loaded model's own by default and if they are impossible."""
+    own = view.loaded.config
+    return parse_sizes(view.choices(ModelChoices).sizes, own) or Sizes.of(own)
+
+
+def _preset(view: View) -> str:
+    """The name of these sizes; "" if they have none."""
+    chosen, own = sizes_of(view), Sizes.of(view.loaded.config)
+    named = {OWN: own, **PRESETS}
+    return next((name for name, each in named.items() if each == chosen), "")
+
+
+def config_of(view: View) -> ModelConfig:
+    """The config that is counted."""
+    return view.loaded.config if _preset(view) == OWN else sizes_of(view).config()
+
+
+def show(found: Calculated, view: View) -> b.Blocks:
+    """The sizes, the parameters by part, the cost by length, and the tables."""
+    counted = found.counted
+    blocks = [
+        b.Prose(view.t("model.calculator_lead")),
+        *_controls(view),
+        b.Columns((_parts(view, counted), (*_totals(view, counted),)), (3, 2)),
+        *_lengths(view, counted.costs),
+        *_tables(view, found.tables),
+    ]
+    yield b.Fold(view.t("model.calculator"), blocks, inline=True)
+
+
+def _controls(view: View) -> b.Blocks:
+    asked, chosen = view.choices(ModelChoices).sizes, sizes_of(view)
+    if parse_sizes(asked, view.loaded.config) is None:
+        words = view.t("shell.refused", name="sizes", value=escape(shorten(asked, 40)))
+        yield b.Hint(words, "link_off", warns=True)
+    more = b.More(change=lambda name: b.choose(sizes=name or ""), quiet=True, optional=True)
+    options, now, said = (OWN, *PRESETS), _preset(view) or None, "model.presets."
+    yield pick_one(view, "model.preset", options, now, said=said, **more)
+    names = [name for name in CHOICES if name != "src_vocab"]
+    if chosen.has_encoder and chosen.vocab_size:
+        names.append("src_vocab")
+    yield b.Row([_size(view, chosen, name) for name in names])
+    yield b.Row([_switch(view, chosen, name) for name in SWITCHES], "center")
+
+
+def _size(view: View, chosen: Sizes, name: str) -> b.Pick:
+    now = getattr(chosen, name)
+    divided = {"n_heads": chosen.d_model, "kv_heads": chosen.n_heads}.get(name, 0)
+    options = {now, *(size for size in CHOICES[name] if not divided or divided % size == 0)}
+    nothing = view.t("model.shared" if name == "src_vocab" else "model.layers_alone")
+    more = b.More(said=lambda size: f"{size:,}" if size else nothing)
+    more["change"] = lambda size: b.choose(sizes=chosen.with_size(name, size).text())
+    return pick_one(view, f"model.{name}", sorted(options), now, menu=True, width=130, **more)
+
+
+def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:
+    key = f"model.{name}"
+
+    def change(on: bool) -> b.Change:
+        return b.choose(sizes=chosen.with_switch(name, on).text())
+
+    return b.Toggle(key, view.t(key), getattr(chosen, name), change)
+
+
+def _parts(view: View, found: ModelCost) -> tuple[b.Block, ...]:
+    by_kind = found.parameters.by_kind
+    shown = [kind for kind in KINDS if by_kind[kind]]
+    names = [view.t(f"model.kinds.{kind}") for kind in shown]
+    values = np.array([by_kind[kind] for kind in shown], float)
+    draw = partial(measured, names, values, title=view.t("model.parameters"))
+    return (b.Chart("model.parts", draw, view.t("model.calculator")),)
+
+
+def _totals(view: View, found: ModelCost) -> b.Blocks:
+    total = found.parameters.total
+    yield b.Metrics([(view.t("model.parameters"), f"{total:,}")])
+    yield b.Metrics([(view.t("model.bytes"), byte_size(4 * total))])
+    yield b.Note(view.t("model.half", size=byte_size(2 * total)))
+    if found.logits is not None:
+        batch, src, tgt = EXAMPLE
+        shape = " × ".join(f"{n:,}" for n in found.logits)
+        key = "model.logits" if sizes_of(view).has_encoder else "model.logits_one"
+        yield b.Note(view.t(key, batch=batch, src=src, tgt=tgt, shape=shape))
+
+
+def _lengths(view: View, costs: Sequence[Cost]) -> b.Blocks:
+    """Work and memory against text length, with the length from which the N² term dominates."""
+    yield b.Title(view.t("model.lengths"))
+    work = {"linear": "linear_flops", "square": "attention_flops"}
+    memory = {"patterns": "pattern_bytes", "cache": "cache_bytes", "weights": "weight_bytes"}
+    if not costs[0].cache_bytes:  # a bidirectional model has no KV cache
+        del memory["cache"]
+    left = _curves(view, "model.work", costs, work, "GFLOP", 1e9)
+    right = _curves(view, "model.memory", costs, memory, "MiB", 2**20)
+    yield b.Columns((left, right))
+    first = costs[0]
+    crossing = round(first.length * first.linear_flops / first.attention_flops)
+    here = len(view.trace.tgt_tokens)
+    share = here / (here + crossing)
+    values = {"crossing": f"{crossing:,}", "length": here, "share": percent(share)}
+    yield b.Sentence("lengths", view.t("model.lengths_reading", **values))
+
+
+def _curves(
+    view: View, key: str, costs: Sequence[Cost], of: Mapping[str, str], unit: str, size: float
+) -> tuple[b.Block, ...]:
+    draw = partial(
+        lines,
+        np.array([each.length for each in costs]),
+        np.array([[getattr(each, field) / size for each in costs] for field in of.values()]),
+        [view.t(f"model.{name}") for name in of],
+        x_title=view.t("model.length"),
+        y_title=unit,
+        log_x=True,
+        log_y=True,
+    )
+    return b.Note(view.t(key)), b.Chart(key, draw, view.t(key))
+
+
+def _tables(view: View, found: Mapping[str, Result]) -> b.Blocks:
+    """Frequently published tables, recomputed, with their errors."""
+    yield toggle(view, "model.tables", view.choices(ModelChoices).recounted, "recounted")
+    for claim, finding in found.items():
+        yield b.Title(view.t(f"claims.{claim}.claim"))
+        yield from table_of(view, finding)
+        yield b.Prose(words_of(view, claim, finding))
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"config": config_of, "whole": lambda view: sizes_of(view).vocab_size > 0},
+    working="model.counting",
+)

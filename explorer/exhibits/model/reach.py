@@ -1,0 +1,267 @@
+"""How much of the last output's gradient reaches every token: recurrence and attention.
+
+The state of a recurrent net is h_t = tanh(W_x x_t + W_h h_{t-1} + b), so the gradient of the last
+state with respect to the token k steps earlier has passed k factors diag(1 - h^2) W_h. Their
+product shrinks or grows geometrically with k (Bengio et al. 1994; Pascanu et al. 2013). One layer
+of attention reads every token directly, z = sum_j a_j W_V x_j, at any distance.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from explorer.analysis.model.cost import ways
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.model.choices import ASIDES, ModelChoices
+from explorer.exhibits.picking import pick_aside
+from explorer.figures.curves import lines
+from explorer.numbers import fixed, number
+from explorer.runs.trace import Trace
+from explorer.seeding import seeded
+
+Kind = Literal["attention", "recurrent", "orthogonal"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SEEDS = tuple(range(8))
+WIDTH = 64
+"""The maximum width of the nets, for wider models."""
+LEAST = 12
+"""The minimum number of tokens; a shorter text is repeated."""
+LONG = 1000
+"""Length in tokens of the long text in the comparison of architectures."""
+VANISHED = 0.01
+"""Fraction of the neighbour's gradient below which a distant token counts as having no
+influence."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Norms of the gradient of one random direction of the last output, for one kind of net.
+
+    `norms` has one row per seed and one column per distance: 0 is the last token itself.
+    """
+
+    kind: Kind
+    norms: Float[np.ndarray, "seed distance"]
+
+    @property
+    def far(self) -> Float[np.ndarray, " seed"]:
+        """The gradient at the first token divided by that at the last but one, per seed.
+
+        The last token itself is left out: attention reads it as key, value *and* query.
+        """
+        return self.norms[:, -1] / self.norms[:, 1]
+
+    @property
+    def per_token(self) -> Float[np.ndarray, " seed"]:
+        """The factor by which the gradient changes per additional token, per seed: the ratio of the
+        best-fitting geometric sequence (least squares of the logarithms) from distance 1."""
+        tiny = np.finfo(np.float64).tiny  # a gradient that is 0 has no logarithm
+        logs = np.log(np.maximum(self.norms[:, 1:], tiny))
+        return np.exp(np.polyfit(np.arange(logs.shape[1]), logs.T, 1)[0])
+
+
+def read_vectors(traced: Trace) -> Float[np.ndarray, "pos d_model"]:
+    """The embeddings of a Trace's longer text, without padding, repeated to at least `LEAST`."""
+    texts = []
+    for stack in traced.stacks:
+        real = traced.src_valid if stack.stream == "src" else traced.tgt_valid
+        texts.append(traced.activations[stack.hook("embed")][real])
+    longest = max(texts, key=len)
+    times = -(-LEAST // len(longest))
+    return longest if times == 1 else np.tile(longest, (times, 1))[:LEAST]
+
+
+def reaches(x: Float[np.ndarray, "pos d_in"]) -> tuple[Reach, ...]:
+    """Every kind of net reading the same vectors, newly built for each seed. Raises ValueError for
+    fewer than three vectors.
+
+    Each vector is first scaled to mean 0 and variance 1, as by a LayerNorm, so that the scale of
+    a model's embeddings has no effect.
+    """
+    if len(x) < 3:
+        raise ValueError(f"{len(x)} vectors: at least 3 are needed for a factor between distances")
+    given = nn.functional.layer_norm(torch.tensor(x, dtype=torch.float64), x.shape[1:])
+    width = min(x.shape[1], WIDTH)
+    return tuple(
+        Reach(kind, np.stack([_norms(kind, given, width, seed) for seed in SEEDS]))
+        for kind in KINDS
+    )
+
+
+def _norms(
+    kind: Kind, x: Float[Tensor, "pos d_in"], width: int, seed: int
+) -> Float[np.ndarray, " distance"]:
+    with seeded(seed):
+        last = NETS[kind](x.shape[1], width)
+        direction = torch.randn(width, dtype=x.dtype)
+    return gradient_norms(last, x, direction / direction.norm())
+
+
+def gradient_norms(
+    last: Callable[[Tensor], Tensor],
+    x: Float[Tensor, "pos d_in"],
+    direction: Float[Tensor, " width"],
+) -> Float[np.ndarray, " distance"]:
+    """|d(direction . last(x)) / d x_j| for every token j, the last token first."""
+    x = x.clone().requires_grad_()
+    (grad,) = torch.autograd.grad(last(x) @ direction, [x])
+    return grad.norm(dim=-1).flip(0).numpy()
+
+
+def recurrent(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
+    """torch's `nn.RNN` (tanh) at initialisation, every number uniform in +-1 / sqrt(width); returns
+    the last state."""
+    net = nn.RNN(d_in, width, batch_first=True).double()
+    return lambda x: net(x[None])[0][0, -1]
+
+
+def orthogonal(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
+    """The same net with an orthogonal W_h, which preserves norms: only tanh shrinks the state."""
+    net = nn.RNN(d_in, width, batch_first=True).double()
+    nn.init.orthogonal_(net.get_parameter("weight_hh_l0"))
+    return lambda x: net(x[None])[0][0, -1]
+
+
+def attention(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
+    """One head without positions, its matrices initialised as by `nn.Linear`; returns the last row,
+    which sees all tokens."""
+    w_q, w_k, w_v = (nn.Linear(d_in, width).double() for _ in range(3))
+
+    def last(x: Tensor) -> Tensor:
+        """The last row of softmax(q k^T / sqrt(width)) v."""
+        scores = w_q(x[-1]) @ w_k(x).T / math.sqrt(width)
+        return scores.softmax(-1) @ w_v(x)
+
+    return last
+
+
+NETS: dict[Kind, Callable[[int, int], Callable[[Tensor], Tensor]]] = {
+    "attention": attention,
+    "recurrent": recurrent,
+    "orthogonal": orthogonal,
+}
+
+
+def compute(trace: Trace) -> tuple[Reach, ...]:
+    """The gradient at every token of the longer text of a run, by distance."""
+    return reaches(read_vectors(trace))
+
+
+def show(found: tuple[Reach, ...], view: View) -> b.Blocks:
+    """Path lengths, the curves, the factor per token of every network, and the conclusion; below
+    them the menu of asides about the model."""
+    names = [view.t(f"reach.nets.{each.kind}") for each in found]
+    blocks = [
+        b.Prose(view.t("model.ways_lead")),
+        _ways(view),
+        b.Title(view.t("reach.title")),
+        b.Prose(_lead(view, found)),
+        b.Chart("model.reach", partial(_curves, view, found, names), view.t("reach.title")),
+        _factors(view, found, names),
+        *_conclusion(view, {each.kind: each for each in found}),
+    ]
+    yield b.Fold(view.t("model.ways"), blocks, inline=True)
+    formula = (
+        r"h_t = \tanh(W_x x_t + W_h h_{t-1} + b), \qquad "
+        r"D_t = \mathrm{diag}(1 - h_t^2)",
+        r"\frac{\partial h_n}{\partial x_{n-k}} = "
+        r"D_n W_h\, D_{n-1} W_h \cdots D_{n-k+1} W_h\, D_{n-k} W_x",
+        r"z_n = \sum_j A_{nj} W_V x_j, \qquad "
+        r"\frac{\partial z_n}{\partial x_j} = A_{nj}\left(W_V + "
+        r"\frac{(v_j - z_n)\,q_n^{\top} W_K}{\sqrt{d}}\right), \quad j < n",
+    )
+    yield b.Formula(formula, view.t("reach.formula"))
+    yield b.Code((reaches, read_vectors))
+    yield b.Numbers(lambda: _numbers(view, found, names))
+    aside = view.choices(ModelChoices).further
+    yield from pick_aside(view, "model.further", "model.further", ASIDES, aside)
+
+
+def _ways(view: View) -> b.Table:
+    """Path lengths of recurrent and convolutional networks for the same words."""
+    own = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens))
+    heads = view.t("model.ways_head"), view.t("model.path")
+    rows = [
+        (
+            view.t(f"model.ways_{here.kind}"),
+            *(f"{n:,}" for n in (here.steps, here.path, there.steps, there.path)),
+        )
+        for here, there in zip(ways(own), ways(LONG), strict=True)
+    ]
+    return b.Table(("", *(f"{head}: {n:,}" for n in (own, LONG) for head in heads)), rows)
+
+
+def _lead(view: View, found: tuple[Reach, ...]) -> str:
+    own = max(int(view.trace.src_valid.sum()), int(view.trace.tgt_valid.sum()))
+    repeated = view.t("reach.repeated", least=LEAST) if own < LEAST else ""
+    width, n_tokens = min(view.loaded.config.d_model, WIDTH), found[0].norms.shape[1]
+    return view.t("reach.lead", width=width, seeds=len(SEEDS), n=n_tokens) + repeated
+
+
+def _medians(found: tuple[Reach, ...]) -> Float[np.ndarray, "kind distance"]:
+    return np.stack([np.median(each.norms, 0) for each in found])
+
+
+def _curves(view: View, found: tuple[Reach, ...], names: list[str], *, dark: bool) -> b.Figure:
+    ys = _medians(found)
+    axes = view.axes("reach.distance", "reach.gradient")
+    figure = lines(np.arange(ys.shape[1]), ys, names, **axes, log_y=True, height=300, dark=dark)
+    figure["layout"]["yaxis"] |= {"exponentformat": "power", "nticks": 6}
+    return figure
+
+
+def _factors(view: View, found: tuple[Reach, ...], names: list[str]) -> b.Table:
+    head = ("", view.t("reach.per_token"), view.t("reach.far"))
+    rows = [
+        (name, _range(each.per_token), _range(each.far))
+        for name, each in zip(names, found, strict=True)
+    ]
+    return b.Table(head, rows)
+
+
+def _shown(value: float) -> str:
+    return fixed(value) if value >= 0.01 else number(value)
+
+
+def _median(values: np.ndarray) -> str:
+    return _shown(float(np.median(values)))
+
+
+def _range(values: np.ndarray) -> str:
+    low, high = _shown(float(values.min())), _shown(float(values.max()))
+    return f"**{_median(values)}** ({low} – {high})"
+
+
+def _conclusion(view: View, by_kind: dict[Kind, Reach]) -> b.Blocks:
+    """The conclusion supported by the numbers of all seeds."""
+    recurrent, attention = by_kind["recurrent"], by_kind["attention"]
+    key = "reach.alike"
+    if recurrent.far.max() < VANISHED < attention.far.min():
+        key = "reach.vanishes"
+    elif recurrent.far.max() < attention.far.min():
+        key = "reach.weaker"
+    values = {"far": _median(recurrent.far), "attention": _median(attention.far)}
+    distance = recurrent.norms.shape[1] - 1
+    yield b.Sentence("reach", view.t(key, distance=distance, **values))
+    recurring: tuple[Kind, ...] = ("recurrent", "orthogonal")
+    factors = {name: _median(by_kind[name].per_token) for name in recurring}
+    yield b.Prose(view.t("reach.why", **factors))
+
+
+def _numbers(view: View, found: tuple[Reach, ...], names: list[str]) -> dict[str, list[object]]:
+    columns: dict[str, list[object]] = {
+        name: [f"{value:.3g}" for value in norms]
+        for name, norms in zip(names, _medians(found), strict=True)
+    }
+    distances: list[object] = [*range(found[0].norms.shape[1])]
+    return {view.t("reach.distance"): distances, **columns}
+
+
+EXHIBIT = Exhibit(compute, show)

@@ -1,0 +1,404 @@
+"""The backward pass of one head, derived by hand: from the gradient of z to those of v, q and k."""
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from explorer.analysis.score.steps import bias_of
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.escape import escape
+from explorer.exhibits.saying import quoted
+from explorer.exhibits.score.choices import GRADIENTS, Gradient, ScoreChoices
+from explorer.exhibits.score.place import goal_of, is_open, key_of
+from explorer.figures.score import matrix
+from explorer.library import LoadedModel
+from explorer.numbers import byte_size, digits, number
+from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.trace import Trace
+from models.attention import attend, capped
+from models.hooks import AttentionSite, Edits, visiting
+
+NAMES: dict[Gradient, str] = {"v": "dV", "pattern": "dA", "scores": "dS", "q": "dQ", "k": "dK"}
+MADE: dict[Gradient, str] = {
+    "v": "Aᵀ dZ",
+    "pattern": "dZ Vᵀ",
+    "scores": "A ∘ (dA − Σ A ∘ dA)",
+    "q": "dS K ÷ {divisor}",
+    "k": "dSᵀ Q ÷ {divisor}",
+}
+"""The formulas of the gradients, the same in both languages."""
+CAPPED: dict[Gradient, str] = {
+    "q": "(dS ∘ (1 − tanh²)) K ÷ {divisor}",
+    "k": "(dS ∘ (1 − tanh²))ᵀ Q ÷ {divisor}",
+}
+"""The formulas with a softcap, cap · tanh(score / cap)."""
+TILE = 4
+"""Keys per tile in the fused passes; a real kernel takes as many as fit into fast memory."""
+LONG = 512
+"""Tokens of the longer text used for measuring memory."""
+
+
+@dataclass(frozen=True)
+class ScoreScaling:
+    """How a model scales q k^T before any positional bias: divided, and capped if it has a cap."""
+
+    divisor: float
+    cap: float | None = None
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        return capped(q @ k.T / self.divisor, self.cap)
+
+    def slope(self, q: Tensor, k: Tensor) -> Tensor | float:
+        """d score / d (q . k): 1 / divisor, times 1 - tanh^2 under a cap."""
+        if self.cap is None:
+            return 1 / self.divisor
+        return (1 - (self(q, k) / self.cap) ** 2) / self.divisor
+
+
+def attention_backward(
+    q: Float[Tensor, "query d_head"],
+    k: Float[Tensor, "key d_head"],
+    v: Float[Tensor, "key d_head"],
+    pattern: Float[Tensor, "query key"],
+    grad_z: Float[Tensor, "query d_head"],
+    scaling: ScoreScaling,
+) -> dict[Gradient, Tensor]:
+    """The gradients of v, pattern, scores, q and k, given the gradient of z = pattern v.
+
+    The pattern is the softmax of the scaled scores under a mask: at a masked cell it is 0, and so
+    is the gradient of the score.
+    """
+    grad_v = pattern.T @ grad_z
+    grad_pattern = grad_z @ v.T
+    # Softmax backward: subtract each row's weighted mean.
+    mean = (pattern * grad_pattern).sum(-1, keepdim=True)
+    grad_scores = pattern * (grad_pattern - mean)
+    grad_dots = grad_scores * scaling.slope(q, k)
+    return {
+        "v": grad_v,
+        "pattern": grad_pattern,
+        "scores": grad_scores,
+        "q": grad_dots @ k,
+        "k": grad_dots.T @ q,
+    }
+
+
+def fused_forward(
+    q: Float[Tensor, "query d_head"],
+    k: Float[Tensor, "key d_head"],
+    v: Float[Tensor, "key d_head"],
+    mask: Bool[Tensor, "query key"],
+    bias: Float[Tensor, "query key"],
+    scaling: ScoreScaling,
+) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
+    """z and the logsumexp of every row, from `TILE` keys at a time; the full pattern never exists.
+
+    Each row tracks the largest score so far and the sum of exponentials relative to it; when a
+    larger score appears, the previous sums are rescaled (online softmax). A fully masked row gets z
+    = 0 and logsumexp = 0. Dao et al. 2022 (FlashAttention), §3.1, algorithm 1.
+    """
+    largest = torch.full(q.shape[:1], -math.inf, dtype=q.dtype)
+    total, z = torch.zeros_like(largest), torch.zeros(len(q), v.shape[-1], dtype=q.dtype)
+    for first in range(0, len(k), TILE):
+        tile = slice(first, first + TILE)
+        scores = scaling(q, k[tile]) + bias[:, tile]
+        scores = scores.masked_fill(~mask[:, tile], -math.inf)
+        above = torch.maximum(largest, scores.amax(-1))
+        level = above.masked_fill(above == -math.inf, 0.0)  # no allowed key so far
+        weights, kept = torch.exp(scores - level[:, None]), torch.exp(largest - level)
+        total = total * kept + weights.sum(-1)
+        z = z * kept[:, None] + weights @ v[tile]
+        largest = above
+    seen = total > 0
+    z = z / total.masked_fill(~seen, 1.0)[:, None]
+    return z, (largest + total.log()).masked_fill(~seen, 0.0)
+
+
+def fused_backward(
+    q: Float[Tensor, "query d_head"],
+    k: Float[Tensor, "key d_head"],
+    v: Float[Tensor, "key d_head"],
+    mask: Bool[Tensor, "query key"],
+    bias: Float[Tensor, "query key"],
+    z: Float[Tensor, "query d_head"],
+    logsumexp: Float[Tensor, " query"],
+    grad_z: Float[Tensor, "query d_head"],
+    scaling: ScoreScaling,
+) -> dict[Gradient, Tensor]:
+    """The gradients of v, q and k from the outputs of `fused_forward`: z and one number per row.
+
+    The pattern is recomputed, `TILE` keys at a time, as exp(score - logsumexp), and the mean of a
+    row is z . grad_z, since sum_j p_j (grad_z . v_j) = grad_z . z. The gradients of the pattern and
+    the scores exist for one tile only. Dao et al. 2022 (FlashAttention), appendix B.2.
+    """
+    mean = (z * grad_z).sum(-1, keepdim=True)
+    grad_q, grad_k, grad_v = (torch.zeros_like(each) for each in (q, k, v))
+    for first in range(0, len(k), TILE):
+        tile = slice(first, first + TILE)
+        scores = scaling(q, k[tile]) + bias[:, tile]
+        pattern = torch.exp(scores - logsumexp[:, None]).masked_fill(~mask[:, tile], 0.0)
+        grad_scores = pattern * (grad_z @ v[tile].T - mean)
+        grad_dots = grad_scores * scaling.slope(q, k[tile])
+        grad_v[tile] = pattern.T @ grad_z
+        grad_k[tile] = grad_dots.T @ q
+        grad_q += grad_dots @ k[tile]
+    return {"v": grad_v, "q": grad_q, "k": grad_k}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedBytes:
+    """Bytes that autograd saves for the backward pass, in addition to q, k and v, per layer.
+
+    `explicit` is for `attend`, `fused` for `F.scaled_dot_product_attention`, with the same mask.
+    """
+
+    n_query: int
+    n_key: int
+    explicit: int
+    fused: int
+
+
+@dataclass(frozen=True, eq=False)
+class HeadBackward:
+    """The gradients of one head's v, pattern, scores, q, k, by hand in float64.
+
+    `upstream` [query, d_head] is the gradient of z: of a token's logit, or of half the squared norm
+    of z in a model without logits. `errors` are the largest differences from
+    autograd, `recomputed` those of the fused pass, which only has v, q and k. With shared key/value
+    heads, the gradients of v and k are this head's share. `kept`: for this text and a long one.
+    """
+
+    upstream: Float[np.ndarray, "query d_head"] = field(repr=False)
+    gradients: dict[Gradient, np.ndarray] = field(repr=False)
+    errors: dict[Gradient, float]
+    recomputed: dict[Gradient, float]
+    row_sums: float
+    kept: tuple[SavedBytes, SavedBytes]
+
+
+def head_backward(
+    loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, goal: tuple[int, int] | None
+) -> HeadBackward:
+    """The backward pass of one head of a Trace.
+
+    `goal` is a position and the token whose logit is used; None: no logit. Raises
+    ValueError for another model's Trace.
+    """
+    q, k, v = (
+        torch.tensor(trace.activations[site.hook(what)]).double() for what in ("q", "k", "v")
+    )
+    kv_head = head * len(k) // len(q)
+    q, k, v = q[head], k[kv_head], v[kv_head]
+    mask = torch.tensor(trace.mask(site.name)[head])
+    found = bias_of(trace, site)
+    bias = torch.zeros(mask.shape).double() if found is None else torch.tensor(found[head]).double()
+    grad_z = _upstream(loaded, trace, site, head, goal)
+    scaling = ScoreScaling(trace.config.divisor, trace.config.score_cap)
+    scores = scaling(q, k) + bias
+    lowest = torch.finfo(scores.dtype).min
+    pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
+    z = pattern @ v
+    if grad_z is None:
+        grad_z = z
+    by_hand = attention_backward(q, k, v, pattern, grad_z, scaling)
+    tiled = fused_forward(q, k, v, mask, bias, scaling)
+    again = fused_backward(q, k, v, mask, bias, *tiled, grad_z, scaling)
+    by_torch = _autograd(q, k, v, bias, mask, grad_z, scaling)
+    return HeadBackward(
+        upstream=grad_z.numpy(),
+        gradients={name: by_hand[name].numpy() for name in GRADIENTS},
+        errors={name: _apart(by_hand[name], by_torch[name]) for name in GRADIENTS},
+        recomputed={name: _apart(each, by_torch[name]) for name, each in again.items()},
+        row_sums=float(by_hand["scores"].sum(-1).abs().max()),
+        kept=memory_kept(trace, site),
+    )
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max())
+
+
+def _upstream(
+    loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, goal: tuple[int, int] | None
+) -> Tensor | None:
+    """The gradient of a logit at z [query, d_head], through the whole model after this head."""
+    require_same_model(loaded, trace)
+    if goal is None:
+        return None
+    position, token = goal
+    with torch.inference_mode(False), torch.enable_grad():
+        nudge = torch.zeros(trace.activations[site.hook("z")].shape, requires_grad=True)
+        nudged = Edits({site.hook("z"): lambda z: z + nudge})
+        with visiting(edits_of(trace).then(nudged)):
+            logit = loaded.model.read(rows_of(trace))[0, position, token]
+        (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
+    return gradient[head].double()
+
+
+def _autograd(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor,
+    mask: Tensor,
+    grad_z: Tensor,
+    scaling: ScoreScaling,
+) -> dict[Gradient, Tensor]:
+    """The five gradients of `HeadBackward`, computed by torch's autograd."""
+    with torch.inference_mode(False), torch.enable_grad():
+        q, k, v = (each.clone().requires_grad_() for each in (q, k, v))
+        scores = scaling(q, k) + bias.clone()
+        lowest = torch.finfo(scores.dtype).min
+        pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
+        z = pattern @ v
+        found = torch.autograd.grad(z, [v, pattern, scores, q, k], grad_z.clone())
+    return dict(zip(GRADIENTS, found, strict=True))
+
+
+def memory_kept(trace: Trace, site: AttentionSite) -> tuple[SavedBytes, SavedBytes]:
+    """The bytes a layer saves for its backward pass, for this text and for `LONG` causal tokens."""
+    own = torch.tensor(trace.mask(site.name)[0])
+    long = torch.ones(LONG, LONG, dtype=torch.bool).tril()
+    d_head = trace.config.d_head
+    return _kept(site.n_heads, own, d_head), _kept(site.n_heads, long, d_head)
+
+
+def _kept(n_heads: int, mask: Tensor, d_head: int) -> SavedBytes:
+    n_query, n_key = mask.shape
+    with torch.inference_mode(False), torch.enable_grad():
+        q, k, v = (
+            torch.zeros(1, n_heads, n, d_head, requires_grad=True) for n in (n_query, n_key, n_key)
+        )
+        whole = mask[None, None].clone()
+
+        def explicit() -> Tensor:
+            return attend(q, k, v, whole)[0]
+
+        def fused() -> Tensor:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=whole)
+
+        given = {_place(each) for each in (q, k, v)}
+        sizes = []
+        for run in (explicit, fused):
+            seen: dict[int, int] = {}
+
+            def keep(tensor: Tensor, seen: dict[int, int] = seen) -> Tensor:
+                seen[_place(tensor)] = tensor.untyped_storage().nbytes()
+                return tensor
+
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                out = run()
+            sizes.append(sum(size for place, size in seen.items() if place not in given))
+            del out
+    return SavedBytes(n_query, n_key, *sizes)
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def show(found: HeadBackward, view: View) -> b.Blocks:
+    """The choice of a gradient, its picture, all of them against autograd, and the memory."""
+    goal = goal_of(view)
+    if goal is None:
+        yield b.Prose(view.t("score.backward_lead_silent"))
+    else:
+        token = quoted(view, view.loaded.str_tokens(goal[1:])[0])
+        yield b.Prose(view.t("score.backward_lead", token=token))
+    chosen, label = view.choices(ScoreChoices).gradient, view.t("score.backward_which")
+    said = NAMES.__getitem__
+    yield b.Pick("score.gradient", label, GRADIENTS, chosen, said, "gradient", quiet=True)
+    yield _matrix(view, chosen, found.gradients[chosen])
+    yield _table(view, found)
+    yield b.Sentence("aside", _reading(view, found))
+    yield b.Prose(_memory(view, found.kept))
+    config, slope, root = view.loaded.config, "", r"\sqrt{d}"
+    if config.score_cap is not None:
+        slope = r"\circ (1 - \tanh^2)"
+    if config.score_divisor is not None:
+        root = view.divisor.replace("√", r"\sqrt ", 1)
+    lines = (
+        r"dV = A^\top dZ,\quad dA = dZ\,V^\top,\quad "
+        r"dS_{ij} = A_{ij}\Big(dA_{ij} - \sum_k A_{ik}\,dA_{ik}\Big),\quad "
+        rf"dQ = \frac{{(dS{slope})\,K}}{{{root}}},\quad "
+        rf"dK = \frac{{(dS{slope})^\top Q}}{{{root}}}",
+        r"A_{ij} = e^{S_{ij} - L_i},\quad L_i = \log\sum_j e^{S_{ij}},\qquad "
+        r"\sum_k A_{ik}\,dA_{ik} = dZ_i\cdot Z_i",
+    )
+    divided = view.t("score.backward_root") if config.score_divisor is None else ""
+    yield b.Formula(lines, view.t("score.backward_formula", divisor=divided))
+    yield b.Code((attention_backward, fused_forward, fused_backward), first=True)
+
+
+def _matrix(view: View, name: Gradient, values: np.ndarray) -> b.Chart:
+    """One gradient: query by key, or token by dimension."""
+    site, words = view.site, view.words("figures.score")
+    queries, keys = view.trace.query_tokens(site.name), view.trace.key_tokens(site.name)
+    of_scores = name in ("pattern", "scores")
+    by_query = of_scores or name == "q"
+    if not of_scores:
+        words = words | {"key": words["dimension"]}
+        words = words if by_query else words | {"query": view.t("score.key")}
+    draw = partial(
+        matrix,
+        values,
+        queries if by_query else keys,
+        keys if of_scores else [str(at) for at in range(values.shape[1])],
+        title=NAMES[name],
+        streams=(
+            site.query_stream if by_query else site.key_stream,
+            site.key_stream if of_scores else None,
+        ),
+        marked=(view.row, key_of(view)) if of_scores else None,
+        words=words,
+    )
+    return b.Chart("score.backward", draw, view.t("score.backward_alt", name=NAMES[name]))
+
+
+def _table(view: View, found: HeadBackward) -> b.Table:
+    made = MADE | (CAPPED if view.loaded.config.score_cap is not None else {})
+    rows = [
+        [
+            f"**{NAMES[name]}**",
+            made[name].format(divisor=view.divisor),
+            " × ".join(map(str, found.gradients[name].shape)),
+            digits(float(np.abs(found.gradients[name]).max(initial=0.0)), 2),
+            number(found.errors[name]),
+            number(found.recomputed[name]) if name in found.recomputed else "–",
+        ]
+        for name in GRADIENTS
+    ]
+    names = ("made", "shape", "largest", "error", "recomputed")
+    return b.Table(["", *(view.t(f"score.backward_{name}") for name in names)], rows, "llrrrr")
+
+
+def _reading(view: View, found: HeadBackward) -> str:
+    """Whether the manual gradients match autograd, with and without a stored pattern."""
+    error, again = max(found.errors.values()), max(found.recomputed.values())
+    largest = max(float(np.abs(each).max(initial=0.0)) for each in found.gradients.values())
+    agrees = max(error, again) <= 1e-9 * max(largest, 1e-9)
+    return view.t(
+        "score.backward_agrees" if agrees else "score.backward_differs",
+        error=number(error),
+        again=number(again),
+        largest=digits(largest, 2),
+        sums=number(found.row_sums),
+    )
+
+
+def _memory(view: View, kept: tuple[SavedBytes, ...]) -> str:
+    lines = []
+    for each in kept:
+        sizes = {"explicit": byte_size(each.explicit), "fused": byte_size(each.fused)}
+        lines.append(view.t("score.backward_kept", queries=each.n_query, keys=each.n_key, **sizes))
+    heads = escape(str(view.site.n_heads))
+    return f"{view.t('score.backward_memory', heads=heads)} {' '.join(lines)}"
+
+
+EXHIBIT = Exhibit(head_backward, show, inputs={"goal": goal_of}, open=partial(is_open, "backward"))

@@ -1,0 +1,76 @@
+"""Dropout between softmax and values: one row of weights before and after it."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.score.steps import attend_as, bias_of
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.score.place import drop_of, is_open, pick_dropout
+from explorer.figures.paired import paired
+from explorer.numbers import fixed
+from explorer.runs.trace import Trace
+from explorer.seeding import seeded
+from models.hooks import AttentionSite
+
+
+@dataclass(frozen=True, eq=False)
+class Dropped:
+    """A row of weights before and after dropout, both [key], and the row sums of the whole head.
+
+    `before` sums to 1; `sums` [query] after dropout do not, only their mean over many draws does.
+    """
+
+    before: Float[np.ndarray, " key"] = field(repr=False)
+    after: Float[np.ndarray, " key"] = field(repr=False)
+    sums: Float[np.ndarray, " query"] = field(repr=False)
+
+
+def dropped(
+    trace: Trace, site: AttentionSite, head: int, query: int, p: float, seed: int = 0
+) -> Dropped:
+    """The effect of dropout between softmax and values on one row. Raises ValueError for a bad p.
+
+    The values are replaced by one-hot vectors, so that the model's own `attend` returns the weights
+    it used.
+    """
+    if not 0.0 <= p < 1.0:
+        raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
+    q, k = (torch.tensor(trace.activations[site.hook(what)])[None] for what in ("q", "k"))
+    mask = torch.tensor(trace.mask(site.name))[None]
+    found = bias_of(trace, site)
+    bias = None if found is None else torch.tensor(found)[None]
+    marks = torch.eye(k.shape[2]).expand(1, k.shape[1], -1, -1)
+    with seeded(seed):
+        z, _ = attend_as(trace.config)(q, k, marks, mask, bias=bias, dropout=p)
+    used = z[0, head].numpy()
+    return Dropped(trace.pattern(site.name)[head, query], used[query], used.sum(-1))
+
+
+def show(found: Dropped, view: View) -> b.Blocks:
+    """The share, the row, and the sums of all rows."""
+    trained, site = view.loaded.config.pattern_dropout, view.site
+    without = "score.dropout_none" if view.loaded.foreign else "score.dropout_zero"
+    yield b.Prose(view.t("score.dropout_lead", p=trained) if trained else view.t(without))
+    yield pick_dropout(view, "score.drop", 320)
+    draw = partial(
+        paired,
+        view.trace.key_tokens(site.name),
+        found.before,
+        found.after,
+        (view.t("score.without_dropout"), view.t("score.with_dropout")),
+        title=view.t("score.weight"),
+        stream=site.key_stream,
+    )
+    yield b.Chart("score.dropout", draw, view.t("score.asides.dropout"))
+    sums = {"row": found.after.sum(), "low": found.sums.min(), "high": found.sums.max()}
+    said = {name: fixed(float(value)) for name, value in sums.items()}
+    yield b.Sentence("aside", view.t("score.dropout_reading", **said))
+    yield b.Code((dropped,), first=True)
+
+
+INPUTS = {"query": lambda view: view.row, "p": drop_of, "seed": lambda view: 0}
+EXHIBIT = Exhibit(dropped, show, inputs=INPUTS, open=partial(is_open, "dropout"))

@@ -1,0 +1,113 @@
+"""Heads that share keys and values: the size of the KV cache, and what sharing would change."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from explorer.analysis.score.steps import attend_as, bias_of
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.picking import slider
+from explorer.exhibits.score.place import is_open
+from explorer.exhibits.shared import PartChoices
+from explorer.figures.score import groups
+from explorer.numbers import percent
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """A site whose query heads share keys and values in `n_kv_heads` groups.
+
+    `group_of[i]` is the kv head that query head i reads. `cache_bytes` is the KV-cache size per
+    token in all layers of this kind of attention, in float32. `moved` is the largest change of any
+    weight (0 to 1) if the model's own keys are averaged into that many heads, and `tiled` the same
+    if the heads are then repeated in the wrong order (`repeat` instead of `repeat_interleave`).
+    Both are None if the model itself has no more kv heads than that.
+    """
+
+    n_kv_heads: int
+    group_of: tuple[int, ...]
+    cache_bytes: int
+    moved: float | None
+    tiled: float | None
+
+
+def possible_groups(site: AttentionSite) -> tuple[int, ...]:
+    """The numbers of kv heads that divide the heads of a site evenly."""
+    return tuple(n for n in range(1, site.n_heads + 1) if site.n_heads % n == 0)
+
+
+def grouped(trace: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
+    """What sharing keys and values would change here. Raises ValueError for an uneven number.
+
+    Averaging the heads of a group is the first step of Ainslie et al. 2023 (§2.1) for turning a
+    trained model into one with fewer kv heads; they then continue training, which is not done here.
+    """
+    if n_kv_heads not in possible_groups(site):
+        raise ValueError(f"{site.n_heads} heads cannot share {n_kv_heads} kv heads evenly")
+    group = site.n_heads // n_kv_heads
+    n_layers = sum(each.kind == site.kind and each.stack == site.stack for each in trace.sites)
+    q, k, v = (torch.tensor(trace.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
+    mask = torch.tensor(trace.mask(site.name))[None]
+    found = bias_of(trace, site)
+    bias = None if found is None else torch.tensor(found)[None]
+    moved = tiled = None
+    if k.shape[1] > n_kv_heads:
+        shared, values = averaged(k, n_kv_heads), averaged(v, n_kv_heads)
+        own = torch.tensor(trace.pattern(site.name))
+        _, pattern = attend_as(trace.config)(q, shared, values, mask, bias=bias)
+        tile = (1, group, 1, 1)
+        repeated = shared.repeat(tile), values.repeat(tile)
+        _, wrong = attend_as(trace.config)(q, *repeated, mask, bias=bias)
+        moved = float((pattern[0] - own).abs().max())
+        tiled = float((wrong[0] - own).abs().max())
+    return Grouped(
+        n_kv_heads=n_kv_heads,
+        group_of=tuple(head // group for head in range(site.n_heads)),
+        cache_bytes=2 * n_layers * n_kv_heads * trace.config.d_head * 4,
+        moved=moved,
+        tiled=tiled,
+    )
+
+
+def averaged(x: Tensor, n_groups: int) -> Tensor:
+    """[batch, kv_head, pos, d_head] with `n_groups` heads, each the mean of adjacent ones."""
+    batch, n_heads, *rest = x.shape
+    return x.reshape(batch, n_groups, n_heads // n_groups, *rest).mean(2)
+
+
+def groups_of(view: View) -> int:
+    """The chosen number of key/value heads, by default the model's own."""
+    asked = view.choices(PartChoices).kv_heads
+    return asked if asked in possible_groups(view.site) else view.loaded.config.kv_heads
+
+
+def show(found: Grouped, view: View) -> b.Blocks:
+    """The number of groups, which head reads which, the size of the cache, and the changes."""
+    yield b.Prose(view.t("score.groups_lead"))
+    options, chosen = possible_groups(view.site), found.n_kv_heads
+    if len(options) > 1:
+        ends = options[0], options[-1]
+        yield slider(view, "score.kv_heads", *ends, chosen, stops=options, width=320)
+    draw = partial(groups, found.group_of, words=view.words("figures.score"))
+    yield b.Chart("score.groups", draw, view.t("score.asides.groups"))
+    most = found.cache_bytes // chosen * view.site.n_heads
+    values = {
+        "bytes": f"{found.cache_bytes:,}",
+        "most": f"{most:,}",
+        "heads": view.site.n_heads,
+        "kv": chosen,
+        "own": view.loaded.config.kv_heads,
+    }
+    words = view.t("score.groups_reading", **values)
+    if found.moved is not None and found.tiled is not None:
+        moved, tiled = percent(found.moved), percent(found.tiled)
+        words += " " + view.t("score.groups_moved", kv=chosen, moved=moved, tiled=tiled)
+    yield b.Sentence("aside", words)
+    yield b.Code((grouped,), first=True)
+
+
+EXHIBIT = Exhibit(grouped, show, inputs={"n_kv_heads": groups_of}, open=partial(is_open, "groups"))

@@ -1,0 +1,91 @@
+"""Before training: the scores of untrained models, by initialization and layout of weights."""
+
+import math
+from functools import partial
+
+from explorer.analysis.score.initial import INITS, SEEDS, Fresh, fresh_scores
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.score.choices import ScoreChoices
+from explorer.exhibits.score.place import is_open
+from explorer.figures.curves import histograms
+from explorer.numbers import fixed, percent, tabled
+
+EVEN, DECIDED = 0.99, 0.5
+"""Thresholds of relative entropy: above, softmax is nearly uniform; below, nearly one-hot."""
+
+
+def show(found: tuple[Fresh, ...], view: View) -> b.Blocks:
+    """The histogram of the three layouts, their table, and the conclusion."""
+    yield b.Prose(view.t("score.initial_lead"))
+    init, title = view.choices(ScoreChoices).init, "score.asides.initial"
+    yield pick_one(view, "score.init", INITS, init, "", "score.inits.", title, quiet=True)
+    yield b.Note(view.t(f"score.init_notes.{init}"))
+    names = [view.t(f"score.layout.{each.storage}") for each in found]
+    draw = partial(
+        histograms,
+        [each.scores for each in found],
+        names,
+        max(1e-3, 3.5 * max(each.spread for each in found)),
+        **view.axes("score.initial_score", "score.initial_share"),
+    )
+    yield b.Chart("score.initial", draw, view.t(title))
+    yield b.Note(view.t("score.initial_note", seeds=len(SEEDS), heads=view.site.n_heads))
+    yield _table(view, names, found)
+    yield b.Sentence("aside", _of_layouts(view, found))
+    yield b.Prose(_of_softmax(view, found[0]))
+    wide = r"\,\sqrt{d_\mathrm{head}}" if view.loaded.config.divisor == 1 else ""
+    line = (
+        r"\sigma_W = \sqrt{\tfrac{2}{\mathrm{fan_{in}} + \mathrm{fan_{out}}}}, \qquad "
+        r"\sigma_s = \sigma_{W_Q}\,\sigma_{W_K}\,\lVert x_i\rVert\,\lVert x_j\rVert"
+    )
+    yield b.Formula((line + wide,), view.t("score.initial_formula"))
+    yield b.Code((fresh_scores,), first=True)
+
+
+def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> b.Table:
+    columns = ("weights", "scores", "bits", "most")
+    rows = [
+        [
+            f"{name}, {each.shape[0]}\u00a0×\u00a0{each.shape[1]}",
+            f"{each.weight_formula:.4f} / {each.weight_std:.4f}",
+            f"{tabled(each.theory)} / {each.spread:.3g}",
+            "–" if math.isnan(each.entropy) else f"{fixed(each.entropy)} / {fixed(each.most)}",
+            "–" if math.isnan(each.top) else percent(each.top),
+        ]
+        for name, each in zip(names, found, strict=True)
+    ]
+    return b.Table(["", *(view.t(f"score.initial_{name}") for name in columns)], rows)
+
+
+def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
+    """Whether the layout matters here: separate matrices compared with the fused one."""
+    by_storage = {each.storage: each for each in found}
+    one, fused = by_storage["one"], by_storage["fused"]
+    ratio = fused.spread / one.spread
+    spreads = {"one": f"{one.spread:.3g}", "fused": f"{fused.spread:.3g}"}
+    spreads["theory"] = tabled(one.theory)
+    if abs(ratio - 1) < 0.01:
+        reason = "normed" if view.loaded.config.qk_norm else "rule"
+        return view.t("score.initial_same", why=view.t(f"score.initial_why_{reason}"), **spreads)
+    rows = {"rows": fused.shape[0], "own": one.shape[0]}
+    return view.t("score.initial_differs", ratio=fixed(ratio), **rows, **spreads)
+
+
+def _of_softmax(view: View, one: Fresh) -> str:
+    """The effect of softmax on such scores; "" if no query has more than one key."""
+    if math.isnan(one.entropy):
+        return ""
+    left = one.entropy / one.most
+    state = "decided" if left < DECIDED else "even" if left > EVEN else "open"
+    bits = {"entropy": fixed(one.entropy), "most": fixed(one.most)}
+    return view.t(f"score.initial_{state}", top=percent(one.top), **bits)
+
+
+EXHIBIT = Exhibit(
+    fresh_scores,
+    show,
+    inputs={"seeds": lambda view: SEEDS},
+    open=partial(is_open, "initial"),
+    working="score.initial_working",
+)

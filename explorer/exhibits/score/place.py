@@ -1,0 +1,89 @@
+"""The open cell, and what the exhibits of the page share."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.score.steps import chosen_token
+from explorer.exhibits import View, block as b
+from explorer.exhibits.saying import quoted_at, site_axes
+from explorer.exhibits.score.choices import ScoreChoices
+from explorer.figures import score as figures
+from explorer.figures.heatmap import weights
+
+
+def key_of(view: View) -> int:
+    """The chosen key, else the key with the highest weight."""
+    if view.state.key is not None:
+        return min(view.state.key, len(view.trace.key_tokens(view.site.name)) - 1)
+    return int(view.trace.pattern(view.site.name)[view.head, view.row].argmax())
+
+
+def goal_of(view: View) -> tuple[int, int] | None:
+    """The position of the query (in an encoder, the chosen one) and the chosen token, by default
+    the predicted one; None for a model without logits."""
+    trace, chosen = view.trace, view.choices(ScoreChoices).goal
+    if not trace.config.lm_head:
+        return None
+    place = view.step if view.site.query_stream == "src" else view.row
+    position = min(place, int(trace.tgt_valid.sum()) - 1)
+    if chosen is None or chosen >= trace.config.vocab_size:
+        chosen = chosen_token(trace, position)
+    return position, chosen
+
+
+def is_open(name: str, view: View) -> bool:
+    """Whether the user has opened this aside."""
+    return name == view.choices(ScoreChoices).aside
+
+
+def tokens(view: View) -> dict[str, str]:
+    """The query and the key in quotation marks."""
+    site = view.site.name
+    return {
+        "query": quoted_at(view, view.trace.query_tokens(site), view.row),
+        "key": quoted_at(view, view.trace.key_tokens(site), key_of(view)),
+    }
+
+
+def matrix(
+    view: View, values: np.ndarray, title: str, key: str, limit: float | None = None
+) -> tuple[b.Block, ...]:
+    """Scores of all queries and keys, with this cell marked, below their title."""
+    site = view.site
+    draw = partial(
+        figures.matrix,
+        values,
+        view.trace.query_tokens(site.name),
+        view.trace.key_tokens(site.name),
+        title=view.t("score.score"),
+        streams=(site.query_stream, site.key_stream),
+        limit=limit,
+        marked=(view.row, key_of(view)),
+        words=view.words("figures.score"),
+    )
+    return b.Note(title), b.Chart(key, draw, title)
+
+
+def patterns(view: View, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> b.Heatmaps:
+    """Patterns [query, key] under this head's mask side by side, each with its title."""
+    site = view.site.name
+    mask, words = view.trace.mask(site)[view.head], view.words("figures.heatmap")
+    more = {"selected": view.row, "words": words, **site_axes(view)}
+    return b.Heatmaps(
+        f"score.{name}", [(title, weights(each, mask, **more)) for title, each in shown]
+    )
+
+
+def pick_dropout(view: View, key: str, width: int) -> b.Slider:
+    """The share of zeroed weights in percent, 0 to 90."""
+    label, now = view.t("score.drop"), view.choices(ScoreChoices).drop
+    return b.Slider(
+        key, label, 0, 90, now, lambda drop: b.choose(drop=drop), 5, width=width, form="%d %%"
+    )
+
+
+def drop_of(view: View) -> float:
+    """The chosen dropout, 0 to 0.9."""
+    return view.choices(ScoreChoices).drop / 100

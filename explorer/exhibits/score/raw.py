@@ -1,0 +1,69 @@
+"""What the scores would be without the projections W_Q and W_K."""
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.score.steps import bias_of, site_inputs
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.score import place
+from explorer.library import LoadedModel
+from explorer.numbers import fixed
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
+
+Scores = Float[np.ndarray, "query key"]
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """X X^T / sqrt(d_model) compared with a head's scores, both [query, key].
+
+    `asymmetry` of each is max |s_ij - s_ji|, None in cross-attention, where queries and keys are
+    different tokens. Without projections a token would mostly attend to itself, and i would attend
+    to j exactly as j attends to i.
+    """
+
+    unprojected: Scores = field(repr=False)
+    projected: Scores = field(repr=False)
+    asymmetry: tuple[float, float] | None
+
+
+def raw(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Raw:
+    """What the scores would be without W_Q and W_K. Raises IndexError."""
+    x, memory = site_inputs(loaded, trace, site)
+    unprojected = (x @ memory.T / math.sqrt(x.shape[-1])).numpy()
+    projected, biases = trace.activations[site.hook("scores")][head], bias_of(trace, site)
+    if biases is not None:  # positional biases come from no projection
+        projected = projected - biases[head]
+    both = None
+    if site.kind == "self":
+        both = (_asymmetry(unprojected), _asymmetry(projected))
+    return Raw(unprojected, projected, both)
+
+
+def _asymmetry(matrix: Scores) -> float:
+    return float(np.abs(matrix - matrix.T).max())
+
+
+def show(found: Raw, view: View) -> b.Blocks:
+    """Both side by side, and how symmetric they are."""
+    yield b.Prose(view.t("score.raw_lead"))
+    left = place.matrix(view, found.unprojected, view.t("score.unprojected"), "score.raw.x")
+    right = place.matrix(view, found.projected, view.t("score.projected"), "score.raw.qk")
+    yield b.Columns((left, right))
+    if found.asymmetry is None:
+        yield b.Sentence("aside", view.t("score.raw_cross"))
+    else:
+        without, with_both = map(fixed, found.asymmetry)
+        n = len(found.unprojected)
+        own = int((found.unprojected.argmax(1) == np.arange(n)).sum())
+        values = {"raw": without, "projected": with_both, "own": own, "count": n}
+        yield b.Sentence("aside", view.t("score.raw_reading", **values))
+    yield b.Code((raw,), first=True)
+
+
+EXHIBIT = Exhibit(raw, show, open=partial(place.is_open, "raw"))

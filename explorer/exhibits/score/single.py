@@ -1,0 +1,268 @@
+"""A single head of any width: W_Q, W_K, W_V from d_in to d_out, and W_O from d_out back to d_in."""
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explorer.analysis.heads.reading import entropy
+from explorer.analysis.score.scaling import mean_of
+from explorer.analysis.score.steps import bias_of, module_of, site_inputs
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.score.choices import ScoreChoices
+from explorer.exhibits.score.place import is_open, key_of, patterns, tokens
+from explorer.library import LoadedModel
+from explorer.numbers import fixed, number, percent
+from explorer.runs.trace import Trace
+from models.attention import attend
+from models.hooks import AttentionSite
+
+ROUNDING = 1e-4
+"""Smallest weight difference at which two heads count as different."""
+
+
+class SingleHead(nn.Module):
+    """softmax(Q K^T / sqrt(d_out)) V W_O with d_out != d_in allowed. Vaswani et al. 2017, §3.2.
+
+    Everything after the three projections has d_out dimensions: the divisor is sqrt(d_out), unless
+    another one is given, and W_O reads d_out, not d_in.
+    """
+
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        bias: bool = True,
+        divisor: float | None = None,
+        cap: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.scaled_so = partial(attend, divisor=divisor, cap=cap)
+        self.w_q = nn.Linear(d_in, d_out, bias=bias)
+        self.w_k = nn.Linear(d_in, d_out, bias=bias)
+        self.w_v = nn.Linear(d_in, d_out, bias=bias)
+        self.w_o = nn.Linear(d_out, d_in, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "query d_in"],
+        memory: Float[Tensor, "key d_in"],
+        mask: Bool[Tensor, "query key"],
+    ) -> dict[str, Tensor]:
+        """Every intermediate tensor, by name; `memory` is `x` in self-attention."""
+        q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
+        found = self.scaled_so(q[None, None], k[None, None], v[None, None], mask)
+        z, pattern = (each[0, 0] for each in found)
+        return {"q": q, "k": k, "v": v, "pattern": pattern, "z": z, "out": self.w_o(z)}
+
+
+Beyond = Literal["positions", "normed"]
+"""What a model may do to queries, keys or scores that a single head does not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Single:
+    """A head of width `d_out`, cut from the weights of a layer and run on the layer's input.
+
+    `tensors` are x, memory, q, k, v, pattern, z and out by name. `own` is True if it is exactly the
+    selected head; `apart` is the largest difference of a weight from that head's in the model.
+    `entropy` is the mean row entropy in bits and `entropy_wide` the same with scores divided by
+    sqrt(d_in) instead, both over rows with more than one visible key, and at most `most` bits; both
+    are NaN in a model with a custom divisor. `lacks` lists what the model does to queries, keys or
+    scores and a single head does not. `refused` is torch's error message for a W_O that expects
+    d_in, "" if d_in = d_out.
+    """
+
+    d_in: int
+    d_out: int
+    tensors: dict[str, np.ndarray] = field(repr=False)
+    parameters: int
+    own: bool
+    apart: float
+    entropy: float
+    entropy_wide: float
+    most: float
+    lacks: tuple[Beyond, ...]
+    refused: str
+
+
+def widths(loaded: LoadedModel, site: AttentionSite) -> tuple[int, ...]:
+    """The widths offered: powers of two, a head's own width, and all rows of the layer's keys."""
+    module = module_of(loaded, site)
+    most = module.n_kv_heads * module.d_head
+    powers = (2**power for power in range(most.bit_length()))
+    return tuple(sorted({module.d_head, most, *(each for each in powers if each <= most)}))
+
+
+def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_out: int) -> Single:
+    """One head of width `d_out` with consecutive rows of the layer's weights.
+
+    The rows start at this head's first row and wrap around after the layer's last one. With
+    d_out = d_head this is the head itself, except for what positions and norms do to queries, keys
+    or scores, which a single head lacks. Raises ValueError for a width that is not in `widths`.
+    """
+    if d_out not in widths(loaded, site):
+        raise ValueError(f"d_out is {d_out}: this layer allows {widths(loaded, site)}")
+    x, memory = site_inputs(loaded, trace, site)
+    mask = torch.tensor(trace.mask(site.name)[head])
+    alone = cut_head(loaded, site, head, d_out)
+    with torch.inference_mode():
+        found = alone(x, memory, mask)
+        q, k, v = (found[name][None, None] for name in ("q", "k", "v"))
+        root, cap = math.sqrt(x.shape[-1]), trace.config.score_cap
+        wide = attend(q, k, v, mask, divisor=root, cap=cap)[1][0, 0]
+    pattern = found["pattern"].numpy()
+    choice = mask.sum(-1).numpy() > 1
+    roots = trace.config.score_divisor is None
+    return Single(
+        d_in=x.shape[-1],
+        d_out=d_out,
+        tensors={name: each.numpy() for name, each in {"x": x, "memory": memory, **found}.items()},
+        parameters=sum(each.numel() for each in alone.parameters()),
+        own=d_out == module_of(loaded, site).d_head,
+        apart=float(np.abs(pattern - trace.pattern(site.name)[head]).max()),
+        entropy=mean_of(entropy(pattern[choice])) if roots else math.nan,
+        entropy_wide=mean_of(entropy(wide.numpy()[choice])) if roots else math.nan,
+        most=mean_of(np.log2(mask.sum(-1).numpy()[choice])),
+        lacks=_lacks(trace, site),
+        refused=_refused(found["z"], x.shape[-1]),
+    )
+
+
+def _lacks(trace: Trace, site: AttentionSite) -> tuple[Beyond, ...]:
+    config = trace.config
+    turned = config.position_type.acts == "turns" and site.kind == "self"
+    does: dict[Beyond, bool] = {
+        "positions": turned or bias_of(trace, site) is not None,
+        "normed": config.qk_norm,
+    }
+    return tuple(name for name, done in does.items() if done)
+
+
+def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) -> SingleHead:
+    """A `SingleHead` with rows of a layer's W_Q, W_K, W_V and columns of its W_O."""
+    module = module_of(loaded, site)
+    has_bias = module.w_q.bias is not None
+    d_model = module.w_q.in_features
+    divisor, cap = loaded.config.score_divisor, loaded.config.score_cap
+    alone = SingleHead(d_model, d_out, has_bias, divisor, cap).eval().requires_grad_(False)
+    kv_head = head * module.n_kv_heads // module.n_heads
+    for name, first in (("w_q", head), ("w_k", kv_head), ("w_v", kv_head)):
+        source, target = getattr(module, name), getattr(alone, name)
+        rows = (first * module.d_head + torch.arange(d_out)) % source.out_features
+        target.weight.copy_(source.weight[rows])
+        if has_bias:
+            target.bias.copy_(source.bias[rows])
+    columns = (head * module.d_head + torch.arange(d_out)) % module.w_o.in_features
+    alone.w_o.weight.copy_(module.w_o.weight[:, columns])
+    return alone
+
+
+def _refused(z: Tensor, d_in: int) -> str:
+    """The error message of a W_O [d_in, d_in] applied to z [query, d_out]; "" if it works."""
+    try:
+        F.linear(z, torch.zeros(()).expand(d_in, d_in))
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return ""
+
+
+def width_of(view: View) -> int:
+    """The chosen width if this layer allows it, else the width of the model's heads."""
+    chosen = view.choices(ScoreChoices).d_out
+    return chosen if chosen in widths(view.loaded, view.site) else view.loaded.config.d_head
+
+
+def show(found: Single, view: View) -> b.Blocks:
+    """The width, the shapes from x to the output, both patterns, and the conclusion."""
+    yield b.Prose(view.t("score.single_lead", d_in=view.loaded.config.d_model))
+    offered = widths(view.loaded, view.site)
+    if len(offered) > 1:
+        low, high, now = offered[0], offered[-1], found.d_out
+
+        def change(width: int) -> b.Change:
+            return b.choose(d_out=width)
+
+        yield b.Slider("score.d_out", "d_out", low, high, now, change, stops=offered, width=420)
+    yield _shapes(view, found)
+    own = view.trace.pattern(view.site.name)[view.head]
+    titles = {"d_out": found.d_out, "head": view.head + 1}
+    sides = {"single_this": found.tensors["pattern"], "single_own": own}
+    named = [(view.t(f"score.{name}", **titles), each) for name, each in sides.items()]
+    yield patterns(view, "single_weights", named)
+    yield b.Sentence("aside", _reading(view, found))
+    if found.refused:
+        yield b.Prose(view.t("score.single_refused", d_in=found.d_in, d_out=found.d_out))
+        yield b.Verbatim(found.refused)
+    given = view.loaded.config.score_divisor
+    scores = r"\frac{Q K^\top}{\sqrt{d'}}" if given is None else view.scaled(r"Q K^\top")
+    line = (
+        r"Q = X W_Q,\quad K = M W_K,\quad V = M W_V \in \mathbb{R}^{n\times d'},\qquad "
+        rf"Y = \mathrm{{softmax}}\Big({scores}\Big) V\, W_O,\quad "
+        r"W_O \in \mathbb{R}^{d'\times d}"
+    )
+    yield b.Formula((line,), view.t("score.single_formula"))
+    yield b.Code((SingleHead, cut_head), first=True)
+
+
+def _shapes(view: View, found: Single) -> b.Table:
+    """Each tensor with its formula, its shape, and its norm at the query or key."""
+    wide, narrow = found.d_in, found.d_out
+    divisor = f"√{narrow}" if view.loaded.config.score_divisor is None else view.divisor
+    rows: tuple[tuple[str, str, str, int], ...] = (
+        ("X", "x", view.t("score.single_stream"), view.row),
+        ("M", "memory", view.t("score.single_memory"), key_of(view)),
+        ("Q", "q", f"X W_Q · {wide} → {narrow}", view.row),
+        ("K", "k", f"M W_K · {wide} → {narrow}", key_of(view)),
+        ("V", "v", f"M W_V · {wide} → {narrow}", key_of(view)),
+        ("A", "pattern", f"softmax(Q Kᵀ ÷ {divisor})", view.row),
+        ("Z", "z", "A V", view.row),
+        ("Y", "out", f"Z W_O · {narrow} → {wide}", view.row),
+    )
+    if view.site.kind == "self":
+        rows = (rows[0], *((a, b, made.replace("M W", "X W"), at) for a, b, made, at in rows[2:]))
+    query, key = tokens(view).values()
+    return b.Table(
+        ["", *(view.t(f"score.single_{name}") for name in ("made", "shape", "norm"))],
+        [
+            [
+                f"**{name}**",
+                made,
+                " × ".join(map(str, found.tensors[tensor].shape)),
+                f"{_norm(found.tensors[tensor][at])} · {key if name in 'MKV' else query}",
+            ]
+            for name, tensor, made, at in rows
+        ],
+        "llrr",
+    )
+
+
+def _norm(row: np.ndarray) -> str:
+    return fixed(float(np.linalg.norm(row)))
+
+
+def _reading(view: View, found: Single) -> str:
+    """Whether this equals the model's head, and the effect of dividing by √d_in."""
+    own = "same" if found.apart < ROUNDING else "positions"
+    kind = own if found.own else "other"
+    apart = percent(found.apart) if found.apart >= ROUNDING else number(found.apart)
+    values = {"d_out": found.d_out, "apart": apart, "parameters": f"{found.parameters:,}"}
+    if kind == "positions":
+        lacks = (view.t(f"score.single_lack_{name}") for name in found.lacks)
+        values["more"] = view.t("heads.and").join(lacks)
+    words = view.t(f"score.single_{kind}", **values)
+    if math.isnan(found.entropy) or found.d_in == found.d_out:
+        return words
+    bits = {"entropy": fixed(found.entropy), "wide": fixed(found.entropy_wide)}
+    scale = "flatter" if found.entropy_wide > found.entropy else "sharper"
+    said = view.t(f"score.single_{scale}", d_in=found.d_in, most=fixed(found.most), **bits)
+    return f"{words} {said}"
+
+
+EXHIBIT = Exhibit(single, show, inputs={"d_out": width_of}, open=partial(is_open, "single"))

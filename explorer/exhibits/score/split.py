@@ -1,0 +1,167 @@
+"""A score of the first layer as a sum over the words and positions of its query and key.
+
+In the first layer the stream is a sum, word + position, and a score is a product of two sums: it
+splits into word-word, word-position, position-word and position-position terms. In later layers the
+two cannot be separated. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from explorer.analysis.score.steps import module_of, norm_of
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.score import place
+from explorer.figures.score import signed as bars
+from explorer.library import LoadedModel
+from explorer.numbers import fixed, signed
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
+from models.norms import LayerNorm
+
+Parts = Float[np.ndarray, "query key"]
+PARTS = ("word_word", "word_position", "position_word", "position_position", "constant")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The scaled scores of a head as a sum, each part [query, key].
+
+    The first name refers to the query: `word_position` is the query's word with the key's position.
+    `constant` collects every term that contains a bias. `difference` is the largest deviation of
+    the sum from the model's own scores.
+    """
+
+    word_word: Parts = field(repr=False)
+    word_position: Parts = field(repr=False)
+    position_word: Parts = field(repr=False)
+    position_position: Parts = field(repr=False)
+    constant: Parts = field(repr=False)
+    difference: float
+
+    @property
+    def parts(self) -> dict[str, Parts]:
+        """The five parts by name; they add up to the scores."""
+        return {name: getattr(self, name) for name in PARTS}
+
+
+def can_split(trace: Trace, site: AttentionSite) -> bool:
+    """Whether this site's scores are a product of two sums of words and positions.
+
+    True for first-layer self-attention in a model that adds its positions to the embeddings.
+    """
+    config = trace.config
+    plain = not config.embed_norm and not config.qk_norm and config.score_cap is None
+    return (
+        plain
+        and site.kind == "self"
+        and site.layer == 0
+        and _added(trace, site) in trace.activations
+    )
+
+
+def _added(trace: Trace, site: AttentionSite) -> str:
+    """The hook point of the positions that are added to the input of a site's queries."""
+    return trace.stack(site.query_stream).hook("pos_embed")
+
+
+def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split:
+    """Split the scores of a first-layer head by origin. Raises ValueError for other heads.
+
+    A norm before the sublayer is applied with the statistics of the sum, so that it acts on each
+    part in the same way and the parts still add up.
+    """
+    if not can_split(trace, site):
+        raise ValueError(f"{site.name}: its input is not a plain sum of words and positions")
+    embedded = trace.stack(site.query_stream).hook("embed")
+    word = torch.tensor(trace.activations[embedded]).double()
+    position = torch.tensor(trace.activations[_added(trace, site)]).double()
+    position = position.expand(word.shape)
+    constant = torch.zeros_like(word)
+    if trace.config.norm_placement == "pre":
+        word, position, constant = _normed(norm_of(loaded, site), word, position)
+    module = module_of(loaded, site)
+    queries: list[Tensor] = []
+    keys: list[Tensor] = []
+    for side, linear, n_heads in (
+        (queries, module.w_q, module.n_heads),
+        (keys, module.w_k, module.n_kv_heads),
+    ):
+        first = head * n_heads // module.n_heads * module.d_head
+        which = slice(first, first + module.d_head)
+        weight = linear.weight.detach().double()[which]
+        side.extend(part @ weight.T for part in (word, position, constant))
+        if linear.bias is not None:
+            side[-1] = side[-1] + linear.bias.detach().double()[which]
+    products = [
+        [(q @ k.T / trace.config.divisor).numpy() for k in keys] for q in queries
+    ]  # [word, position, constant] of the query by those of the key
+    rest = products[2][0] + products[2][1] + products[2][2] + products[0][2] + products[1][2]
+    parts = dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))
+    own = trace.activations[site.hook("scores")][head]
+    return Split(**parts, difference=float(np.abs(sum(parts.values()) - own).max()))
+
+
+def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Word, position and bias after a norm that uses the statistics of their sum."""
+    whole = word + position
+    weight = norm.get_parameter("weight").detach().double()
+    constant = torch.zeros_like(word)
+    eps = float(getattr(norm, "eps", 0.0))
+    if isinstance(norm, LayerNorm):
+        std = torch.sqrt(whole.var(-1, keepdim=True, correction=0) + eps)
+        word = word - word.mean(-1, keepdim=True)
+        position = position - position.mean(-1, keepdim=True)
+        constant = constant + norm.bias.detach().double()
+    else:
+        std = torch.sqrt(whole.pow(2).mean(-1, keepdim=True) + eps)
+    return weight * word / std, weight * position / std, constant
+
+
+def compute(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split | None:
+    """The parts of this head's scores; None where they cannot be separated."""
+    return split(loaded, trace, site, head) if can_split(trace, site) else None
+
+
+def show(found: Split | None, view: View) -> b.Blocks:
+    """The five parts of this cell, and four of them for all cells."""
+    if found is None:
+        yield b.Hint(view.t("score.split_not"))
+        first = next((site for site in view.trace.sites if can_split(view.trace, site)), None)
+        if first is not None:
+            there = b.choose(site=first.role, layer=0, head=0, row=None, key=None)
+            yield b.Button("score.split_go", view.t("score.split_go"), there)
+        return
+    yield b.Prose(view.t("score.split_lead"))
+    parts, title = found.parts, view.t("score.score")
+    query, key = view.row, place.key_of(view)
+    here = np.array([part[query, key] for part in parts.values()])
+    names = {name: view.t(f"score.parts.{name}") for name in parts}
+    draw = partial(bars, [*names.values()], here, title=title, words=view.words("figures.score"))
+    yield b.Chart("score.split", draw, view.t("score.asides.split"))
+    site, head = view.site, view.head
+    allowed = view.trace.mask(site.name)[head]
+    spread = {name: float(part[allowed].std()) for name, part in parts.items()}
+    most = max(spread, key=lambda name: spread[name])
+    values = {
+        "terms": " ".join(signed(float(value), 2) for value in here),
+        "score": fixed(float(view.trace.activations[site.hook("scores")][head, query, key])),
+        "most": names[most],
+        "spread": fixed(spread[most]),
+    }
+    yield b.Sentence("aside", view.t("score.split_reading", **values))
+    limit = max(float(np.abs(part).max()) for part in parts.values())
+    drawn = [
+        place.matrix(view, parts[name], names[name], f"score.part.{number}", limit)
+        for number, name in enumerate(PARTS[:4])
+    ]
+    yield b.Columns(drawn[:2])
+    yield b.Columns(drawn[2:])
+    yield b.Code((split,), first=True)
+
+
+EXHIBIT = Exhibit(compute, show, open=partial(place.is_open, "split"))

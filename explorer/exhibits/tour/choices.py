@@ -1,0 +1,109 @@
+"""Choices on the guided tour, and the link format of answers and of a teacher's sheet."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from explorer.exhibits import PageChoices
+from explorer.exhibits.choices import RefusedError, as_digit, choice, switch, unlinked
+from explorer.exhibits.view import View, build
+
+MOST_STEPS = 64
+"""Most steps of a sheet, and answers, in a link; more than exist."""
+MOST_TITLE, MOST_NAME = 100, 40
+"""Most characters of a sheet's title and of a learner's name; longer ones are cut."""
+_NAME = "[a-z]{1,20}"
+_ANSWER = re.compile(rf"({_NAME})\.([1-9])\.([01])\.([0-9a-z]{{1,7}})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class StepAnswer:
+    """The answer to a step: the option (from 0), whether it was right, and the mark of the
+    question, which depends on the sentence and model."""
+
+    step: str
+    option: int
+    right: bool
+    mark: str
+
+
+def _parts(text: str) -> list[str]:
+    parts = text.split("~") if text else []
+    if len(parts) > MOST_STEPS:
+        raise RefusedError(text)
+    return parts
+
+
+def read_answers(text: str) -> tuple[StepAnswer, ...]:
+    """Read `look.2.1.k3f~rest.1.0.9ab`: step, option from 1, 1 for right, mark; a step once."""
+    found = [_ANSWER.fullmatch(part) for part in _parts(text)]
+    answers = tuple(StepAnswer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in found if m)
+    if len(answers) < len(found) or len({each.step for each in answers}) < len(answers):
+        raise RefusedError(text)
+    return answers
+
+
+def write_answers(answers: tuple[StepAnswer, ...]) -> str:
+    """The inverse of `read_answers`."""
+    return "~".join(
+        f"{each.step}.{each.option + 1}.{int(each.right)}.{each.mark}" for each in answers
+    )
+
+
+def read_sheet(text: str) -> tuple[str, ...]:
+    """Read the names of steps, `causal~look`, in their order, without repeats."""
+    names = _parts(text)
+    if not all(re.fullmatch(_NAME, name, re.ASCII) for name in names):
+        raise RefusedError(text)
+    return tuple(dict.fromkeys(names))
+
+
+def _line(most: int) -> Callable[[str], str]:
+    """Make a reader of one line of at most `most` characters."""
+
+    def read(text: str) -> str:
+        return " ".join(text.split())[:most].strip()
+
+    return read
+
+
+@dataclass(frozen=True)
+class TourChoices(PageChoices):
+    """`lesson` is the open step ("" is the first), `answers` the given answers, `sheet` the steps
+    picked by a teacher (empty: all), with a title; `solutions`: print it with answers. `learner` is
+    the name entered for a class, `class_links` the links of a class."""
+
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "steps": ("tour.steps",),
+        "contents": ("tour.contents",),
+        "results": ("tour.results",),
+        "sheet": ("tour.sheet",),
+        "printed": ("tour.printed",),
+        "class": ("tour.learners",),
+    }
+    lesson: str = choice("", str)
+    answers: tuple[StepAnswer, ...] = choice((), read_answers, write_answers)
+    sheet: tuple[str, ...] = choice((), read_sheet, "~".join)
+    sheet_title: str = choice("", _line(MOST_TITLE))
+    solutions: bool = choice(False, switch, as_digit)
+    learner: str = choice("", _line(MOST_NAME))
+    class_links: str = unlinked("")
+
+    def answered(self, step: str) -> StepAnswer | None:
+        """The answer to a step, if any."""
+        return next((each for each in self.answers if each.step == step), None)
+
+    def with_answer(self, answer: StepAnswer) -> tuple[StepAnswer, ...]:
+        """`answers` with this one, replacing an earlier one for the same step."""
+        return (*(each for each in self.answers if each.step != answer.step), answer)
+
+    @staticmethod
+    def opens(view: View) -> View:
+        """The same sentence in the unedited model, without padding or a selection.
+
+        Raises InputProblem.
+        """
+        state = replace(view.state, model=view.loaded.name, text=view.text, edits=(), pads=0)
+        nowhere: dict[str, Any] = dict.fromkeys(("layer", "head", "row", "key", "step"))
+        return build(replace(state, site="cross", **nowhere), view.dark)

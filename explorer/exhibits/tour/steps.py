@@ -1,0 +1,199 @@
+"""The open step of the tour, with the controls that lead to the others."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from explorer import text
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.links import State
+from explorer.exhibits.picking import pick_one
+from explorer.exhibits.tour import course
+from explorer.exhibits.tour.asked import PosedStep, Question, Step, asked, found_by
+from explorer.exhibits.tour.choices import StepAnswer, TourChoices
+from explorer.exhibits.tour.found import Missing
+from explorer.exhibits.view import default_model, first_sentence
+
+SIGNS = {True: "✓", False: "✗"}
+RIGHT, WRONG, OPEN = "check_circle", "cancel", "circle"
+
+
+def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Any:
+    """What the open step finds in a run, or `Missing`. Raises InputProblem."""
+    return found_by(run, course.STEPS[course.opened(lesson, sheet)])
+
+
+def show(found: Any, view: View) -> b.Blocks:
+    """The step, and the way to others."""
+    yield from course.heading(view)
+    made = view.choices(TourChoices)
+    step, inside = course.STEPS[course.opened(made.lesson, made.sheet)], course.steps_of_view(view)
+    if not made.sheet:
+        chapter = course.chapter_of(step.id)
+        yield _pick_chapter(view, chapter)
+        inside = tuple(each.id for each in course.CHAPTERS[chapter])
+    yield _pick_step(view, inside, step.id)
+    yield b.SentenceLine()
+    posed = asked(view, step, found)
+    yield b.Hero(tuple(_lesson(view, step, posed)))
+    known = None if isinstance(posed, Missing) else posed
+    yield b.Row(tuple(_onward(view, step, known)), align="center")
+    yield b.Formula((step.formula,), view.t("tour.formula"))
+    yield b.Code((step.find,))
+    yield b.Numbers(lambda: _numbers(view, step, known))
+
+
+def open_step(step: str) -> b.Change:
+    """The change that opens a step."""
+    return b.choose(lesson=step, part="steps")
+
+
+def _pick_chapter(view: View, now: str) -> b.Pick:
+    more = b.More(change=lambda name: open_step(course.CHAPTERS[name][0].id), quiet=True)
+    return pick_one(view, "tour.chapter", tuple(course.CHAPTERS), now, said="tour.groups.", **more)
+
+
+def _pick_step(view: View, inside: Sequence[str], now: str) -> b.Pick:
+    """The control for the steps of a chapter or sheet, by number, with the result of each."""
+    made = view.choices(TourChoices)
+
+    def label(step: str) -> str:
+        given = made.answered(step)
+        return course.number_of(step) + ("" if given is None else f" {SIGNS[given.right]}")
+
+    return pick_one(view, "tour.step", inside, now, said=label, change=open_step, quiet=True)
+
+
+def _onward(view: View, step: Step, posed: PosedStep | None) -> Iterator[b.Button]:
+    """Buttons for the previous and next step, and for the pages for further exploration."""
+    named = course.steps_of_view(view)
+    at, chapter = named.index(step.id), course.chapter_of(step.id)
+    before, last = open_step(named[max(0, at - 1)]), at + 1 == len(named)
+    yield b.Button("tour.back", view.t("tour.back"), before, icon="arrow_back", disabled=at == 0)
+    if last:
+        results = b.choose(part="results")
+        yield b.Button("tour.next", view.t("tour.finish"), results, icon="flag")
+    else:
+        following = open_step(named[at + 1])
+        yield b.Button("tour.next", view.t("tour.next"), following, icon="arrow_forward")
+    label = view.t("tour.alone", page=view.t(f"{step.page}.title"))
+    away = b.choose(visit=step.page, **place_of(posed))
+    yield b.Button("tour.alone", label, away, icon="explore", quiet=True)
+    if step == course.CHAPTERS[chapter][-1]:
+        task = b.choose(visit="exercises", task=course.TASK_OF[chapter], part="task")
+        label = view.t("tour.write_it")
+        yield b.Button("tour.write", label, task, icon="construction", quiet=True)
+
+
+def place_of(posed: PosedStep | None) -> dict[str, Any]:
+    """The choices with which the page of a step opens, with the unedited model."""
+    return {"edits": (), "pads": None, "part": "", "key": None} | dict(posed.place if posed else {})
+
+
+def _numbers(view: View, step: Step, posed: PosedStep | None) -> dict[str, list[str]]:
+    if posed is None:
+        return {view.t("tour.step"): [course.number_of(step.id)]}
+    question, given = posed.question, view.choices(TourChoices).answered(step.id)
+    right = [""] * len(question.options)
+    if given is not None and given.mark == question.mark:
+        right[question.right] = "✓"
+    return {view.t("tour.options"): list(question.options), view.t("tour.n_right"): right}
+
+
+def lead(view: View, step: str) -> str:
+    """The introduction of a step, with the model's sizes filled in."""
+    config = view.loaded.config
+    sizes = {"heads": config.n_heads, "d_head": config.d_head, "d_model": config.d_model}
+    width = config.n_heads * config.d_head
+    return view.t(f"tour.steps.{step}.lead", divisor=view.divisor, width=width, **sizes)
+
+
+def _answer_to(view: View, step: Step, question: Question) -> StepAnswer | None:
+    """The answer to this question, if valid; a link is untrusted."""
+    given = view.choices(TourChoices).answered(step.id)
+    if given is None or given.mark != question.mark or given.option >= len(question.options):
+        return None
+    return replace(given, right=given.option == question.right)
+
+
+def _lesson(view: View, step: Step, posed: PosedStep | Missing) -> b.Blocks:
+    """The blocks of a step."""
+    yield b.Title(course.title_of(view, step.id), large=True)
+    if isinstance(posed, Missing):
+        yield b.Prose(lead(view, step.id))
+        yield from _elsewhere(view, step, posed)
+        return
+    given = _answer_to(view, step, posed.question)
+    right = [b.Prose(lead(view, step.id)), *_ask(view, step, posed, given)]
+    yield b.Columns((tuple(posed.picture(given is not None)), right), widths=(3, 2))
+
+
+def _ask(view: View, step: Step, posed: PosedStep, given: StepAnswer | None) -> b.Blocks:
+    """The question; after the answer also the right option and the explanation."""
+    words, question = f"tour.steps.{step.id}", posed.question
+    said, made = view.t(f"{words}.ask", **posed.values), view.choices(TourChoices)
+    yield b.Prose(f"**{said}**")
+    if given is None:
+        yield b.Pick(
+            f"tour.ask.{step.id}.{question.mark}",
+            plain(said),
+            range(len(question.options)),
+            None,
+            question.options.__getitem__,
+            change=lambda option: b.Change(lambda state: _taken(state, step, question, option)),
+            listed=True,
+            quiet=True,
+        )
+        is_new = made.answered(step.id) is None
+        yield b.Note(view.t("tour.waiting" if is_new else "tour.asked_before"))
+        return
+    icons = {given.option: WRONG, question.right: RIGHT}
+    lines = [f"{_icon(icons.get(at, OPEN))} {each}" for at, each in enumerate(question.options)]
+    yield b.Pane((b.Prose("  \n".join(lines)),), key="tour-options")
+    if made.answered(given.step) != given:
+        yield b.Remember(b.choose(answers=made.with_answer(given)))
+    verdict, sign = ("tour.right", RIGHT) if given.right else ("tour.wrong", WRONG)
+    yield b.Sentence("tour", f"{_icon(sign)} {view.t(verdict, answer=question.answer)}")
+    yield b.Prose(view.t(f"{words}.{posed.told}", **posed.values))
+
+
+def _icon(name: str) -> str:
+    """A Material icon in Markdown."""
+    return f":material/{name}:"
+
+
+def _taken(state: State, step: Step, question: Question, option: int | None) -> dict[str, Any]:
+    """The choices after an answer: the first answer to a question counts."""
+    if option is None:
+        return {}
+    answer = StepAnswer(step.id, option, option == question.right, question.mark)
+    return {"answers": state.of(TourChoices).with_answer(answer)}
+
+
+def _elsewhere(view: View, step: Step, found: Missing) -> b.Blocks:
+    """Why this run does not show the lesson, with a button that opens one that does."""
+    yield b.Hint(view.t(f"tour.missing.{found.why}"))
+    model, sentence = where_it_shows(step, view.lang)
+    if model not in cache.models() or (model, sentence) == (view.loaded.name, view.text):
+        return
+    name = text.model_name(model, lang=view.lang)
+    chosen: dict[str, Any] = {"text": sentence, "target": None, "edits": (), "pads": None}
+    yield b.Button(
+        f"tour.there.{step.id}",
+        view.t("tour.try_there", text=escape(sentence), model=name),
+        b.choose(elsewhere=True, model=model, lesson=step.id, **chosen),
+        icon="arrow_forward",
+    )
+
+
+def where_it_shows(step: Step, lang: str) -> tuple[str, str]:
+    """A model for this language and a sentence that shows the step."""
+    model = default_model(cache.models(), lang)
+    known = text.telling(step.telling, model) if step.telling else None
+    return model, known or first_sentence(model)
+
+
+EXHIBIT = Exhibit(compute, show)

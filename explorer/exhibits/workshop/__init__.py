@@ -1,1 +1,0 @@
-"""Exhibits of the Workshop page (Exercises): programs are graded, drawn and put into the model."""

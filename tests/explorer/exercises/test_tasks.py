@@ -1,0 +1,134 @@
+"""The tasks that are shipped: each can be solved, no starter and no known mistake solves it."""
+
+from pathlib import Path
+
+import pytest
+
+from explorer.analysis.bugs import PITFALLS
+from explorer.analysis.exercises.grading import by_case, grade, relation
+from explorer.analysis.exercises.tasks import KINDS, Task, read, task_of, tasks
+from explorer.exhibits.exercises.answer import flat
+from explorer.text import LANGUAGES
+
+TASKS = pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
+
+
+def test_there_are_thirty_tasks_of_four_kinds() -> None:
+    assert len(tasks()) >= 30
+    assert {task.kind for task in tasks()} == set(KINDS)
+    assert len({task.id for task in tasks()}) == len(tasks())
+
+
+@TASKS
+def test_the_reference_solves_it_and_the_starter_does_not(task: Task) -> None:
+    made = grade(task, task.reference)
+    assert made.passed, (made.fault, made.wrong, [each.words["en"] for each in made.let])
+    if not task.is_check:
+        assert leaves(made.wanted[0]) == pytest.approx(leaves(flat(task)))
+    assert not grade(task, task.starter).passed
+
+
+def leaves(value: object) -> list[object]:
+    """Every number of an answer."""
+    if isinstance(value, list | tuple):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value]
+
+
+@TASKS
+def test_every_known_mistake_fails_and_is_recognised(task: Task) -> None:
+    assert task.mutants
+    if task.is_check:
+        return
+    for mutant in task.mutants:
+        made = grade(task, mutant.code)
+        assert not made.passed, mutant.words["en"]
+        assert made.mistake is mutant, (mutant.words["en"], made.fault)
+        if made.wrong and task.is_mask:
+            assert relation(task, made.wrong)
+
+
+def test_a_check_is_handed_six_wrong_ones_and_one_that_is_right() -> None:
+    for task in tasks():
+        if task.is_check:
+            assert len(task.mutants) >= 6
+            assert any(each.right for each in task.suspects)
+
+
+@TASKS
+def test_its_words_are_there_in_both_languages(task: Task) -> None:
+    for words in (task.name, task.text, task.solution, *(each.words for each in task.suspects)):
+        assert set(words) == set(LANGUAGES)
+        assert all(words.values())
+    assert all(len(set(hints)) == 3 for hints in task.hints.values())
+    assert task.bug in ("", *(pitfall.id for pitfall in PITFALLS))
+    assert (task.kind == "repairs") == bool(task.bug)
+
+
+def test_sizes_that_were_not_shown_are_asked_too() -> None:
+    for task in tasks():
+        grids = [case for case in task.cases if case.queries is not None]
+        if task.is_mask:
+            sizes = {(case.queries, case.keys) for case in grids[1:]}
+            assert (1, 1) in sizes or any(1 in size for size in sizes), task.id
+            assert len(sizes) >= 3, task.id
+
+
+TABLE = """
+[[task]]
+id = "mine"
+function = "f"
+formula = "x"
+starter = "def f(q, k):\\n    return False"
+reference = "def f(q, k):\\n    return True"
+shown = { queries = 1, keys = 1 }
+wanted = ["#"]
+suspects = []
+[task.en]
+name = "Mine"
+text = "A teacher's own."
+hints = ["a", "b", "c"]
+solution = "True."
+[task.zh]
+name = "我的"
+text = "教师自己的。"
+hints = ["甲", "乙", "丙"]
+solution = "真。"
+"""
+
+
+def test_a_teachers_table_is_a_task(tmp_path: Path) -> None:
+    (tmp_path / "masks.toml").write_text(TABLE, encoding="utf-8")
+    (task,) = read(tmp_path / "masks.toml", "masks")
+    assert task.signature == "def f(q, k):"
+    assert grade(task, task.reference).passed
+    assert not grade(task, task.starter).passed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('id = "mine"\n', 'id = "mine"\nlevel = 3\n', r"masks\.toml, task mine: unknown: level"),
+        ('formula = "x"\n', "", r"task mine: is missing: formula"),
+        ('"a", "b", "c"', '"a"', r"task mine: each language needs three hints"),
+        ("queries = 1, ", "", r"task mine: a case has queries and keys, or neither"),
+        ("queries = 1", "queries = 9999", r"at most 64 queries and keys"),
+        ('wanted = ["#"]\n', "", r"needs shown and wanted"),
+        ('function = "f"', 'function = "g"', r"the reference does not define g"),
+        ('function = "f"', 'function = "f"\nplanted = "moon"', r"planted is 'moon'"),
+    ],
+)
+def test_what_a_teacher_forgot_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in TABLE
+    (tmp_path / "masks.toml").write_text(TABLE.replace(old, new), encoding="utf-8")
+    with pytest.raises(ValueError, match=said):
+        list(read(tmp_path / "masks.toml", "masks"))
+
+
+def test_values_are_cut_where_a_case_ends() -> None:
+    task = task_of("causal")
+    assert task is not None
+    values = [True] * sum(case.n_values for case in task.cases)
+    assert [len(row) for row in by_case(task, values)] == [36, 1, 4, 25, 81, 289]
+    with pytest.raises(ValueError, match="435 values for cases of 436"):
+        by_case(task, values[1:])

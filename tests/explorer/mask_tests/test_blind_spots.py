@@ -1,0 +1,238 @@
+"""Faults that no mask shows: wrong positions, patterns that did not run, longer cached steps."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from certifying import SRC, TGT, broken, certify, found_by
+from torch import Tensor
+
+import models.fast
+import models.positions
+import models.transformer
+from explorer.analysis.mask_tests.placing import TOLERANCE, angles_of, bucket, distances, sines
+from explorer.analysis.mask_tests.quick import self_check
+from explorer.library import LoadedModel
+from explorer.live.weights import described
+from explorer.problems import InputProblem
+from models.attention import Attention
+from models.config import ModelConfig
+from models.fast import FastAttention
+from models.hooks import Edits
+from models.masks import causal_mask
+from models.positions import (
+    Placement,
+    Positions,
+    Scaling,
+    alibi_slopes,
+    rotate,
+    rotation_at,
+    sinusoidal_table,
+    t5_buckets,
+)
+
+Tiny = Callable[..., LoadedModel]
+
+
+def found_in_both(loaded: LoadedModel) -> set[str]:
+    """What breaks in the full examination, and in the self-check as well."""
+    model = loaded.model
+    src = SRC if "src" in model.reads else ()
+    full = broken(certify(model, loaded.config, src, TGT))
+    quick = set(self_check(loaded).broken)
+    assert full == quick
+    return full
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only", "encoder-only"])
+@pytest.mark.parametrize("fault", ["later", "exchanged", "halves", "base"])
+def test_wrong_sines_are_seen(
+    fault: str, family: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(n: int, width: int, base: float = 10000.0) -> Tensor:
+        right = sinusoidal_table(n + 1, width, base)
+        return {
+            "later": right[1:],
+            "exchanged": right[:n].unflatten(-1, (-1, 2)).flip(-1).flatten(-2),
+            "halves": torch.cat((right[:n, 0::2], right[:n, 1::2]), dim=-1),
+            "base": sinusoidal_table(n, width, base * 1.01),
+        }[fault]
+
+    loaded = tiny(family=family)
+    assert found_in_both(loaded) == set()
+    monkeypatch.setattr(models.positions, "sinusoidal_table", wrong)
+    monkeypatch.setattr(models.fast, "sinusoidal_table", wrong)
+    assert found_in_both(tiny(family=family)) == {"positions"}
+
+
+def _halves(x: Tensor, rotation: Any) -> Tensor:
+    """Pairs feature i with i + d / 2, as weights of another layout want it."""
+    order = torch.arange(x.shape[-1]).view(2, -1).t().flatten()
+    return rotate(x[..., order], rotation)[..., order.argsort()]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        _halves,
+        lambda x, rotation: rotate(x, (rotation[0], -rotation[1])),  # the other way round
+        lambda x, rotation: x,
+    ],
+)
+def test_a_wrong_rotation_is_seen(
+    wrong: Callable[..., Tensor], tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tiny(family="decoder-only", positions="rotary")
+    for kind in (Attention, FastAttention):
+        monkeypatch.setattr(kind, "rotate", staticmethod(wrong))
+    assert found_in_both(loaded) == {"positions"}
+
+
+@pytest.mark.parametrize("positions", ["alibi", "t5"])
+def test_a_wrong_bias_is_seen(positions: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = tiny(family="decoder-only", positions=positions)
+    if positions == "t5":
+        torch.nn.init.normal_(loaded.model.positions.weight)
+    assert found_in_both(loaded) == set()
+    monkeypatch.setattr(models.positions, "alibi_slopes", lambda n: alibi_slopes(n).flip(0))
+    monkeypatch.setattr(models.positions, "t5_buckets", lambda o, *rest: t5_buckets(o + 1, *rest))
+    assert found_in_both(loaded) == {"positions"}
+
+
+def test_a_learned_table_that_is_read_one_place_later_is_seen(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tiny(positions="learned")
+    monkeypatch.setattr(
+        models.positions.Learned, "added", lambda self, positions: self.weight[positions + 1]
+    )
+    assert found_in_both(loaded) == {"positions"}
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 1.1])
+def test_a_pattern_that_is_shown_sharper_than_it_ran_is_seen(
+    sharpness: float, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = models.fast.patterned
+
+    def wrong(*given: Any) -> tuple[Tensor, Tensor]:
+        z, pattern = right(*given)
+        shown = pattern.clone().pow_(sharpness)
+        return z, shown / shown.sum(-1, keepdim=True).clamp(min=1e-30)
+
+    loaded = tiny()
+    monkeypatch.setattr(models.fast, "patterned", wrong)
+    assert found_in_both(loaded) == {"mixing"}
+
+
+def test_an_output_that_its_pattern_does_not_give_is_found_in_its_place(
+    tiny_model: Callable[..., Any],
+) -> None:
+    model = tiny_model()
+    (site,) = (s for s in model.attention_sites() if s.name == "decoder.blocks.1.cross_attn")
+
+    def other(z: Tensor) -> Tensor:
+        z = z.clone()
+        z[:, 1, 2] += 1
+        return z
+
+    found = certify(model, model.config, SRC, TGT, lambda rows: Edits({site.hook("z"): other}))
+    where = found_by(found, "mixing").where
+    assert where is not None
+    assert (where.name, where.head, where.query) == (site.name, 1, 2)
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_a_causal_mask_that_is_missing_in_steps_of_several_tokens_is_seen(
+    family: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(n_query: int, n_key: int, offset: int, device: Any) -> Tensor:
+        right = causal_mask(n_query, n_key, offset, device)
+        return torch.ones_like(right) if offset else right
+
+    loaded = tiny(family=family)
+    monkeypatch.setattr(models.transformer, "causal_mask", missing)
+    assert found_in_both(loaded) == {"cache"}
+
+
+def test_formulas_written_twice_agree() -> None:
+    """The second writing is independent, so a typing error in it shows here."""
+    table = sinusoidal_table(40, 24, 500.0)
+    assert torch.allclose(sines(40, 24, 500.0).float(), table, atol=TOLERANCE)
+    for n_heads in (1, 4, 6, 12):
+        assert torch.equal(distances(n_heads, 2)[:, 1, 0].float(), -alibi_slopes(n_heads))
+    for causal in (False, True):
+        offsets = torch.arange(-300, 301)
+        own = torch.tensor([bucket(int(each), causal) for each in offsets])
+        assert torch.equal(own, t5_buckets(offsets, causal))
+    each = tuple(1 + pair / 3 for pair in range(6))
+    for scaling in (
+        None,
+        Scaling(divisors=each),
+        Scaling(n_ctx=8, far=each),
+        Scaling(divisors=each, n_ctx=80, far=(2.0,) * 6),
+        Scaling(n_ctx=8, growth=4.0),
+    ):
+        config = ModelConfig(
+            vocab_size=9, d_model=32, n_heads=2, positions="rotary", rope_base=500.0,
+            rope_scaling=scaling, rotary_dim=12,
+        )  # fmt: skip
+        cos, _ = rotation_at(torch.arange(50), 12, 500.0, scaling, 50)
+        own = torch.tensor(angles_of(config, 0, 50), dtype=torch.float64).cos()
+        assert torch.allclose(own, cos[0, 0])
+
+
+class Kerple(Positions):
+    """A kind that is not shipped: -r1 log(1 + r2 |i - j|). Chi et al. 2022."""
+
+    acts = "biases"
+    wrong = 0.0
+
+    def __init__(self, config: ModelConfig, causal: bool) -> None:
+        super().__init__(config, causal)
+        self.r = torch.nn.Parameter(1 + torch.rand(2, config.n_heads))
+
+    def place(self, queries: Tensor, keys: Tensor) -> Placement:
+        apart = (keys[:, None, None, :] - queries[:, None, :, None]).abs() + self.wrong
+        r1, r2 = self.r[:, :, None, None]
+        return Placement(bias=-r1 * (1 + r2 * apart).log())
+
+
+class KerpleByFormula(Kerple):
+    def expected_bias(self, head: int, offset: int) -> float:
+        r1, r2 = self.r[:, head].tolist()
+        return -r1 * math.log(1 + r2 * abs(offset))
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only", "encoder-only"])
+def test_a_new_kind_of_positions_is_judged_by_its_own_formula(
+    family: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(models.positions.POSITIONS, "kerple", KerpleByFormula)
+    loaded = tiny(family=family, positions="kerple")
+    assert found_in_both(loaded) == set()
+    monkeypatch.setattr(Kerple, "wrong", 1.0)
+    assert found_in_both(loaded) == {"positions"}
+    monkeypatch.setitem(models.positions.POSITIONS, "kerple", Kerple)
+    unnamed = tiny(family=family, positions="kerple")
+    assert found_in_both(unnamed) == set()
+    src = SRC if family == "encoder-decoder" else ()
+    certificate = certify(unnamed.model, unnamed.config, src, TGT)
+    assert certificate.left_out["positions"] == "no_formula"
+
+
+@pytest.mark.parametrize("named", ["sinusoidal", "alibi", "t5", "none"])
+@pytest.mark.parametrize("kind", [Kerple, KerpleByFormula])
+def test_a_users_positions_are_not_judged_by_the_formula_of_another_kind(
+    kind: type[Kerple], named: str, tiny: Tiny
+) -> None:
+    loaded = tiny(family="decoder-only", positions=named)
+    loaded.model.positions = kind(loaded.config, True)
+    assert found_in_both(loaded) == set()
+    tested = {each.name for each in certify(loaded.model, loaded.config, (), TGT).findings}
+    assert ("positions" in tested) == (kind is KerpleByFormula)
+    with pytest.raises(InputProblem, match="live_unsupported") as refused:
+        described(loaded)
+    assert refused.value.values["part"] == f"positions = {kind.__name__}"

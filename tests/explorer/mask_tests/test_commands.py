@@ -1,0 +1,148 @@
+"""Certificates of a text: the user's edits, what the command reports, and how it exits."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from certifying import BY_ID, broken, certified, found_by, planted
+from torch import Tensor
+
+import models.transformer
+from explorer.__main__ import main
+from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
+from explorer.analysis.mask_tests.examiner import Location
+from explorer.exports.report import place_words, report_record
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.edits import CellEdit, MaskSwitch
+from explorer.runs.passes import letting
+from explorer.text import LANGUAGES, t
+from models.hooks import Edits, visiting
+from models.training.saving import save_checkpoint
+
+
+def test_a_user_edit_is_certified_as_the_model_would_run(translator: LoadedModel) -> None:
+    assert certified(translator, "I love you.", "我爱你。").passed
+    off = certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
+    assert broken(off) == {"future_leak", "future_mass", "prefix"}
+    assert "cache" not in {finding.name for finding in off.findings}
+    off = certified(translator, "I love you.", "我爱你。", (MaskSwitch("cross_pad", False),))
+    assert {"cross_mask", "padding_right"} <= broken(off)
+    shut = CellEdit("encoder.blocks.0.attn", None, 0, 0, open=False)
+    assert "open_cells" in broken(certified(translator, "I love you.", "我", (shut,)))
+    with pytest.raises(InputProblem):
+        certified(translator, "  ")
+
+
+def test_nothing_is_left_in_force(translator: LoadedModel) -> None:
+    certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
+    assert certified(translator, "I love you.", "我爱你。").passed
+    point = translator.model.hook_logits
+    assert not point.wanted
+    with visiting(Edits({})):
+        assert not point.wanted
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("kind", ["translator", "writer"])
+def test_the_command_reports_and_exits_0_or_1_or_2(
+    kind: str,
+    lang: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(kind)
+    save_checkpoint(tmp_path / "tiny", loaded.model, loaded.tokenizer)
+    command = ["certify", "--model", str(tmp_path / "tiny"), "--lang", lang]
+    command += ["--target", "我爱你。"]
+    assert main([*command, "--text", "I love you."]) == 0
+    report = capsys.readouterr().out
+    assert t("certify.title", lang=lang, model="tiny") in report
+    assert t("certify.future_leak.title", lang=lang) in report
+    assert "I love you." in report
+    assert "■·" in report
+    count = len(FINDINGS) - (kind == "writer")
+    assert t("certify.verdict_kept", lang=lang, count=count) in report
+
+    monkeypatch.setattr(models.transformer, "causal_mask", lambda n, m, **_: torch.ones(n, m) > 0)
+    assert main(command) == 1  # without --text: an example
+    report = capsys.readouterr().out
+    assert t("certify.future_leak.broken", lang=lang) in report
+    assert t("certify.broken", lang=lang) in report
+
+    assert main([*command, "--text", " "]) == 2
+    assert main(["certify", "--model", "no such model", "--lang", lang]) == 2
+    assert t("terminal.whitespace_only", lang=lang) in capsys.readouterr().err
+
+
+def test_the_report_for_programs_is_json_and_exits_alike(
+    translator: LoadedModel,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_checkpoint(tmp_path / "tiny", translator.model, translator.tokenizer)
+    command = ["certify", "--model", str(tmp_path / "tiny"), "--text", "I love you.", "--json"]
+    assert main(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["model"], report["text"], report["passed"]) == ("tiny", "I love you.", True)
+    assert [finding["name"] for finding in report["findings"]] == list(FINDINGS)
+    assert len(report["reach"]["decoder"]) == len(report["reach"]["decoder"][0])
+
+    def sees_all(n: int, m: int, **_: object) -> Tensor:
+        return torch.ones(n, m) > 0
+
+    monkeypatch.setattr(models.transformer, "causal_mask", sees_all)
+    assert main(command) == 1
+    report = json.loads(capsys.readouterr().out)
+    leak = report["findings"][0]
+    assert (report["passed"], leak["passed"]) == (False, False)
+    assert leak["deviation"] > 1e-3
+    assert leak["where"]["key"] > leak["where"]["query"]
+
+
+def test_a_number_that_is_none_stays_out_of_json(tiny_model: Callable[..., Any]) -> None:
+    model = tiny_model(n_ctx=40)
+    found = planted(model, BY_ID["empty_row_nan"])
+    assert any(math.isinf(finding.deviation) for finding in found.findings)
+    text = json.dumps(report_record(found, "m", "s"), allow_nan=False)
+    assert None in [finding["deviation"] for finding in json.loads(text)["findings"]]
+
+
+def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None:
+    examination = examine_text(translator, "I love you.", "我爱你。")
+    assert examination.names == FINDINGS
+    first = examination.finding("prefix")
+    certificate = examination.certificate()
+    assert found_by(certificate, "prefix") is first
+    assert examination.certificate() is certificate
+    assert examination.finding("prefix") is first
+    with pytest.raises(KeyError, match="nothing"):
+        examination.finding("nothing")
+
+
+def test_others_may_go_first_within_the_test_of_a_promise(translator: LoadedModel) -> None:
+    rests: list[str] = []
+    with letting(lambda: rests.append("rest")):
+        examine_text(translator, "I love you.", "我爱你。").finding("prefix")
+    assert len(rests) > 1
+
+
+def test_places_are_said_in_words() -> None:
+    place = Location("x.attn", 0, 0, 1, 3, left=2)
+    assert place_words(place, "en") == "x.attn, head 1, row 2, key 4, 2 PADs on the left"
+    assert place_words(place, "zh") == "x.attn, 第 1 个头, 第 2 行, 第 4 个键, 左侧有 2 个 PAD"
+
+
+def test_a_model_that_says_no_tokens_is_tested_by_its_stream(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    headless = tiny("headless", family="encoder-only", lm_head=False)
+    certificate = examine_text(headless, "The cat sat.").certificate()
+    assert [finding.name for finding in certificate.findings if not finding.passed] == []

@@ -1,0 +1,288 @@
+"""What a model costs: operations as torch counts them, bytes as a cache holds them, and time."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from explorer.analysis.model.cost import best_time, cost, measure_passes, ways
+from explorer.exhibits.decoding.caching import held_bytes
+from explorer.exhibits.model.reach import (
+    LEAST,
+    SEEDS,
+    Reach,
+    attention,
+    gradient_norms,
+    reaches,
+    read_vectors,
+    recurrent,
+)
+from explorer.exhibits.model.tying import nearest, tying
+from explorer.library import open_model
+from explorer.numerics import cosines
+from explorer.runs.passes import finished, letting
+from explorer.runs.trace import trace
+from models.cache import KVCache
+from models.config import ModelConfig
+from models.hooks import Record, visiting
+from models.rows import Rows
+from models.transformer import build_model
+
+TEXT = "The cat sat on the mat."
+
+
+def test_the_least_of_several_times_is_taken() -> None:
+    ticks = iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])
+    ran = []
+    assert best_time(lambda: ran.append(1), 3, clock=lambda: next(ticks)) == 1.0
+    assert len(ran) == 4  # once for warming up
+
+
+def _clock():
+    """A clock that is a second further each time it is looked at."""
+    ticks = itertools.count()
+    return lambda: float(next(ticks))
+
+
+def test_writing_reads_more_without_a_cache_and_gives_the_same(translator, writer) -> None:
+    for loaded in (translator, writer):
+        found = finished(measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock()))
+        assert [(p.steps, p.tokens, p.seconds) for p in found.passes] == [
+            (1, 12, 1.0), (12, 78, 12.0), (12, 12, 12.0),
+        ]  # fmt: skip
+        assert found.difference < 1e-3
+    with pytest.raises(ValueError, match="reads up to 160"):
+        finished(measure_passes(translator, trace(translator, TEXT), 161))
+    with pytest.raises(ValueError, match="the trace was made by"):
+        finished(measure_passes(writer, trace(translator, TEXT), 4))
+
+
+def test_what_others_compute_between_two_passes_is_not_counted(writer) -> None:
+    now, others = [0.0], [0]
+
+    def clock() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    def let_others() -> None:
+        others[0] += 1
+        now[0] += 100.0
+
+    with letting(let_others):
+        found = finished(measure_passes(writer, trace(writer, TEXT), 12, clock=clock))
+        assert best_time(lambda: None, 3, clock) == 1.0
+    assert [each.seconds for each in found.passes] == [1.0, 12.0, 12.0]
+    assert others[0] > 24
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_encoder_layers": 3},
+        {"n_kv_heads": 2, "ffn": "swiglu", "bias": False},
+        {"family": "decoder-only", "tie_embeddings": False},
+        {"family": "encoder-only", "lm_head": False},
+    ],
+)
+def test_operations_are_those_that_torch_counts(changes) -> None:
+    config = ModelConfig(
+        vocab_size=50, d_model=24, n_layers=2, n_heads=4, d_ff=20, dropout=0.0, **changes
+    )
+    model = build_model(config).eval()
+    tokens = torch.zeros(1, 9, dtype=torch.long)
+    record = Record(lambda name: name.endswith("hook_pattern"))  # the path that is written out
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), visiting(record):
+        model.read(Rows(tokens, src=tokens if config.reads_source else None))
+    counted = cost(config, 9)
+    assert counted.linear_flops + counted.attention_flops == counter.get_total_flops()
+    assert cost(config, 18).attention_flops == 4 * cost(config, 9).attention_flops
+    pattern = next(iter(record.activations.values()))
+    assert cost(config, 9).pattern_bytes == pattern.numel() * 4
+    assert cost(config, 9).weight_bytes == 4 * sum(p.numel() for p in model.parameters())
+    table = 2 * 9 * 24 * 50 if config.lm_head else 0
+    assert cost(config, 9, unembeds=False).linear_flops == counted.linear_flops - table
+    with pytest.raises(ValueError, match="at least one token"):
+        cost(config, 0)
+
+
+def test_the_cache_holds_what_is_said(translator, writer) -> None:
+    tokens = torch.zeros(1, 9, dtype=torch.long)
+    held = KVCache(2)
+    with torch.inference_mode():
+        writer.model.read(Rows(tokens), cache=held)
+    assert cost(writer.config, 9).cache_bytes == held_bytes(held)
+    held = KVCache(2)
+    with torch.inference_mode():
+        translator.model.read(Rows(tokens, src=tokens), cache=held)
+    assert cost(translator.config, 9).cache_bytes == held_bytes(held)
+
+
+def test_ways_between_the_ends_of_a_text() -> None:
+    """The path of each is counted by the same rule: how many computations, one after another, lead
+    from the first token to the last vector. None: the first token has had no effect on it yet.
+    """
+    n = 9
+
+    def computed(*inputs: int | None) -> int | None:
+        paths = [path for path in inputs if path is not None]
+        return 1 + min(paths) if paths else None
+
+    tokens: list[int | None] = [0, *[None] * (n - 1)]
+    state: int | None = None
+    for token in tokens:
+        state = computed(state, token)
+    layer = tokens
+    while layer[-1] is None:
+        ends = [None, *layer, None]
+        layer = [computed(*ends[at : at + 3]) for at in range(n)]
+    assert {way.kind: way.path for way in ways(n)} == {
+        "attention": computed(*tokens),
+        "recurrent": state,
+        "convolution": layer[-1],
+    }
+    assert [(way.kind, way.steps) for way in ways(n)] == [
+        ("attention", 1),
+        ("recurrent", 9),
+        ("convolution", 8),
+    ]
+    assert ways(1)[2].path == 1
+    with pytest.raises(ValueError, match="length is 0"):
+        ways(0)
+
+
+def vectors(n: int, width: int = 6) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(n, width, generator=generator, dtype=torch.float64)
+
+
+def test_a_linear_chain_by_hand() -> None:
+    """h_t = x_t + 0.5 h_{t-1}: the gradient of the last state halves with every token."""
+
+    def last(x: torch.Tensor) -> torch.Tensor:
+        h = torch.zeros(2, dtype=x.dtype)
+        for row in x:
+            h = row + h / 2
+        return h
+
+    norms = gradient_norms(last, vectors(4, 2), torch.tensor([0.6, 0.8], dtype=torch.float64))
+    np.testing.assert_allclose(norms, [1, 0.5, 0.25, 0.125])
+    found = Reach("recurrent", norms[None])
+    assert found.per_token == pytest.approx([0.5])
+    assert found.far == pytest.approx([0.25])  # distance 3 relative to distance 1
+
+
+def test_the_recurrent_gradient_is_the_product_of_the_formula() -> None:
+    torch.manual_seed(1)
+    x, u = vectors(5), torch.eye(4, dtype=torch.float64)[0]
+    torch.manual_seed(1)
+    norms = gradient_norms(recurrent(6, 4), x, u)
+    torch.manual_seed(1)
+    net = nn.RNN(6, 4, batch_first=True).double().requires_grad_(False)
+    states = net(x[None])[0][0]
+    row = u  # u D_n W_h D_{n-1} W_h ..., and W_x at the end
+    for distance in range(5):
+        row = row * (1 - states[4 - distance] ** 2)
+        assert norms[distance] == pytest.approx(float((row @ net.weight_ih_l0).norm()))
+        row = row @ net.weight_hh_l0
+
+
+def test_the_gradient_of_attention_is_that_of_the_formula() -> None:
+    torch.manual_seed(1)
+    x, u = vectors(5), torch.tensor([0.6, 0, 0.8], dtype=torch.float64)
+    torch.manual_seed(1)
+    norms = gradient_norms(attention(6, 3), x, u)
+    torch.manual_seed(1)
+    w_q, w_k, w_v = (nn.Linear(6, 3).double().requires_grad_(False) for _ in range(3))
+    q, k, v = w_q(x[-1]), w_k(x), w_v(x)
+    weights = (k @ q / 3**0.5).softmax(-1)
+    z = weights @ v
+    for j in range(4):  # all but the last, which is the query too
+        inner = w_v.weight + torch.outer(v[j] - z, q @ w_k.weight) / 3**0.5
+        assert norms[4 - j] == pytest.approx(float((weights[j] * u @ inner).norm()))
+
+
+def test_each_kind_has_its_seeds_and_distances() -> None:
+    x = vectors(20).numpy()
+    found = {each.kind: each for each in reaches(x)}
+    assert all(each.norms.shape == (len(SEEDS), 20) for each in found.values())
+    # Of default weights, W_h multiplies a random vector by about 1 / sqrt 3: hence below 0.8.
+    assert found["recurrent"].per_token.max() < 0.8 < found["attention"].per_token.min()
+    assert (found["recurrent"].per_token < found["orthogonal"].per_token).all()
+    assert found["recurrent"].far.max() < 1e-3 < found["attention"].far.min()
+    # The scale of what is read decides nothing, nor does the order of calls.
+    again = reaches(5 * x + 1)
+    np.testing.assert_allclose(again[0].norms, found["attention"].norms, rtol=1e-4)
+    with pytest.raises(ValueError, match="2 vectors"):
+        reaches(x[:2])
+
+
+def test_the_longer_text_is_read_without_padding(translator) -> None:
+    long = trace(translator, "The cat sat on the mat because it was warm there.", "猫", pads=3)
+    n = int(long.src_valid.sum())
+    assert n > LEAST
+    embedded = long.activations[next(s for s in long.stacks if s.stream == "src").hook("embed")]
+    np.testing.assert_array_equal(read_vectors(long), embedded[:n])
+    short = trace(translator, "Cat", "猫")
+    n = max(len(short.src_tokens), len(short.tgt_tokens))
+    found = read_vectors(short)
+    assert len(found) == LEAST
+    np.testing.assert_array_equal(found[n], found[0])
+
+
+def test_cosines_and_neighbours_by_hand() -> None:
+    rows = np.array([[1.0, 0], [3, 4], [0, 2], [-1, 0], [0, 0]])
+    np.testing.assert_allclose(cosines(rows, np.tile([2.0, 0], (5, 1))), [1, 0.6, 0, -1, 0])
+    assert nearest(rows, 0, 2).tolist() == [1, 2]
+    assert nearest(rows, 2, 1).tolist() == [1]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize("final_norm", [True, False])
+def test_the_logit_is_the_product_of_its_columns(tiny, tied, family, final_norm) -> None:
+    loaded = tiny("ends", family=family, tie_embeddings=tied, final_norm=final_norm)
+    traced = trace(loaded, TEXT)
+    found = tying(loaded, traced, 1)
+    assert found.tied == tied
+    assert found.error < 1e-4
+    tables = 2 if family == "encoder-decoder" else 1  # of both languages, the output's own one
+    assert found.saved == (tables * loaded.config.vocab_size * 24 if tied else 0)
+    assert [each.logit for each in found.best] == sorted(traced.logits[1], reverse=True)[:8]
+    for each in found.best:
+        assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
+    # A tied row is the word's own; untied, random ones have nothing to do with each other.
+    assert (found.same == pytest.approx(1)) == tied
+    assert abs(found.other) < 0.2
+
+
+def test_what_stands_between_the_product_and_the_logit_is_counted(tiny) -> None:
+    """BERT's matrix and norm before its output, a bias of every word, Gemma 2's cap."""
+    loaded = tiny(
+        "more", family="encoder-only", head_net=True, unembed_bias=True, logit_cap=2.0, ffn="gelu"
+    )
+    with torch.no_grad():
+        loaded.model.unembed.bias.copy_(torch.linspace(-1, 1, loaded.config.vocab_size))
+    traced = trace(loaded, TEXT)
+    found = tying(loaded, traced, 1)
+    assert found.biased
+    assert found.error < 1e-4
+    for each in found.best:
+        assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
+
+
+def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_random_one(
+    tiny,
+) -> None:
+    trained = open_model("twin-right")
+    assert tying(trained, trace(trained, "I love you."), 1).near_rank < 0.1
+    random = tiny("random")  # not tied: its two matrices were drawn apart
+    assert 0.3 < tying(random, trace(random, TEXT), 1).near_rank < 0.7
+
+
+def test_a_model_without_an_output_matrix_is_refused(tiny) -> None:
+    silent = tiny("silent", family="encoder-only", lm_head=False)
+    with pytest.raises(ValueError, match="silent has no output matrix"):
+        tying(silent, trace(silent, TEXT), 0)

@@ -1,0 +1,260 @@
+"""Three engines on one layer: equal outputs, different habits."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.score.steps import cell_of, module_of
+from explorer.exhibits.score.engines import engines, fused, module_like
+from explorer.exhibits.score.single import SingleHead, cut_head, single, widths
+from explorer.runs.edits import MaskSwitch
+from explorer.runs.trace import trace
+
+TEXT = "The cat sat on the mat."
+MODELS = [
+    {},
+    {"n_kv_heads": 2},
+    {"bias": False, "norm_placement": "pre", "final_norm": True},
+    {"positions": "alibi"},
+    {"family": "decoder-only", "positions": "t5"},
+    {"score_divisor": 1.0},
+]
+
+
+CUT_FROM = [
+    {},
+    {"n_kv_heads": 2},
+    {"bias": False, "norm_placement": "pre", "final_norm": True},
+    {"score_cap": 0.2},
+    {"score_divisor": 1.0},
+]
+
+
+@pytest.mark.parametrize("changes", MODELS)
+def test_all_three_compute_the_layer(tiny, changes) -> None:
+    loaded = tiny("engines", **changes)
+    traced = trace(loaded, TEXT, pads=2)
+    for site in traced.sites:
+        found = engines(loaded, traced, site, 1)
+        assert [run.engine for run in found.runs] == ["explicit", "fused", "module"]
+        for run in found.runs:
+            assert run.difference < 1e-5
+            assert not run.nan_rows
+        np.testing.assert_allclose(found.mean, traced.pattern(site.name).mean(0), atol=1e-6)
+        apart = np.abs(traced.pattern(site.name).mean(0) - traced.pattern(site.name)[1]).max()
+        assert found.apart == pytest.approx(apart, abs=1e-6)
+
+
+def test_the_written_out_engine_gives_what_the_model_had(translator) -> None:
+    """The yardstick of the comparison is the model's own attention sublayer."""
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    own = traced.activations[site.block_hook("attn_out")]
+    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in "qkv")
+    layer = module_of(translator, site)
+    z = fused(q, k, v, torch.tensor(traced.mask(site.name))[None], None, layer.divisor)
+    np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
+
+
+def test_the_module_cannot_rotate(tiny) -> None:
+    loaded = tiny("turned", positions="rotary")
+    traced = trace(loaded, TEXT)
+    found = engines(loaded, traced, traced.sites_of("decoder")[0], 0)
+    assert [run.lacks for run in found.runs] == [(), (), ("turned",)]
+    assert found.runs[1].difference < 1e-5
+    assert found.runs[2].difference > 1e-3
+    cross = engines(loaded, traced, traced.sites_of("cross")[0], 0)
+    assert not cross.runs[2].lacks
+    assert cross.runs[2].difference < 1e-5
+
+
+def test_what_torch_cannot_do_is_named_and_shows(tiny) -> None:
+    """A cap, norms of queries and keys, heads of a width of their own: Gemma's and Qwen 3's."""
+    capped = tiny("capped", score_cap=0.01, score_divisor=1.0)
+    traced = trace(capped, TEXT)
+    explicit, by_torch, module = engines(capped, traced, capped.sites[0], 0).runs
+    assert explicit.difference < 1e-5
+    assert (explicit.lacks, by_torch.lacks, module.lacks) == ((), ("capped",), ("capped",))
+    assert min(by_torch.difference, module.difference) > 1e-3
+    normed = tiny("normed", qk_norm=True)
+    runs = engines(normed, trace(normed, TEXT), normed.sites[0], 0).runs
+    assert [run.lacks for run in runs] == [(), (), ("normed",)]
+    assert runs[1].difference < 1e-5 < 1e-3 < runs[2].difference
+    wide = tiny("wide", head_dim=10)
+    found = engines(wide, trace(wide, TEXT), wide.sites[0], 0)
+    assert [run.fits for run in found.runs] == [True, True, False]
+    assert found.runs[1].difference < 1e-5
+    assert found.mean is None
+    with pytest.raises(ValueError, match="4 heads of 10 are no 24"):
+        module_like(module_of(wide, wide.sites[0]))
+
+
+def test_only_the_fused_function_drops_in_eval_mode(translator) -> None:
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    explicit, by_torch, module = engines(translator, traced, site, 0, p=0.5).runs
+    assert explicit.twice == module.twice == 0
+    assert by_torch.twice > 0.01
+    for run in engines(translator, traced, site, 0, p=0.5, training=True).runs:
+        assert run.twice > 0.01
+    for run in engines(translator, traced, site, 0, p=0.0, training=True).runs:
+        assert run.twice == 0
+
+
+def test_weights_that_come_back_are_whole_dropped_or_missing(translator) -> None:
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    explicit, by_torch, module = engines(translator, traced, site, 0, training=True).runs
+    assert explicit.row_sums == pytest.approx((1, 1), abs=1e-5)  # returned before dropout
+    assert by_torch.row_sums is None
+    assert module.row_sums[0] < 0.9 < 1.1 < module.row_sums[1]  # returned after dropout
+
+
+def test_options_mean_what_they_say(translator) -> None:
+    traced = trace(translator, TEXT)
+    encoder, decoder = traced.sites_of("encoder")[0], traced.sites_of("decoder")[0]
+    scale, dropout, groups, causal = engines(
+        translator, traced, encoder, 0, scaling="none", n_kv_heads=2
+    ).options
+    assert scale.same < 1e-5 < 1e-3 < scale.other
+    assert math.isnan(dropout.same)
+    assert dropout.other > 0.01
+    assert groups.same < 1e-5 < 1e-3 < groups.other
+    assert causal.same < 1e-5 < 1e-3 < causal.other  # an encoder has no triangle
+    assert engines(translator, traced, decoder, 0).options[3].other < 1e-5  # a decoder has
+    alone = engines(translator, traced, encoder, 0, scaling="head", n_kv_heads=4).options
+    assert alone[0].other < 1e-5  # the usual divisor
+    assert alone[2].other < 1e-5  # nothing is shared
+
+
+def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(translator) -> None:
+    traced = trace(translator, TEXT, pads=2, edits=(MaskSwitch("pad_queries", True),))
+    explicit, by_torch, module = engines(translator, traced, traced.sites[0], 0).runs
+    assert (explicit.nan_rows, by_torch.nan_rows, module.nan_rows) == (0, 0, 2)
+    assert module.difference < 1e-5
+
+
+def test_the_module_takes_over_every_weight(tiny) -> None:
+    loaded = tiny("few", n_kv_heads=2)
+    layer = module_of(loaded, loaded.sites[0])
+    module = module_like(layer)
+    d_model, d_head = 24, 6
+    keys = module.in_proj_weight[d_model : 2 * d_model].reshape(4, d_head, d_model)
+    assert torch.equal(keys[0], keys[1])
+    assert torch.equal(keys[2], layer.w_k.weight[d_head:])
+    assert module.in_proj_bias[2 * d_model] == layer.w_v.bias[0]
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0])
+def test_a_bad_dropout_is_refused(translator, p) -> None:
+    traced = trace(translator, TEXT)
+    with pytest.raises(ValueError, match="dropout must be at least 0"):
+        engines(translator, traced, traced.sites[0], 0, p=p)
+
+
+def test_a_head_worked_out_by_hand() -> None:
+    """d_in = 2, d_out = 1: q = x1, k = x2, v = x1 + x2, then out = (z, -z)."""
+    head = SingleHead(2, 1, bias=False)
+    with torch.no_grad():
+        for linear, weight in (
+            (head.w_q, [[1.0, 0.0]]),
+            (head.w_k, [[0.0, 1.0]]),
+            (head.w_v, [[1.0, 1.0]]),
+            (head.w_o, [[1.0], [-1.0]]),
+        ):
+            linear.weight.copy_(torch.tensor(weight))
+        x = torch.tensor([[1.0, 0.0], [0.0, math.log(3.0)]])
+        found = head(x, x, torch.ones(2, 2, dtype=torch.bool))
+    # scores: row 0 is 1 * (0, ln 3), so weights 1/4 and 3/4; row 1 is 0: even
+    expected = torch.tensor([[0.25, 0.75], [0.5, 0.5]])
+    torch.testing.assert_close(found["pattern"], expected)
+    z = 0.25 * 1.0 + 0.75 * math.log(3.0)
+    torch.testing.assert_close(found["out"][0], torch.tensor([z, -z], dtype=torch.float32))
+
+
+@pytest.mark.parametrize("changes", CUT_FROM)
+def test_at_its_own_width_it_is_the_head_of_the_model(tiny, changes) -> None:
+    loaded = tiny("single", **changes)
+    traced = trace(loaded, TEXT, pads=1)
+    for site in traced.sites:
+        found = single(loaded, traced, site, 3, 6)
+        assert found.own
+        assert found.apart < 1e-5
+        for query in range(len(found.tensors["out"])):
+            own = cell_of(loaded, traced, site, 3, query, 0).head_written
+            np.testing.assert_allclose(found.tensors["out"][query], own, atol=1e-5)
+
+
+def test_shapes_follow_d_out_and_only_x_and_the_output_have_d_in(translator) -> None:
+    traced = trace(translator, TEXT)
+    site = traced.sites_of("cross")[0]
+    n_query, n_key = traced.pattern(site.name).shape[1:]
+    assert widths(translator, site) == (1, 2, 4, 6, 8, 16, 24)
+    for d_out in widths(translator, site):
+        found = single(translator, traced, site, 1, d_out)
+        shapes = {name: array.shape for name, array in found.tensors.items()}
+        assert shapes == {
+            "x": (n_query, 24),
+            "memory": (n_key, 24),
+            "q": (n_query, d_out),
+            "k": (n_key, d_out),
+            "v": (n_key, d_out),
+            "pattern": (n_query, n_key),
+            "z": (n_query, d_out),
+            "out": (n_query, 24),
+        }
+        assert found.parameters == 3 * (24 * d_out + d_out) + d_out * 24
+        assert found.own == (d_out == 6)
+        assert bool(found.refused) == (d_out != 24)
+
+
+def test_dividing_by_the_root_of_d_in_flattens(translator) -> None:
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    narrow, whole = (single(translator, traced, site, 0, d_out) for d_out in (2, 24))
+    assert narrow.entropy < narrow.entropy_wide < narrow.most
+    assert whole.entropy == pytest.approx(whole.entropy_wide)  # the two roots are one
+    n_key = traced.pattern(site.name).shape[2]
+    assert narrow.most == pytest.approx(np.log2(n_key))
+
+
+def test_positions_in_the_scores_are_left_out(tiny) -> None:
+    loaded = tiny("turned", positions="rotary")
+    traced = trace(loaded, TEXT)
+    decoder, cross = traced.sites_of("decoder")[0], traced.sites_of("cross")[0]
+    for site, lacks in ((decoder, ("positions",)), (cross, ())):  # not turned there
+        found = single(loaded, traced, site, 1, 6)
+        assert found.lacks == lacks
+        assert (found.apart > 1e-3) == bool(lacks)
+
+
+def test_norms_of_queries_and_keys_are_left_out_too(tiny) -> None:
+    loaded = tiny("normed", qk_norm=True)
+    found = single(loaded, trace(loaded, TEXT), loaded.sites[0], 1, 6)
+    assert found.lacks == ("normed",)
+    assert found.apart > 1e-3
+
+
+def test_a_model_with_a_divisor_of_its_own_keeps_it_at_every_width(tiny) -> None:
+    loaded = tiny("undivided", score_divisor=1.0)
+    traced = trace(loaded, TEXT)
+    found = single(loaded, traced, loaded.sites[0], 1, 2).tensors
+    expected = torch.tensor(found["q"] @ found["k"].T).softmax(-1)
+    np.testing.assert_allclose(found["pattern"], expected, atol=1e-6)
+
+
+def test_rows_behind_the_last_are_the_first_again(translator) -> None:
+    site = translator.sites[0]
+    weight = translator.model.get_submodule(site.name).w_q.weight
+    head = cut_head(translator, site, 3, 8)
+    torch.testing.assert_close(head.w_q.weight, torch.cat([weight[18:], weight[:2]]))
+
+
+def test_a_width_that_the_layer_cannot_give_is_refused(tiny) -> None:
+    loaded = tiny("few", n_kv_heads=2)
+    traced = trace(loaded, TEXT)
+    assert widths(loaded, traced.sites[0])[-1] == 12  # two key heads of 6
+    with pytest.raises(ValueError, match="d_out is 24"):
+        single(loaded, traced, traced.sites[0], 0, 24)

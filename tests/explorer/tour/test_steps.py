@@ -1,0 +1,324 @@
+"""Every step of the path: it opens, and its answer is what another calculation gives.
+
+The other calculation goes from the tensors of the trace (or the files' own numbers) to the words of
+the right option, without the functions that the step itself uses.
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from explorer import library
+from explorer.exhibits.links import State
+from explorer.exhibits.tour.asked import AlikeError, PosedStep, Step, asked, found_by, question
+from explorer.exhibits.tour.course import CHAPTERS, STEPS, chapter_of, number_of
+from explorer.exhibits.tour.found import LONGEST, Missing
+from explorer.exhibits.tour.steps import place_of, where_it_shows
+from explorer.exhibits.view import View, build
+from explorer.numbers import fixed, number, percent
+from explorer.shell import LINKS
+from explorer.ui import controls
+
+MODELS = library.list_models(library.CHECKPOINTS)
+
+
+def seen(model: str, sentence: str | None = None) -> View:
+    lang = "zh" if model == "zh-en" else "en"
+    return build(State(lang=lang, model=model, text=sentence, pads=0), dark=False)
+
+
+def posed(view: View, step: Step) -> PosedStep | Missing:
+    return asked(view, step, found_by(view.run, step))
+
+
+class Case:
+    """A view, what a step asks of it, and what it found."""
+
+    def __init__(self, view: View, step: str, one: PosedStep) -> None:
+        self.view, self.trace, self.one = view, view.trace, one
+        self.found = found_by(view.run, STEPS[step])
+        self.place = one.place
+
+    @property
+    def site(self):  # type: ignore[no-untyped-def]
+        return self.trace.sites_of(self.place["site"])[self.place["layer"]]
+
+    def of(self, what: str) -> np.ndarray:
+        """The row of a tensor that the question is about, float64."""
+        found = self.trace.activations[self.site.hook(what)][self.place["head"], self.place["row"]]
+        return found.astype(np.float64)
+
+    def key(self, at: int) -> str:
+        tokens = self.trace.key_tokens(self.site.name)
+        return controls.quoted_at(self.view, tokens, at)
+
+
+def times(value: float) -> str:
+    return f"{value:.1f} ×"
+
+
+def undivided(case: Case) -> str:
+    q, k = (
+        case.trace.activations[case.site.hook(name)][case.place["head"]].astype(np.float64)
+        for name in "qk"
+    )
+    dots = k @ q[case.place["row"]]
+    bias = case.trace.activations.get(case.site.hook("bias"))
+    if bias is not None:
+        dots = dots + bias[case.place["head"], case.place["row"]]
+    powers = np.exp(dots - dots.max()) * case.of("mask")
+    return percent(float((powers / powers.sum()).max()))
+
+
+def brought(case: Case) -> str:
+    values = case.trace.activations[case.site.hook("v")]
+    shared = case.site.n_heads // len(values)
+    lengths = np.sqrt((values[case.place["head"] // shared].astype(np.float64) ** 2).sum(-1))
+    return case.key(int((case.of("pattern") * lengths).argmax()))
+
+
+def left(case: Case) -> str:
+    powers, allowed = np.exp(case.of("scores")), case.of("mask") > 0
+    return percent(float(1 / (1 + powers[~allowed].sum() / powers[allowed].sum())))
+
+
+def leaked(case: Case) -> str:
+    allowed = case.of("mask") > 0
+    blocked = float((~allowed).sum())
+    return percent(blocked / (blocked + float(np.exp(case.of("scores"))[allowed].sum())))
+
+
+def open_cells(case: Case) -> str:
+    n = len(case.trace.query_tokens(case.site.name))
+    causal = case.trace.mask(case.site.name)[0, 0].sum() == 1
+    return str(n * (n + 1) // 2 + 3 * n if causal else (n + 3) * n)
+
+
+def refused(case: Case) -> str:
+    scores, names = torch.zeros(1).half(), {-1e4: "−1e4", -1e9: "−1e9", -math.inf: "−∞"}
+    for value, name in names.items():
+        try:
+            scores.masked_fill(scores == 0, value)
+        except RuntimeError:
+            return name
+    return ""
+
+
+def rotated(case: Case) -> str:
+    """The score by complex numbers, at the places before the shift."""
+    found = case.found
+    q, k = (found.q[:, 0] + 1j * found.q[:, 1]), (found.k[:, 0] + 1j * found.k[:, 1])
+    turn = np.exp(1j * found.angles * (found.places[0] - found.places[1]))
+    return fixed(float((q * turn * k.conj()).real.sum() / case.view.loaded.config.divisor), 2)
+
+
+def same_distance(case: Case) -> str:
+    (first, last), rows = case.found.pair, case.found.table.astype(np.float64)
+    dots = {pair: rows[pair[0]] @ rows[pair[1]] for pair in (case.found.same, *case.found.others)}
+    nearest = min(dots, key=lambda pair: abs(dots[pair] - rows[first] @ rows[last]))
+    return case.view.t("tour.positions", first=nearest[0], second=nearest[1])
+
+
+def share_of_ffn(case: Case) -> str:
+    stack = case.view.loaded.model.stacks()[-1]
+    block = case.view.loaded.model.get_submodule(stack.path("blocks", 0))
+    net = sum(each.numel() for each in block.get_submodule("ffn").parameters())
+    return percent(net / sum(each.numel() for each in block.parameters()))
+
+
+def additions(case: Case) -> str:
+    own = case.trace.sites_of(case.view.own_role)
+    return str(2 * len(own) + len(case.trace.sites_of("cross")))
+
+
+def row_so_far(case: Case) -> str:
+    made, at = case.found.made, case.found.index
+    begun = list(made.steps[0].input_tokens)
+    tokens = begun + [each.chosen_str for each in made.steps[: at + 1]]
+    return str(len(tokens))
+
+
+def chance(case: Case) -> str:
+    value = math.prod(step.chosen_prob for step in case.found.made.steps)
+    return percent(value) if value >= 0.001 else number(value)
+
+
+def nucleus(case: Case) -> str:
+    total, count = 0.0, 0
+    for each in case.found.made.steps[case.found.index].candidates:
+        if total >= case.found.p:
+            break
+        total, count = total + math.exp(each.logprob), count + 1
+    return str(count)
+
+
+def squared(case: Case) -> str:
+    first, second = case.found.made.steps[case.found.index].candidates[:2]
+    return times(math.exp(2 * (first.logprob - second.logprob)))
+
+
+def cache_growth(case: Case) -> str:
+    config, own = case.view.loaded.config, case.trace.sites_of(case.view.own_role)
+    return f"{2 * 4 * len(own) * config.kv_heads * config.d_head:,}"
+
+
+EXPECTED: dict[str, Callable[[Case], str]] = {
+    "look": lambda case: case.key(int(case.of("pattern").argmax())),
+    "rest": lambda case: percent(float(case.of("pattern").max())),
+    "ratio": lambda case: times(
+        case.of("pattern")[case.found.more] / case.of("pattern")[case.found.less]
+    ),
+    "scale": undivided,
+    "values": brought,
+    "heads": lambda case: f"{4 * case.view.loaded.config.d_model**2:,}",
+    "cross": lambda case: case.view.t(
+        "tour.shape", rows=len(case.trace.tgt_tokens), columns=len(case.trace.src_tokens)
+    ),
+    "purpose": lambda case: case.key(case.place["row"] + 1),
+    "sees": lambda case: str(case.place["row"] + 1),
+    "blocked": lambda case: str(math.comb(len(case.trace.tgt_tokens), 2)),
+    "after": left,
+    "zero": leaked,
+    "padding": open_cells,
+    "empty": lambda case: (
+        case.view.t("masks.empty_nan")
+        if torch.full((3,), -math.inf).softmax(0).isnan().all()
+        else ""
+    ),
+    "half": refused,
+    "bag": lambda case: "0 %",
+    "length": lambda case: fixed(math.sqrt(case.view.loaded.config.d_model / 2), 1),
+    "waves": lambda case: fixed(
+        2 * math.pi * case.found.base ** (case.found.dim / case.view.loaded.config.d_model), 1
+    ),
+    "distance": same_distance,
+    "leak": lambda case: controls.quoted_at(case.view, list(case.found.tokens), 0),
+    "rotary": rotated,
+    "divides": lambda case: str(len(case.trace.src_tokens or case.trace.tgt_tokens)),
+    "tenfold": lambda case: times(1.0),
+    "company": lambda case: case.view.t("blocks.batchnorm"),
+    "added": additions,
+    "placement": lambda case: case.view.t("tour.place_post"),
+    "summed": lambda case: min(
+        case.one.question.options, key=lambda option: float(option.split()[0])
+    ),
+    "parts": share_of_ffn,
+    "given": row_so_far,
+    "ended": lambda case: controls.quoted(
+        case.view, case.view.loaded.str_tokens([case.view.loaded.marks.end])[0]
+    ),
+    "product": chance,
+    "temperature": squared,
+    "nucleus": nucleus,
+    "beam": lambda case: max(
+        (fixed(made.logprob, 2) for made in (case.found.greedy, case.found.beam)),
+        key=lambda shown: float(shown.replace("−", "-")),
+    ),
+    "passes": lambda case: "1",
+    "kept": cache_growth,
+}
+
+
+def check(view: View, name: str) -> bool:
+    """Whether the step shows here; if so, its answer and its words are checked."""
+    one = posed(view, STEPS[name])
+    words = f"tour.steps.{name}"
+    if isinstance(one, Missing):
+        assert view.t(f"tour.missing.{one.why}")
+        return False
+    asks = one.question
+    assert 3 <= len(asks.options) == len(set(asks.options)) <= 4, name
+    wanted = EXPECTED[name](Case(view, name, one))
+    answer = asks.answer.rpartition("(")[2].rstrip(")") if name == "given" else asks.answer
+    assert answer == wanted, (view.loaded.name, name)
+    assert view.t(f"{words}.ask", **one.values).endswith(("?", "？"))
+    assert view.t(f"{words}.{one.told}", **one.values)
+    there = LINKS.change(view.state, **place_of(one))
+    assert LINKS.read(LINKS.write(there)) == (there, ()), name
+    return True
+
+
+def test_the_course_has_five_chapters_of_five_to_eight_steps() -> None:
+    assert len(CHAPTERS) == 5
+    assert all(5 <= len(steps) <= 8 for steps in CHAPTERS.values())
+    assert EXPECTED.keys() == STEPS.keys()
+    assert number_of("purpose") == "2.1"
+    assert chapter_of("kept") == "writing"
+
+
+@pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.sweep)])
+def test_each_step_shows_on_the_sentence_that_is_offered_for_it(lang) -> None:
+    for name, step in STEPS.items():
+        assert check(seen(*where_it_shows(step, lang)), name), name
+
+
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(name, marks=() if name == "masked-en" else pytest.mark.sweep) for name in MODELS],
+)
+def test_each_answer_is_right_for_this_model(model) -> None:
+    shown = sum(check(seen(model), name) for name in STEPS)
+    assert shown >= 15
+
+
+def test_another_sentence_is_another_question() -> None:
+    first, second = (
+        posed(seen("reverse", text), STEPS["rest"]) for text in ("c a b d", "h e a d l i g h t")
+    )
+    assert isinstance(first, PosedStep)
+    assert isinstance(second, PosedStep)
+    assert first.question.mark != second.question.mark
+
+
+def test_a_text_too_long_for_a_picture_is_not_asked_about() -> None:
+    long = " ".join("abcdefghij" * 3)
+    view = seen("reverse", long[:59])
+    assert len(view.trace.src_tokens) <= LONGEST
+    assert posed(seen("stories", "a " * 80), STEPS["look"]) == Missing("long")
+
+
+def test_the_place_of_the_right_option_follows_from_its_words_alone() -> None:
+    both = [
+        question("look", f"right {at}", [f"{word} {at}" for word in ("one", "two", "three")])
+        for at in range(200)
+    ]
+    places = [each.right for each in both]
+    assert len(places) == 200
+    assert all(25 < places.count(place) < 75 for place in range(4))
+    again = question("look", "right 0", ["three 0", "two 0", "one 0"])
+    assert again.options == both[0].options
+    with pytest.raises(AlikeError):
+        question("look", "1", ["1", "2", "2"])
+
+
+def test_a_question_is_the_same_in_both_languages() -> None:
+    """So an answer still stands when somebody reads on in the other one."""
+    english, chinese = (
+        build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")
+    )
+    for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
+        both = [posed(view, STEPS[name]) for view in (english, chinese)]
+        first, second = (each.question for each in both if isinstance(each, PosedStep))
+        assert (first.mark, first.names, first.right) == (second.mark, second.names, second.right)
+
+
+@pytest.mark.parametrize(("model", "told"), [("masked-en", "told_biased"), ("en-zh", "told")])
+def test_a_position_bias_is_not_said_to_grow_with_the_scores(model, told) -> None:
+    """ALiBi joins the scaled scores: undivided, they do not all differ √d_head times as much."""
+    one = posed(seen(model), STEPS["scale"])
+    assert isinstance(one, PosedStep)
+    assert one.told == told
+    case = Case(seen(model), "scale", one)
+    spread = np.ptp(case.of("scores")) * case.view.loaded.config.divisor
+    q, k = (
+        case.trace.activations[case.site.hook(name)][case.place["head"]].astype(np.float64)
+        for name in "qk"
+    )
+    products = k @ q[case.place["row"]]
+    bias = case.trace.activations.get(case.site.hook("bias"))
+    if bias is not None:
+        products = products + bias[case.place["head"], case.place["row"]]
+    assert (np.ptp(products) == pytest.approx(spread, rel=1e-4)) == (told == "told")

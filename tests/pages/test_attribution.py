@@ -1,0 +1,160 @@
+"""The Causes page: what its sentences say is what is drawn, and every choice is in the link."""
+
+import base64
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file, save_file
+from shown import everything, figure, link, reading
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.exhibits.attribution.words import token_of
+from explorer.text import t
+from models.foreign.placing import DTYPE_VARIABLE
+
+
+def values_of(at: AppTest, index: int, axis: str) -> list[float]:
+    """The numbers of the bars of the first figure, which Plotly's JSON may hold as bytes."""
+    found = figure(at)["data"][index][axis]
+    if isinstance(found, dict):
+        return np.frombuffer(base64.b64decode(found["bdata"]), "<f4").tolist()
+    return [float(each) for each in found]
+
+
+def test_both_rankings_add_up_to_the_score_that_is_said(open_page):
+    at = open_page("attribution", site="cross", layer="2", head="1")
+    said = reading(at, "The score is")
+    score = float(said.split("The score is **")[1].split("**")[0].replace("−", "-"))
+    assert sum(values_of(at, 1, "x")) == pytest.approx(score, abs=0.006)
+    assert sum(values_of(at, 3, "y")) == pytest.approx(score, abs=0.006)
+
+
+def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page):
+    at = open_page("attribution", site="encoder", layer="2", picture="singles")
+    at.selectbox(key="attribution.query").set_value(2).run()
+    first = at.selectbox(key="attribution.key").value
+    other = 3 if first != 3 else 4
+    at.selectbox(key="attribution.key").set_value(other).run()
+    at.selectbox(key="attribution.against").set_value(0).run()
+    assert "differ by" in reading(at, "the scores of")
+    kept = link(at)
+    assert (kept["row"], kept["key"], kept["beside_key"]) == ("2", str(other), "0")
+    at.selectbox(key="attribution.against").set_value(-1).run()
+    assert "beside_key" not in link(at)
+    again = open_page("attribution", **kept)
+    assert "differ by" in reading(again, "the scores of")
+
+
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_a_writer_is_taken_out_and_the_model_does_as_predicted(open_page, side):
+    at = open_page("attribution", site="cross", layer="2", side=side, taken="1")
+    said = reading(at, "run without it")
+    predicted = said.split("should change ")[1].split(" to ")[1].split(". The")[0]
+    measured = said.split("gives **")[1].split("**")[0]
+    assert predicted == measured
+    assert f"Removing **{t('attribution.writers.embedding', lang='en')}**" in said
+
+
+def test_a_hidden_key_counts_for_nothing(open_page):
+    at = open_page("attribution", site="decoder", row="0", key="1")
+    assert "has no effect" in reading(at, "A mask hides")
+
+
+def test_words_are_picked(open_page):
+    at = open_page("attribution", part="writes", row="1")
+    written, *others = at.selectbox(key="attribution.word").options
+    at.selectbox(key="attribution.word").set_value(others[1]).run()
+    assert "was not generated here" in everything(at)
+    assert f"“{others[1].split(' · ')[0]}”" in reading(at, "times as probable")
+    assert "word" in link(at)
+    at.selectbox(key="attribution.word").set_value(written).run()
+    assert "was not generated here" not in everything(at)
+    none = t("attribution.rival_none", lang="en")
+    at.selectbox(key="attribution.rival").set_value(none).run()
+    assert link(at)["alone"] == "1"
+    assert t("attribution.check_two", lang="en") in everything(at)
+
+
+def test_a_typed_word_is_a_token_of_the_model_or_is_refused(shelf):
+    loaded = library.open_model("en-zh", shelf)
+    token = loaded.tokenizer.encode("I")
+    assert [token_of(loaded, " I ")] == token
+    pieces = token_of(loaded, "parkbook")
+    assert isinstance(pieces, list)
+    assert "".join(pieces).replace("·", "") == "parkbook"
+    assert token_of(loaded, "☃") == []
+
+
+def test_a_word_that_no_vocabulary_has_is_left_out_of_a_link(open_page):
+    at = open_page("attribution", part="writes", word="999999", rival="999998", taken="9999")
+    assert "times as probable" in reading(at, "times as probable")
+
+
+def test_a_head_of_the_encoder_is_no_share_of_a_logit(open_page):
+    at = open_page("attribution", part="writes", site="encoder", row="1")
+    assert "It is not a share of any logit." in everything(at)
+    assert "Measured: with this head ablated" in everything(at)
+
+
+def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page):
+    at = open_page("attribution", part="lens")
+    assert "farther from the final prediction than a uniform guess" in everything(at)
+    at.toggle(key="attribution.filmed").set_value(True).run()
+    steps = at.slider(key="attribution.step").max
+    at.slider(key="attribution.step").set_value(2).run()
+    assert (link(at)["filmed"], link(at)["step"]) == ("1", "2")
+    written = figure(at)["data"][0]["text"]
+    assert {len(row) for row in written} == {2}
+    assert steps > 2
+
+
+def test_a_model_that_says_no_words_says_why_there_all_the_same(open_page):
+    at = open_page("attribution", model="headless")
+    assert "The score is" in reading(at, "The score is")
+    for part in ("writes", "lens"):
+        at = open_page("attribution", model="headless", part=part)
+        assert t("needs.output", lang="en") in everything(at)
+        assert not at.get("plotly_chart")
+
+
+def test_masked_words_are_asked_about_first_and_filmed(open_page):
+    text = "She reads a [MASK] every [MASK]."
+    at = open_page("attribution", model="reader", part="writes", text=text)
+    assert reading(at, "times as probable").startswith("At “&#60;mask&#62;”")
+    at = open_page("attribution", model="reader", part="lens", filmed="1", text=text)
+    assert at.slider(key="attribution.step").max == 2
+    at = open_page("attribution", model="reader", part="lens", filmed="1", text="She reads.")
+    assert at.error or at.warning
+
+
+def test_a_model_of_one_text_is_opened_where_something_was_written(open_page):
+    at = open_page("attribution", model="writer")
+    assert at.selectbox(key="attribution.layer").value == 1  # counted from 0
+    last = len(at.selectbox(key="attribution.query").options) - 1
+    assert at.selectbox(key="attribution.query").value == last
+    at = open_page("attribution", model="writer", layer="1", head="1", row="2")
+    assert at.selectbox(key="attribution.layer").value == 0
+    assert at.selectbox(key="attribution.query").value == 2
+
+
+@pytest.mark.parametrize("part", ["why", "writes"])
+@pytest.mark.parametrize("shift", [0.0, 4096.0])
+def test_a_large_residual_is_not_called_a_sum(
+    open_page, tmp_path, monkeypatch, save_small, part, shift
+):
+    """Half precision rounds away what is small beside a stream that is large in between."""
+    folder = tmp_path / "writer"
+    save_small(folder, family="decoder-only", norm_placement="pre", final_norm=True)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["blocks.0.attn.w_o.bias"] += shift
+    tensors["blocks.0.ffn.w_down.bias"] -= shift
+    save_file(tensors, folder / "model.safetensors")
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16" if shift else "float32")
+    at = open_page(
+        "attribution", model="writer", part=part, layer="2", row="3", text="She reads a book"
+    )
+    words = everything(at)
+    assert ("The terms do not add up to it" in words) == (shift > 0)
+    assert ("The terms add up to it" in words) == (shift == 0)

@@ -1,0 +1,283 @@
+"""The Exercises page: a program is graded, drawn, put into the model, and sent to a teacher."""
+
+import base64
+import zlib
+from threading import Event
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+from hostile import BODIES, VALUES, answers
+from shown import Open, everything, has_picture, lines, link, reading
+from streamlit.testing.v1 import AppTest
+
+from explorer import sandbox
+from explorer.analysis.exercises.tasks import KINDS, task_of, tasks
+from explorer.analysis.mask_tests.certify import Examination, Finding
+from explorer.engine.turns import TURNS
+from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.exercises.choices import (
+    MOST_CARRIED,
+    MOST_UNPACKED,
+    read_ids,
+    read_programs,
+    write_programs,
+)
+from explorer.text import LANGUAGES, t
+from explorer.ui import running
+
+
+def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:
+    """The page after this program was typed."""
+    return at.text_area(key=f"exercises.code.{task}").set_value(code).run()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page, lang):
+    at = open_page("exercises", lang=lang)
+    assert not at.warning
+    future = t("exercises.relations.future", lang=lang)
+    assert reading(at, t("exercises.sees", lang=lang, q=0, k=1, reason=future))
+    assert has_picture(at)
+
+
+def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page):
+    at = typed(open_page("exercises"), tasks()[0].reference)
+    assert reading(at, "Correct: all 436 values in 6 cases")
+    assert t("exercises.certified", lang="en", count=14) in everything(at)
+    assert t("exercises.same", lang="en") in everything(at)
+    assert link(at)["solved"] == "causal"
+    assert "programs" not in link(at)
+
+
+def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page):
+    at = open_page("exercises")
+    assert t("certify.future_leak.title", lang="en") not in everything(at)
+    at.button(key="exercises.plant").click().run()
+    for broken in ("future_leak", "future_mass", "cache", "prefix"):
+        assert t(f"certify.{broken}.title", lang="en") in everything(at)
+    assert reading(at, t("exercises.writes", lang="en"))
+    typed(at, "def may_attend(q, k): return k >= q")
+    assert at.button(key="exercises.plant")
+    assert tasks()[0].suspects[0].words["en"] in everything(at)
+
+
+def test_a_stopped_check_says_so_and_runs_again_when_asked(open_page, monkeypatch):
+    held, examine = Event(), Examination.finding
+
+    def finding(self: Examination, name: str) -> Finding:
+        with TURNS.away():
+            held.wait(60)
+        return examine(self, name)
+
+    monkeypatch.setattr(Examination, "finding", finding)
+    monkeypatch.setattr(running, "PATIENCE", 0.1)
+    at = open_page("exercises")
+    at.button(key="exercises.plant").click().run()
+    stopped, job = t("running.stopped", lang="en"), "exercises.planted.job"
+    at.button(key=f"{job}.stop").click().run()
+    assert t("running.stopping", lang="en") in everything(at)
+    assert stopped not in everything(at)
+    monkeypatch.setattr(running, "PATIENCE", 60)
+    held.set()
+    assert stopped in everything(at.run())
+    assert t("certify.future_leak.title", lang="en") not in everything(at)
+    at.button(key=f"{job}.again").click().run()
+    assert stopped not in everything(at)
+    assert t("certify.future_leak.title", lang="en") in everything(at)
+
+
+def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page):
+    at = open_page("exercises", task="window")
+    task = task_of("window")
+    assert task is not None
+    typed(at, task.reference, "window")
+    kept = t("exercises.as_expected", lang="en", kept=13, count=14)
+    assert kept in everything(at)
+    open_cells = t("certify.open_cells.title", lang="en")
+    assert t("exercises.expected", lang="en", promise=open_cells) in everything(at)
+
+
+def test_a_mask_without_a_place_in_the_model_says_so(open_page):
+    at = open_page("exercises", task="cross", model="writer")
+    assert t("exercises.no_place", lang="en") in everything(at)
+
+
+BAD = [
+    ("def may_attend(q, k) return k", "Line 1, column 22: This is not Python: Expected"),
+    ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
+    ("def attend(q, k): return True", "There is no function `may_attend`"),
+    ("def may_attend(q, k): return 1", "It returned the number 1; expected `True`"),
+    ("def may_attend(q, k): return [q]", "It returned a list of 1; expected"),
+    ("def may_attend(q, k): pass", "It returned `None`; expected"),
+    ("def may_attend(q, k): return open('x')", "`open('x')` is not available"),
+    ("def may_attend(q, k): return 1 // k", "ZeroDivisionError"),
+    ("x = 1\n" * 300, "The program has 301 lines; the limit is 120"),
+    ("def may_attend(q, k): return k <= q #\u202e", "override"),
+    ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
+    (" ", "Nothing has been written yet"),
+]
+
+
+def test_bad_programs_are_told_what_is_wrong(open_page):
+    at = open_page("exercises")
+    for code, said in BAD:
+        typed(at, code)
+        assert said in everything(at), code
+        assert "solved" not in link(at), code
+
+
+def test_hints_come_one_after_another_and_then_the_solution(open_page):
+    at = open_page("exercises")
+    task = tasks()[0]
+    for number in range(3):
+        assert task.hints["en"][number] not in everything(at)
+        at.button(key="exercises.more_help").click().run()
+        assert task.hints["en"][number] in everything(at)
+    assert task.reference not in lines(at)
+    at.button(key="exercises.more_help").click().run()
+    assert task.reference in lines(at)
+    assert task.solution["en"] in everything(at)
+
+
+def test_a_check_is_told_which_of_the_wrong_ones_it_lets_through(open_page):
+    at = open_page("exercises", task="check_causal")
+    assert reading(
+        at, "Your check rejects 3 of 6 wrong ones. One that it accepts: No row sees itself."
+    )
+    typed(at, "def check(may_attend): return False", "check_causal")
+    assert reading(at, "Your check rejects a correct one. It rejects 6 of 6")
+
+
+def test_without_the_package_all_but_running_is_there(open_page, monkeypatch):
+    monkeypatch.setattr(sandbox, "available", lambda: False)
+    for kind in KINDS:
+        task = next(each for each in tasks() if each.kind == kind)
+        at = open_page("exercises", task=task.id)
+        assert [each.value for each in at.info] == [t("exercises.absent", lang="en")]
+        assert task.text["en"] in everything(at)
+        assert at.text_area(key=f"exercises.code.{task.id}").disabled
+        assert has_picture(at) or task.is_check
+    for part in ("overview", "sheets"):
+        open_page("exercises", part=part)
+
+
+def test_a_link_of_results_is_run_again_for_the_class(open_page):
+    at = typed(open_page("exercises", solved="softmax", solver="Ada *L*"), tasks()[0].reference)
+    at.segmented_control(key="exercises.part").set_value("overview").run()
+    sent = [each.value for each in at.code if "programs=" in each.value]
+    (address,) = (each for each in sent if "part=overview" in each)
+    made_up = write_programs((("padding", "def may_attend(q, k, valid): return True"),))
+    sheet = open_page("exercises", part="sheets")
+    pasted = [address, f"http://x/workshop?solved=padding&programs={made_up}&solver=Eve"]
+    pasted += ["no link", "http://[no address]/?solved=padding"]
+    sheet.text_area(key="exercises.pasted").set_value("\n".join(pasted)).run()
+    (table,) = (str(each.value) for each in sheet.markdown if "| Ada" in str(each.value))
+    ada, eve = table.splitlines()[2:]
+    assert "**1** The causal mask | **1** A softmax" in ada
+    assert "&#42;L&#42;" in ada
+    assert "| Eve | 0 | **1** The padding mask |" in eve
+    assert t("exercises.unread", lang="en", count=2) in everything(sheet)
+
+
+def test_a_shared_program_opens_in_the_editor(open_page):
+    packed = write_programs((("causal", "def may_attend(q, k):\n    return k < q"),))
+    at = open_page("exercises", programs=packed)
+    assert "return k < q" in at.text_area(key="exercises.code.causal").value
+    assert reading(at, "Query 0 does not see key 0: itself.")
+
+
+def test_programs_that_cannot_be_read_are_refused():
+    half = zlib.compress(b'{"causal": "\\ud800"}', wbits=-15)  # of a character: no link holds it
+    odd = base64.urlsafe_b64encode(half).decode(), write_programs((("Causal!", "x"),))
+    bomb = write_programs((("causal", "x" * 20 * MOST_UNPACKED),))
+    assert len(bomb) < MOST_CARRIED
+    for packed in ("???", "AAAA", "x" * (MOST_CARRIED + 1), "eJw", "é", *odd, bomb):
+        with pytest.raises(RefusedError):
+            read_programs(packed)
+
+
+def test_what_a_program_prints_is_shown(open_page):
+    at = typed(open_page("exercises"), "print('<b>seen</b>')\ndef may_attend(q, k): return k <= q")
+    assert "<b>seen</b>" in [each.value.strip() for each in at.code]
+
+
+def test_ids_and_programs_go_through_a_link_and_back():
+    programs = (("causal", "def f():\n\treturn '中文'"), ("softmax", ""))
+    assert read_programs(write_programs(programs)) == programs
+    assert read_ids("causal~softmax~causal") == ("causal", "softmax")
+    for bad in ("Causal", "a b", "~", "x" * 50, "~".join(f"t{i}" for i in range(500))):
+        with pytest.raises(RefusedError):
+            read_ids(bad)
+
+
+def test_made_up_answers_and_tasks_are_harmless(open_page):
+    at = open_page("exercises", solved="no_such_task", task="<b>x</b>", part="overview")
+    assert t("exercises.progress", lang="en", done=0, count=len(tasks())) in everything(at)
+    at = open_page("exercises", task="<b>x</b>")
+    assert "&#60;b&#62;" in str(at.warning[0].value)
+    assert tasks()[0].text["en"] in everything(at)
+
+
+def test_every_task_stands_on_paper(open_page):
+    for lang in LANGUAGES:
+        at = open_page("exercises", part="overview", on_paper="1", lang=lang)
+        said = everything(at)
+        assert all(task.text[lang] in said for task in tasks())
+
+
+def test_a_repair_leads_to_its_pitfall(open_page):
+    at = open_page("exercises", task="mend_scale")
+    title = t("bugs.model_scale.title", lang="en")
+    assert at.button(key="exercises.bug").label == t("exercises.pitfall", lang="en", title=title)
+
+
+def test_the_back_button_leaves_the_program_as_it_is(open_page):
+    at = typed(open_page("exercises"), "def may_attend(q, k): return k == q")
+    at.query_params["task"] = "softmax"
+    at.run()
+    assert at.text_area(key="exercises.code.softmax")
+    at.query_params["task"] = "causal"
+    at.run()
+    assert "k == q" in at.text_area(key="exercises.code.causal").value
+
+
+def test_the_link_with_code_is_offered_only_for_what_was_written(open_page):
+    at = open_page("exercises")
+    assert not [each for each in at.code if "programs=" in each.value]
+    typed(at, "def may_attend(q, k): return k == q")
+    address = next(each.value for each in at.code if "programs=" in each.value)
+    (packed,) = parse_qs(urlsplit(address).query)["programs"]
+    assert read_programs(packed) == (("causal", "def may_attend(q, k): return k == q"),)
+
+
+FORMS = ("causal", "alibi", "softmax", "mend_after", "check_causal")
+"""A mask, a matrix of numbers, a row of them, a repair, a check."""
+
+
+def check(open_page: Open, task: str, first: int, step: int) -> None:
+    (function,) = (each.function for each in tasks() if each.id == task)
+    at = open_page("exercises", task=task)
+    for code in list(answers(function))[first : len(VALUES) + len(BODIES) : step]:
+        at.text_area(key=f"exercises.code.{task}").set_value(code).run()
+
+
+@pytest.mark.parametrize("form", range(len(FORMS)), ids=FORMS)
+def test_no_answer_raises_on_the_page(open_page, form):
+    check(open_page, FORMS[form], form, len(FORMS))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("task", FORMS)
+def test_no_answer_raises_on_any_form_of_page(open_page, task):
+    check(open_page, task, 0, 1)
+
+
+def test_a_hostile_link_ends_no_teachers_table(open_page):
+    at = open_page("exercises", part="sheets")
+    links = []
+    for deed in ("workshop_values.clear()", "workshop_values.append(1)"):
+        code = f"def may_attend(q, k):\n    {deed}\n    return True"
+        said = {"solver": "a", "solved": "causal", "programs": write_programs((("causal", code),))}
+        links.append(f"http://x/?{urlencode(said)}")
+    at.text_area(key="exercises.pasted").set_value("\n".join(links)).run()
+    assert t("exercises.claimed", lang="en") in everything(at)

@@ -1,0 +1,170 @@
+"""The Machine page: the diagram of the loaded model, the calculator, costs."""
+
+import re
+
+import numpy as np
+import pytest
+from payloads import unpack
+from shown import everything, reading, words_of
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.exhibits.model import reach
+from explorer.exhibits.model.reach import Kind, Reach
+from explorer.text import t
+
+
+def boxes(at: AppTest) -> list[dict[str, str]]:
+    """The parts of the model as the diagram is sent them."""
+    head, _ = unpack(at.main.get("bidi_component")[0].proto.bytes)
+    return [box for column in head["columns"] for _, group in column["groups"] for box in group]
+
+
+def metric(at: AppTest) -> int:
+    return int(str(at.metric[0].value).replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    ("lang", "model", "n_self"), [("en", "en-zh", 2), ("zh", "writer", 1), ("zh", "headless", 1)]
+)
+def test_the_diagram_has_every_part_and_the_gradient_is_drawn_by_distance(
+    open_page, lang, model, n_self
+):
+    at = open_page("model", lang=lang, model=model, text="I like you.")
+    shown = [box["name"] for box in boxes(at)]
+    assert shown.count(t("model.parts.self", lang=lang)) == n_self
+    assert shown.count(t("model.parts.cross", lang=lang)) == (model == "en-zh")
+    tied = t("model.tied_note", lang=lang) in [box["note"] for box in boxes(at)]
+    assert tied == (model != "headless")
+    assert f"{metric(at):,}" in everything(at)  # the same number in the reading
+    assert t("reach.repeated", lang=lang, least=12) in everything(at)
+    factors = [float(line.split("**")[1]) for line in net_rows(at, lang)]
+    assert factors[0] > 0.9 > factors[2] > factors[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "sublayer", "skips", "n_cross"),
+    [("en-zh", ["self", "add", "norm"], 1, 1), ("writer", ["norm", "self", "add"], 2, 0)],
+)
+def test_the_diagram_has_the_order_of_the_model_and_its_arrows(
+    open_page, model, sublayer, skips, n_cross
+):
+    at = open_page("model", model=model, text="I like you.")
+    head, _ = unpack(at.main.get("bidi_component")[0].proto.bytes)
+    _, layer = head["columns"][-1]["groups"][1]
+    names = [t(f"model.parts.{what}", lang="en") for what in sublayer]
+    assert [box["name"] for box in layer[:3]] == names
+    assert layer[sublayer.index("add")]["skips"] == skips
+    assert [box["receives"] for box in boxes(at)].count("memory") == n_cross
+    assert [box["sends"] for box in boxes(at)].count("memory") == (n_cross > 0)
+
+
+def test_all_layers_but_one_are_folded(open_page, save_small, tmp_path, monkeypatch):
+    save_small(tmp_path / "deep", family="encoder-only", lm_head=False, n_layers=10)
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+
+    def titles(**chosen: str) -> list[str]:
+        at = open_page("model", model="deep", text="I like you.", **chosen)
+        head, _ = unpack(at.get("bidi_component")[0].proto.bytes)
+        groups = head["columns"][0]["groups"]
+        assert at.slider(key="model.unfolded").max == 10
+        notes = {title: group[0]["note"] for title, group in groups if "Layers" in title}
+        assert all(int(note.replace(",", "")) > 0 for note in notes.values())
+        return [title for title, _ in groups[1:]]
+
+    assert titles() == ["Layer 1", "Layers 2 to 10"]
+    assert titles(unfolded="4") == ["Layers 1 to 4", "Layer 5", "Layers 6 to 10"]
+    assert titles(unfolded="900") == ["Layers 1 to 9", "Layer 10"]
+
+
+@pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("two_3", 24_633_296)])
+def test_presets_come_from_the_link_and_are_counted(open_page, preset, total):
+    at = open_page("model", sizes=preset)
+    assert metric(at) == total
+
+
+def test_sizes_and_switches_move_the_count(open_page):
+    at = open_page("model", sizes="base")
+    tied = metric(at)
+    at.toggle(key="model.tied").set_value(False).run()
+    assert metric(at) == tied + 2 * 37_000 * 512
+    at.selectbox(key="model.n_layers").select(12).run()
+    assert at.query_params["sizes"] == "512-8-8-12-2048-37000-1010"
+    assert metric(at) > tied + 2 * 37_000 * 512
+
+
+def test_the_model_itself_is_what_is_counted_first(open_page):
+    at = open_page("model", model="writer")
+    assert f"{metric(at):,} parameters" in reading(at, "parameters; the largest share")
+
+
+def test_sizes_that_cannot_be_are_said_and_left_out(open_page):
+    at = open_page("model", sizes="512-7-7-6-2048-100-1111")
+    assert "sizes" in str(at.warning[0].value)
+    assert metric(at) > 0
+
+
+def test_the_tables_are_recounted_when_asked_for(open_page):
+    at = open_page("model")
+    assert "135,266,304" not in everything(at)
+    at.toggle(key="model.tables").set_value(True).run()
+    assert "135,266,304" in everything(at)
+    assert "6,738,415,616" in everything(at)
+
+
+def test_the_curves_say_where_attention_overtakes(open_page):
+    at = open_page("model", sizes="llama")
+    words = reading(at, "attention itself costs more")
+    # 2 · weights / (4 · d · layers), the weights without the table that is only looked up
+    weights = 32 * (4 * 4096**2 + 3 * 4096 * 11_008) + 32_000 * 4096
+    assert f"{round(2 * weights / (4 * 4096 * 32)):,}" in words
+
+
+@pytest.mark.parametrize("model", ["en-zh", "reader"])
+def test_where_implementations_differ(open_page, model):
+    at = open_page("model", model=model, text="I like you.", further="differences")
+    tables = [words_of(each) for each in at.markdown if words_of(each).startswith("| Choice")]
+    (rows,) = tables
+    assert "| Scale of the scores | **divided by √d_head** | this model |" in rows
+    said = next(words_of(each) for each in at.markdown if "nothing beyond rounding" in each.value)
+    count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("best tokens.")[0]))
+    assert count == sum(kinds) > 15
+
+
+def test_a_model_without_predictions_has_none_that_could_change(open_page):
+    at = open_page("model", model="headless", text="I like you.", further="differences")
+    assert any("no LM head" in each.value for each in at.info)
+
+
+@pytest.mark.parametrize("model", ["en-zh", "reader"])
+def test_a_logit_is_taken_apart(open_page, model):
+    at = open_page("model", model=model, text="I like you.", further="tying", spot="1")
+    assert reading(at, "no logit of the sentence is off by more than")
+    at.selectbox(key="model.spot").set_value(0).run()
+    assert "spot" not in at.query_params
+
+
+def net_rows(at: AppTest, lang: str = "en") -> list[str]:
+    """The table of the gradients: a line for attention and both recurrent nets."""
+    name = t("reach.nets.orthogonal", lang=lang)
+    (rows,) = (words_of(each) for each in at.markdown if f"| {name}" in each.value)
+    return rows.splitlines()[2:]
+
+
+@pytest.mark.parametrize(
+    ("factor", "attention", "said"),
+    [
+        (0.3, 1.0, "vanishes along the path. At the first token, 11 tokens back"),
+        (0.8, 1.0, "less than in attention (1.00) in every seed"),
+        (1.1, 1.0, "do not distinguish the two"),
+        (0.3, 0.3, "do not distinguish the two"),
+    ],
+)
+def test_the_gradients_decide_what_is_said_of_them(open_page, monkeypatch, factor, attention, said):
+    distance = np.arange(12)
+    rates: dict[Kind, float] = {"attention": attention, "recurrent": factor, "orthogonal": factor}
+    world = tuple(Reach(kind, np.stack([rate**distance] * 2)) for kind, rate in rates.items())
+    monkeypatch.setattr(reach, "reaches", lambda x: world)
+    at = open_page("model", text="I like you.")
+    assert reading(at, said)
+    assert net_rows(at)[1].count(f"{factor:.2f}") == 3  # the median, the least and the most

@@ -1,0 +1,251 @@
+"""The Cell page: from the link to the numbers of one cell, its steps, and its asides."""
+
+import re
+
+import numpy as np
+import pytest
+from shown import everything, figure, lines, panels, reading
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.exhibits.score.choices import ASIDES, STAGES
+from explorer.text import LANGUAGES, t
+
+
+def metric(at: AppTest, label: str) -> str:
+    return next(str(each.value) for each in at.metric if each.label == label)
+
+
+def number(text: str) -> float:
+    return float(text.replace("−", "-").replace(" %", ""))
+
+
+def test_the_chain_of_numbers_hangs_together(open_page):
+    at = open_page("score", site="decoder", layer="2", head="3", row="3", key="1")
+    dot = number(metric(at, t("score.dot", lang="en")))
+    score = number(metric(at, t("score.scaled", lang="en", divisor="√6")))
+    assert score == pytest.approx(dot / np.sqrt(6), abs=0.01)
+    exponential = number(metric(at, t("score.exponential", lang="en")))
+    row_sum = number(metric(at, t("score.row_sum", lang="en")))
+    weight = number(metric(at, t("score.weight", lang="en"))) / 100
+    assert weight == pytest.approx(exponential / row_sum, abs=0.01)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("stage", range(len(STAGES)))
+def test_every_step_has_its_picture_and_its_sentence(open_page, lang, stage):
+    at = open_page("score", lang=lang, stage=str(stage + 1), row="2")
+    assert len(at.get("plotly_chart")) == (2 if stage == 4 else 1)
+    words = {
+        "en": (
+            "provides the query q",
+            "Dimension by dimension",
+            "ranks",
+            "of its attention",
+            "is added to a residual stream",
+        ),
+        "zh": ("给出查询 q", "逐维相乘", "排第", "的注意力给了", "加到长度为"),
+    }
+    assert words[lang][stage] in everything(at)
+
+
+def test_the_next_step_follows_and_stands_in_the_link(open_page):
+    at = open_page("score")
+    for stage in range(2, 6):
+        at.button(key="score.next").click().run()
+        assert at.query_params["stage"] == str(stage)
+    assert at.button(key="score.next").disabled
+
+
+def test_without_a_key_the_strongest_of_the_row_is_open(open_page):
+    at = open_page("score", site="encoder", layer="1", head="2", row="1")
+    weights = figure(open_page("score", site="encoder", layer="1", head="2", row="1", stage="4"))
+    assert at.selectbox(key="score.key").value == int(np.argmax(_y(weights)))
+    at.selectbox(key="score.key").select(0).run()
+    assert at.query_params["key"] == "0"
+    assert at.query_params["row"] == "1"
+
+
+def _y(spec: dict) -> np.ndarray:
+    import base64
+
+    y = spec["data"][0]["y"]
+    return np.frombuffer(base64.b64decode(y["bdata"]), y["dtype"]) if isinstance(y, dict) else y
+
+
+def test_a_blocked_cell_says_so_and_writes_nothing(open_page):
+    at = open_page("score", site="decoder", layer="1", head="1", row="1", key="3", stage="4")
+    assert "The mask blocks this cell" in everything(at)
+    assert metric(at, t("score.exponential", lang="en")) == t("score.blocked", lang="en")
+    assert metric(at, t("score.written", lang="en")) == "0.00"
+
+
+def test_another_goal_has_another_gain(open_page):
+    at = open_page("score", site="cross", layer="2", head="1", row="1", stage="5")
+    before = reading(at, "is added to a residual stream")
+    box = at.selectbox(key="score.goal")
+    box.select((box.value + 1) % 6).run()
+    assert reading(at, "is added to a residual stream") != before
+    assert "goal" in at.query_params
+
+
+def test_the_scaling_that_is_chosen_is_measured(open_page):
+    at = open_page("score", aside="scaling", site="encoder", layer="1", head="1", row="0")
+    usual = reading(at, "With this scaling")
+    weights = re.findall(r"[\d.]+ %", usual)
+    assert weights[0] == weights[1]
+    at.segmented_control(key="score.scaling").set_value("none").run()
+    assert at.query_params["scaling"] == "none"
+    assert reading(at, "With this scaling") != usual
+
+
+def test_the_parts_of_a_score_are_added_up(open_page):
+    at = open_page("score", aside="split", site="encoder", layer="1", head="2", row="1", key="2")
+    left, right = reading(at, "varies most").split(" = ")[:2]
+    terms = [number(term) for term in left.split()]
+    assert len(terms) == 5
+    assert sum(terms) == pytest.approx(
+        number(right.split(".")[0] + "." + right.split(".")[1]), abs=0.05
+    )
+    elsewhere = open_page("score", aside="split", site="encoder", layer="2", head="2")
+    elsewhere.button(key="score.split_go").click().run()
+    assert elsewhere.query_params["layer"] == "1"
+    assert "varies most" in everything(elsewhere)
+
+
+def test_the_dropout_that_is_named_is_that_of_attention(
+    open_page, save_small, tmp_path, monkeypatch
+):
+    save_small(tmp_path / "en-zh", attention_dropout=0.05)  # and 0 elsewhere
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    assert "p = 0.05" in everything(open_page("score", aside="dropout"))
+
+
+def test_dropout_and_shared_keys_move_with_their_sliders(open_page):
+    at = open_page("score", aside="dropout", site="encoder", layer="1", head="1")
+    before = reading(at, "now sums to")
+    at.slider(key="score.drop").set_value(0).run()
+    assert "now sums to 1.00" in reading(at, "now sums to")
+    assert reading(at, "now sums to") != before
+    groups = open_page("score", aside="groups", site="decoder", layer="1", head="1")
+    assert "averaged" not in everything(groups)
+    groups.select_slider(key="score.kv_heads").set_value(1).run()
+    assert "averaged into 1" in everything(groups)
+    assert groups.query_params["kv_heads"] == "1"
+
+
+def test_a_key_or_goal_that_is_not_there_is_replaced(open_page):
+    at = open_page("score", key="900", goal="900000", stage="5", text="I like you.")
+    assert at.selectbox(key="score.key").value == len(at.selectbox(key="score.key").options) - 1
+
+
+def test_an_initialisation_is_chosen_and_measured(open_page):
+    at = open_page("score", aside="initial", site="encoder", layer="1", head="1")
+    usual = reading(at, "Stored as three matrices")
+    assert "72 rows instead of 24" in usual  # W_Q, W_K and W_V of 24 dimensions
+    ratio = number(usual.split("times as much")[0].split()[-1])
+    assert ratio == pytest.approx(0.5, abs=0.06)
+    assert "Softmax starts **undecided**" in everything(at)
+    at.segmented_control(key="score.init").set_value("torch").run()
+    assert at.query_params["init"] == "torch"
+    assert "the layout makes no difference" in reading(at, "Stored as three matrices")
+    at.segmented_control(key="score.init").set_value("gpt2").run()
+    assert "nearly uniform" in everything(at)
+
+
+@pytest.mark.parametrize("aside", ["single", "engines", "backward"])
+@pytest.mark.parametrize("model", ["reader", "headless"])
+def test_models_with_biased_scores_or_without_logits_have_these_asides_too(open_page, model, aside):
+    at = open_page("score", model=model, aside=aside, layer="1", head="2", row="1")
+    assert not at.warning
+    if aside == "single":
+        assert "yet its attention differs by up to" in everything(at)
+    if aside == "engines":
+        assert "All three compute the same layer" in everything(at)
+    if aside == "backward":
+        assert ("no logits" in everything(at)) == (model == "headless")
+        assert "equal autograd’s" in everything(at)
+
+
+def test_a_single_head_is_the_models_own_at_its_own_width_only(open_page):
+    at = open_page("score", aside="single", site="cross", layer="1", head="2", row="1")
+    assert "this **is** the head of the model" in everything(at)
+    assert at.select_slider(key="score.d_out").value == 6
+    assert "24x24" in at.code[-1].value  # the refusal of a W_O that expects d_in
+    assert "| **Q** | X W_Q · 24 → 6 |" in everything(at)
+    at.select_slider(key="score.d_out").set_value(24).run()
+    assert at.query_params["d_out"] == "24"
+    assert "this is another head" in everything(at)
+    assert len(at.code) == 2  # d_in = d_out: nothing is refused
+    unknown = open_page("score", aside="single", d_out="5")  # a width that this layer cannot give
+    assert unknown.select_slider(key="score.d_out").value == 6
+
+
+def test_the_engine_is_a_switch(open_page):
+    at = open_page("score", aside="engines", site="decoder", layer="1", head="1")
+    assert "All three compute the same layer" in everything(at)
+    assert "still applies the given dropout_p" in everything(at)
+    (own,) = panels(at)
+    assert own["selected"] is not None
+    at.segmented_control(key="score.engine").set_value("fused").run()
+    assert at.query_params["engine"] == "fused"
+    assert t("score.engine_no_weights", lang="en") in everything(at)
+    assert not panels(at)
+    at.segmented_control(key="score.engine").set_value("module").run()
+    assert "averages its heads" in everything(at)
+    assert len(panels(at)) == 2
+    at.toggle(key="score.training").set_value(True).run()
+    assert at.query_params["training"] == "1"
+    assert "still applies the given dropout_p" not in everything(at)
+    at.slider(key="score.engine_drop").set_value(0).run()
+    assert at.query_params["drop"] == "0"
+
+
+def test_each_gradient_of_the_head_has_its_picture(open_page):
+    at = open_page("score", aside="backward", site="cross", layer="1", head="1", row="1")
+    assert "equal autograd’s" in everything(at)
+    shapes = {}
+    for name in ("v", "pattern", "scores", "q", "k"):
+        at.segmented_control(key="score.gradient").set_value(name).run()
+        z = figure(at, -1)["data"][0]["z"]
+        shapes[name] = tuple(map(int, z["shape"].split(",")))
+    assert at.query_params["gradient"] == "k"
+    n_query, n_key = shapes["scores"]
+    assert shapes["pattern"] == (n_query, n_key)
+    assert shapes["q"] == (n_query, 6)
+    assert shapes["v"] == shapes["k"] == (n_key, 6)
+    at.segmented_control(key="score.more").set_value("code").run()
+    assert "def attention_backward(" in lines(at)[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dropout": 0.2, "attention_dropout": 0.0}, "dropout_zero"),  # as the story model
+        ({"dropout": 0.2}, "dropout_lead"),
+    ],
+)
+def test_dropout_is_what_the_config_says(
+    open_page, tmp_path, monkeypatch, save_small, changes, said
+):
+    save_small(tmp_path / "stories", family="decoder-only", **changes)
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    words = everything(open_page("score", model="stories", aside="dropout"))
+    assert t(f"score.{said}", lang="en", p=0.2) in words
+    assert t("score.dropout_none", lang="en") not in words
+
+
+@pytest.mark.parametrize("aside", ASIDES)
+def test_every_aside_says_what_it_shows(open_page, aside):
+    lang, model = LANGUAGES[ASIDES.index(aside) % 2], ("en-zh", "writer")[ASIDES.index(aside) % 2]
+    at = open_page("score", lang=lang, model=model, aside=aside, layer="1", head="1", row="2")
+    other = {
+        "split": "split_not" if model == "en-zh" else "split_lead",
+        "backward": "backward_formula",
+        "dropout": "dropout_zero",  # their configs say so
+    }
+    if aside == "backward":
+        at.segmented_control(key="score.more").set_value("formula").run()
+    root = t("score.backward_root", lang=lang)
+    key = other.get(aside, f"{aside}_lead")
+    assert t(f"score.{key}", lang=lang, d_in=24, divisor=root) in everything(at)

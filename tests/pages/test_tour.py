@@ -1,0 +1,254 @@
+"""The path: answering, what a link may say, a teacher's sheet, a class."""
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from foreign import OWN
+from shown import everything, link
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.analysis.exercises.tasks import tasks
+from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.links import State
+from explorer.exhibits.tour.asked import PosedStep, Step, asked, found_by
+from explorer.exhibits.tour.chapters import CHAPTER_OF
+from explorer.exhibits.tour.choices import StepAnswer, read_answers, write_answers
+from explorer.exhibits.tour.course import CHAPTERS, STEPS, TASK_OF, number_of
+from explorer.exhibits.tour.found import Missing
+from explorer.exhibits.tour.learners import MOST_LINKS, read_results
+from explorer.exhibits.view import View, build
+from explorer.pages import PAGES
+from explorer.text import t
+
+LONG = {"target": "我喜欢你，因为你很善良。"}
+"""A translation with enough tokens for the steps about masks."""
+TITLES = {name: t(f"tour.steps.{name}.title", lang="en") for name in STEPS}
+
+
+def words(key: str, **values: object) -> str:
+    return t(f"tour.{key}", lang="en", **values)
+
+
+def answer(at: AppTest, option: int) -> AppTest:
+    return at.radio[0].set_value(option).run()
+
+
+def answers_of(at: AppTest) -> str:
+    return link(at)["answers"]
+
+
+def title(at: AppTest) -> str:
+    return next(each.value for each in at.subheader if " · " in each.value).partition(" · ")[2]
+
+
+def test_the_answer_comes_after_the_question_and_stands_in_the_link(open_page):
+    at = open_page("tour", lesson="blocked", **LONG)
+    told = re.compile(r"÷ 2")
+    assert not told.search(everything(at))
+    n = len(at.radio[0].options)
+    at = answer(at, 0)
+    assert not at.radio
+    assert told.search(everything(at))
+    step, option, right, _ = answers_of(at).split(".")
+    assert (step, option) == ("blocked", "1")
+    said = everything(at)
+    assert (words("right", answer="")[:6] in said) == (right == "1")
+    again = open_page("tour", **link(at))
+    assert not again.radio
+    assert said.count("radio_button") == 0
+    assert n == 4
+
+
+def test_the_first_answer_counts_and_the_same_question_is_not_asked_again(open_page):
+    at = answer(open_page("tour", lesson="sees", **LONG), 1)
+    given = answers_of(at)
+    at.button(key="tour.next").click().run()
+    assert title(at) == TITLES["blocked"]
+    at.button(key="tour.back").click().run()
+    assert not at.radio
+    assert answers_of(at) == given
+
+
+def test_a_link_that_claims_a_right_answer_is_put_right(open_page):
+    tried = (answer(open_page("tour", lesson="sees", **LONG), option) for option in range(2))
+    honest = next(given for given in map(answers_of, tried) if given.split(".")[2] == "0")
+    claimed = ".".join((*honest.split(".")[:2], "1", honest.split(".")[3]))
+    at = open_page("tour", lesson="sees", answers=claimed, **LONG)
+    assert words("right", answer="")[:6] not in everything(at)
+    assert answers_of(at) == honest
+
+
+def test_another_sentence_asks_anew_and_says_so(open_page):
+    given = answers_of(answer(open_page("tour", lesson="rest"), 0))
+    at = open_page("tour", lesson="rest", answers=given, text="We went to the park yesterday.")
+    assert at.radio
+    assert words("asked_before") in everything(at)
+
+
+def test_a_lesson_that_does_not_show_says_so_and_leads_to_where_it_does(open_page):
+    at = open_page("tour", lesson="cross", model="writer")
+    assert [each.value for each in at.info] == [words("missing.no_cross")]
+    assert not at.radio
+    at.button(key="tour.there.cross").click().run()
+    assert link(at)["lesson"] == "cross"
+    assert link(at).get("model", "en-zh") == "en-zh"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("answers", "~".join("abcdefgh"[n % 8] * (n // 8 + 1) + ".1.1.a" for n in range(500))),
+        ("sheet", "~".join(f"step{chr(97 + n % 26)}" * 2 for n in range(500))),
+        ("lesson", "<script>alert(1)</script>"),
+    ],
+)
+def test_what_a_link_says_wrongly_is_named_and_the_rest_holds(open_page, name, value):
+    at = open_page("tour", **{name: value, "learner": "Li"})
+    (said,) = [str(each.value) for each in at.warning]
+    assert f"{name} = " in said
+    assert len(said) < 500
+    assert "<" not in said
+    assert at.radio
+    assert link(at)["learner"] == "Li"
+
+
+def test_answers_to_steps_that_are_not_there_count_for_nothing(open_page):
+    at = open_page("tour", part="results", answers="nosuchstep.1.1.abcd~look.1.1.abcd")
+    all_steps = {"right": 1, "count": 1, "all": len(STEPS)}
+    assert [each.value for each in at.subheader] == [words("score_of", **all_steps)]
+
+
+def test_the_summary_names_what_to_look_at_again(open_page):
+    given = "look.1.1.aaaa~sees.1.0.bbbb~kept.2.0.cccc"
+    at = open_page("tour", part="results", answers=given)
+    again = [each.key for each in at.button if str(each.key).startswith("tour.again.")]
+    assert again == ["tour.again.sees", "tour.again.kept"]
+    at.button(key="tour.again.sees").click().run()
+    assert title(at) == TITLES["sees"]
+    at = open_page("tour", part="results", answers=given)
+    at.button(key="tour.start_over").click().run()
+    assert "answers" not in at.query_params
+
+
+def test_a_sheet_has_exactly_its_steps_in_its_order_under_its_title(open_page):
+    asked = {"sheet": "kept~look~sees", "sheet_title": "Monday <b>x</b>\u202e"}
+    at = open_page("tour", **asked)
+    assert title(at) == TITLES["kept"]
+    shown = at.segmented_control(key="tour.step").options
+    assert shown == [number_of(name) for name in ("kept", "look", "sees")]
+    assert "Monday &#60;b&#62;x&#60;&#47;b&#62;&#91;U&#43;202E&#93;" in at.subheader[0].value
+    at.button(key="tour.next").click().run()
+    assert title(at) == TITLES["look"]
+    at = open_page("tour", part="contents", **asked)
+    listed = [each.key for each in at.button if str(each.key).startswith("tour.contents.")]
+    assert listed == [f"tour.contents.{name}" for name in ("kept", "look", "sees")]
+    at.button(key="tour.whole").click().run()
+    assert link(at).keys().isdisjoint(asked)
+
+
+def test_a_sheet_that_names_an_unknown_step_has_the_others(open_page):
+    at = open_page("tour", sheet="nosuch~sees")
+    assert "sheet = nosuch" in str(at.warning[0].value)
+    assert title(at) == TITLES["sees"]
+
+
+def test_a_teacher_makes_a_sheet_whose_link_has_no_answers(open_page):
+    at = open_page("tour", part="sheet", answers="look.1.1.aaaa", learner="Li")
+    at.multiselect(key="tour.sheet").set_value(["sees", "look"]).run()
+    at.text_input(key="tour.sheet_title").set_value("For  Monday").run()
+    made = parse_qs(urlsplit(at.code[-1].value).query)
+    assert made["sheet"] == ["sees~look"]
+    assert made["sheet_title"] == ["For Monday"]
+    assert made.keys().isdisjoint({"answers", "learner", "part", "lesson"})
+    assert made["text"]
+
+
+def test_paper_has_the_questions_and_the_solutions_only_when_asked(open_page):
+    at = open_page("tour", part="printed", sheet="sees~blocked", **LONG)
+    said = everything(at)
+    assert said.count("☐") == 8
+    assert words("solved") not in said
+    assert "÷ 2" not in said
+    at.toggle(key="tour.solutions").set_value(True).run()
+    assert words("solved") in everything(at)
+
+
+def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
+    at = open_page("tour", part="class")
+    links = [
+        "http://localhost/path?answers=look.1.1.aaaa~sees.1.0.bbbb&learner=Li+Ming",
+        "https://x/path?learner=%3Cimg%20src%3Dx%3E%7C&answers=sees.2.1.cccc",
+        "no link at all",
+        "http://x/path?answers=look.1.1",
+        "http://[broken",
+    ]
+    at.text_area(key="tour.class").set_value("\n".join(links)).run()
+    (warned,) = [each.value for each in at.warning]
+    assert words("class_bad", count=3, lines="3, 4, 5") == warned
+    table = next(each.value for each in at.markdown if "Li Ming" in each.value)
+    assert "| Li Ming | 1 / 2 | ✓ | ✗ |" in table
+    assert "| 1 / 2 | – | ✓ |" in table
+    assert "<img" not in table
+    assert "tour.class" not in at.query_params
+    at.text_area(key="tour.class").set_value("x?answers=look.1.1.a\n" * (MOST_LINKS + 5)).run()
+    assert words("class_many", most=MOST_LINKS, count=MOST_LINKS + 5) in at.warning[0].value
+    assert read_results("x?answers=nosuch.1.1.a") is None
+
+
+def test_answers_come_back_from_their_link():
+    answers = (StepAnswer("look", 2, True, "k3f"), StepAnswer("sees", 0, False, "9ab1"))
+    assert write_answers(answers) == "look.3.1.k3f~sees.1.0.9ab1"
+    assert read_answers(write_answers(answers)) == answers
+    with pytest.raises(RefusedError):
+        read_answers("look.0.1.abc")
+
+
+def test_what_the_causal_mask_is_for_is_two_clicks_from_the_first_page(open_page):
+    home = open_page("start")
+    assert home.button(key="tour.way").label == words("new_here")
+    at = open_page("tour")
+    at.segmented_control(key="tour.chapter").set_value("masks").run()
+    assert title(at) == TITLES["purpose"] == "What the causal mask is for"
+
+
+def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_page):
+    assert set(CHAPTER_OF.values()) == set(CHAPTERS)
+    assert CHAPTER_OF.keys() <= {page.name for page in PAGES}
+    assert TASK_OF.keys() == CHAPTERS.keys()
+    assert set(TASK_OF.values()) <= {task.id for task in tasks()}
+    at = open_page("masks", text="I love you.")
+    assert words("groups.masks") in at.button(key="tour.way").label
+    assert not [each for each in open_page("card").button if each.key == "tour.way"]
+
+
+def posed(view: View, step: Step) -> PosedStep | Missing:
+    return asked(view, step, found_by(view.run, step))
+
+
+def opens(model: str) -> int:
+    """How many steps show with this model; the others say why not, and none raises."""
+    view = build(State(model=model, pads=0), dark=False)
+    found = [posed(view, step) for step in STEPS.values()]
+    for each in found:
+        if isinstance(each, Missing):
+            assert t(f"tour.missing.{each.why}", lang="en")
+    return sum(isinstance(each, PosedStep) for each in found)
+
+
+def test_a_model_without_logits_or_masks_has_the_steps_that_it_can_show():
+    assert 10 <= opens("headless") < len(STEPS) - 8
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("model", ["en-zh", "writer", "reader"])
+def test_every_step_opens_or_says_why_not_in_small_models(model):
+    assert opens(model) >= 10
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", OWN)
+def test_every_step_opens_or_says_why_not_in_models_of_other_libraries(own, kind, monkeypatch):
+    monkeypatch.setattr(library, "CHECKPOINTS", own)
+    assert opens(f"my-{kind}") >= 8
