@@ -19,7 +19,7 @@ def test_the_sidebar_follows_a_lesson_to_a_model_and_sentence_that_show_it(visit
     expect(sentence).to_have_value(text)
     expect(chosen).to_have_value(model_name(model, lang="en"))
     there = where_it_shows(STEPS[lesson], "en")
-    page.locator(f".st-key-path-there-{lesson} button").click()
+    page.locator(f".st-key-tour-there-{lesson} button").click()
     expect(sentence).to_have_value(there[1])
     expect(chosen).to_have_value(model_name(there[0], lang="en"))
     assert there != (model, text)
