@@ -25,6 +25,7 @@ from explorer.exhibits.view import build, default_model
 from explorer.guard import embedding
 from explorer.pages import HOME, MENU, PAGES, Page, glossary, shelf
 from explorer.problems import InputProblem
+from explorer.render.app import draw_page
 from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
 from explorer.ui.current import app_text, first_view
@@ -280,4 +281,4 @@ def show(page: Page) -> None:
         if page.needs is WORDS and not WORDS.met(view.loaded):  # others show what there is
             st.info(t("needs.words", lang=lang), icon=":material/info:")
             return
-    page.render(view)
+    draw_page(view, page.name, page.choices)

@@ -17,6 +17,7 @@ The app, a notebook, an exported page and a report for print render the same blo
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -28,6 +29,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.needs import Need
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import PLACE, View
+from explorer.once import once
 from explorer.runs.edits import Edit, about_masks
 
 Answer = TypeVar("Answer")
@@ -64,13 +66,15 @@ class PageChoices:
 
     `parts` maps each part ("" for a page without parts) to the addresses of its exhibits; a choice
     of a group comes first if `groups` maps groups to parts. `pictures` are the values of the choice
-    `picture`. `asks`: the page has controls of the text and the model at its top, and no
-    introduction. `reads_pictures`: a model of pictures is given one there.
+    `picture`. `early` maps an exhibit to choices: if one of these has just changed, its picture is
+    painted before the blocks above it. `asks`: the page has controls of the text and the model at
+    its top, and no introduction. `reads_pictures`: a model of pictures is given one there.
     """
 
     parts: ClassVar[Mapping[str, tuple[str, ...]]]
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     pictures: ClassVar[tuple[str, ...]] = ()
+    early: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     asks: ClassVar[bool] = False
     reads_pictures: ClassVar[bool] = False
 
@@ -80,47 +84,56 @@ class PageChoices:
         return view
 
 
+@dataclass(frozen=True)
+class Wait:
+    """What the app shows while an answer is computed.
+
+    `words` is the key of the text beside the progress ("": `shell.working`); with one, a short
+    computation shows it too if it takes over half a second. `after` is the address of an exhibit
+    further up that computes what this one needs: until it has its answer, if the page shows it,
+    this one is shown with None. `stop` is the key of the label of the button that ends a long
+    computation, `blocks` come below its progress, such as controls. `long`: whether `compute`, if
+    it is a generator, runs in a thread, or takes but a moment here.
+    """
+
+    words: str = ""
+    after: str = ""
+    stop: str = "running.stop"
+    blocks: Callable[[View], Iterable[Block]] = lambda view: ()
+    long: Callable[[View], bool] = lambda view: True
+
+
 @dataclass(frozen=True, eq=False)
 class Exhibit(Generic[Answer]):
     """One question and its picture.
 
     `compute` None: there is nothing to compute, and `show` is called with None. A `@cached`
     function, whose inputs are hashable, shares its cache, and what is `worth` caching, with its
-    other callers.
-    `needs` is the capability that the open model must have.
-    `answers`: if one of these inputs (parameter names of `compute`) has just changed, the picture
-    is drawn before the blocks above it. `inputs` are further inputs, by parameter name, which
-    follow from the user's choices. `working` is the key of the text shown during a long computation
-    ("": `shell.working`), and by an exhibit that names one also while a short one takes over half a
-    second. `open`: whether the page shows it, if the user opens one of several, or if it may have
-    nothing to show. `after` is the address of an exhibit further up that computes what this one
-    needs: until it has its answer, if the page shows it, this one is shown with None. `given` is
-    the parameter of `compute` that takes this answer. `stop` is the key of the label of the button
-    that ends a long computation, `pending` are the blocks below its progress, such as controls.
-    `long`: whether `compute`, if it is a generator, runs in a thread, or takes but a moment here.
+    other callers. A parameter with the name of the exhibit `wait.after` takes its answer.
+    `needs` is the capability that the open model must have. `inputs` are further inputs, by
+    parameter name, which follow from the user's choices. `open`: whether the page shows it, if the
+    user opens one of several, or if it may have nothing to show.
     """
 
     compute: Callable[..., Any] | None
     show: Callable[[Answer, View], Blocks]
     needs: Need | None = None
-    answers: tuple[str, ...] = ()
     inputs: Mapping[str, Callable[[View], Hashable]] = field(default_factory=dict)
-    working: str = ""
     open: Callable[[View], bool] = lambda view: True
-    after: str = ""
-    given: str = ""
-    stop: str = "running.stop"
-    pending: Callable[[View], Iterable[Block]] = lambda view: ()
-    long: Callable[[View], bool] = lambda view: True
+    wait: Wait = Wait()
 
     def __post_init__(self) -> None:
         """Raises TypeError for a parameter of `compute` that nothing gives."""
-        parameters = inspect.signature(self.compute or (lambda: None)).parameters
         kinds: tuple[Any, ...] = (choices_of(self.subject), PartChoices, ScreenChoices, State)
         choices = (choice.name for kind in kinds for choice in fields(kind))
-        unknown = parameters.keys() - {*RUN, *PLACE, *self.inputs, self.given, *choices}
+        earlier = self.wait.after.rpartition(".")[2]
+        unknown = {*self._parameters} - {*RUN, *PLACE, *self.inputs, earlier, *choices}
         if unknown:
             raise TypeError(f"{self.name}: nothing gives {', '.join(sorted(unknown))}")
+
+    @once
+    def _parameters(self) -> tuple[str, ...]:
+        return tuple(inspect.signature(self.compute or (lambda: None)).parameters)
 
     @property
     def name(self) -> str:
@@ -132,44 +145,41 @@ class Exhibit(Generic[Answer]):
         """The folder that it is in."""
         return self.show.__module__.split(".")[2]
 
-    def request(self, view: View, given: Any = None) -> Request[Answer] | None:
+    def request(self, view: View, earlier: Any = None) -> Request[Answer] | None:
         """The request to the engine for this view; None if there is nothing to compute.
 
-        `given` is the answer of the exhibit `after`, which is asked for if it is None.
+        `earlier` is the answer of the exhibit `wait.after`, which is asked for if it is None.
         """
         if self.compute is None:
             return None
-        names = list(inspect.signature(self.compute).parameters)
-        chosen = {name: of(view) for name, of in self.inputs.items() if name in names}
-        told = self._told(view, given) if self.given else {}
-        own = [name for name in names if name not in (*RUN, *chosen, self.given)]
-        chosen |= self.chosen(own, view)
-        run = {name: RUN[name] for name in names if name in RUN and name not in chosen}
-        keys = chosen | {name: of(view) for name, (of, _) in run.items()}
-        keys |= {name: key for name, (key, _) in told.items()}
-        values = chosen | {name: value for name, (_, value) in told.items()}
+        after = self.wait.after.rpartition(".")[2]
+        keys: dict[str, Hashable] = {}
+        values: dict[str, Callable[[], Any]] = {}
+        for name in self._parameters:
+            if name in self.inputs:
+                keys[name] = self.inputs[name](view)
+            elif name in RUN:
+                key, value = RUN[name]
+                keys[name], values[name] = key(view), partial(value, view)
+            elif name == after:
+                asked = exhibit_of(self.wait.after).request(view)
+                assert asked is not None
+                answer = ask(asked) if earlier is None else earlier
+                keys[name] = asked.address if is_answered(asked) else answer  # small, if cached
+                values[name] = partial(lambda answer: answer, answer)
+            else:
+                keys[name] = view.chosen(name, choices_of(self.subject))
         return Request(
             inspect.unwrap(self.compute),
-            tuple(keys[name] for name in names),
-            lambda: values | {name: of(view) for name, (_, of) in run.items()},
+            tuple(keys.values()),
+            lambda: {name: values[name]() if name in values else keys[name] for name in keys},
             getattr(self.compute, "worth", always),
         )
-
-    def _told(self, view: View, given: Any) -> dict[str, tuple[Hashable, Any]]:
-        """The answer that this exhibit is given, and its cache key: small, if it is cached."""
-        asked = exhibit_of(self.after).request(view)
-        assert asked is not None
-        given = ask(asked) if given is None else given
-        return {self.given: (asked.address if is_answered(asked) else given, given)}
 
     def answer(self, view: View) -> Answer:
         """The answer for this view, cached for all sessions. Raises any error of `compute`."""
         request = self.request(view)
         return None if request is None else ask(request)  # type: ignore[return-value]
-
-    def chosen(self, names: Iterable[str], view: View) -> dict[str, Any]:
-        """The values of these names, as arguments of `compute`."""
-        return {name: view.chosen(name, choices_of(self.subject)) for name in names}
 
 
 def choices_of(subject: str) -> type[PageChoices]:

@@ -1,4 +1,4 @@
-"""The views of the app in the order of its menu of ten; each has a name and `render(view)`."""
+"""The views of the app in the order of its menu of ten; each has a name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,8 +25,6 @@ from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.start.choices import StartChoices
 from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.training.choices import TrainingChoices
-from explorer.exhibits.view import View
-from explorer.render.app import draw_page
 
 
 @dataclass(frozen=True)
@@ -49,10 +47,6 @@ class Page:
     def parts(self) -> Mapping[str, Sequence[str]]:
         """The addresses of the exhibits of each part."""
         return self.choices.parts
-
-    def render(self, view: View) -> None:
-        """Draw the page."""
-        draw_page(view, self.name, self.choices)
 
     def load(self) -> None:
         """Import the page's exhibits, so that its first visit does not wait for it."""

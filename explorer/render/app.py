@@ -1,20 +1,19 @@
 """Render a page of the app: its exhibits in sequence, whichever they are."""
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from functools import partial
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeGuard
 
 import streamlit as st
 
 from explorer.components import pulse
 from explorer.engine.asking import Request, ask, is_answered
-from explorer.engine.jobs import Tell
 from explorer.engine.turns import computing
 from explorer.exhibits import block as b
 from explorer.exhibits.escape import plain
 from explorer.exhibits.exhibit import Exhibit, PageChoices, exhibits_of
+from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
 from explorer.render import html, paper
@@ -26,7 +25,7 @@ from explorer.ui.hints import hint_for
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.session import show_problem
 from explorer.ui.source import ask_text, pick_source
-from explorer.ui.stage import Place, in_order, is_new, places, stage, staged
+from explorer.ui.stage import is_new, pause
 
 Page = type[PageChoices]
 
@@ -50,119 +49,110 @@ def _below(view: View, page: str, choices: Page) -> None:
     visit_due()
     with st.container():  # of messages, as in `shell.show`
         view = choices.opens(latest(view))
-        sheet = Sheet(view, page, share.file_name(view, page))
     if choices.asks:
-        ask_text(sheet.view, page)
-    place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
-    with stage():
-        _part(sheet, choices)
-    with place, st.popover(sheet.view.t("take.title"), icon=":material/download:"):
+        ask_text(view, page)
+    share_place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
+    # Classroom mode leaves the menu of the parts among the controls.
+    beamer = view.choices(ScreenChoices).beamer
+    parts = nullcontext() if beamer else st.container(key="parts")
+    stage, told = st.container(key="stage"), st.container(key="told")
+    sheet = Sheet(view, page, share.file_name(view, page), stage, told)
+    _part(sheet, choices, parts)
+    with share_place, st.popover(view.t("take.title"), icon=":material/download:"):
         _exports(sheet)
     session.write_due_link()
-    for each in sheet.drawn:  # last, so that it cannot interrupt this run
-        if isinstance(each, b.Live):
-            pulse(each.key, each.seconds)
+    for block in sheet.drawn:  # last, so that it cannot interrupt this run
+        if isinstance(block, b.Live):
+            pulse(block.key, block.seconds)
 
 
-def _part(sheet: Sheet, choices: Page) -> None:
+def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> None:
+    """Draw the exhibits of the open part, and in `menu` the choice of another.
+
+    Each has two places: one above the controls, for its main picture, and one below. An exhibit of
+    which only the choices in `early` have changed is painted before those above it, since it may be
+    below the screen.
+    """
     view, parts = sheet.view, choices.parts
     exhibits = exhibits_of(parts[one_chosen(view, "part", tuple(parts))], view)
     shared = set.intersection(*map(set, parts.values()))
-    if len(parts) > 1 and any(each.name not in shared for each in exhibits):
-        pick_part(view, sheet.page, choices)
-    drawn = {
-        each: partial(_exhibit, sheet, each, place)
-        for each, place in zip(exhibits, places(len(exhibits)), strict=True)
-    }
-    sheet.blocks = {each.name: [] for each in exhibits}
-    # Draw first an exhibit whose inputs have just changed: it may be below the screen.
-    first = [each for each in exhibits if each.answers and _is_new(sheet, each)]
-    early = {each: partial(_below_picture, sheet, drawn[each]) for each in first[:1]}
-    drawn |= early
-    in_order([*drawn.values()], first=next(iter(early.values()), None))
-    needs = (each.needs for each in exhibits if each.needs is not None)
+    if len(parts) > 1 and any(exhibit.name not in shared for exhibit in exhibits):
+        with menu:
+            pick_part(view, sheet.page, choices)
+    sheet.blocks = {exhibit.name: [] for exhibit in exhibits}
+    with sheet.above:
+        above = {exhibit.name: st.container() for exhibit in exhibits}
+    below = {exhibit.name: st.container() for exhibit in exhibits}
+    early = [
+        name
+        for name, watched in choices.early.items()
+        if name in below and is_new(name, tuple(view.chosen(each, choices) for each in watched))
+    ]
+    for exhibit in sorted(exhibits, key=lambda exhibit: exhibit.name not in early):
+        sheet.above = above[exhibit.name]
+        has_picture, sheet.has_picture = sheet.has_picture, sheet.has_picture or bool(early)
+        with below[exhibit.name]:
+            _exhibit(sheet, exhibit)
+        if early:  # its picture is not the first on the page
+            sheet.has_picture = has_picture
+            early.clear()
+            pause()
+    needs = (exhibit.needs for exhibit in exhibits if exhibit.needs is not None)
     say = st.caption if sheet.has_picture else st.info
     for name in dict.fromkeys(need.name for need in needs if not need.met(view.loaded)):
         say(view.t(f"needs.{name}"))
     _small_print(sheet)
 
 
-def _is_new(sheet: Sheet, exhibit: Exhibit[Any]) -> bool:
-    answered = tuple(exhibit.chosen(exhibit.answers, sheet.view).values())
-    return is_new(exhibit.name, answered)
-
-
-def _below_picture(sheet: Sheet, draw_it: Callable[[], None]) -> None:
-    """Draw an exhibit whose picture is not the page's first, although it is drawn before that."""
-    before, sheet.has_picture = sheet.has_picture, True
-    draw_it()
-    sheet.has_picture = before
-
-
-def _exhibit(sheet: Sheet, exhibit: Exhibit[Any], place: Place) -> None:
-    with staged(place):
-        _in_place(sheet, exhibit)
-
-
-def _in_place(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
-    view = sheet.view
+def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
+    """Draw an exhibit, or the progress of its computation, or why there is no answer."""
+    view, wait = sheet.view, exhibit.wait
     if exhibit.needs is not None and not exhibit.needs.met(view.loaded):
         return
     try:
         request = None
-        if exhibit.after not in sheet.blocks or exhibit.after in sheet.answers:
-            request = exhibit.request(view, sheet.answers.get(exhibit.after))
-        if request is None:
-            _shown(sheet, exhibit, None)
-        elif is_answered(request):
-            _shown(sheet, exhibit, ask(request))
-        elif request.takes_long and exhibit.long(view):
-            _awaited(sheet, exhibit, request)
+        if wait.after not in sheet.blocks or wait.after in sheet.answers:
+            request = exhibit.request(view, sheet.answers.get(wait.after))
+        answered: tuple[Any] | None
+        if request is None or is_answered(request):
+            answered = (None if request is None else ask(request),)
+        elif request.takes_long and wait.long(view):
+            answered = _awaited(sheet, exhibit, request)
         else:
-            with st.spinner(view.t(exhibit.working)) if exhibit.working else nullcontext():
-                found = ask(request)
-            _shown(sheet, exhibit, found)
+            with st.spinner(view.t(wait.words)) if wait.words else nullcontext():
+                answered = (ask(request),)
+        if answered is None:
+            blocks = wait.blocks(view)
+        else:
+            if answered[0] is not None:
+                sheet.answers[exhibit.name] = answered[0]
+            blocks = exhibit.show(answered[0], view)
+        draw(sheet, _picture_first(sheet, exhibit.name, blocks))
     except InputProblem as problem:
         if (problem.key, str(problem.values)) not in sheet.problems:
-            show_problem(problem, sheet.view.lang)
+            show_problem(problem, view.lang)
         sheet.problems.add((problem.key, str(problem.values)))
 
 
-def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None:
-    """Show the progress of a computation, then the exhibit."""
-
-    def work(tell: Tell) -> tuple[Any]:
-        return (ask(request, tell),)
-
-    view, name = sheet.view, f"{exhibit.name}.job"
-    found = running.awaited(
-        name,
+def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> tuple[Any] | None:
+    """The answer of a long computation; meanwhile None, and its progress is shown."""
+    view, wait = sheet.view, exhibit.wait
+    return running.awaited(
+        f"{exhibit.name}.job",
         request.address,
-        work,
-        view.t(exhibit.working or "shell.working"),
+        lambda tell: (ask(request, tell),),
+        view.t(wait.words or "shell.working"),
         view.lang,
-        stop=exhibit.stop,
+        stop=wait.stop,
         most_ahead=running.MANY if sheet.has_picture else math.inf,
     )
-    if found is None:
-        _drawn(sheet, exhibit, exhibit.pending(view))
-    else:
-        _shown(sheet, exhibit, found[0])
 
 
-def _shown(sheet: Sheet, exhibit: Exhibit[Any], answer: Any) -> None:
-    if answer is not None:
-        sheet.answers[exhibit.name] = answer
-    _drawn(sheet, exhibit, exhibit.show(answer, sheet.view))
-
-
-def _drawn(sheet: Sheet, exhibit: Exhibit[Any], blocks: Iterable[b.Block]) -> None:
-    draw(sheet, _picture_first(sheet, _noted(sheet.blocks[exhibit.name], blocks)))
-
-
-def _picture_first(sheet: Sheet, blocks: Iterable[b.Block]) -> b.Blocks:
-    """Place the first picture of a page, with its title and its sentence, above the controls."""
+def _picture_first(sheet: Sheet, name: str, blocks: Iterable[b.Block]) -> b.Blocks:
+    """Note the blocks of an exhibit; place the first picture of a page, with its title and its
+    sentence, above the controls."""
     for block in blocks:
+        sheet.blocks[name].append(block)
         if sheet.has_picture or isinstance(block, b.Hero):
             sheet.has_picture = True
             yield block
@@ -170,12 +160,6 @@ def _picture_first(sheet: Sheet, blocks: Iterable[b.Block]) -> b.Blocks:
         sheet.has_picture = any(isinstance(each, b.Picture) for each in _inside([block]))
         first = sheet.has_picture or isinstance(block, b.Sentence | b.Title)
         yield b.Hero((block,)) if first else block
-
-
-def _noted(noted: list[b.Block], blocks: Iterable[b.Block]) -> b.Blocks:
-    for block in blocks:
-        noted.append(block)
-        yield block
 
 
 def _small_print(sheet: Sheet) -> None:

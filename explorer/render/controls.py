@@ -21,16 +21,25 @@ from explorer.ui.current import redraw_around
 from explorer.ui.parts import pick_model
 
 _VISIT = "render.visit"
+Place = st.delta_generator.DeltaGenerator
 
 
 @dataclass
 class Sheet:
     """One part of a page while it is drawn: its blocks, for the formulas, code, numbers and exports
-    below them. `file` is the prefix of the names of saved files."""
+    below them. `file` is the prefix of the names of saved files.
+
+    Every page has its sentence and main pictures first: `above` the controls is the place of those
+    of the exhibit that is being drawn, `told` that of the rest of their text. `in_picture`: whether
+    a main picture is being drawn.
+    """
 
     view: View
     page: str
     file: str
+    above: Place
+    told: Place
+    in_picture: bool = False
     small: list[b.Small] = field(default_factory=list)
     has_picture: bool = False
     blocks: dict[str, list[b.Block]] = field(default_factory=dict)

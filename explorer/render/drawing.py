@@ -1,7 +1,6 @@
 """Draw blocks with Streamlit."""
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ from explorer.exhibits.view import View
 from explorer.render.controls import CONTROLS, Sheet, apply, save
 from explorer.ui import controls, history, session
 from explorer.ui.markdown import has_more, sections
-from explorer.ui.stage import hero, staged
 
 _RULES = {"l": ":--", "r": "--:"}
 
@@ -27,7 +25,13 @@ def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
         if isinstance(block, b.Row) and block.waits:
             waiting.append((_row(block), block))
             continue
-        _DRAW[type(block)](sheet, block)
+        if isinstance(block, b.Hero):
+            outside, sheet.in_picture = sheet.in_picture, True
+            with sheet.above:
+                draw(sheet, block.blocks)
+            sheet.in_picture = outside
+        else:
+            _DRAW[type(block)](sheet, block)
         for place, row in waiting:
             with place:
                 draw(sheet, row.blocks)
@@ -57,6 +61,10 @@ def _title(sheet: Sheet, block: b.Title) -> None:
 def _hint(sheet: Sheet, block: b.Hint) -> None:
     box = st.error if block.fails else st.warning if block.warns else st.info
     box(block.words, icon=f":material/{block.icon}:")
+
+
+def _reading(sheet: Sheet, block: b.Sentence) -> None:
+    controls.reading(block.name, block.words, sheet.told if sheet.in_picture else None)
 
 
 def _document(sheet: Sheet, block: b.Document) -> None:
@@ -168,7 +176,7 @@ def _sentence(sheet: Sheet, block: b.SentenceLine) -> None:
     if block.output is not None:
         _output(view, block.output, block.note)
         return
-    with staged(st.container()) if block.here else nullcontext():
+    with st.container() if block.here else sheet.above:
         controls.sentence_line(view, block.key, block.mapped)
 
 
@@ -188,11 +196,6 @@ def _table(_: Sheet, block: b.Table) -> None:
     st.markdown("\n".join("| " + " | ".join(line) + " |" for line in lines))
 
 
-def _hero(sheet: Sheet, block: b.Hero) -> None:
-    with hero():
-        draw(sheet, block.blocks)
-
-
 def export(sheet: Sheet, block: b.Export) -> None:
     """Draw blocks among the page's exports."""
     is_local = st.get_option("server.address") in ("localhost", "127.0.0.1", "::1")
@@ -208,6 +211,11 @@ def _reset() -> None:
     session.change(pads=None)
 
 
+def _changes(sheet: Sheet, block: b.Changes) -> None:
+    with sheet.above:
+        controls.edits_bar(sheet.view, block.key, reset=_reset)
+
+
 def _kept(sheet: Sheet, block: b.Small) -> None:
     sheet.small.append(block)
 
@@ -217,7 +225,7 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Prose: lambda _, block: st.markdown(controls.explained(block.words), help=block.help),
     b.Note: lambda _, block: st.caption(controls.explained(block.words), help=block.help),
     b.Hint: _hint,
-    b.Sentence: lambda _, block: controls.reading(block.name, block.words),
+    b.Sentence: _reading,
     b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),
     b.Document: _document,
     b.Table: _table,
@@ -234,9 +242,8 @@ _DRAW: dict[type, Callable[[Sheet, Any], object]] = {
     b.Columns: _columns,
     b.Pane: _box,
     b.Fold: _fold,
-    b.Hero: _hero,
     b.SentenceLine: _sentence,
-    b.Changes: lambda sheet, block: controls.edits_bar(sheet.view, block.key, reset=_reset),
+    b.Changes: _changes,
     b.Export: lambda sheet, block: None,
     b.Live: lambda sheet, block: None,
     **CONTROLS,

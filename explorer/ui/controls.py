@@ -35,7 +35,7 @@ from explorer.ui import session
 from explorer.ui.checking import checkable, self_check
 from explorer.ui.code import code_panel
 from explorer.ui.hints import hint_for
-from explorer.ui.stage import below_picture, charts_last, enlarged, hero, words_first
+from explorer.ui.stage import charts_last, enlarged, words_first
 from models.pictures import ADDRESS
 
 Figure = dict[str, Any]
@@ -162,9 +162,8 @@ FIRST = re.compile(r"(?<=[.!?]) +|(?<=[。！？])(?![”」）])")
 """Between the first sentence and the rest."""
 
 
-def reading(page: str, words: str) -> None:
-    """What a picture shows. Above the page's main one, the first sentence; the rest below it."""
-    below = below_picture()
+def reading(page: str, words: str, below: st.delta_generator.DeltaGenerator | None = None) -> None:
+    """What a picture shows. Above the page's main one, the first sentence; the rest `below` it."""
     first, *rest = [words] if below is None else FIRST.split(words, maxsplit=1)
     with st.container(), st.container(key=f"reading-{page}"):
         st.markdown(explained(first))
@@ -197,7 +196,7 @@ def sentence_line(view: View, key: str = "sentence", mapped: bool = True) -> Non
     silent = view.sites_of("cross") and not view.trace.output
     if silent:
         output = view.t("place.nothing")
-    with hero(), st.container():  # a fixed element, even while empty
+    with st.container():  # a fixed element, even while empty
         with sentence_place(f"{source}{output}", key):
             st.markdown(
                 view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]"),
@@ -266,7 +265,7 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
     """
     # A fixed element, even while empty: otherwise the elements below would be re-created, and a
     # matrix would lose the keyboard focus.
-    with hero(), st.container():
+    with st.container():
         _edits(view, key, reset)
     words_first(view.run)
 

@@ -9,7 +9,6 @@ from explorer.engine.cache import alike
 from explorer.exhibits import PageChoices, View
 from explorer.exhibits.saying import model_title
 from explorer.ui import controls, session
-from explorer.ui.stage import parts_place
 from explorer.ui.uploads import models
 
 Choice = TypeVar("Choice", bound=str)
@@ -58,7 +57,7 @@ def pick_part(view: View, page: str, choices: type[PageChoices]) -> str:
     """
     parts, groups = tuple(choices.parts), choices.groups
     now = one_chosen(view, "part", parts)
-    with parts_place(), st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="medium"):
         if groups:
             group = next(name for name, inside in groups.items() if now in inside)
             parts = groups[group]

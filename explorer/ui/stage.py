@@ -1,24 +1,19 @@
-"""Where and in which order a page is drawn.
+"""When a page is painted, and the size of its charts in classroom mode.
 
-Every page has its sentence and picture first; classroom mode also enlarges everything. The answer
-to a click is sent in parts, the text first, so that the browser paints them one by one: a chart
-takes the browser 50 to 100 ms, a page with several charts half a second, and everything that
-arrives together with them is painted only afterwards.
+The answer to a click is sent in parts, the text first, so that the browser paints them one by one:
+a chart takes the browser 50 to 100 ms, a page with several charts half a second, and everything
+that arrives together with them is painted only afterwards.
 """
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from collections.abc import Hashable
 from typing import Any
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.engine.turns import waiting
-from explorer.exhibits.shared import ScreenChoices
-from explorer.ui import session
 
 BEAMER = 1.3
 """Scale factor of pictures in classroom mode; must match page.css."""
@@ -26,64 +21,6 @@ AROUND = "11rem"
 """Height above and below a picture in classroom mode: the bar, the sentence, the reading."""
 FRAMES = "div:not(.stPlotlyChart *)"
 """Streamlit's padding around a chart."""
-Place = st.delta_generator.DeltaGenerator
-_PARTS: ContextVar[Place | None] = ContextVar("parts", default=None)
-_STAGE: ContextVar[Place | None] = ContextVar("stage", default=None)
-_BELOW: ContextVar[Place | None] = ContextVar("below", default=None)
-_INSIDE: ContextVar[bool] = ContextVar("inside", default=False)
-
-
-@contextmanager
-def stage() -> Iterator[None]:
-    """Place the sentence and everything inside `hero` above the controls, and above these the
-    menu of the page's parts, which classroom mode leaves among the controls."""
-    beamer = session.state().of(ScreenChoices).beamer
-    parts = _PARTS.set(None if beamer else st.container(key="parts"))
-    token = _STAGE.set(st.container(key="stage"))
-    below = _BELOW.set(st.container(key="told"))
-    try:
-        yield
-    finally:
-        _BELOW.reset(below)
-        _STAGE.reset(token)
-        _PARTS.reset(parts)
-
-
-@contextmanager
-def hero() -> Iterator[None]:
-    """The place of a page's main picture: see `stage`."""
-    inside = _INSIDE.set(True)
-    try:
-        with _STAGE.get() or nullcontext():
-            yield
-    finally:
-        _INSIDE.reset(inside)
-
-
-def places(count: int) -> list[Place]:
-    """That many places inside `hero`, in this order whatever is drawn first; see `staged`."""
-    with hero():
-        return [st.container() for _ in range(count)]
-
-
-@contextmanager
-def staged(place: Place) -> Iterator[None]:
-    """Make one of `places` the `hero` of what is drawn inside."""
-    token = _STAGE.set(place)
-    try:
-        yield
-    finally:
-        _STAGE.reset(token)
-
-
-def parts_place() -> AbstractContextManager[object]:
-    """The place of the menu of a page's parts: see `stage`."""
-    return _PARTS.get() or nullcontext()
-
-
-def below_picture() -> Place | None:
-    """Inside `hero`, the place under the main picture."""
-    return _BELOW.get() if _INSIDE.get() else None
 
 
 def enlarged(figure: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -113,16 +50,6 @@ def is_new(what: str, value: Hashable) -> bool:
     name = f"stage.{what}"
     before, st.session_state[name] = st.session_state.get(name), value
     return before != value and _run_of_a_fragment() is not None
-
-
-def in_order(parts: Sequence[Callable[[], None]], first: Callable[[], None] | None = None) -> None:
-    """Draw each of these below the one before; `first`, one of them, is painted before the rest."""
-    places = {part: st.container() for part in parts}
-    for part in sorted(parts, key=lambda part: part is not first):
-        with places[part]:
-            part()
-        if part is first:
-            pause()
 
 
 def words_first(run: Hashable) -> None:

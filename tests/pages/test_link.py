@@ -10,6 +10,7 @@ from shown import words_of
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
+from explorer import shell
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.bugs import BY_ID
 from explorer.analysis.positions.changes import PositionChange
@@ -23,7 +24,8 @@ from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
 from explorer.exhibits.positions.choices import MOST_DIMS
 from explorer.exhibits.shared import THEMES, PartChoices, ScreenChoices
-from explorer.pages import PAGES, Page
+from explorer.pages import PAGES
+from explorer.render import app
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.shell import LINKS
 from explorer.text import EARLIER, t
@@ -263,6 +265,26 @@ def test_the_address_follows_once_the_words_are_sent(open_page, monkeypatch):
     assert at.query_params["edits"] == "causal-off"
 
 
+def test_the_picture_that_a_choice_changes_is_painted_before_those_above_it(open_page, monkeypatch):
+    painted: list[object] = []
+    is_new = False
+
+    def changed(name: str, now: tuple[object, ...]) -> bool:
+        assert (name, now[0].name) == ("masks.effect", "decoder.blocks.1.attn")
+        return is_new
+
+    monkeypatch.setattr(app, "is_new", changed)
+    monkeypatch.setattr(app, "_exhibit", lambda sheet, exhibit: painted.append(exhibit.name))
+    monkeypatch.setattr(app, "pause", lambda: painted.append("pause"))
+    at = open_page("masks", site="decoder", layer="2")
+    order = [*painted]
+    painted.clear()
+    is_new = True
+    at.run()
+    order.remove("masks.effect")
+    assert painted == ["masks.effect", "pause", *order]
+
+
 OLD = (
     "?site=encoder&layer=2&head=1&row=3&measure=entropy&with=writer",
     "heads?site=decoder&layer=1&head=2&instead=flow&pins=2.1_rollout&scale=log&own_range=1&words=1",
@@ -293,7 +315,7 @@ OLD = (
 
 
 def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(monkeypatch):
-    monkeypatch.setattr(Page, "render", lambda page, view: session.write_link())
+    monkeypatch.setattr(shell, "draw_page", lambda *page: session.write_link())
     for link in OLD:
         place, _, query = link.partition("?")
         place = EARLIER.get(place, place)  # where the server sends the browser

@@ -9,7 +9,7 @@ from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.choices import ROWS
 from explorer.exhibits.alignment.opened import AlignmentView
@@ -211,5 +211,5 @@ EXHIBIT = Exhibit(
     show,
     TRANSLATES,
     inputs={"model": lambda view: view.loaded.name, "back": opened.back_of},
-    working="alignment.working",
+    wait=Wait("alignment.working"),
 )

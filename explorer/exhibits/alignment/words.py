@@ -13,7 +13,7 @@ from explorer.analysis.alignment.study import Study
 from explorer.analysis.alignment.words import UNSPACED
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.alignment import opened
 from explorer.exhibits.alignment.opened import AlignmentView
 from explorer.exhibits.needs import TRANSLATES
@@ -224,5 +224,5 @@ def _numbers(view: View, found: Alignment) -> dict[str, list[object]]:
 
 
 EXHIBIT = Exhibit(
-    compute, show, TRANSLATES, inputs={"back": opened.back_of}, working="alignment.working"
+    compute, show, TRANSLATES, inputs={"back": opened.back_of}, wait=Wait("alignment.working")
 )

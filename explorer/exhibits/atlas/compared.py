@@ -8,7 +8,7 @@ import numpy as np
 from explorer.analysis.atlas.names import alike_by_chance, name_of
 from explorer.analysis.atlas.store import Atlas, Head, Text, numbers_of
 from explorer.engine import cache
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas import shown
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import (
@@ -212,7 +212,5 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={**WHICH, "other": other_of},
-    working="atlas.measuring",
-    after="atlas.measured",
-    pending=_pick_other,
+    wait=Wait("atlas.measuring", after="atlas.measured", blocks=_pick_other),
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from explorer.analysis.atlas.store import RATE, Text
 from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Measure
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, OneByOne, Which, alone
 from explorer.exhibits.atlas.shown import (
     AtlasView,
@@ -131,4 +131,6 @@ def _nearest(shown: AtlasView) -> b.Blocks:
         yield b.Row((b.Prose(view.t("atlas.near")), *buttons), align="center")
 
 
-EXHIBIT = Exhibit(compute, show, inputs={**WHICH, "said": said_in}, after="atlas.measured")
+EXHIBIT = Exhibit(
+    compute, show, inputs={**WHICH, "said": said_in}, wait=Wait(after="atlas.measured")
+)

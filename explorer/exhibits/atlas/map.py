@@ -10,7 +10,7 @@ from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Atlas, numbers_of
 from explorer.analysis.atlas.sums import MEASURES
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, atlas, one_by_one
 from explorer.exhibits.atlas.shown import (
     AtlasView,
@@ -150,4 +150,4 @@ def sentences_csv(shown: AtlasView) -> str:
     return BOM + to_rows(columns, rows)
 
 
-EXHIBIT = Exhibit(atlas, show, inputs=WHICH, after="atlas.measured")
+EXHIBIT = Exhibit(atlas, show, inputs=WHICH, wait=Wait(after="atlas.measured"))

@@ -27,7 +27,7 @@ from explorer.analysis.atlas.store import (
 from explorer.analysis.atlas.sums import MEASURES
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, block as b
+from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import in_a_row, message
@@ -199,4 +199,4 @@ def show(whole: Atlas, view: View) -> b.Blocks:
 
 
 WHICH = {"which": which_of}
-EXHIBIT = Exhibit(atlas, show, inputs=WHICH, working="atlas.measuring", pending=_about_file)
+EXHIBIT = Exhibit(atlas, show, inputs=WHICH, wait=Wait("atlas.measuring", blocks=_about_file))

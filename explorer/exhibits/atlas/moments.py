@@ -10,7 +10,7 @@ from explorer.analysis.atlas.store import Atlas, Head
 from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.engine import cache
 from explorer.engine.jobs import walked
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import Which, measured, texts_for
 from explorer.exhibits.atlas.shown import DIFFERENCE, does_it, kind_words, place, short, shown_atlas
@@ -129,7 +129,6 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"asked": asked_of},
-    working="atlas.moments_working",
     open=lambda view: bool(steps_of(view)),
-    after="atlas.measured",
+    wait=Wait("atlas.moments_working", after="atlas.measured"),
 )

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import stroke_of
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, which_of
 from explorer.exhibits.atlas.searched import (
@@ -327,4 +327,6 @@ def _sentences(view: View, best: list[Close]) -> list[b.Block]:
     return [b.Title(title, large=True), picked]
 
 
-EXHIBIT = Exhibit(compute, show, inputs={**WHICH, "wanted": wanted_of}, after="atlas.searched")
+EXHIBIT = Exhibit(
+    compute, show, inputs={**WHICH, "wanted": wanted_of}, wait=Wait(after="atlas.searched")
+)

@@ -20,7 +20,7 @@ from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import OFFSETS
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.measured import WHICH, Which, atlas, known_of, lines_of_texts
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
@@ -175,4 +175,6 @@ def show(found: HeadFeatures | None, view: View) -> b.Blocks:
         yield b.Hint(view.t("atlas.search_nothing"), "search_off")
 
 
-EXHIBIT = Exhibit(searched, show, inputs=WHICH, working="atlas.searching", after="atlas.measured")
+EXHIBIT = Exhibit(
+    searched, show, inputs=WHICH, wait=Wait("atlas.searching", after="atlas.measured")
+)

@@ -7,7 +7,7 @@ from functools import partial
 from explorer.analysis.atlas.store import Head, Text
 from explorer.components import HeadGrid, HeadsSelection
 from explorer.engine.cache import Run
-from explorer.exhibits import Exhibit, block as b
+from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.atlas.sentences import EXHIBIT as SENTENCES, kept_of, open_of
 from explorer.exhibits.atlas.shown import AtlasView, shown_atlas
 from explorer.exhibits.escape import escape
@@ -124,5 +124,5 @@ def credits(shown: AtlasView, texts: Sequence[Text]) -> str:
 
 
 EXHIBIT = Exhibit(
-    compute, show, inputs={"opened": opened}, working="heads.working", after="atlas.sentences"
+    compute, show, inputs={"opened": opened}, wait=Wait("heads.working", after="atlas.sentences")
 )

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import MEASURES, Measure
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.atlas.measured import WHICH, Which, alone, atlas
 from explorer.exhibits.atlas.shown import kind_words, opened
@@ -149,4 +149,4 @@ def _filters(view: View) -> b.Row:
     return b.Row((*boxes, word))
 
 
-EXHIBIT = Exhibit(compute, show, inputs=WHICH, after="atlas.measured")
+EXHIBIT = Exhibit(compute, show, inputs=WHICH, wait=Wait(after="atlas.measured"))

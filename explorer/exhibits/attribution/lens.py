@@ -9,7 +9,7 @@ import numpy as np
 from explorer.analysis.attribution.lens import Depth, Lens, depths_of, film, lens
 from explorer.analysis.attribution.writers import points
 from explorer.engine import cache
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import opening
 from explorer.exhibits.attribution.words import position_of, token_name
@@ -244,4 +244,4 @@ def _numbers(view: View, found: Lens) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, OUTPUT, working="attribution.film_working", pending=_controls)
+EXHIBIT = Exhibit(compute, show, OUTPUT, wait=Wait("attribution.film_working", blocks=_controls))

@@ -8,7 +8,7 @@ import numpy as np
 from explorer.analysis.attribution.writes import Pushes, Writes, pushes, without_head
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import pick_row, site_name
 from explorer.exhibits.attribution.words import position_of, token_name, words_of
 from explorer.exhibits.attribution.writes import LOGIT, writes
@@ -152,5 +152,5 @@ EXHIBIT = Exhibit(
     show,
     OUTPUT,
     inputs=LOGIT | {"site": site_name, "query": query_of},
-    working="attribution.working",
+    wait=Wait("attribution.working"),
 )

@@ -9,7 +9,7 @@ from explorer.analysis.attribution.writers import Detail, Side
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import writer_name
 from explorer.exhibits.attribution.why import CELL, to_remove, why
 from explorer.figures.curves import lines
@@ -88,4 +88,4 @@ def _reading(view: View, removed: Removal) -> str:
     )
 
 
-EXHIBIT = Exhibit(removal, show, inputs=CELL, working="attribution.working")
+EXHIBIT = Exhibit(removal, show, inputs=CELL, wait=Wait("attribution.working"))

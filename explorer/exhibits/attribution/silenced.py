@@ -5,7 +5,7 @@ from explorer.analysis.attribution.writes import Silenced, silence
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import writer_name
 from explorer.exhibits.attribution.writes import LOGIT, to_remove, writes
 from explorer.exhibits.needs import OUTPUT
@@ -47,4 +47,4 @@ def show(out: Silenced | None, view: View) -> b.Blocks:
     yield b.Sentence("silenced", words)
 
 
-EXHIBIT = Exhibit(silenced, show, OUTPUT, inputs=LOGIT, working="attribution.working")
+EXHIBIT = Exhibit(silenced, show, OUTPUT, inputs=LOGIT, wait=Wait("attribution.working"))

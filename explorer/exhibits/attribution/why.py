@@ -13,7 +13,7 @@ from explorer.analysis.attribution.writers import Detail, Side, read_by, writers
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import (
     detail_of,
@@ -265,4 +265,4 @@ def _numbers(view: View, found: Why) -> dict[str, list[object]]:
 
 CELL = {"site": site_name, "at_key": key_of, "against": against_of, "detail": detail_of}
 """The inputs of `why`."""
-EXHIBIT = Exhibit(why, show, inputs=CELL, working="attribution.working", pending=opening)
+EXHIBIT = Exhibit(why, show, inputs=CELL, wait=Wait("attribution.working", blocks=opening))

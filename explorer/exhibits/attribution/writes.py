@@ -12,7 +12,7 @@ from explorer.analysis.attribution.writes import Writes, silence
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import (
     detail_of,
@@ -183,5 +183,5 @@ LOGIT = {
 }
 """The inputs of `writes`, and whether two words are compared."""
 EXHIBIT = Exhibit(
-    writes, show, OUTPUT, inputs=LOGIT, working="attribution.working", pending=opening
+    writes, show, OUTPUT, inputs=LOGIT, wait=Wait("attribution.working", blocks=opening)
 )

@@ -16,7 +16,7 @@ from explorer.analysis.blocks.residual import (
     StreamNorms,
     fresh_flow,
 )
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.blocks.choices import BlocksChoices
 from explorer.exhibits.blocks.norms import model_line
 from explorer.exhibits.picking import slider, titled, toggle
@@ -167,4 +167,4 @@ def _numbers(view: View, flows: Flows) -> dict[str, list[object]]:
     return columns
 
 
-EXHIBIT = Exhibit(compute, show, working="blocks.building", pending=controls)
+EXHIBIT = Exhibit(compute, show, wait=Wait("blocks.building", blocks=controls))

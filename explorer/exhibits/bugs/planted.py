@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.bugs import Symptom, symptom
-from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.bugs.choices import BugsChoices
 from explorer.exhibits.bugs.pitfall import as_text, chosen
 from explorer.figures.curves import lines
@@ -112,4 +112,4 @@ def _numbers(view: View, found: Symptom) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, working="bugs.working")
+EXHIBIT = Exhibit(compute, show, wait=Wait("bugs.working"))

@@ -16,7 +16,7 @@ from explorer.analysis.circuits.composition import (
 )
 from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import head_weights
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import place, scope
 from explorer.exhibits.picking import pick_one
@@ -123,4 +123,4 @@ def _numbers(view: View, found: Composition) -> dict[str, list[object]]:
     return columns
 
 
-EXHIBIT = Exhibit(compute, show, working="circuits.composition_working", pending=scope)
+EXHIBIT = Exhibit(compute, show, wait=Wait("circuits.composition_working", blocks=scope))

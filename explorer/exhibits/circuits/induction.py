@@ -8,7 +8,7 @@ from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
 from explorer.exhibits.circuits.measured import place, scope, tokens_heatmap
@@ -252,6 +252,5 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"model": _model, "own_text": _own_text},
-    working="circuits.circuit_working",
-    pending=scope,
+    wait=Wait("circuits.circuit_working", blocks=scope),
 )

@@ -17,7 +17,7 @@ from explorer.analysis.circuits.behaviour import (
 )
 from explorer.analysis.circuits.chance import COPIES, JOINT, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits import measured
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import chosen_head, place, scope, tokens_heatmap
@@ -202,5 +202,5 @@ def _numbers(view: View, found: HeadScores, names: list[Behaviour]) -> dict[str,
 
 
 EXHIBIT = Exhibit(
-    compute, show, inputs={"asked": _asked}, working="circuits.working", pending=scope
+    compute, show, inputs={"asked": _asked}, wait=Wait("circuits.working", blocks=scope)
 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, Map, VocabularyMap, vocabulary_map
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.circuits.measured import behaviour, chosen_head, place, scope
 from explorer.exhibits.picking import pick_one
@@ -115,6 +115,5 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"at": chosen_head, "kind": _kind},
-    working="circuits.map_working",
-    pending=scope,
+    wait=Wait("circuits.map_working", blocks=scope),
 )

@@ -10,7 +10,7 @@ import numpy as np
 from explorer.analysis.claims import BY_ID, CLAIMS, Result, ResultRow
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.claims.claim import chosen
 from explorer.exhibits.saying import in_a_row
@@ -116,4 +116,4 @@ def _numbers(view: View, finding: Result) -> dict[str, list[object]]:
     return columns
 
 
-EXHIBIT = Exhibit(compute, show, working="claims.working")
+EXHIBIT = Exhibit(compute, show, wait=Wait("claims.working"))

@@ -9,7 +9,7 @@ import numpy as np
 from explorer.components.token_strip import pack_token_strip
 from explorer.engine import cache
 from explorer.engine.jobs import StoppedError
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_settings, sample_settings
@@ -36,17 +36,17 @@ def compute(
     limit: int,
     fork: tuple[int, ...],
     ruled: bool,
-    made: Generation,
+    film: Generation,
 ) -> Steps[Pair]:
     """The first output, and the second one, which the film shows; None without a forced prefix."""
     if not fork:
-        return made, None
+        return film, None
 
     key = (loaded.name, text, strategy, edits, limit, (), ruled)
     first = yield from cache.generate.steps(*key)
     if first.stopped:
         raise StoppedError
-    return first, made
+    return first, film
 
 
 def show(answer: Pair | None, view: View) -> b.Blocks:
@@ -194,6 +194,4 @@ def _place(view: View, sites: list[AttentionSite], kind: Role) -> str:
     return f"{view.t(f'kinds.{kind}')} · {where}"
 
 
-EXHIBIT = Exhibit(
-    compute, show, open=is_open, after="decoding.film", given="made", working="decoding.working"
-)
+EXHIBIT = Exhibit(compute, show, open=is_open, wait=Wait("decoding.working", after="decoding.film"))

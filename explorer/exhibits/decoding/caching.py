@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from explorer.components.cache_view import pack_cache_view
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.shared import PartChoices
 from explorer.figures.curves import lines
@@ -165,11 +165,11 @@ class Caching:
     adds: Int[np.ndarray, "2 step"]
 
 
-def compute(loaded: LoadedModel, made: Generation) -> Steps[Caching]:
+def compute(loaded: LoadedModel, film: Generation) -> Steps[Caching]:
     """Read the decoding with a cache and without, and count."""
-    contents = yield from cached_and_not(loaded, made)
-    sizes = loaded.config, len(made.src_str_tokens), contents.first + 1
-    return Caching(made, contents, decoding_multiply_adds(*sizes, COUNTED))
+    contents = yield from cached_and_not(loaded, film)
+    sizes = loaded.config, len(film.src_str_tokens), contents.first + 1
+    return Caching(film, contents, decoding_multiply_adds(*sizes, COUNTED))
 
 
 def show(answer: Caching | None, view: View) -> b.Blocks:
@@ -297,6 +297,4 @@ def _curves(
     return b.Note(title), b.Chart(name, draw, title)
 
 
-EXHIBIT = Exhibit(
-    compute, show, open=is_open, after="decoding.film", given="made", working="caching.working"
-)
+EXHIBIT = Exhibit(compute, show, open=is_open, wait=Wait("caching.working", after="decoding.film"))

@@ -7,7 +7,7 @@ import numpy as np
 from explorer.components.film import Scene, pack_film, read_scene, read_taken
 from explorer.components.mount import whole
 from explorer.engine import cache
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.strategy import strategy_name
 from explorer.exports.film import How, film_of
@@ -112,5 +112,5 @@ INPUTS = {
     "forced": lambda view: view.choices(DecodingChoices).fork,
 }
 EXHIBIT = Exhibit(
-    cache.generate, show, inputs=INPUTS, working="decoding.working", stop="decoding.stop"
+    cache.generate, show, inputs=INPUTS, wait=Wait("decoding.working", stop="decoding.stop")
 )

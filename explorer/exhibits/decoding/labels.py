@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.engine import cache
-from explorer.exhibits import Exhibit, block as b
+from explorer.exhibits import Exhibit, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.saying import message, quoted
@@ -198,6 +198,5 @@ EXHIBIT = Exhibit(
     show,
     inputs={"batch_lines": lines_of},
     open=is_open,
-    after="decoding.film",
-    working="labels.working",
+    wait=Wait("labels.working", after="decoding.film"),
 )

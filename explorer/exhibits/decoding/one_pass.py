@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.saying import in_a_row, site_titles
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
@@ -72,21 +72,21 @@ class OnePass:
         return float(self.gaps_open.max())
 
 
-def one_pass(loaded: LoadedModel, made: Generation) -> Steps[OnePass]:
+def one_pass(loaded: LoadedModel, film: Generation) -> Steps[OnePass]:
     """Compute the positions of a Generation in one pass, and step by step.
 
     Edits of the Generation stay in force, except edits of the causal mask. Raises ValueError for a
     Generation of another model, or without steps.
     """
-    if made.model != loaded.name:
-        raise ValueError(f"the decoding was made by {made.model!r}, not by {loaded.name!r}")
-    if not made.steps:
+    if film.model != loaded.name:
+        raise ValueError(f"the decoding was made by {film.model!r}, not by {loaded.name!r}")
+    if not film.steps:
         raise ValueError("the decoding has no steps")
     kept = [
-        edit for edit in made.edits if not (isinstance(edit, MaskSwitch) and edit.part == "causal")
+        edit for edit in film.edits if not (isinstance(edit, MaskSwitch) and edit.part == "causal")
     ]
-    n, first = len(made.steps), loaded.model.begin(as_tensor([made.given]))
-    row = torch.cat((first.tgt, torch.tensor([made.tokens[:-1]], dtype=torch.long)), dim=1)
+    n, first = len(film.steps), loaded.model.begin(as_tensor([film.given]))
+    row = torch.cat((first.tgt, torch.tensor([film.tokens[:-1]], dtype=torch.long)), dim=1)
     rows = replace(first, tgt=row)
     sites = [site for site in loaded.sites if site.query_stream == "tgt"]
     wanted = {LOGITS, *(site.hook(what) for site in sites for what in ("pattern", "mask"))}
@@ -104,12 +104,12 @@ def one_pass(loaded: LoadedModel, made: Generation) -> Steps[OnePass]:
 
     logprobs = log_softmax(masked[LOGITS][0, -n:].double().numpy())
     return OnePass(
-        queries=tuple(step.input_tokens[-1] for step in made.steps),
-        keys=made.steps[-1].input_tokens,
-        tokens=tuple(step.chosen_str for step in made.steps),
+        queries=tuple(step.input_tokens[-1] for step in film.steps),
+        keys=film.steps[-1].input_tokens,
+        tokens=tuple(step.chosen_str for step in film.steps),
         gaps=gaps[0],
         gaps_open=gaps[1],
-        logprobs=logprobs[np.arange(n), list(made.tokens)],
+        logprobs=logprobs[np.arange(n), list(film.tokens)],
         patterns=of_steps(masked, "pattern"),
         masks=of_steps(masked, "mask"),
         patterns_open=of_steps(unmasked, "pattern"),
@@ -254,6 +254,4 @@ def is_open(view: View) -> bool:
     return view.trace.config.generates
 
 
-EXHIBIT = Exhibit(
-    one_pass, show, open=is_open, after="decoding.film", given="made", working="onepass.working"
-)
+EXHIBIT = Exhibit(one_pass, show, open=is_open, wait=Wait("onepass.working", after="decoding.film"))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
 from explorer.exhibits.decoding.strategy import OURS, strategy_name, with_rule
 from explorer.exhibits.escape import escape
@@ -72,17 +72,17 @@ def compute(
     edits: tuple[Edit, ...],
     limit: int,
     ruled: bool,
-    made: Generation,
+    film: Generation,
 ) -> Steps[Others]:
     """Beam search for greedy decoding and the reverse; for a beam, also the other rule."""
     other: Strategy = beam if isinstance(strategy, Greedy) else Greedy()
     rule = OURS if isinstance(strategy, RefillingBeam) else "refill"
-    shown = tuple(step.chosen_str for step in made.steps)
-    own = Output(made.tokens, shown, made.text, made.logprob)
+    shown = tuple(step.chosen_str for step in film.steps)
+    own = Output(film.tokens, shown, film.text, film.logprob)
     of_other = of_rule = None
-    if not made.stopped and _is_quick(loaded):
+    if not film.stopped and _is_quick(loaded):
         of_other = yield from output(loaded, text, other, edits, limit, ruled)
-    if not made.stopped and isinstance(strategy, Beam):
+    if not film.stopped and isinstance(strategy, Beam):
         ruled_beam = with_rule(strategy, rule)
         of_rule = yield from output(loaded, text, ruled_beam, edits, limit, ruled)
     return Others(own, other, of_other, rule, of_rule)
@@ -147,5 +147,5 @@ def _rules(view: View, found: Others, ruled: Output) -> tuple[str, dict[str, Any
 
 
 EXHIBIT = Exhibit(
-    compute, show, open=_is_open, after="decoding.film", given="made", working="decoding.working"
+    compute, show, open=_is_open, wait=Wait("decoding.working", after="decoding.film")
 )

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from explorer.components.mount import inside
 from explorer.components.tree_view import TreeNode, pack_tree_view
 from explorer.engine import cache
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_of, sample_of
 from explorer.exhibits.escape import escape
@@ -294,6 +294,5 @@ EXHIBIT = Exhibit(
     show,
     inputs={"beam": beam_of, "sample": sample_of},
     open=is_open,
-    after="decoding.film",
-    working="decoding.working",
+    wait=Wait("decoding.working", after="decoding.film"),
 )

@@ -11,7 +11,7 @@ from explorer.analysis.mask_tests.certify import Finding
 from explorer.engine.cache import Run, open_model, trace
 from explorer.engine.caching import cached
 from explorer.engine.jobs import walked
-from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exercises.said import fault_words
 from explorer.exhibits.exercises.subject import graded, opened, program, task_named
@@ -140,5 +140,5 @@ EXHIBIT = Exhibit(
     tried,
     show,
     inputs={"plain": lambda view: view.run.plain, "wanted": _wanted},
-    working="exercises.planting",
+    wait=Wait("exercises.planting"),
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
 from explorer.analysis.exercises.tasks import task_of, tasks
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.exercises.choices import (
     MOST_CARRIED,
@@ -104,4 +104,4 @@ def _names(view: View, ids: list[str]) -> str:
     return f"**{len(ids)}** {names}" if ids else "0"
 
 
-EXHIBIT = Exhibit(compute, show, working="exercises.rerunning", pending=_box)
+EXHIBIT = Exhibit(compute, show, wait=Wait("exercises.rerunning", blocks=_box))

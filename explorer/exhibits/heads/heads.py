@@ -15,7 +15,7 @@ from explorer.analysis.heads.words import by_word
 from explorer.components import HeadGrid
 from explorer.engine import cache
 from explorer.engine.cache import Run
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads import exports
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import EnlargedPattern, Opened, ablation, grid_of
@@ -292,7 +292,5 @@ EXHIBIT = Exhibit(
     measured,
     show,
     inputs={"asked": _asked},
-    working="heads.working",
-    long=_takes_long,
-    pending=lambda view: show(None, view),
+    wait=Wait("heads.working", long=_takes_long, blocks=lambda view: show(None, view)),
 )

@@ -6,7 +6,7 @@ from typing import Any
 from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.ranks import LITTLE, need
 from explorer.engine.cache import Run
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.heads.opened import Opened, ablation
 from explorer.exhibits.links import State
@@ -125,7 +125,9 @@ EXHIBIT = Exhibit(
     ablated,
     show,
     inputs={"is_wanted": is_wanted},
-    working="matter.working",
-    long=lambda view: is_wanted(view) and not ablation.is_kept(view.run),
-    after="heads.heads",
+    wait=Wait(
+        "matter.working",
+        long=lambda view: is_wanted(view) and not ablation.is_kept(view.run),
+        after="heads.heads",
+    ),
 )

@@ -5,7 +5,7 @@ import math
 from explorer.analysis.heads.ablation import Ablation, ablating
 from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure, attribute
 from explorer.analysis.heads.ranks import HeadRanks, head_ranks, likely
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.heads.opened import Opened
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import quoted, quoted_at
@@ -19,15 +19,15 @@ STRONG = 0.6
 
 
 def measured(
-    loaded: LoadedModel, trace: Trace, ablation: Ablation | None, position: int | str
+    loaded: LoadedModel, trace: Trace, matter: Ablation | None, position: int | str
 ) -> Attribution | str | None:
     """The four measures of all heads; instead of a position, the reason why there is none. None
-    without an ablation."""
-    if ablation is None:
+    without an matter."""
+    if matter is None:
         return None
     if isinstance(position, str):
         return position
-    return attribute(loaded, trace, position, ablation)
+    return attribute(loaded, trace, position, matter)
 
 
 def show(found: Attribution | str | None, view: View) -> b.Blocks:
@@ -113,6 +113,4 @@ def _verdict(view: View, ranked: HeadRanks) -> str:
     return view.t(f"measured.agree_{strength}", **values)
 
 
-EXHIBIT = Exhibit(
-    measured, show, inputs={"position": _position}, after="heads.matter", given="ablation"
-)
+EXHIBIT = Exhibit(measured, show, inputs={"position": _position}, wait=Wait(after="heads.matter"))

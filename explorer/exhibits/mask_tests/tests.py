@@ -17,7 +17,7 @@ from explorer.analysis.mask_tests.certify import (
 from explorer.analysis.mask_tests.examiner import Examiner, Location
 from explorer.analysis.mask_tests.probe import Probe
 from explorer.components.mask_matrix import pack_mask_matrix
-from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.escape import escape
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel
@@ -253,4 +253,4 @@ def _numbers(view: View, certificate: Certificate) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(compute, show, working="mask_tests.working", pending=_subject)
+EXHIBIT = Exhibit(compute, show, wait=Wait("mask_tests.working", blocks=_subject))

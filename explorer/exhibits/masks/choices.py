@@ -46,6 +46,7 @@ class MasksChoices(PageChoices):
         "fills": ("masks.rules", "masks.fills"),
     }
     pictures: ClassVar[tuple[str, ...]] = ("sides", "scores", "difference")
+    early: ClassVar[dict[str, tuple[str, ...]]] = {"masks.effect": ("site", "head")}
     rendering: RenderingName = choice("keep", one_of(RENDERINGS))
     reader: ReaderName = choice("mha", one_of(READERS))
     way: Way = choice("filled", one_of(WAYS))

@@ -112,4 +112,4 @@ def _difference(found: Blockers, view: View) -> b.Blocks:
         yield b.Note(view.t("masks.shared_only"))
 
 
-EXHIBIT = Exhibit(compute, show, answers=("site", "head"))
+EXHIBIT = Exhibit(compute, show)

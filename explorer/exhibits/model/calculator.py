@@ -17,7 +17,7 @@ from explorer.analysis.model.parameters import (
 )
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.claims.finding import finding_of, table_of, words_of
 from explorer.exhibits.escape import escape
 from explorer.exhibits.model.choices import ModelChoices
@@ -214,5 +214,5 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"config": config_of, "whole": lambda view: sizes_of(view).vocab_size > 0},
-    working="model.counting",
+    wait=Wait("model.counting"),
 )

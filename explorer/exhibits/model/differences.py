@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.swaps import P, Swapped, swapped
 from explorer.library import SMALL, LoadedModel
@@ -111,4 +111,4 @@ def _is_open(view: View) -> bool:
     return view.choices(ModelChoices).further == "differences"
 
 
-EXHIBIT = Exhibit(compute, show, open=_is_open, working="swaps.working")
+EXHIBIT = Exhibit(compute, show, open=_is_open, wait=Wait("swaps.working"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from explorer.analysis.patching.maps import BY_PLACE, Cell, What
 from explorer.analysis.patching.patched import by_position, misplaced
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.map import map_of
 from explorer.exhibits.patching.names import column_labels, said, stream_of
 from explorer.exhibits.patching.patched import PATCH
@@ -65,4 +65,4 @@ def show(moved: Elsewhere | None, view: View) -> b.Blocks:
     yield b.Chart("patching.strip", draw, view.t(f"{key}_alt"))
 
 
-EXHIBIT = Exhibit(compute, show, inputs=PATCH, working="patching.working", after="patching.map")
+EXHIBIT = Exhibit(compute, show, inputs=PATCH, wait=Wait("patching.working", after="patching.map"))

@@ -10,7 +10,7 @@ from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patches import gaps, patching
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.names import (
     cell_words,
@@ -286,6 +286,5 @@ EXHIBIT = Exhibit(
         "what": what_of,
         "is_wanted": lambda view: is_wanted(view, what_of(view)),
     },
-    working="patching.working",
-    after="patching.second",
+    wait=Wait("patching.working", after="patching.second"),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from explorer.analysis.patching.maps import Cell, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run, run_cell, written
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.map import cell_of, map_of
 from explorer.exhibits.patching.names import cell_words, run_tables, said, third_words
 from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
@@ -53,4 +53,4 @@ def show(patched: Patched | None, view: View) -> b.Blocks:
     yield b.Code((patched_run, written))
 
 
-EXHIBIT = Exhibit(compute, show, inputs=PATCH, after="patching.map")
+EXHIBIT = Exhibit(compute, show, inputs=PATCH, wait=Wait(after="patching.map"))

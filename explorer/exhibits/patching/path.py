@@ -3,7 +3,7 @@
 from explorer.analysis.patching.maps import Cell
 from explorer.analysis.patching.patched import PatchedRun, patched_run
 from explorer.analysis.patching.paths import Into, run_path
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.names import head_words, run_tables, said, third_words
 from explorer.exhibits.patching.receiver import into_of, receiver_of
 from explorer.exhibits.patching.second import Asked, asked_of, two
@@ -42,5 +42,5 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"asked": asked_of, "receiver": receiver_of, "into": into_of, "sender": sender_of},
-    after="patching.senders",
+    wait=Wait(after="patching.senders"),
 )

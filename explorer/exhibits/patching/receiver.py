@@ -4,7 +4,7 @@ import numpy as np
 
 from explorer.analysis.patching.maps import Cell, Map
 from explorer.analysis.patching.paths import Into, receivers
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.map import Mapped, compute, is_wanted, request
 from explorer.exhibits.patching.names import head_words, said
@@ -69,6 +69,5 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"asked": asked_of, "what": lambda _: "z", "is_wanted": lambda v: is_wanted(v, "z")},
-    working="patching.working",
-    after="patching.second",
+    wait=Wait("patching.working", after="patching.second"),
 )

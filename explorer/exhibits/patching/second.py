@@ -10,7 +10,7 @@ from explorer.analysis.patching.pair import Pair, Places
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
@@ -253,6 +253,8 @@ EXHIBIT = Exhibit(
     show,
     inputs={"asked": asked_of},
     needs=OUTPUT,
-    working="patching.looking",
-    pending=lambda view: _sentence(view, view.choices(PatchingChoices).second),
+    wait=Wait(
+        "patching.looking",
+        blocks=lambda view: _sentence(view, view.choices(PatchingChoices).second),
+    ),
 )

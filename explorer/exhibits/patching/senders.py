@@ -7,7 +7,7 @@ import numpy as np
 from explorer.analysis.patching.maps import Cell, Map
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.paths import Into, Paths, arriving, path_map
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.patching.choices import PatchingChoices
 from explorer.exhibits.patching.map import LITTLE, against_chance, chance
 from explorer.exhibits.patching.names import cell_words, head_words, map_chart, said
@@ -116,6 +116,5 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={"asked": asked_of, "receiver": receiver_of, "into": into_of},
-    working="patching.working",
-    after="patching.receiver",
+    wait=Wait("patching.working", after="patching.receiver"),
 )

@@ -1,7 +1,7 @@
 """The outputs for original and shuffled order, with and without positions."""
 
 from explorer.analysis.positions.order import FourTexts, four_texts, reading_stream
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.needs import OUTPUT
 from explorer.library import LoadedModel
@@ -46,4 +46,4 @@ def show(texts: FourTexts | None, view: View) -> b.Blocks:
     yield b.Code((four_texts,))
 
 
-EXHIBIT = Exhibit(compute, show, needs=OUTPUT, working="positions.writing")
+EXHIBIT = Exhibit(compute, show, needs=OUTPUT, wait=Wait("positions.writing"))

@@ -4,7 +4,7 @@ import math
 from functools import partial
 
 from explorer.analysis.score.initial import INITS, SEEDS, Fresh, fresh_scores
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.score.place import is_open
@@ -87,5 +87,5 @@ EXHIBIT = Exhibit(
     show,
     inputs={"seeds": lambda view: SEEDS},
     open=partial(is_open, "initial"),
-    working="score.initial_working",
+    wait=Wait("score.initial_working"),
 )

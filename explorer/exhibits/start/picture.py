@@ -12,7 +12,7 @@ from explorer.components.start import HeadDetails, Heads, Moment, Thread, pack_s
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
-from explorer.exhibits import Exhibit, View, block as b, saying
+from explorer.exhibits import Exhibit, View, Wait, block as b, saying
 from explorer.exhibits.links import State
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.start.choices import (
@@ -295,5 +295,5 @@ def _opened(view: View, found: GreedyOutput) -> HeadDetails:
 
 
 EXHIBIT = Exhibit(
-    written, show, inputs={"plain": plain_run}, working="decoding.working", stop="decoding.stop"
+    written, show, inputs={"plain": plain_run}, wait=Wait("decoding.working", stop="decoding.stop")
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.picking import pick_one, titled
 from explorer.exhibits.saying import axis_title
@@ -248,6 +248,6 @@ EXHIBIT = Exhibit(
     room.before,
     show,
     inputs={"setup": room.shown_setup, "name": lambda view: "", "at": lambda view: (0, 0)},
-    working="shell.working",
     open=room.is_shown,
+    wait=Wait("shell.working"),
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.training import room
@@ -167,6 +167,6 @@ EXHIBIT = Exhibit(
         "name": lambda view: _asked(view)[0],
         "at": lambda view: _asked(view)[1],
     },
-    working="shell.working",
     open=room.is_shown,
+    wait=Wait("shell.working"),
 )

@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from explorer.engine.turns import TURNS
 from explorer.ui import stage
@@ -67,29 +66,3 @@ def test_what_is_new_is_so_once_and_only_in_a_fragment(waits, monkeypatch) -> No
     assert [stage.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]
     assert stage.is_new("other", 1)
     assert waits == []
-
-
-def parted() -> None:
-    """A page of three parts, of which the last is wanted first."""
-    import streamlit as st
-
-    from explorer.ui import stage
-
-    drawn = st.session_state["drawn"] = []
-
-    def part(name: str) -> None:
-        drawn.append(name)
-        st.markdown(name)
-
-    parts = [lambda name=name: part(name) for name in "abc"]
-    stage.in_order(parts, first=parts[2])
-
-
-def test_what_is_painted_first_stands_where_it_belongs(monkeypatch) -> None:
-    n_waits: list[None] = []
-    monkeypatch.setattr(stage, "pause", lambda: n_waits.append(None))
-    at = AppTest.from_function(parted).run()
-    assert not at.exception
-    assert at.session_state["drawn"] == ["c", "a", "b"]
-    assert [each.value for each in at.markdown] == ["a", "b", "c"]
-    assert len(n_waits) == 1
