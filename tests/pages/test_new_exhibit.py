@@ -111,12 +111,16 @@ def test_one_that_needs_another_is_shown_without_its_answer_until_then(
     open_page, tmp_path, after, said
 ):
     file = tmp_path / "entropy.py"
-    code = file.read_text(encoding="utf-8").replace(
-        "EXHIBIT = Exhibit(row_entropy, show)",
-        "def later(found: np.ndarray | None, view: View) -> b.Blocks:\n"
-        "    yield b.Sentence('entropy', 'not yet' if found is None else 'answered')\n\n\n"
-        f"EXHIBIT = Exhibit(row_entropy, later, wait=Wait(after={after!r}))",
-    ).replace("import Exhibit, View", "import Exhibit, View, Wait")
+    code = (
+        file.read_text(encoding="utf-8")
+        .replace(
+            "EXHIBIT = Exhibit(row_entropy, show)",
+            "def later(found: np.ndarray | None, view: View) -> b.Blocks:\n"
+            "    yield b.Sentence('entropy', 'not yet' if found is None else 'answered')\n\n\n"
+            f"EXHIBIT = Exhibit(row_entropy, later, wait=Wait(after={after!r}))",
+        )
+        .replace("import Exhibit, View", "import Exhibit, View, Wait")
+    )
     assert after in code
     file.write_text(code, encoding="utf-8")
     at = open_page("masks", model="en-zh", text=SENTENCE, pads="0")
