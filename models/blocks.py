@@ -8,7 +8,6 @@ sublayer  x ──┬── f ── norm ──(+)──     x + norm(f(x))    
               └────────────────┘
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -74,39 +73,37 @@ class Block(nn.Module):
         if self.crosses != (memory is not None):
             raise ValueError("a decoder block needs an encoder's output, and no other block does")
         x = self.hook_resid_pre(x)
-        attn = partial(self.attn, mask=mask, placement=placement, cache=cache)
-        hooks, start = (self.hook_attn_out, self.hook_resid_mid), x
-        x = self.residual(x, lambda h: self.attn_out_norm(attn(h)), self.attn_norm, *hooks)
+        start, norm = x, self.attn_norm
+        out = self.attn(self.read(x, norm), mask=mask, placement=placement, cache=cache)
+        out = self.attn_out_norm(out)
+        x = self.add(x, out, norm, self.hook_attn_out, self.hook_resid_mid)
         if self.crosses:
             # No placement: source and target positions are not comparable.
-            cross = partial(self.cross_attn, memory=memory, mask=cross_mask, cache=cross_cache)
-            hooks = self.hook_cross_attn_out, self.hook_resid_mid_cross
-            x = self.residual(x, cross, self.cross_attn_norm, *hooks)
+            norm, given = self.cross_attn_norm, self.read(x, self.cross_attn_norm)
+            out = self.cross_attn(given, memory=memory, mask=cross_mask, cache=cross_cache)
+            x = self.add(x, out, norm, self.hook_cross_attn_out, self.hook_resid_mid_cross)
         if self.parallel:
             out = self.dropout(self.ffn(self.ffn_norm(start)))
             return self.hook_resid_post(x + self.hook_ffn_out(out))
-        hooks = self.hook_ffn_out, self.hook_resid_post
-        return self.residual(x, lambda h: self.ffn_out_norm(self.ffn(h)), self.ffn_norm, *hooks)
+        out = self.ffn_out_norm(self.ffn(self.read(x, self.ffn_norm)))
+        return self.add(x, out, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)
 
-    def residual(
-        self,
-        x: Tensor,
-        sublayer: Callable[[Tensor], Tensor],
-        norm: nn.Module,
-        hook_out: HookPoint,
-        hook_resid: HookPoint,
+    def read(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """What a sublayer reads of the residual stream x [batch, pos, d_model]."""
+        given: Tensor = norm(x) if self.norm_placement == "pre" else x
+        return given
+
+    def add(
+        self, x: Tensor, out: Tensor, norm: nn.Module, hook_out: HookPoint, hook_resid: HookPoint
     ) -> Tensor:
-        """Add one sublayer to the residual stream x [batch, pos, d_model].
+        """Add the output of a sublayer to the residual stream x, both [batch, pos, d_model].
 
         `hook_out` receives the tensor added to the stream, `hook_resid` the next sublayer's input.
         """
-        if self.norm_placement == "post":
-            x = norm(x + hook_out(self.dropout(sublayer(x))))
-        elif self.norm_placement == "pre":
-            x = x + hook_out(self.dropout(sublayer(norm(x))))
-        else:
-            x = x + hook_out(self.dropout(norm(sublayer(x))))
-        return hook_resid(x)
+        if self.norm_placement == "sublayer":
+            out = norm(out)
+        x = x + hook_out(self.dropout(out))
+        return hook_resid(norm(x) if self.norm_placement == "post" else x)
 
 
 class DecoderBlock(Block):

@@ -158,8 +158,7 @@ class _Writer:
         self.may_pad, self.prompt = may_pad, rows.tgt.shape[1]
         self.sentences = list(range(len(rows)))  # sentence index per row
         self.cache = KVCache(model.config.n_layers) if use_cache else None
-        with torch.inference_mode():
-            self.memory = model.memory_of(rows)
+        self.memory: Tensor | None = None  # the encoder's output, once it has run
 
     def positions(self) -> tuple[int, ...]:
         """Per row: the query position whose logits are used, as an index on this pass's axis."""
@@ -241,7 +240,9 @@ def _steps(
     """The loop of `decode`: score, let the strategy choose, extend the chosen hypotheses."""
     if max_new_tokens == 0:
         return
-    reader = begin()  # here, so that the encoder runs under the visitor of the first step
+    reader = begin()
+    with torch.inference_mode():  # here, so that the encoder runs under the first step's visitor
+        reader.memory = reader.model.memory_of(reader.rows)
     n_sentences = len(reader.rows)
     draws = strategy.draws(n_sentences)
     live = [[Hypothesis((), 0.0, 0.0, rows=(), finished=False)] for _ in range(n_sentences)]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -74,15 +74,16 @@ class Stack(nn.Module):
         cached ones, and `valid` must cover both. Raises ValueError if the shape of `valid` does not
         fit, or if a stack without a causal mask gets a cache.
         """
-        x, through = self.enter(rows, memory, cache)
-        for layer in range(len(self.blocks)):
-            x = through(layer, x)
+        x, inputs = self.enter(rows, memory, cache)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, *inputs(layer))
         return self.final_norm(self.hook_resid_final(x))
 
     def enter(
         self, rows: Rows, memory: Tensor | None = None, cache: KVCache | None = None
-    ) -> tuple[Float[Tensor, "batch new d_model"], Callable[[int, Tensor], Tensor]]:
-        """The embedded tokens, and a function `through(layer, x)` that applies one block.
+    ) -> tuple[Float[Tensor, "batch new d_model"], Callable[[int], tuple[Any, ...]]]:
+        """The embedded tokens, and a function of a layer that returns the other inputs of its
+        block.
 
         A single block can thus be rerun from its input. Arguments and errors are those of `run`.
         """
@@ -103,16 +104,14 @@ class Stack(nn.Module):
         cross_mask = None if memory is None else _padding(rows.src_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
 
-        def through(layer: int, x: Tensor) -> Tensor:
+        def inputs(layer: int) -> tuple[Any, ...]:
             near = layer in self.near_layers
             here = placement.near if near and placement.near else placement
             here = NOWHERE if layer in self.still_layers else here
             held = (cache.self_attn[layer], cache.cross_attn[layer]) if cache else (None, None)
-            seen = near_mask if near else mask
-            out: Tensor = self.blocks[layer](x, memory, seen, cross_mask, here, *held)
-            return out
+            return memory, near_mask if near else mask, cross_mask, here, *held
 
-        return x, through
+        return x, inputs
 
     def embed_tokens(
         self, tokens: Tokens, valid: Tensor | None, past: int = 0

@@ -19,7 +19,7 @@ from explorer.library import LoadedModel
 from explorer.runs import generation, trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
-from explorer.runs.inputs import given_tokens
+from explorer.runs.inputs import given_tokens, target_tokens
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.passes import Steps
 from explorer.runs.rerun import read_again
@@ -81,11 +81,13 @@ def open_model(name: str) -> LoadedModel:
 @cached
 def trace(run: Run) -> tracing.Trace:
     """One run with all its activations. Raises InputProblem."""
-    # Padding changes a translation only under edits.
-    pads = run.pads if run.edits else 0
-    translated = partial(translation, run.model, run.text, run.edits, pads)
+    loaded, translated = open_model(run.model), None
+    if loaded.config.reads_source and not target_tokens(loaded, run.target or ""):
+        # Padding changes a translation only under edits.
+        pads = run.pads if run.edits else 0
+        translated = translation(run.model, run.text, run.edits, pads)
     how = run.text, run.target, run.edits, run.pads, partial(_read, run), translated
-    return tracing.trace(open_model(run.model), *how)
+    return tracing.trace(loaded, *how)
 
 
 @cached
@@ -100,9 +102,7 @@ def translation(
     loaded = open_model(model)
     given = given_tokens(loaded, text)
 
-    def translated(sources: list[tuple[int, ...]]) -> list[tuple[list[int], bool]]:
-        return generation.translate_all(loaded, sources, edits)
-
+    translated = partial(generation.translate_all, loaded, edits=edits)
     if pads or (edits and rules_in_force(edits)["causal"]):
         tokens, finished = generation.translate(
             loaded, given, edits, pads, translation(model, text)[0]

@@ -222,7 +222,7 @@ def _own(loaded: LoadedModel) -> Sequence[str]:
     return [table for table, is_own in zip(OWN, holds, strict=True) if is_own]
 
 
-def build(state: State, dark: bool, usual_pads: int = 0) -> View:
+def build(state: State, dark: bool, usual_pads: int = 0, viewer: Viewer | None = None) -> View:
     """Run the model with the choices, with `usual_pads` PADs if no number was chosen.
 
     Raises InputProblem if text, model or edits cannot be used.
@@ -243,7 +243,8 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     n_rows = len(trace.query_tokens(site.name))
     chosen_row = default_row(trace, site) if state.row in (None, FREE) else state.row
     row = min(chosen_row or 0, n_rows - 1)
-    return View(state, dark, loaded, sentence, pads, trace, site, head, row, tuple(notes))
+    place = site, head, row, tuple(notes)
+    return View(state, dark, loaded, sentence, pads, trace, *place, viewer)
 
 
 def default_model(names: tuple[str, ...], lang: str = LANGUAGES[0]) -> str:

@@ -196,9 +196,10 @@ def read_part(
             before = [each for each in stacks if each.stream in stack.reads_too]
             memory = output(before[0]) if before else None
             given = rows.to(next(loaded.model.parameters()).device)
-            _, through = module(stack).enter(given, memory)
+            _, inputs = module(stack).enter(given, memory)
+            x = stream(stack.block_hook(part.layer, "resid_pre"))
             with visiting(record):
-                through(part.layer, stream(stack.block_hook(part.layer, "resid_pre")))
+                module(stack).blocks[part.layer](x, *inputs(part.layer))
     return as_arrays({name: record.activations[name] for name in names})
 
 

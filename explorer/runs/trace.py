@@ -1,8 +1,7 @@
 """A trace: one sentence, one run of the shared model, all data that pages show. NumPy only."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -141,7 +140,7 @@ def trace(
     edits: Sequence[Edit] = (),
     pads: int = 0,
     read: Read | None = None,
-    translated: Callable[[], tuple[Sequence[int], bool]] | None = None,
+    translated: tuple[Sequence[int], bool] | None = None,
 ) -> Trace:
     """Run `text` through the model once.
 
@@ -153,7 +152,8 @@ def trace(
     `pads` padding tokens follow the source and the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
     name something that this run lacks are returned in `ignored_edits`. `read` as in
-    `activations.survey`. `translated` is called instead of `generation.translate`.
+    `activations.survey`. `translated` is the result of
+    `generation.translate`, if it is known.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
     """
@@ -164,8 +164,8 @@ def trace(
         checked_number("pads", pads, 0, MAX_PADS)
         tokens = target_tokens(loaded, target or "")
         if not tokens:
-            made, finished = (translated or partial(translate, loaded, given, edits, pads))()
-            tokens = list(made)
+            output_tokens, finished = translated or translate(loaded, given, edits, pads)
+            tokens = list(output_tokens)
         rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
         output = loaded.tokenizer.decode(tokens) if loaded.config.lm_head else ""
     else:

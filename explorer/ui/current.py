@@ -8,7 +8,7 @@ import streamlit as st
 from explorer.engine import cache
 from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
-from explorer.exhibits.view import OWN, View, build, key_for, without_text
+from explorer.exhibits.view import OWN, View, Viewer, build, key_for, without_text
 from explorer.problems import InputProblem
 from explorer.text import has, shorten, t
 from explorer.ui import running, session
@@ -32,7 +32,7 @@ def first_view(usual_pads: int = 0) -> View:
     st.session_state[_AROUND] = state.lang, state.model
     with st.spinner(app_text("shell.working")):
         try:
-            return _accept(_build(state))
+            return _accept(build(state, *_screen()))
         except InputProblem as problem:
             refused = problem
     st.session_state[_STANDING_IN] = True
@@ -71,12 +71,12 @@ def latest(view: View) -> View:
         return view
     if standing_in:
         try:
-            _build(state)
+            build(state, *_screen())
         except InputProblem:
             return _standing_in(state)
         st.rerun(scope="app")  # the text was mended inside the fragment: the message must go too
     try:
-        return _accept(_build(state))
+        return _accept(build(state, *_screen()))
     except InputProblem as problem:
         show_problem(problem, state.lang)
         return view
@@ -87,9 +87,9 @@ def redraw_around() -> None:
     st.session_state[_AROUND] = None
 
 
-def _build(state: State) -> View:
-    view = build(state, session.is_dark(), st.session_state[_PADS])
-    return replace(view, viewer=running.viewer())
+def _screen() -> tuple[bool, int, Viewer]:
+    """Whether it is dark, the page's default number of PADs, and who looks at it."""
+    return session.is_dark(), st.session_state[_PADS], running.viewer()
 
 
 def _accept(view: View) -> View:
@@ -109,11 +109,11 @@ def _standing_in(state: State) -> View:
     if good is None:
         tried = without_text(state)
         try:
-            return _build(tried)
+            return build(tried, *_screen())
         except InputProblem:
-            return _build(replace(tried, model=""))
+            return build(replace(tried, model=""), *_screen())
     kept = replace(state, model=good.loaded.name, text=good.text, target=good.target)
     try:
-        return _build(kept)
+        return build(kept, *_screen())
     except InputProblem:
         return good

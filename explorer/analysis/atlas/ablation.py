@@ -75,7 +75,7 @@ class _Reading:
     def _read(self, stream: Stream, memory: Tensor | None, start: int | None = None) -> Tensor:
         """The output of one stack; block inputs are recorded in the first pass."""
         stack = self.stacks[stream]
-        x, through = stack.enter(self.rows, memory)
+        x, inputs = stack.enter(self.rows, memory)
         kept = self.before.setdefault(stream, [])
         first = not kept
         if start is not None:
@@ -83,7 +83,7 @@ class _Reading:
         for layer in range(start or 0, len(stack.blocks)):
             if first:
                 kept.append(x)
-            x = through(layer, x)
+            x = stack.blocks[layer](x, *inputs(layer))
         return stack.final_norm(stack.hook_resid_final(x))
 
     def _scores(self, x: Tensor) -> Float[Tensor, " batch"]:

@@ -176,10 +176,10 @@ class _StackReading:
         batch = self.rows.select([0] * len(off))
         memory = None if self.memory is None else self.memory.expand(len(off), -1, -1)
         with torch.inference_mode(), visiting(self.edits.then(Edits(silence))):
-            _, through = self.stack.enter(batch, memory)
+            _, inputs = self.stack.enter(batch, memory)
             x = self.before[layer].expand(len(off), -1, -1)
-            for each in range(layer, len(self.stack.blocks)):
-                x = through(each, x)
+            for after in range(layer, len(self.stack.blocks)):
+                x = self.stack.blocks[after](x, *inputs(after))
             x = self.stack.final_norm(self.stack.hook_resid_final(x))
             if self.stack is not self.model.last_stack:
                 x = self.model.last_stack.run(batch, x)

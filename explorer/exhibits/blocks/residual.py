@@ -84,7 +84,7 @@ def show(answer: tuple[Flows, StreamNorms], view: View) -> b.Blocks:
         r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
         r"{\lVert X \rVert}",
     )
-    yield b.Code((fresh_flow, Block.forward, Block.residual))
+    yield b.Code((fresh_flow, Block.forward, Block.read, Block.add))
     yield b.Numbers(lambda: _numbers(view, flows))
 
 

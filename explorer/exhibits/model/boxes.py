@@ -190,7 +190,7 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
 
 
 def _residual(placement: str, function: Station, norm: Station) -> Stations:
-    """One sublayer's parts in the order in which `Block.residual` of `models.blocks` runs them."""
+    """One sublayer's parts in the order in which `Block.forward` of `models.blocks` runs them."""
     if placement == "post":
         return function, Station("add", function.shape, skips=1), norm
     both = (norm, function) if placement == "pre" else (function, norm)
@@ -371,7 +371,7 @@ def _model(view: View) -> list[object]:
         stack.embed_tokens,
         stack.positions,
         block,
-        block.residual,
+        block.add,
         block.attn,
         attend,
         block.attn_norm,
