@@ -1,1 +1,1 @@
-"""The facts about a run that the steps of the guided tour use."""
+"""The guided tour: steps with a question, a picture of this run, and an explanation."""

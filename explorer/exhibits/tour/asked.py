@@ -1,25 +1,72 @@
 """One step of the guided tour: its question, its picture, and the page for further exploration."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import View, block as b
-from explorer.exhibits.tour.found import LONGEST, Missing
+from explorer.exhibits.saying import quoted_at
+from explorer.exhibits.tour.later import Later, for_view
+from explorer.exhibits.tour.rows import MissingError, QueryRow
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 
+LONGEST = 64
+"""The longest sequence that the tour asks about: longer ones cannot be read off a picture."""
 MOST_OPTIONS = 4
-Found = TypeVar("Found")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def _checksum(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
+@dataclass(frozen=True)
+class Missing:
+    """A lesson that this run does not show; `why` is the key of the reason's words."""
+
+    why: str
+
+
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """What a step finds in a run: its question and pictures, the same in all languages.
+
+    `options` are the right one and wrong ones, of which the first that differ are used; `names`
+    identify them where their words depend on the language. `values` fill the words of the step,
+    `told` is its explanation if it has several. `before` and `after` the answer are pictures: the
+    first must not reveal it. `row` is the row in question, `place` further choices with which the
+    page of the step opens.
+    """
+
+    options: Sequence[str | Later[str]]
+    values: Mapping[str, object]
+    before: Sequence[Later[b.Block]]
+    after: Sequence[Later[b.Block]]
+    row: QueryRow | None = None
+    place: Mapping[str, Any] = field(default_factory=dict)
+    told: str = "told"
+    names: Sequence[str] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One step: `find` returns what it asks about a run without edits and padding, or raises
+    MissingError. `page` is the page for further exploration, `formula` LaTeX, `telling` the lesson
+    of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence does).
+
+    Its words are at `tour.steps.<id>`: title, lead, ask and told.
+    """
+
+    find: Callable[[LoadedModel, Trace], Posed]
+    page: str
+    formula: str
+    telling: str = ""
+
+    @property
+    def id(self) -> str:
+        """The name of its function."""
+        return self.find.__name__
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +74,7 @@ class Question:
     """Options in words (Markdown), all different, one of them right.
 
     They are ordered by a checksum of their names: deterministic, without a preferred position of
-    the right one. `names` are the same in every language; `mark` is a short identifier of this
-    question.
+    the right one. `mark` is a short identifier of this question, the same in every language.
     """
 
     options: tuple[str, ...]
@@ -50,96 +96,64 @@ class Question:
         return letters
 
 
-class AlikeError(Exception):
-    """Fewer than two options would be wrong."""
+def _checksum(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
-def question(
-    step: str, right: str, wrong: Sequence[str], names: Mapping[str, str] | None = None
-) -> Question:
-    """A question with the first of `wrong` that differ from `right` and from each other.
+def question(step: str, options: Sequence[str], names: Sequence[str] = ()) -> Question | None:
+    """A question with the first of these options, the right one first, that differ.
 
-    `names` are language-independent names of the options. Raises AlikeError if there are fewer than
-    two wrong options.
+    `names` are language-independent names of the options. None if fewer than two would be wrong.
     """
-    others = [each for each in dict.fromkeys(wrong) if each != right][: MOST_OPTIONS - 1]
-    if len(others) < 2:
-        raise AlikeError
-    named = {each: (names or {}).get(each, each) for each in (right, *others)}
-    options = sorted(named, key=lambda each: _checksum(f"{step} {named[each]}"))
-    return Question(tuple(options), options.index(right), tuple(named[each] for each in options))
+    named = dict(zip(options, names or options, strict=True))
+    used = list(named)[:MOST_OPTIONS]
+    if len(used) < 3:
+        return None
+    shown = sorted(used, key=lambda option: _checksum(f"{step} {named[option]}"))
+    return Question(tuple(shown), shown.index(options[0]), tuple(named[each] for each in shown))
 
 
 @dataclass(frozen=True, eq=False)
 class PosedStep:
-    """A step on one run.
-
-    `values` fill its words; `picture(answered)` is the picture, without what would reveal the
-    answer until `answered`; `place` are the choices with which its page opens. `told` selects the
-    explanation if a step has several.
-    """
+    """A step on one run in the user's language, with the pictures and the place of `Posed`."""
 
     question: Question
     values: Mapping[str, object]
     picture: Callable[[bool], Iterable[b.Block]]
     place: Mapping[str, Any]
-    told: str = "told"
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step: `find` computes it (see `path.found`), `pose` turns the result into a question
-    and a picture. `page` is the page for further exploration, `formula` LaTeX, `telling` the lesson
-    of `assets/lessons/telling.toml` whose sentences show it ("": the default sentence does).
-
-    Its words are at `path.steps.<id>`: title, lead, ask and told.
-    """
-
-    id: str
-    page: str
-    find: Callable[[LoadedModel, Trace], Any]
-    pose: Callable[[View, Any], PosedStep]
-    formula: str
-    told: tuple[str, ...] = ("told",)
-    telling: str = ""
-
-
-def step(
-    name: str,
-    page: str,
-    find: Callable[[LoadedModel, Trace], Found | Missing],
-    pose: Callable[[View, Found], PosedStep],
-    formula: str,
-    told: tuple[str, ...] = ("told",),
-    telling: str = "",
-) -> Step:
-    """Make a step whose `pose` takes the result of its `find`; `told` are its possible
-    explanations."""
-    posed = cast(Callable[[View, Any], PosedStep], pose)
-    return Step(name, page, find, posed, formula, told, telling)
+    told: str
 
 
 @cached
-def found(run: Run, find: Callable[[LoadedModel, Trace], Any], needs_logits: bool) -> Any:
-    """What a step's `find` returns for a run. Raises InputProblem."""
+def found_by(run: Run, step: Step) -> Posed | Missing:
+    """What a step finds in a run. Raises InputProblem."""
     trace = cache.trace(run)
-    if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:
-        return Missing("long")
-    if needs_logits and not trace.config.lm_head:
-        return Missing("no_logits")
-    return find(cache.open_model(run.model), trace)
-
-
-def found_by(run: Run, one: Step) -> Any:
-    """What a step finds in a run, or `Missing`. Raises InputProblem."""
-    return found(run, one.find, one.page == "decoding")
-
-
-def asked(view: View, one: Step, answer: Any) -> PosedStep | Missing:
-    """A step with this answer of `found_by`, in the user's language."""
-    if isinstance(answer, Missing):
-        return answer
     try:
-        return one.pose(view, answer)
-    except AlikeError:
+        if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:
+            raise MissingError("long")
+        if step.page == "decoding" and not trace.config.lm_head:
+            raise MissingError("no_logits")
+        return step.find(cache.open_model(run.model), trace)
+    except MissingError as error:
+        return Missing(error.why)
+
+
+def asked(view: View, step: Step, posed: Posed | Missing) -> PosedStep | Missing:
+    """A step with this answer of `found_by`, in the user's language."""
+    if isinstance(posed, Missing):
+        return posed
+    asks = question(step.id, for_view(view, list(posed.options)), posed.names)
+    if asks is None:
         return Missing("alike")
+    row, values, place = posed.row, for_view(view, dict(posed.values)), dict(posed.place)
+    if row is not None:
+        site = row.site
+        query = quoted_at(view, view.trace.query_tokens(site.name), row.query)
+        where = {"kind": view.t(f"kinds.{site.role}"), "layer": site.layer + 1}
+        values = {**where, "head": row.head + 1, "query": query, **values}
+        place = {"site": site.role, "layer": site.layer, "head": row.head, "row": row.query} | place
+
+    def picture(answered: bool) -> list[b.Block]:
+        return [draw(view) for draw in (posed.after if answered else posed.before)]
+
+    return PosedStep(asks, values, picture, place, posed.told)

@@ -1,224 +1,282 @@
-"""Chapter 1 of the guided tour: attention."""
+"""Chapter 1 of the guided tour: what attention is."""
 
 import numpy as np
 
-from explorer.exhibits import View, block as b
+from explorer.analysis.score.steps import bias_of
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import PosedStep, question, step
-from explorer.exhibits.tour.found import attention as finding
-from explorer.numbers import percent
+from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.later import later, word
+from explorer.exhibits.tour.rows import (
+    MissingError,
+    QueryRow,
+    best_row,
+    keys_of,
+    main_role,
+    row_of,
+    scores_of,
+    varied,
+)
+from explorer.library import LoadedModel
+from explorer.numbers import percent, root
+from explorer.numerics import softmax
+from explorer.runs.trace import Trace
+
+SHARP, LEAST_SHARP = 1.3, 1.02
+"""The least ratio of a row's largest weight to the second largest for a question; the second value
+is for models without a row as sharp as the first."""
+MATRICES = tuple(f"{name}.weight" for name in ("w_q", "w_k", "w_v", "w_o"))
 
 
-def _look(view: View, found: finding.RankedKeys) -> PosedStep:
-    keys = pictures.keys_of(view, found.row)
-    best, *others = found.order
+def _sharpest(trace: Trace) -> QueryRow:
+    """A row with one dominant weight."""
+
+    def worth(row: QueryRow) -> tuple[bool, float] | None:
+        if row.allowed.sum() < 3 or row.query == 0:
+            return None
+        second, first = np.sort(row.weights)[-2:]
+        if first < LEAST_SHARP * second:
+            return None
+        # Attention to a special token, or to the token itself, makes no useful question.
+        best = row.descending[0]
+        is_self = row.site.kind == "self" and best == row.query
+        dull = getattr(trace.key_tokens(row.site.name)[best], "special", False) or is_self
+        return first >= SHARP * second, float(first - second - dull)
+
+    return best_row(trace, main_role(trace), "flat", worth)
+
+
+def look(loaded: LoadedModel, trace: Trace) -> Posed:
+    """A row with one dominant weight, of the head whose rows differ most."""
+    row = _sharpest(trace)
+    keys = keys_of(trace, row)
+    best, *others = (key for key in row.descending if row.allowed[key])
     near = sorted(others, key=lambda key: (abs(key - best), key))
-    asks = question("look", keys[best], [keys[key] for key in near])
-    place = pictures.where(view, found.row)
-    return PosedStep(
-        asks,
-        {**place, "weight": percent(float(found.weights[best])), "key": keys[best]},
-        lambda answered: (pictures.heatmap(view, found.row, "look", whole=answered),),
-        pictures.place_of(found.row),
+    return Posed(
+        [keys[key] for key in (best, *near)],
+        {"weight": percent(row.weights[best]), "key": keys[best]},
+        [later(pictures.heatmap, row, "look", whole=False)],
+        [later(pictures.heatmap, row, "look")],
+        row,
     )
 
 
-def _rest(view: View, found: finding.RankedKeys) -> PosedStep:
-    keys, weights = pictures.keys_of(view, found.row), found.weights
-    hidden = found.order[0]
-    right, others = float(weights[hidden]), float(np.delete(weights, hidden).sum())
-    second = float(weights[found.order[1]])
-    asks = question(
-        "rest",
-        percent(right),
-        [percent(others), percent(second), percent(1 / len(weights)), percent(right / 2)],
+def rest(loaded: LoadedModel, trace: Trace) -> Posed:
+    """A row whose largest weight is neither close to 0 nor close to 1."""
+    wanted = varied(trace, 0.25, 0.6)
+
+    def worth(row: QueryRow) -> float | None:
+        return -abs(float(row.weights.max()) - wanted) if row.allowed.sum() >= 3 else None
+
+    row = best_row(trace, main_role(trace), "short", worth)
+    weights, (hidden, second, *_) = row.weights, row.descending
+    visible = np.where(np.arange(len(weights)) == hidden, 0, weights)
+    right, others = weights[hidden], np.delete(weights, hidden).sum()
+    options = (right, others, weights[second], 1 / len(weights), right / 2)
+    key = keys_of(trace, row)[hidden]
+    return Posed(
+        [percent(option) for option in options],
+        {"key": key, "others": percent(others), "weight": percent(right)},
+        [later(pictures.row_bars, row, "rest", visible)],
+        [later(pictures.row_bars, row, "rest", weights)],
+        row,
     )
 
-    def picture(answered: bool) -> b.Blocks:
-        shown = weights if answered else np.where(np.arange(len(weights)) == hidden, 0, weights)
-        yield pictures.row_bars(view, found.row, shown, "rest")
 
-    values = {
-        **pictures.where(view, found.row),
-        "key": keys[hidden],
-        "others": percent(others),
-        "weight": percent(right),
-    }
-    return PosedStep(asks, values, picture, pictures.place_of(found.row))
-
-
-def _times(value: float) -> str:
+def times(value: float) -> str:
+    """A factor."""
     return f"{value:.1f} ×"
 
 
-def _ratio(view: View, found: finding.Ratio) -> PosedStep:
-    keys, scores = pictures.keys_of(view, found.row), found.scores
-    more, less, apart = found.more, found.less, found.difference
-    wrong = [_times(apart), _times(float(np.exp(2 * apart)))]
-    if scores[less] > 0:
-        wrong.insert(1, _times(float(scores[more] / scores[less])))
-    wrong.append(_times(2 * apart))
-    asks = question("ratio", _times(found.times), wrong)
+def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The largest weight of a row compared with one whose score is lower by about `wanted`."""
+    wanted = varied(trace, 1.0, 2.2)  # a ratio of about 3 to 9
 
-    def picture(answered: bool) -> b.Blocks:
-        if answered:
-            yield pictures.heatmap(view, found.row, "ratio", whole=True)
-        else:
-            yield pictures.scores_map(view, found.row, "ratio.scores")
+    def pair(row: QueryRow) -> tuple[float, int, int]:
+        scores = np.where(row.allowed, scores_of(trace, row), -np.inf)
+        top = int(scores.argmax())
+        apart = np.abs(scores[top] - scores - wanted)
+        other = int(np.argmin(np.where(np.isfinite(apart), apart, np.inf)))
+        return float(apart[other]), top, other
 
-    values = {
-        **pictures.where(view, found.row),
-        "more": keys[more],
-        "less": keys[less],
-        "difference": f"{apart:.2f}",
-        "power": f"{found.times:.1f}",
-        "times": _times(found.times),
-        "weights": f"{percent(float(found.weights[more]))} / {percent(float(found.weights[less]))}",
-    }
-    place = pictures.place_of(found.row) | {"key": more, "stage": 3}
-    return PosedStep(asks, values, picture, place)
+    def worth(row: QueryRow) -> float | None:
+        if row.allowed.sum() < 2:
+            return None
+        apart, top, other = pair(row)
+        return -apart if top != other and apart < wanted - 0.4 else None
 
-
-def _scale(view: View, found: finding.Undivided) -> PosedStep:
-    top = int(found.divided.argmax())
-    now, without = float(found.divided[top]), float(found.undivided[top])
-    asks = question(
-        "scale",
-        percent(without),
-        [percent(now), percent(float(found.twice[top])), percent(1 / int(found.allowed.sum()))],
-    )
-
-    def picture(answered: bool) -> b.Blocks:
-        tokens = view.trace.key_tokens(found.row.site.name)
-        if not answered:
-            yield pictures.row_bars(view, found.row, found.divided, "scale", found.allowed)
-            return
-        yield pictures.two_bars(
-            tokens,
-            100 * found.divided,
-            100 * found.undivided,
-            (view.t("tour.divided", divisor=view.divisor), view.t("tour.undivided")),
-            "scale.both",
-            title=view.t("tour.weight"),
-            stream=found.row.site.key_stream,
-        )
-
-    values = {
-        **pictures.where(view, found.row),
-        "divisor": view.divisor,
-        "now": percent(now),
-        "without": percent(without),
-        "key": pictures.keys_of(view, found.row)[top],
-    }
-    place = pictures.place_of(found.row) | {"aside": "scaling"}
-    return PosedStep(asks, values, picture, place, "told_biased" if found.biased else "told")
-
-
-def _values(view: View, found: finding.Carried) -> PosedStep:
-    keys, most, heaviest = pictures.keys_of(view, found.row), found.most, found.heaviest
-    wrong = [heaviest, *np.argsort(-found.brought), int(found.lengths.argmax())]
-    asks = question(
-        "values", keys[most], [keys[int(key)] for key in wrong if found.allowed[int(key)]]
-    )
-
-    def picture(answered: bool) -> b.Blocks:
-        tokens, stream = view.trace.key_tokens(found.row.site.name), found.row.site.key_stream
-        lengths = found.lengths / found.lengths.max()
-        yield pictures.two_bars(
-            tokens,
-            100 * found.weights,
-            100 * (found.brought / found.brought.max() if answered else lengths),
-            (view.t("tour.weight"), view.t("tour.brought" if answered else "tour.value_length")),
-            "values",
-            title="%",
-            stream=stream,
-        )
-
-    values = {
-        **pictures.where(view, found.row),
-        "key": keys[most],
-        "heaviest": keys[heaviest],
-        "weight": percent(float(found.weights[most])),
-        "top": percent(float(found.weights[heaviest])),
-        "times": _times(float(found.brought[most] / max(found.brought[heaviest], 1e-12))),
-    }
-    told = "told_same" if most == heaviest else "told"
-    place = pictures.place_of(found.row) | {"key": most, "stage": 4}
-    return PosedStep(asks, values, picture, place, told)
-
-
-def _heads(view: View, found: finding.AttentionParameters) -> PosedStep:
-    n = found.n_heads
-    asks = question(
-        "heads",
-        f"{found.one_head:,}",
-        [f"{number:,}" for number in (found.own, found.own // n, found.own * n, found.own * n**2)],
-    )
-    row = finding.first_row(view.trace)
-    values = {
-        "heads": n,
-        "d_head": found.d_head,
-        "width": n * found.d_head,
-        "own": f"{found.own:,}",
-        "one": f"{found.one_head:,}",
-    }
-    return PosedStep(
-        asks,
-        values,
-        lambda answered: (pictures.all_heads(view, "tour.heads"),),
-        {"site": row.site.role, "layer": row.site.layer},
-        "told_shared" if found.shared else "told",
+    row = best_row(trace, main_role(trace), "flat", worth)
+    (_, more, less), scores, keys = pair(row), scores_of(trace, row), keys_of(trace, row)
+    apart = scores[more] - scores[less]
+    power = np.exp(apart)
+    quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
+    return Posed(
+        [times(option) for option in (power, apart, *quotient, np.exp(2 * apart), 2 * apart)],
+        {
+            "more": keys[more],
+            "less": keys[less],
+            "difference": f"{apart:.2f}",
+            "power": f"{power:.1f}",
+            "times": times(power),
+            "weights": " / ".join(percent(row.weights[key]) for key in (more, less)),
+        },
+        [later(pictures.scores_map, row, "ratio.scores")],
+        [later(pictures.heatmap, row, "ratio")],
+        row,
+        {"key": more, "stage": 3},
     )
 
 
-def _cross(view: View, found: finding.Crossing) -> PosedStep:
-    n_query, n_key = found.n_query, found.n_key
+def scale(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The row in which the key of largest weight gains most if q . k is not divided."""
+    divisor = loaded.config.divisor
+    if loaded.config.score_cap is not None:
+        raise MissingError("capped")
+    if divisor <= 1:
+        raise MissingError("undivided")
 
-    def shape(rows: int, columns: int) -> str:
-        return view.t("tour.shape", rows=rows, columns=columns)
+    def times_products(row: QueryRow, factor: float) -> np.ndarray:
+        """The weights of a row with q . k times a factor: a positional bias is not scaled."""
+        biases = bias_of(trace, row.site)
+        bias = 0.0 if biases is None else biases[row.head, row.query].astype(np.float64)
+        scores = (scores_of(trace, row) - bias) * factor + bias
+        return softmax(np.where(row.allowed, scores, -np.inf))
 
-    asks = question(
-        "cross",
-        shape(n_query, n_key),
-        [shape(n_key, n_query), shape(n_query, n_query), shape(n_key, n_key)],
+    def worth(row: QueryRow) -> float | None:
+        if row.allowed.sum() < 3 or not 0.2 < row.weights.max() < 0.7:
+            return None
+        top = row.descending[0]  # a bias may let another key win undivided
+        return float(times_products(row, divisor)[top] - row.weights[top])
+
+    row = best_row(trace, main_role(trace), "flat", worth)
+    if (worth(row) or 0) < 0.1:
+        raise MissingError("flat")
+    divided, undivided, twice = (times_products(row, by) for by in (1.0, divisor, 1 / divisor))
+    top = int(divided.argmax())
+    shown = root(divisor)
+    names = word("tour.divided", divisor=shown), word("tour.undivided")
+    options = (undivided[top], divided[top], twice[top], 1 / int(row.allowed.sum()))
+    return Posed(
+        [percent(option) for option in options],
+        {
+            "divisor": shown,
+            "now": percent(divided[top]),
+            "without": percent(undivided[top]),
+            "key": keys_of(trace, row)[top],
+        },
+        [later(pictures.row_bars, row, "scale", divided, row.allowed)],
+        [later(pictures.two_rows, row, "scale.both", (divided, undivided), names)],
+        row,
+        {"aside": "scaling"},
+        "told" if bias_of(trace, row.site) is None else "told_biased",
     )
 
-    def picture(answered: bool) -> b.Blocks:
-        if answered:
-            yield pictures.heatmap(view, found.row, "cross", whole=True)
-            return
-        yield pictures.strip(view, view.trace.src_str_tokens, "src", "cross.src", None)
-        yield pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "cross.tgt", None)
 
-    values = {"rows": n_query, "columns": n_key}
-    return PosedStep(asks, values, picture, pictures.place_of(found.row))
+def values(loaded: LoadedModel, trace: Trace) -> Posed:
+    """A row in which the key with the largest weight contributes little; else the clearest row."""
+
+    def lengths_of(row: QueryRow) -> np.ndarray:
+        group = row.site.n_heads // loaded.config.kv_heads
+        v = trace.activations[row.site.hook("v")][row.head // group].astype(np.float64)
+        return np.linalg.norm(v, axis=-1)
+
+    def heaviest_of(row: QueryRow) -> int:
+        return int(np.where(row.allowed, row.weights, -1).argmax())
+
+    def worth(row: QueryRow) -> float | None:
+        if row.allowed.sum() < 3:
+            return None
+        brought = row.weights * lengths_of(row)
+        most, second = int(brought.argmax()), np.sort(brought)[-2]
+        if brought[most] < 1.1 * second:
+            return None
+        return float(row.weights[heaviest_of(row)] / max(row.weights[most], 1e-12))
+
+    row = best_row(trace, main_role(trace), "flat", worth)
+    keys, weights, lengths = keys_of(trace, row), row.weights, lengths_of(row)
+    brought = weights * lengths
+    most, heaviest = int(brought.argmax()), heaviest_of(row)
+    wrong = [heaviest, *np.argsort(-brought), int(lengths.argmax())]
+    names = [(word("tour.weight"), word(f"tour.{key}")) for key in ("value_length", "brought")]
+    pairs = (weights, lengths / lengths.max()), (weights, brought / brought.max())
+    before, after = (
+        [later(pictures.two_rows, row, "values", *pair, "%")]
+        for pair in zip(pairs, names, strict=True)
+    )
+    return Posed(
+        [keys[most], *(keys[int(key)] for key in wrong if row.allowed[int(key)])],
+        {
+            "key": keys[most],
+            "heaviest": keys[heaviest],
+            "weight": percent(weights[most]),
+            "top": percent(weights[heaviest]),
+        },
+        before,
+        after,
+        row,
+        {"key": most, "stage": 4},
+        "told_same" if most == heaviest else "told",
+    )
 
 
-SOFTMAX = r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}}"
+def heads(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The parameters of W_Q, W_K, W_V and W_O of the first layer without biases, and how many they
+    would be with one head as wide as all."""
+    site, config = trace.sites_of(main_role(trace))[0], loaded.config
+    named = dict(loaded.model.get_submodule(site.name).named_parameters())
+    own, n = sum(named[name].numel() for name in MATRICES if name in named), site.n_heads
+    if n < 2:
+        raise MissingError("one_head")
+    one_head = 4 * config.d_model * n * config.d_head
+    shared = config.kv_heads != config.n_heads
+    if not shared and own != one_head:
+        raise MissingError("other_shape")
+    picture = [later(pictures.all_heads)]
+    return Posed(
+        [f"{count:,}" for count in (one_head, own, own // n, own * n, own * n**2)],
+        {"heads": n, "own": f"{own:,}", "one": f"{one_head:,}"},
+        picture,
+        picture,
+        place={"site": site.role, "layer": site.layer},
+        told="told_shared" if shared else "told",
+    )
+
+
+def cross(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The shape of cross-attention, with the head whose rows differ most."""
+    sites = trace.sites_of("cross")
+    if not sites:
+        raise MissingError("no_cross")
+    n_query, n_key = trace.mask(sites[0].name).shape[1:]
+    if n_query == n_key:
+        raise MissingError("same_length")
+    try:
+        row = _sharpest(trace)
+    except MissingError:
+        row = row_of(trace, sites[-1], 0, n_query - 1)
+    shapes = ((n_query, n_key), (n_key, n_query), (n_query, n_query), (n_key, n_key))
+    return Posed(
+        [word("tour.shape", rows=height, columns=width) for height, width in shapes],
+        {"rows": n_query, "columns": n_key},
+        [later(pictures.strip, f"cross.{stream}", stream) for stream in ("src", "tgt")],
+        [later(pictures.heatmap, row, "cross")],
+        row,
+    )
+
+
 STEPS = (
-    step("look", "heads", finding.look, _look, r"z_i = \sum_j p_{ij}\,v_j"),
-    step("rest", "heads", finding.rest, _rest, SOFTMAX + r",\qquad \sum_j p_{ij} = 1"),
-    step(
-        *("ratio", "score", finding.ratio, _ratio),
+    Step(look, "heads", r"z_i = \sum_j p_{ij}\,v_j"),
+    Step(rest, "heads", r"p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}},\qquad \sum_j p_{ij} = 1"),
+    Step(
+        ratio,
+        "score",
         r"\frac{p_{ij}}{p_{ik}} = \frac{e^{s_{ij}}}{e^{s_{ik}}} = e^{s_{ij} - s_{ik}}",
     ),
-    step(
-        *("scale", "score", finding.scale, _scale),
-        r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}",
-        told=("told", "told_biased"),
-    ),
-    step(
-        *("values", "score", finding.values, _values),
+    Step(scale, "score", r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}"),
+    Step(
+        values,
+        "score",
         r"z_i = \sum_j p_{ij}\,v_j,\qquad \lVert p_{ij}\,v_j\rVert = p_{ij}\lVert v_j\rVert",
-        told=("told", "told_same"),
     ),
-    step(
-        *("heads", "heads", finding.heads, _heads),
-        r"4\, d_\mathrm{model}\, (H\, d_\mathrm{head}) = 4\, d_\mathrm{model}^2",
-        told=("told", "told_shared"),
-    ),
-    step(
-        *("cross", "heads", finding.cross, _cross),
-        r"\text{pattern} \in \mathbb{R}^{n_\mathrm{query}\times n_\mathrm{key}}",
-    ),
+    Step(heads, "heads", r"4\, d_\mathrm{model}\, (H\, d_\mathrm{head}) = 4\, d_\mathrm{model}^2"),
+    Step(cross, "heads", r"\text{pattern} \in \mathbb{R}^{n_\mathrm{query}\times n_\mathrm{key}}"),
 )

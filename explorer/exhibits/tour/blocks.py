@@ -1,261 +1,318 @@
 """Chapter 4 of the guided tour: norms, blocks and depth."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from explorer.analysis.blocks.norms import NORMS
-from explorer.analysis.blocks.residual import PLACEMENTS
+from explorer.analysis.blocks.norms import NORMS, Norm, batch_of, normalised, statistics
+from explorer.analysis.blocks.residual import PLACEMENTS, fresh_flow
+from explorer.analysis.model.parameters import count
+from explorer.analysis.positions.order import reading_stream
 from explorer.exhibits import View, block as b
-from explorer.exhibits.saying import quoted_at
+from explorer.exhibits.blocks.norms import compute as norms_of
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import PosedStep, question, step
-from explorer.exhibits.tour.found import blocks as finding
-from explorer.figures import blocks as figures
-from explorer.figures.blocks import WiringNumbers, by_block, wiring
+from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.attention import times
+from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.rows import MissingError
+from explorer.figures.blocks import WiringNumbers, by_block, by_token, wiring
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.figures.order import moved
 from explorer.figures.positions.sums import strips
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, share
+from explorer.problems import InputProblem
+from explorer.runs.trace import Trace
+
+DEPTH = 8
+"""Layers of the fresh models: enough to distinguish norm placements, few enough to be quick."""
+SUBLAYERS = (("self", "attn_out"), ("cross", "cross_attn_out"), ("ffn", "ffn_out"))
 
 
-def _back(names: dict[str, str]) -> dict[str, str]:
-    """The inverse mapping, from words to names."""
-    return {words: name for name, words in names.items()}
+def _normed(loaded: LoadedModel, trace: Trace) -> tuple[Norm, tuple[str, ...], np.ndarray]:
+    """The norm of this model, the tokens of the text, and the input of its first block [pos,
+    d_model]."""
+    norm: Norm = "rmsnorm" if loaded.config.norm == "rmsnorm" else "layernorm"
+    try:
+        batch = batch_of(loaded, [trace.text])
+    except InputProblem:
+        raise MissingError("short") from None
+    n = int(batch.valid[0].sum())
+    if n < 2:
+        raise MissingError("short")
+    return norm, batch.tokens[0][:n], batch.x[0, :n]
 
 
-def _divides(view: View, found: finding.Scales) -> PosedStep:
-    n, width = found.x.shape
-    asks = question("divides", f"{n:,}", [f"{each:,}" for each in (width, 1, n * width)])
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield pictures.strip(view, found.tokens, found.stream, "divides.strip", None)
-            return
-        title = view.t("blocks.rms" if found.norm == "rmsnorm" else "blocks.scale")
-        yield pictures.chart(
-            "divides",
-            title,
-            figures.by_token,
-            found.scales[None],
-            np.ones((1, n), bool),
-            [found.tokens],
-            [view.t("blocks.sentence", number=1)],
-            title=title,
-            top=float(found.scales.max()),
-        )
-
-    values = {
-        "norm": view.t(f"blocks.{found.norm}"),
-        "count": n,
-        "width": f"{width:,}",
-        "low": fixed(float(found.scales.min()), 2),
-        "high": fixed(float(found.scales.max()), 2),
-    }
-    return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
-
-
-def _tenfold(view: View, found: finding.Scales) -> PosedStep:
-    asks = question("tenfold", _times(found.grown), [_times(each) for each in (10, 10**0.5, 0.1)])
-    norm = view.t(f"blocks.{found.norm}")
-
-    def picture(answered: bool) -> b.Blocks:
-        rows = {view.t("tour.vector"): found.x[0], view.t("tour.vector_ten"): 10 * found.x[0]}
-        if answered:
-            rows = {
-                view.t("tour.normed", norm=norm): found.after(1.0)[0],
-                view.t("tour.normed_ten", norm=norm): found.after(10.0)[0],
-            }
-        yield pictures.chart(
-            "tenfold",
-            " · ".join(rows),
-            strips,
-            np.stack(list(rows.values())),
-            list(rows),
-            words=view.words("figures.positions"),
-        )
-
-    values = {"norm": norm, "token": quoted_at(view, found.tokens, 0), "grown": _times(found.grown)}
-    return PosedStep(asks, values, picture, {"part": "norms", "norm": found.norm})
+def divides(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The divisors of this model's norm for the input of its first block."""
+    norm, tokens, x = _normed(loaded, trace)
+    scales, (n, width) = statistics(x[None], norm).scale[0], x.shape
+    title = word("blocks.rms" if norm == "rmsnorm" else "blocks.scale")
+    chart = later(
+        pictures.chart,
+        "divides",
+        title,
+        by_token,
+        scales[None],
+        np.ones((1, n), bool),
+        [tokens],
+        [word("blocks.sentence", number=1)],
+        title=title,
+        top=float(scales.max()),
+    )
+    return Posed(
+        [f"{number:,}" for number in (n, width, 1, n * width)],
+        {
+            "norm": word(f"blocks.{norm}"),
+            "count": n,
+            "width": f"{width:,}",
+            "low": fixed(float(scales.min()), 2),
+            "high": fixed(float(scales.max()), 2),
+        },
+        [later(pictures.strip, "divides.strip", reading_stream(loaded), tokens)],
+        [chart],
+        place={"part": "norms", "norm": norm},
+    )
 
 
-def _times(value: float) -> str:
-    return f"{value:.1f} ×"
+def tenfold(loaded: LoadedModel, trace: Trace) -> Posed:
+    """Multiply the input of a norm by ten; missing if a large eps makes the outputs differ."""
+    norm, _, x = _normed(loaded, trace)
+    normed, ten = (normalised(by * x[None], norm, loaded.config.norm_eps)[0] for by in (1.0, 10.0))
+    sizes = [float(np.sqrt((output**2).mean())) for output in (normed, ten)]
+    grown, name = sizes[1] / sizes[0], word(f"blocks.{norm}")
+    if abs(grown - 1) >= 0.02:
+        raise MissingError("flat")
+
+    def picture(rows: Sequence[np.ndarray], names: list[Later[str]]) -> list[Later[b.Block]]:
+        words = later(View.words, "figures.positions")
+        alt = later(_joined, names)
+        return [later(pictures.chart, "tenfold", alt, strips, np.stack(rows), names, words=words)]
+
+    return Posed(
+        [times(option) for option in (grown, 10, 10**0.5, 0.1)],
+        {"norm": name, "grown": times(grown)},
+        picture((x[0], 10 * x[0]), [word("tour.vector"), word("tour.vector_ten")]),
+        picture(
+            (normed[0], ten[0]),
+            [word("tour.normed", norm=name), word("tour.normed_ten", norm=name)],
+        ),
+        place={"part": "norms", "norm": norm},
+    )
 
 
-def _company(view: View, found: finding.Company) -> PosedStep:
-    names: dict[str, str] = {norm: view.t(f"blocks.{norm}") for norm in NORMS}
-    asks = question("company", names[found.most], list(names.values()), _back(names))
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield pictures.strip(view, found.tokens, found.stream, "company.strip", None)
-            return
-        yield pictures.chart(
-            "company",
-            view.t("blocks.who_moves"),
-            moved,
-            found.tokens,
-            found.shares,
-            list(names.values()),
-            y_title=view.t("blocks.moved"),
-            x_title=view.t("blocks.sentence", number=1),
-            stream=found.stream,
-        )
-
-    values = {
-        "others": len(found.others),
-        "norm": names[found.most],
-        "moved": share(found.mean(found.most)),
-    }
-    return PosedStep(asks, values, picture, {"part": "norms", "norm": found.most})
+def _joined(view: View, names: Sequence[str]) -> str:
+    return " · ".join(names)
 
 
-def _added(view: View, found: finding.Added) -> PosedStep:
-    layers, per = found.n_layers, found.per_layer
-    right = layers * per
-    wrong = [str(each) for each in (layers, 2 * layers, 3 * layers, per, right + 1)]
-    asks = question("added", str(right), wrong)
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            empty = WiringNumbers("", "", "", "")
-            words = view.words("figures.residual")
-            place = view.loaded.config.norm_placement
-            alt = view.t("blocks.wiring")
-            yield pictures.chart("added.wiring", alt, wiring, {place: empty}, words=words)
-            return
-        names = [f"{layer + 1} · {view.t(f'model.parts.{name}')}" for name, layer in found.names]
-        yield pictures.chart(
-            "added",
-            view.t("tour.steps.added.title"),
-            measured,
-            names,
-            found.sizes,
-            title=view.t("tour.size"),
-        )
-
-    values = {"layers": layers, "per": per, "added": right}
-    told = "told_cross" if per > 2 else "told"
-    return PosedStep(asks, values, picture, {}, told)
-
-
-def _placement(view: View, found: finding.NormPlacements) -> PosedStep:
-    names: dict[str, str] = {place: view.t(f"tour.place_{place}") for place in PLACEMENTS}
-    steady = min(PLACEMENTS, key=lambda place: abs(found.growth(place) - 1))
-    asks = question("placement", names[steady], list(names.values()), _back(names))
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            empty = WiringNumbers("", "", "", "")
-            words = view.words("figures.residual")
-            yield pictures.chart(
-                "placement.wiring",
-                view.t("blocks.wiring"),
-                wiring,
-                {place: empty for place in PLACEMENTS},
-                words=words,
-            )
-            return
-        yield pictures.chart(
-            "placement",
-            view.t("blocks.stream"),
-            by_block,
-            {place: flow.stream for place, flow in found.flows.items()},
-            [view.t(f"figures.residual.{place}") for place in found.flows],
-            x_title=view.t("blocks.block"),
-            y_title=view.t("blocks.stream_axis"),
-        )
-
-    growths: dict[str, str] = {place: _times(found.growth(place)) for place in PLACEMENTS}
-    values = {"depth": found.depth, "name": names[steady], **growths}
-    own = names[view.loaded.config.norm_placement]
-    place = {"part": "residual", "depth": found.depth}
-    return PosedStep(asks, {**values, "own": own}, picture, place)
+def company(loaded: LoadedModel, trace: Trace) -> Posed:
+    """This sentence alone and in a batch with two examples, under each norm."""
+    try:
+        answer = norms_of(loaded, trace.text, ())
+    except InputProblem:
+        raise MissingError("short") from None
+    n, stream = int(answer.batch.valid[0].sum()), reading_stream(loaded)
+    tokens, shares = answer.batch.tokens[0][:n], answer.shares[:, :n]
+    means = shares.mean(1)
+    most, names = NORMS[int(means.argmax())], {norm: word(f"blocks.{norm}") for norm in NORMS}
+    if not np.sort(means)[-1] > 0.01 > np.sort(means)[-2]:
+        raise MissingError("flat")
+    chart = later(
+        pictures.chart,
+        "company",
+        word("blocks.who_moves"),
+        moved,
+        tokens,
+        shares,
+        list(names.values()),
+        y_title=word("blocks.moved"),
+        x_title=word("blocks.sentence", number=1),
+        stream=stream,
+    )
+    return Posed(
+        [names[norm] for norm in (most, *NORMS)],
+        {
+            "others": len(answer.batch.x) - 1,
+            "norm": names[most],
+            "moved": share(float(means.max())),
+        },
+        [later(pictures.strip, "company.strip", stream, tokens)],
+        [chart],
+        place={"part": "norms", "norm": most},
+        names=(most, *NORMS),
+    )
 
 
-def _summed(view: View, found: finding.Spreads) -> PosedStep:
-    on, off = float(found.on[-1]), float(found.off[-1])
-    wrong = [percent(on), percent(min(0.99, 1.5 * on)), percent(on / 2)]
-    asks = question("summed", percent(off), wrong)
-    names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
+def _wiring(name: str, placements: Sequence[str]) -> list[Later[b.Block]]:
+    """The wiring of norm placements, without numbers."""
+    wirings = {place: WiringNumbers("", "", "", "") for place in placements}
+    words = later(View.words, "figures.residual")
+    alt = word("blocks.wiring")
+    return [later(pictures.chart, f"{name}.wiring", alt, wiring, wirings, words=words)]
 
-    def picture(answered: bool) -> b.Blocks:
-        yield pictures.chart(
+
+def added(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The additions of the sublayers of the stack that generates to its stream, in order, each as
+    its root mean square."""
+    stack = trace.stack("tgt")
+    names, sizes = [], []
+    for layer in range(stack.n_layers):
+        for name, what in SUBLAYERS:
+            output = trace.activations.get(stack.block_hook(layer, what))
+            if output is not None:
+                names.append(later(_sublayer, name, layer))
+                sizes.append(float(np.sqrt((output.astype(np.float64) ** 2).mean())))
+    layers, right = stack.n_layers, len(names)
+    if right % layers or not names:
+        raise MissingError("other_shape")
+    per, size = right // layers, word("tour.size")
+    return Posed(
+        [str(number) for number in (right, layers, 2 * layers, 3 * layers, per, right + 1)],
+        {"layers": layers, "added": right},
+        _wiring("added", [loaded.config.norm_placement]),
+        [later(pictures.chart, "added", "", measured, names, np.array(sizes), title=size)],
+        told="told_cross" if per > 2 else "told",
+    )
+
+
+def _sublayer(view: View, name: str, layer: int) -> str:
+    return f"{layer + 1} · {view.t(f'model.parts.{name}')}"
+
+
+def _tokens(trace: Trace, least: int) -> tuple[int, ...]:
+    """The text, for fresh models. Raises MissingError if it has too few tokens."""
+    tokens = trace.src_tokens or trace.tgt_tokens
+    if len(tokens) < least:
+        raise MissingError("short")
+    return tokens
+
+
+def placement(loaded: LoadedModel, trace: Trace) -> Posed:
+    """One fresh model per norm placement, and the factor by which its stream grows from after the
+    first block to the end."""
+    tokens = _tokens(trace, 3)
+    streams = {place: fresh_flow(tokens, place, DEPTH, True, (0,)).stream for place in PLACEMENTS}
+    means = {place: stream.mean(0) for place, stream in streams.items()}
+    growths = {place: float(mean[-1] / mean[1]) for place, mean in means.items()}
+    steady, other, *_ = sorted(PLACEMENTS, key=lambda place: abs(growths[place] - 1))
+    if not abs(growths[steady] - 1) < 0.1 < 0.3 < abs(growths[other] - 1):
+        raise MissingError("flat")
+    names = {place: word(f"tour.place_{place}") for place in PLACEMENTS}
+    chart = later(
+        pictures.chart,
+        "placement",
+        word("blocks.stream"),
+        by_block,
+        streams,
+        [word(f"figures.residual.{place}") for place in PLACEMENTS],
+        x_title=word("blocks.block"),
+        y_title=word("blocks.stream_axis"),
+    )
+    return Posed(
+        [names[place] for place in (steady, *PLACEMENTS)],
+        {
+            "depth": DEPTH,
+            "name": names[steady],
+            "own": names[loaded.config.norm_placement],
+            **{place: times(growth) for place, growth in growths.items()},
+        },
+        _wiring("placement", PLACEMENTS),
+        [chart],
+        place={"part": "residual", "depth": DEPTH},
+        names=(steady, *PLACEMENTS),
+    )
+
+
+def summed(loaded: LoadedModel, trace: Trace) -> Posed:
+    """How the differences between tokens develop in a fresh pre-norm model, with and without the
+    residual connection."""
+    tokens = _tokens(trace, 3)
+    if len(set(tokens)) < 3:
+        raise MissingError("short")
+    spreads = [
+        100 * fresh_flow(tokens, "pre", DEPTH, True, (0,), residual=residual).spread.mean(0)
+        for residual in (True, False)
+    ]
+    on, off = (float(spread[-1]) / 100 for spread in spreads)
+    if off >= on / 4:
+        raise MissingError("flat")
+    names = [word("blocks.sum_on"), word("blocks.sum_off")]
+    before, after = (
+        later(
+            pictures.chart,
             "summed",
-            view.t("blocks.spread"),
+            word("blocks.spread"),
             lines,
-            np.arange(found.depth + 1),
-            100 * np.stack([found.on, found.off] if answered else [found.on]),
-            names if answered else names[:1],
-            x_title=view.t("blocks.block"),
-            y_title=view.t("blocks.spread_axis"),
+            np.arange(DEPTH + 1),
+            np.stack(spreads[:shown]),
+            names[:shown],
+            x_title=word("blocks.block"),
+            y_title=word("blocks.spread_axis"),
         )
+        for shown in (1, 2)
+    )
+    return Posed(
+        [percent(option) for option in (off, on, min(0.99, 1.5 * on), on / 2)],
+        {"depth": DEPTH, "on": percent(on), "off": percent(off)},
+        [before],
+        [after],
+        place={"part": "residual", "depth": DEPTH},
+    )
 
-    values = {"depth": found.depth, "on": percent(on), "off": percent(off)}
-    return PosedStep(asks, values, picture, {"part": "residual", "depth": found.depth})
 
-
-def _parts(view: View, found: finding.BlockSizes) -> PosedStep:
-    whole = found.attention + found.ffn + found.norms
-    wrong = (found.attention / whole, 2 / 3, 1 / 2, 1 / 3, found.norms / whole)
-    asks = question("parts", percent(found.share), [percent(each) for each in wrong])
-
-    def picture(answered: bool) -> b.Blocks:
-        shown = list(found.matrices)
-        if answered:
-            shown = [
-                (view.t("model.kinds.attention"), found.attention),
-                (view.t("model.kinds.ffn"), found.ffn),
-                (view.t("model.kinds.norms"), found.norms),
-            ]
-        yield pictures.chart(
-            "parts",
-            view.t("tour.steps.parts.title"),
-            measured,
-            [name for name, _ in shown],
-            np.array([count for _, count in shown], float),
-            title=view.t("tour.numbers_held"),
+def parts(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The parameters of each part of the first block of the stack that generates."""
+    block = loaded.model.get_submodule(trace.stack("tgt").path("blocks", 0))
+    counts = count(block).by_kind
+    attention, ffn = counts["attention"] + counts["cross_attention"], counts["ffn"]
+    if not ffn or not attention:
+        raise MissingError("other_shape")
+    norms, named = counts["norms"], block.named_parameters()
+    whole = attention + ffn + norms
+    matrices = {name.removesuffix(".weight"): of.numel() for name, of in named if of.ndim == 2}
+    kinds = {"attention": attention, "ffn": ffn, "norms": norms}
+    title = word("tour.numbers_held")
+    before, after = (
+        later(pictures.chart, "parts", "", measured, names, np.array(sizes, float), title=title)
+        for names, sizes in (
+            (list(matrices), list(matrices.values())),
+            ([word(f"model.kinds.{kind}") for kind in kinds], list(kinds.values())),
         )
-
-    values = {
-        "ffn": f"{found.ffn:,}",
-        "attention": f"{found.attention:,}",
-        "norms": f"{found.norms:,}",
-        "share": percent(found.share),
-    }
-    return PosedStep(asks, values, picture, {})
+    )
+    shares = (ffn / whole, attention / whole, 2 / 3, 1 / 2, 1 / 3, norms / whole)
+    return Posed(
+        [percent(option) for option in shares],
+        {**{kind: f"{size:,}" for kind, size in kinds.items()}, "share": percent(ffn / whole)},
+        [before],
+        [after],
+    )
 
 
 STEPS = (
-    step(
-        *("divides", "blocks", finding.scales, _divides),
+    Step(
+        divides,
+        "blocks",
         r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta",
     ),
-    step(
-        *("tenfold", "blocks", finding.tenfold, _tenfold),
-        r"\frac{10x - 10\mu}{10\,\sigma} = \frac{x - \mu}{\sigma}",
-    ),
-    step(
-        *("company", "blocks", finding.company, _company),
+    Step(tenfold, "blocks", r"\frac{10x - 10\mu}{10\,\sigma} = \frac{x - \mu}{\sigma}"),
+    Step(
+        company,
+        "blocks",
         r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + \varepsilon}}"
         r" + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
     ),
-    step(
-        *("added", "model", finding.added, _added),
-        r"x_{\ell + 1} = x_\ell + f_\ell(x_\ell)",
-        told=("told", "told_cross"),
-    ),
-    step(
-        *("placement", "blocks", finding.placement, _placement),
+    Step(added, "model", r"x_{\ell + 1} = x_\ell + f_\ell(x_\ell)"),
+    Step(
+        placement,
+        "blocks",
         r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
         r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
     ),
-    step(
-        *("summed", "blocks", finding.summed, _summed),
+    Step(
+        summed,
+        "blocks",
         r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}{\lVert X \rVert}",
     ),
-    step(
-        *("parts", "model", finding.parts, _parts),
-        r"4\,d_\mathrm{model}^2,\qquad 2\,d_\mathrm{model}\,d_\mathrm{ff}",
-    ),
+    Step(parts, "model", r"4\,d_\mathrm{model}^2,\qquad 2\,d_\mathrm{model}\,d_\mathrm{ff}"),
 )

@@ -1,260 +1,304 @@
 """Chapter 2 of the guided tour: masks."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from explorer.exhibits import View, block as b
-from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill
+from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill, FillResult, fills
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import AlikeError, PosedStep, question, step
-from explorer.exhibits.tour.found import masks as finding
+from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.later import Later, for_view, later, word
+from explorer.exhibits.tour.rows import (
+    MissingError,
+    QueryRow,
+    best_row,
+    keys_of,
+    own_role,
+    row_of,
+    scores_of,
+    varied,
+)
 from explorer.figures.outcomes import Level, outcomes
+from explorer.library import LoadedModel
 from explorer.numbers import digits, percent
+from explorer.numerics import softmax
+from explorer.runs import trace as tracing
 from explorer.runs.edits import MaskSwitch
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rerun import rerun, rows_of
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, Role
 
+PADS = 3
+"""How many PADs the step about padding adds."""
 WITHOUT = (MaskSwitch("causal", False),)
-SHOWN = ("float32", "float16")
+FILLS_PART = {"part": "fills"}
 
 
-def _purpose(view: View, found: finding.Open) -> PosedStep:
-    tokens, query = view.trace.tgt_str_tokens, found.row.query
-    keys = pictures.keys_of(view, found.row)
-    far = [query, query - 1, 0, len(tokens) - 1]
-    asks = question("purpose", keys[found.next], [keys[key] for key in far])
+def _causal(loaded: LoadedModel, trace: Trace) -> tuple[AttentionSite, int]:
+    """The first site with a causal mask, and the number of real tokens. Raises MissingError."""
+    if not loaded.config.generates:
+        raise MissingError("no_causal")
+    site, n = trace.sites_of(own_role(trace))[0], int(trace.tgt_valid.sum())
+    if n < 4:
+        raise MissingError("short")
+    if not (trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all():
+        raise MissingError("windowed")
+    return site, n
 
-    def picture(answered: bool) -> b.Blocks:
-        yield pictures.strip(view, tokens, "tgt", "purpose.strip", query)
-        if answered:
-            yield pictures.two_bars(
-                tokens,
-                100 * found.masked,
-                100 * found.unmasked,
-                (view.t("tour.with_mask"), view.t("tour.without_mask")),
-                "purpose",
-                title=view.t("tour.weight"),
-                stream="tgt",
-            )
 
-    values = {
-        **pictures.where(view, found.row),
-        "next": keys[found.next],
-        "ahead": percent(found.ahead),
+def _middle(trace: Trace, n: int) -> int:
+    """A query with tokens on both sides."""
+    return round(varied(trace, 1, n - 3)) if n > 4 else 1
+
+
+def purpose(loaded: LoadedModel, trace: Trace) -> Posed:
+    """Run the tokens without the mask, and find the head whose middle query looks ahead most."""
+    _, n = _causal(loaded, trace)
+    sites, query, given = trace.sites_of(own_role(trace)), _middle(trace, n), rows_of(trace)
+    edits = edit_functions(trace.sites, WITHOUT, given.src_valid, given.tgt_valid)
+    seen = rerun(loaded, trace, {site.hook("pattern") for site in sites}, edits)
+    opened = {
+        (site, head): weights[query].double().numpy()
+        for site in sites
+        for head, weights in enumerate(seen[site.hook("pattern")][0])
     }
-    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"edits": WITHOUT})
-
-
-def _sees(view: View, found: finding.VisibleKeys) -> PosedStep:
-    n, query = found.n, found.row.query
-    asks = question("sees", str(found.seen), [str(each) for each in (query, n, n - query, 1)])
-
-    def picture(answered: bool) -> b.Blocks:
-        if answered:
-            yield pictures.mask(view, view.trace, found.row, "sees", (query, query))
-        else:
-            yield pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "sees.strip", query)
-
-    values = {
-        **pictures.where(view, found.row),
-        "place": query + 1,
-        "all": n,
-        "seen": found.seen,
-        "later": n - found.seen,
-    }
-    return PosedStep(asks, values, picture, pictures.place_of(found.row))
-
-
-def _blocked(view: View, found: finding.Blocked) -> PosedStep:
-    n = found.n
-    wrong = [found.open, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1]
-    asks = question("blocked", str(found.blocked), [str(each) for each in wrong])
-
-    def picture(answered: bool) -> b.Blocks:
-        if answered:
-            yield pictures.mask(view, view.trace, found.row, "blocked", None)
-        else:
-            yield pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "blocked.strip", None)
-
-    values = {"all": n, "cells": n * n, "blocked": found.blocked, "open": found.open}
-    return PosedStep(asks, values, picture, pictures.place_of(found.row))
-
-
-def _after(view: View, found: finding.Unmasked) -> PosedStep:
-    asks = question(
-        "after",
-        percent(found.left),
-        [
-            percent(1.0),
-            percent(1 - found.left),
-            percent(float(found.allowed.mean())),
-            percent(found.left / 2),
-        ],
+    place = max(opened, key=lambda place: float(opened[place][query + 1 :].sum()))
+    row, unmasked = row_of(trace, *place, query), opened[place]
+    keys = keys_of(trace, row)
+    names = word("tour.with_mask"), word("tour.without_mask")
+    strip = later(pictures.strip, "purpose.strip", "tgt", at=query)
+    return Posed(
+        [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)],
+        {"next": keys[query + 1], "ahead": percent(unmasked[query + 1 :].sum())},
+        [strip],
+        [strip, later(pictures.two_rows, row, "purpose", (row.weights, unmasked), names)],
+        row,
+        {"edits": WITHOUT},
     )
 
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield pictures.row_bars(view, found.row, found.raw, "after")
-            return
-        yield pictures.two_bars(
-            view.trace.key_tokens(found.row.site.name),
-            100 * np.where(found.allowed, found.raw, 0),
-            100 * found.right,
-            (view.t("tour.mask_after"), view.t("tour.mask_before")),
-            "after.both",
-            title=view.t("tour.weight"),
-            stream=found.row.site.key_stream,
-        )
 
-    later = 1 - found.left
-    values = {
-        **pictures.where(view, found.row),
-        "left": percent(found.left),
-        "lost": percent(later),
-    }
-    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
-
-
-def _zero(view: View, found: finding.Unmasked) -> PosedStep:
-    n_blocked = int((~found.allowed).sum())
-    asks = question(
-        "zero",
-        percent(found.leaked),
-        ["0 %", percent(1 - found.left), percent(n_blocked / len(found.allowed)), percent(1.0)],
+def sees(loaded: LoadedModel, trace: Trace) -> Posed:
+    """How many keys a query in the middle may attend to."""
+    site, n = _causal(loaded, trace)
+    query = max(2, _middle(trace, n))
+    row = row_of(trace, site, 0, query)
+    seen = int(row.allowed.sum())
+    return Posed(
+        [str(count) for count in (seen, query, n, n - query, 1)],
+        {"place": query + 1, "all": n, "seen": seen, "later": n - seen},
+        [later(pictures.strip, "sees.strip", "tgt", at=query)],
+        [later(pictures.mask, row, "sees", (query, query))],
+        row,
     )
 
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield pictures.scores_map(view, found.row, "zero.scores")
-            return
-        yield pictures.two_bars(
-            view.trace.key_tokens(found.row.site.name),
-            100 * found.zeroed,
-            100 * found.right,
-            (view.t("tour.times_zero"), view.t("tour.minus_infinity")),
-            "zero",
-            title=view.t("tour.weight"),
-            stream=found.row.site.key_stream,
-        )
 
-    values = {
-        **pictures.where(view, found.row),
-        "count": n_blocked,
-        "leaked": percent(found.leaked),
-        "sum": digits(n_blocked / found.leaked - n_blocked),
-    }
-    return PosedStep(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
+def blocked(loaded: LoadedModel, trace: Trace) -> Posed:
+    """Count the cells of the causal mask."""
+    site, n = _causal(loaded, trace)
+    mask = trace.mask(site.name)[0]
+    right, visible = int((~mask).sum()), int(mask.sum())
+    row = row_of(trace, site, 0, 0)
+    counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
+    return Posed(
+        [str(count) for count in counts],
+        {"all": n, "cells": n * n, "blocked": right, "open": visible},
+        [later(pictures.strip, "blocked.strip", "tgt")],
+        [later(pictures.mask, row, "blocked")],
+        row,
+    )
 
 
-def _padding(view: View, found: finding.PaddedMask) -> PosedStep:
-    n, whole = found.n, found.n + found.pads
-    wrong = [whole * n, n * n, whole * whole, whole * whole - found.pads**2]
-    if found.causal:
-        wrong = [n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n]
-    asks = question("padding", str(found.open), [str(each) for each in wrong])
+def _near(
+    loaded: LoadedModel,
+    trace: Trace,
+    measure: Callable[[QueryRow, np.ndarray], float],
+    low: float,
+    high: float,
+) -> tuple[QueryRow, np.ndarray, np.ndarray]:
+    """The row whose `measure` is closest to a number from `low` to `high`, its scores, and its
+    weights computed from them."""
+    _, n = _causal(loaded, trace)
+    wanted = varied(trace, low, high)
 
-    def picture(answered: bool) -> b.Blocks:
-        if answered:
-            yield pictures.mask(view, found.traced, found.row, "padding", None)
-            return
-        stream = found.row.site.query_stream
-        tokens = found.traced.query_tokens(found.row.site.name)
-        yield pictures.strip(view, tokens, stream, "padding.strip", None)
+    def worth(row: QueryRow) -> float | None:
+        is_inside = 0 < row.query < n - 1
+        return -abs(measure(row, scores_of(trace, row)) - wanted) if is_inside else None
 
-    values = {
-        "kind": view.t(f"kinds.{found.row.site.role}"),
-        "count": n,
-        "pads": found.pads,
-        "whole": whole,
-        "cells": whole * whole,
-        "open": found.open,
-    }
-    place = pictures.place_of(found.row) | {"pads": found.pads}
-    return PosedStep(asks, values, picture, place, "told_causal" if found.causal else "told")
+    row = best_row(trace, own_role(trace), "flat", worth)
+    scores = scores_of(trace, row)
+    if not 0.02 < measure(row, scores) < 0.98:
+        raise MissingError("flat")
+    return row, scores, softmax(np.where(row.allowed, scores, -np.inf))
 
 
-def _empty(view: View, found: finding.Filling) -> PosedStep:
-    right = found.of("infinity", "float32").empty
-
-    def name(empty: str) -> str:
-        share = percent(1 / len(found.weights))
-        return view.t(f"masks.empty_{empty}", share=share).replace("\n", " ")
-
-    wrong = ("uniform", "zero", "unmasked")
-    names = {name(each): each for each in (right, *wrong)}
-    asks = question("empty", name(right), [name(each) for each in wrong], names)
-    values = {
-        **pictures.where(view, found.row),
-        "billion": name(found.of("billion", "float32").empty),
-        "own": name(found.of("zeroed", "float32").empty),
-    }
-    place = pictures.place_of(found.row) | {"part": "fills"}
-    return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "empty"), place)
+def _left(row: QueryRow, scores: np.ndarray) -> float:
+    """The sum of a row's weights if blocked ones are set to 0 after the softmax."""
+    return float(softmax(scores)[row.allowed].sum())
 
 
-def _half(view: View, found: finding.Filling) -> PosedStep:
-    refused = [fill for fill in FILLS if found.of(fill, "float16").refused]
+def _zeroed(row: QueryRow, scores: np.ndarray) -> np.ndarray:
+    """A row's weights if blocked scores are 0 instead of minus infinity."""
+    return softmax(np.where(row.allowed, scores, 0.0))
+
+
+def _leaked(row: QueryRow, scores: np.ndarray) -> float:
+    """The weight on blocked keys if their scores are 0."""
+    return float(_zeroed(row, scores)[~row.allowed].sum())
+
+
+def after(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The query whose row sum is closest to a target if the mask follows the softmax."""
+    row, scores, right = _near(loaded, trace, _left, 0.3, 0.7)
+    left, raw = _left(row, scores), softmax(scores)
+    names = word("tour.mask_after"), word("tour.mask_before")
+    pair = np.where(row.allowed, raw, 0), right
+    return Posed(
+        [percent(share) for share in (left, 1.0, 1 - left, row.allowed.mean(), left / 2)],
+        {"left": percent(left), "lost": percent(1 - left)},
+        [later(pictures.row_bars, row, "after", raw)],
+        [later(pictures.two_rows, row, "after.both", pair, names)],
+        row,
+        FILLS_PART,
+    )
+
+
+def zero(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The query whose leak is closest to a target if blocked scores are multiplied by 0."""
+    row, scores, right = _near(loaded, trace, _leaked, 0.2, 0.6)
+    leaked, count = _leaked(row, scores), int((~row.allowed).sum())
+    shares = (1 - _left(row, scores), count / len(scores), 1.0)
+    names = word("tour.times_zero"), word("tour.minus_infinity")
+    return Posed(
+        [percent(leaked), "0 %", *(percent(share) for share in shares)],
+        {"count": count, "leaked": percent(leaked), "sum": digits(count / leaked - count)},
+        [later(pictures.scores_map, row, "zero.scores")],
+        [later(pictures.two_rows, row, "zero", (_zeroed(row, scores), right), names)],
+        row,
+        FILLS_PART,
+    )
+
+
+def padding(loaded: LoadedModel, trace: Trace) -> Posed:
+    """Run the text followed by PADs; ask about the mask of the encoder or of a decoder-only
+    model."""
+    if loaded.marks.pad is None:
+        raise MissingError("no_pad")
+    padded = tracing.trace(loaded, trace.text, None, (), PADS)
+    role: Role = "encoder" if trace.sites_of("encoder") else own_role(trace)
+    site = padded.sites_of(role)[0]
+    mask = padded.mask(site.name)[0]
+    visible, whole = int(mask.sum()), len(mask)
+    n = whole - PADS
+    causal = not mask[0, :n].all()
+    wrong = (whole * n, n * n, whole * whole, whole * whole - PADS**2)
+    if causal:
+        wrong = (n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n)
+    row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
+    return Posed(
+        [str(count) for count in (visible, *wrong)],
+        {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible},
+        [later(pictures.strip, "padding.strip", site.query_stream, tokens)],
+        [later(pictures.mask, row, "padding", trace=padded)],
+        row,
+        {"pads": PADS},
+        "told_causal" if causal else "told",
+    )
+
+
+Filled = dict[tuple[str, str], FillResult]
+
+
+def _filled(trace: Trace) -> tuple[QueryRow, Filled]:
+    """The third query of the first self-attention head, and the result of every fill and dtype if
+    its row is fully masked."""
+    site = trace.sites_of(own_role(trace))[0]
+    if len(trace.query_tokens(site.name)) < 3:
+        raise MissingError("short")
+    row = row_of(trace, site, 0, 2)
+    scores = trace.activations[site.hook("scores")][0]
+    results = fills(scores, trace.mask(site.name)[0], row.query)
+    return row, {(result.fill, result.dtype): result for result in results}
+
+
+def _empty(view: View, kind: str, n_keys: int) -> str:
+    """What a fully masked row becomes, in one line."""
+    share = percent(1 / n_keys)
+    return view.t(f"masks.empty_{kind}", share=share).replace("\n", " ")
+
+
+def empty(loaded: LoadedModel, trace: Trace) -> Posed:
+    """A fully masked row of -inf, compared with what other fills make of it."""
+    row, filled = _filled(trace)
+    n_keys = len(row.weights)
+    kinds = (filled["infinity", "float32"].empty, "uniform", "zero", "unmasked")
+    others = {"billion": "billion", "own": "zeroed"}
+    return Posed(
+        [later(_empty, kind, n_keys) for kind in kinds],
+        {
+            name: later(_empty, filled[fill, "float32"].empty, n_keys)
+            for name, fill in others.items()
+        },
+        [later(pictures.row_bars, row, "empty.row", row.weights)],
+        [later(_outcomes, "empty", filled, n_keys)],
+        row,
+        FILLS_PART,
+        names=kinds,
+    )
+
+
+def _name(fill: Fill) -> str | Later[str]:
+    """A fill as it is written."""
+    return VALUES.get(fill) or word("masks.fill_zeroed")
+
+
+def half(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The fill value that torch rejects in float16."""
+    row, filled = _filled(trace)
+    refused = [fill for fill in FILLS if filled[fill, "float16"].refused]
     if len(refused) != 1:
-        raise AlikeError
+        raise MissingError("alike")
+    others = [fill for fill in FILLS if fill not in (*refused, "zeroed")]
+    return Posed(
+        [_name(fill) for fill in (*refused, *others)],
+        {"value": _name(refused[0]), "most": "65,504"},
+        [later(pictures.row_bars, row, "half.row", row.weights)],
+        [later(_outcomes, "half", filled, len(row.weights))],
+        row,
+        FILLS_PART,
+    )
 
-    def name(fill: Fill) -> str:
-        return VALUES.get(fill) or view.t("masks.fill_zeroed")
 
-    others = [name(fill) for fill in FILLS if fill not in refused and fill != "zeroed"]
-    asks = question("half", name(refused[0]), others)
-    values = {"value": name(refused[0]), "most": "65,504", "lowest": digits(-65504, 5)}
-    place = pictures.place_of(found.row) | {"part": "fills"}
-    return PosedStep(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
-
-
-def _fills(view: View, found: finding.Filling, answered: bool, key: str) -> b.Blocks:
-    """The weights of the query with every fill value; before the answer, the original weights
-    only."""
-    if not answered:
-        yield pictures.row_bars(view, found.row, found.weights, f"{key}.row")
-        return
-    cells = [[found.of(fill, dtype) for dtype in SHOWN] for fill in FILLS]
+def _outcomes(view: View, name: str, filled: Filled, n_keys: int) -> b.Chart:
+    """What a fully masked row becomes with every fill, in two dtypes."""
+    dtypes, share = ("float32", "float16"), percent(1 / n_keys)
+    cells = [[filled[fill, dtype] for dtype in dtypes] for fill in FILLS]
     levels: list[list[Level]] = [
-        ["loud" if each.refused else LEVEL_OF[each.empty] for each in line] for line in cells
+        ["loud" if cell.refused else LEVEL_OF[cell.empty] for cell in line] for line in cells
     ]
-    share = percent(1 / len(found.weights))
-    texts = [
-        [
-            view.t(
-                "masks.fill_refused" if each.refused else f"masks.empty_{each.empty}", share=share
-            )
-            for each in line
-        ]
-        for line in cells
-    ]
-    names = [VALUES.get(fill) or view.t("masks.fill_zeroed") for fill in FILLS]
-    alt = pictures.title_of(view, key)
-    yield pictures.chart(key, alt, outcomes, levels, texts, names, list(SHOWN))
+
+    def said(cell: FillResult) -> str:
+        key = "masks.fill_refused" if cell.refused else f"masks.empty_{cell.empty}"
+        return view.t(key, share=share)
+
+    texts = [[said(cell) for cell in line] for line in cells]
+    names = for_view(view, [_name(fill) for fill in FILLS])
+    return pictures.chart(view, name, "", outcomes, levels, texts, names, list(dtypes))
 
 
 STEPS = (
-    step("purpose", "masks", finding.purpose, _purpose, r"m_{ij} = [\,j \le i\,]"),
-    step(
-        *("sees", "masks", finding.sees, _sees),
-        r"\#\{\,j : j \le i\,\} = i + 1,\qquad i = 0, 1, \dots",
-    ),
-    step(
-        "blocked", "masks", finding.blocked, _blocked, r"n^2 - \frac{n(n+1)}{2} = \frac{n(n-1)}{2}"
-    ),
-    step(
-        *("after", "masks", finding.after, _after),
+    Step(purpose, "masks", r"m_{ij} = [\,j \le i\,]"),
+    Step(sees, "masks", r"\#\{\,j : j \le i\,\} = i + 1,\qquad i = 0, 1, \dots"),
+    Step(blocked, "masks", r"n^2 - \frac{n(n+1)}{2} = \frac{n(n-1)}{2}"),
+    Step(
+        after,
+        "masks",
         r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k} e^{s_{ik}}} < 1 = "
         r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k \le i} e^{s_{ik}}}",
     ),
-    step(*("zero", "masks", finding.zero, _zero), r"e^{0} = 1,\qquad e^{-\infty} = 0"),
-    step(
-        *("padding", "masks", finding.padding, _padding),
-        r"m_{ij} = [\,j\ \text{real}\,]",
-        told=("told", "told_causal"),
-    ),
-    step(
-        "empty",
-        "masks",
-        finding.filling,
-        _empty,
-        r"\frac{e^{-\infty}}{\sum_k e^{-\infty}} = \frac{0}{0}",
-    ),
-    step("half", "masks", finding.filling, _half, r"\mathrm{float16}:\ |x| \le 65504"),
+    Step(zero, "masks", r"e^{0} = 1,\qquad e^{-\infty} = 0"),
+    Step(padding, "masks", r"m_{ij} = [\,j\ \text{real}\,]"),
+    Step(empty, "masks", r"\frac{e^{-\infty}}{\sum_k e^{-\infty}} = \frac{0}{0}"),
+    Step(half, "masks", r"\mathrm{float16}:\ |x| \le 65504"),
 )

@@ -12,8 +12,8 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.heads import picture
 from explorer.exhibits.heads.opened import Opened, ablation, grid_of
 from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
-from explorer.exhibits.saying import axis_title, blocker_words, quoted_at, site_axes, site_titles
-from explorer.exhibits.tour.found import QueryRow
+from explorer.exhibits.saying import axis_title, blocker_words, site_axes, site_titles
+from explorer.exhibits.tour.rows import QueryRow, tokens_of
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
@@ -22,58 +22,37 @@ from explorer.runs.trace import Trace
 from models.rows import Stream
 
 
-def place_of(row: QueryRow) -> dict[str, Any]:
-    """The choices that select a query on another page."""
-    return {"site": row.site.role, "layer": row.site.layer, "head": row.head, "row": row.query}
-
-
-def where(view: View, row: QueryRow) -> dict[str, object]:
-    """The layer, head and query of a row, as fields for texts."""
-    tokens = view.trace.query_tokens(row.site.name)
-    return {
-        "kind": view.t(f"kinds.{row.site.role}"),
-        "layer": row.site.layer + 1,
-        "head": row.head + 1,
-        "query": quoted_at(view, tokens, row.query),
-    }
-
-
-def keys_of(view: View, row: QueryRow) -> list[str]:
-    """The keys of a query as options: distinct tokens in quotation marks."""
-    tokens = view.trace.key_tokens(row.site.name)
-    return [quoted_at(view, tokens, key) for key in range(len(tokens))]
-
-
-def all_heads(view: View, name: str) -> b.AllHeads:
+def all_heads(view: View) -> b.AllHeads:
     """All heads as on Heads, with the measure chosen there if it takes no time."""
     choice = Opened(view)
     grid = grid_of(view.run, choice.kind, choice.words is not None)
     measure = choice.measure or ""
     ready = ablation.is_kept(view.run) if measure == "needed" else bool(measure)
     values = picture.values_of(view.run, choice.kind, measure) if ready else None
-    return picture.all_heads(choice, grid, values, name, change=lambda chosen: None)
+    return picture.all_heads(choice, grid, values, "tour.heads", change=lambda chosen: None)
 
 
-def title_of(view: View, picture: str) -> str:
+def title_of(view: View, name: str) -> str:
     """The title of the step that the name of a picture begins with."""
-    return view.t(f"tour.steps.{picture.partition('.')[0]}.title")
+    return view.t(f"tour.steps.{name.partition('.')[0]}.title")
 
 
 def chart(
-    name: str, alt: str, figure: Callable[..., b.Figure], *data: Any, **options: Any
+    view: View, name: str, alt: str, figure: Callable[..., b.Figure], *data: Any, **options: Any
 ) -> b.Chart:
-    """A chart of a step: `figure` with these arguments, except `dark`."""
-    return b.Chart(f"tour.{name}", partial(figure, *data, **options), alt)
+    """A chart of a step: `figure` with these arguments, except `dark`; "": `alt` is the title."""
+    return b.Chart(f"tour.{name}", partial(figure, *data, **options), alt or title_of(view, name))
 
 
-def heatmap(view: View, row: QueryRow, name: str, *, whole: bool) -> b.Chart:
+def heatmap(view: View, row: QueryRow, name: str, *, whole: bool = True) -> b.Chart:
     """The head as a heatmap; without the query's own row unless `whole`."""
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
     shown = [at for at in range(len(queries)) if whole or at != row.query]
     return chart(
+        view,
         name,
-        title_of(view, name),
+        "",
         attention,
         trace.pattern(site.name)[row.head][shown],
         trace.mask(site.name)[row.head][shown],
@@ -89,25 +68,21 @@ def heatmap(view: View, row: QueryRow, name: str, *, whole: bool) -> b.Chart:
 def scores_map(view: View, row: QueryRow, name: str) -> b.Chart:
     """The scores of the head before mask and softmax."""
     trace, site, title = view.trace, row.site, view.t("tour.score")
+    cells = trace.activations[site.hook("scores")][row.head], trace.mask(site.name)[row.head]
+    words = view.words("figures.heatmap")
     return chart(
-        name,
-        title,
-        scores,
-        trace.activations[site.hook("scores")][row.head],
-        trace.mask(site.name)[row.head],
-        title=title,
-        words=view.words("figures.heatmap"),
-        **site_axes(view, site),
+        view, name, title, scores, *cells, title=title, words=words, **site_axes(view, site)
     )
 
 
 def row_bars(
-    view: View, row: QueryRow, weights: np.ndarray, name: str, allowed: np.ndarray | None = None
+    view: View, row: QueryRow, name: str, weights: np.ndarray, allowed: np.ndarray | None = None
 ) -> b.Chart:
-    """One query's weights [key] as bars over the keys."""
+    """Weights [key] of one query as bars over the keys."""
     return chart(
+        view,
         name,
-        title_of(view, name),
+        "",
         bars,
         view.trace.key_tokens(row.site.name),
         weights,
@@ -119,25 +94,40 @@ def row_bars(
 
 
 def two_bars(
-    labels: Sequence[str],
-    first: np.ndarray,
-    second: np.ndarray,
-    names: tuple[str, str],
+    view: View,
     name: str,
-    *,
+    labels: Sequence[str],
+    pair: tuple[np.ndarray, np.ndarray],
+    names: tuple[str, str],
     title: str,
-    stream: Stream | None = None,
+    stream: Stream | None,
 ) -> b.Chart:
     """Two bars per label."""
     alt = " · ".join(names)
-    return chart(name, alt, paired, labels, first, second, names, title=title, stream=stream)
+    return chart(view, name, alt, paired, labels, *pair, names, title=title, stream=stream)
 
 
-def strip(view: View, tokens: Sequence[str], stream: Stream, name: str, at: int | None) -> b.Canvas:
-    """A token strip with one token selected."""
+def two_rows(
+    view: View,
+    row: QueryRow,
+    name: str,
+    pair: tuple[np.ndarray, np.ndarray],
+    names: tuple[str, str],
+    title: str = "",
+) -> b.Chart:
+    """Two shares [key], 0 to 1, of one query's keys as bars in percent."""
+    tokens, shares = view.trace.key_tokens(row.site.name), (100 * pair[0], 100 * pair[1])
+    title = title or view.t("tour.weight")
+    return two_bars(view, name, tokens, shares, names, title, row.site.key_stream)
+
+
+def strip(
+    view: View, name: str, stream: Stream, tokens: Sequence[str] = (), at: int | None = None
+) -> b.Canvas:
+    """A token strip, by default of the view's own tokens, with one token selected."""
     pack = partial(
         pack_token_strip,
-        tokens,
+        tokens or tokens_of(view.trace, stream)[0],
         stream=stream,
         title=view.stream(stream),
         selected=at,
@@ -147,16 +137,20 @@ def strip(view: View, tokens: Sequence[str], stream: Stream, name: str, at: int 
 
 
 def mask(
-    view: View, trace: Trace, row: QueryRow, name: str, selected: tuple[int, int] | None
+    view: View,
+    row: QueryRow,
+    name: str,
+    selected: tuple[int, int] | None = None,
+    trace: Trace | None = None,
 ) -> b.Canvas:
-    """The mask of the head, with the blocking rule of each cell."""
-    site = row.site
+    """The mask of the head, by default in the view's run, with the blocking rule of each cell."""
+    site, trace = row.site, trace or view.trace
     pack = partial(
         pack_mask_matrix,
         trace.mask(site.name)[row.head],
         rule_numbers(trace, site.name)[row.head],
         title=view.t("masks.matrix", kind=view.t(f"kinds.{site.role}"), layer=site.layer + 1),
-        rules=[view.t(f"blockers.{name}") for name in RULES],
+        rules=[view.t(f"blockers.{rule}") for rule in RULES],
         selected=selected,
         words=view.words("components.mask_matrix"),
         **site_axes(view, site, trace),

@@ -1,209 +1,287 @@
 """Chapter 3 of the guided tour: positions."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import numpy as np
+import torch
 
+from explorer.analysis.positions.encoding import gram, model_table, sizes, table, wavelengths
+from explorer.analysis.positions.order import Moved, reading_stream, shuffled_order
+from explorer.analysis.positions.turning import rotate_as, score_by_offset, turned
 from explorer.exhibits import View, block as b
+from explorer.exhibits.positions.order import ROUNDING, compute as shuffle
 from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import PosedStep, question, step
-from explorer.exhibits.tour.found import positions as finding
-from explorer.exhibits.tour.found.positions import Distance, Lengths, Rotated, Shuffled, Wave
+from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, tokens_of, varied
 from explorer.figures import order
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, share
+from explorer.runs.trace import Trace
+from models.rows import Stream
+
+LENGTH = 48
+"""Positions of the table in the figure."""
+BASE = 10_000.0
+FIGURE = later(View.words, "figures.positions")
 
 
-def _moved(
-    view: View, found: Shuffled, settings: list[str], key: str
-) -> Callable[[bool], b.Blocks]:
-    """The shuffled words, and after the answer the change of each vector."""
-
-    def picture(answered: bool) -> b.Blocks:
-        yield pictures.strip(view, found.tokens, found.stream, f"{key}.strip", None)
-        if not answered:
-            return
-        yield pictures.chart(
-            key,
-            view.t("positions.moved"),
-            order.moved,
-            found.tokens,
-            np.stack([found.by[name].distances[-1] for name in settings]),
-            [view.t(f"positions.{name}") for name in settings],
-            y_title=view.t("positions.moved"),
-            x_title=view.t("positions.shuffled"),
-            stream=found.stream,
-        )
-
-    return picture
+def _shuffled(
+    loaded: LoadedModel, trace: Trace, stream: Stream
+) -> tuple[list[str], dict[str, Moved]]:
+    """The shuffled tokens, and how far their vectors moved in each setting."""
+    answer = shuffle(loaded, trace, stream, 1)
+    if answer is None:
+        raise MissingError("short")
+    return answer[0], {str(moved.setting): moved for moved in answer[1]}
 
 
-def _bag(view: View, found: Shuffled) -> PosedStep:
-    right = share(found.barest.mean)
-    wrong = [share(found.by["as_is"].mean)] if "as_is" in found.by else []
-    n = len(found.order)
-    asks = question("bag", right, [*wrong, share(1 / n), share(0.5), share(1.0)])
-    causal = found.barest.setting == "unmasked"
-    values = {"masked": view.t("tour.and_mask") if causal else "", "moved": right}
-    place = {"part": "order", "stream": found.stream, "shuffle": 1}
-    return PosedStep(asks, values, _moved(view, found, list(found.by), "bag"), place)
-
-
-def _leak(view: View, found: Shuffled) -> PosedStep:
-    tokens = list(found.tokens)
-    names = [quoted_at(view, tokens, at) for at in range(len(tokens))]
-    distances = found.by["without"].distances[-1]
-    middle = [len(tokens) - 1, 1, len(tokens) // 2, 2]
-    asks = question("leak", names[0], [names[at] for at in middle])
-    values = {"first": names[0], "mean": share(float(distances[1:].mean()))}
-    place = {"part": "order", "stream": "tgt", "shuffle": 1}
-    return PosedStep(asks, values, _moved(view, found, ["without"], "leak"), place)
-
-
-def _length(view: View, found: Lengths) -> PosedStep:
-    width, place = found.table.shape[1], found.place
-    right = fixed(float(found.positions[place]), 1)
-    asks = question("length", right, [fixed(each, 1) for each in (width**0.5, width / 2, 1.0)])
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield _table(view, found.table, "length.table")
-            return
-        yield pictures.two_bars(
-            found.tokens,
-            found.words,
-            found.positions,
-            (view.t("positions.size_word"), view.t("positions.size_position")),
-            "length",
-            title=view.t("positions.size"),
-            stream=found.stream,
-        )
-
-    values = {
-        "place": place,
-        "token": quoted_at(view, found.tokens, place),
-        "width": width,
-        "pairs": width // 2,
-        "length": right,
-        "word": fixed(float(found.words[place]), 1),
-    }
-    return PosedStep(asks, values, picture, {"part": "sum", "place": place})
-
-
-def _table(view: View, values: np.ndarray, name: str) -> b.Block:
-    words = view.words("figures.positions")
-    return pictures.chart(name, view.t("positions.table"), encoding.table, values, words=words)
-
-
-def _waves(view: View, found: Wave) -> PosedStep:
-    shortest, pair = 2 * np.pi, found.dim // 2
-    wrong = (shortest, shortest * (pair + 1), found.wavelength / 2, 2 * found.wavelength)
-    asks = question("waves", fixed(found.wavelength, 1), [fixed(each, 1) for each in wrong])
-    words = view.words("figures.positions")
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield _table(view, found.table, "waves.table")
-            return
-        alt = view.t("positions.waves")
-        yield pictures.chart("waves", alt, encoding.waves, found.table, [0, found.dim], words=words)
-
-    values = {
-        "dim": found.dim,
-        "width": found.width,
-        "base": f"{found.base:,.0f}",
-        "times": fixed(found.wavelength / shortest, 2),
-        "wavelength": fixed(found.wavelength, 1),
-    }
-    place = {"part": "table", "width": found.width, "dims": (0, found.dim)}
-    return PosedStep(asks, values, picture, place)
-
-
-def _distance(view: View, found: Distance) -> PosedStep:
-    def name(pair: tuple[int, int]) -> str:
-        return view.t("tour.positions", first=pair[0], second=pair[1])
-
-    names = {name(pair): str(pair) for pair in (found.same, *found.others)}
-    asks = question("distance", name(found.same), [name(pair) for pair in found.others], names)
-    words = view.words("figures.positions")
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield _table(view, found.table, "distance.table")
-            return
-        yield pictures.chart(
-            "distance", view.t("positions.gram"), encoding.gram, found.gram, words=words
-        )
-
-    values = {
-        "pair": name(found.pair),
-        "same": name(found.same),
-        "dot": fixed(found.dot(found.pair), 2),
-        "again": fixed(found.dot(found.same), 2),
-        "apart": found.pair[1] - found.pair[0],
-    }
-    return PosedStep(asks, values, picture, {"part": "table", "width": found.table.shape[1]})
-
-
-def _rotary(view: View, found: Rotated) -> PosedStep:
-    asks = question(
-        "rotary",
-        fixed(found.both, 2),
-        [fixed(each, 2) for each in (found.query, found.key, found.bare)],
+def _distances(
+    name: str, tokens: Sequence[str], stream: Stream, settings: Sequence[Moved]
+) -> Later[b.Block]:
+    """The change of each vector in each setting."""
+    return later(
+        pictures.chart,
+        name,
+        word("positions.moved"),
+        order.moved,
+        tokens,
+        np.stack([moved.distances[-1] for moved in settings]),
+        [word(f"positions.{moved.setting}") for moved in settings],
+        y_title=word("positions.moved"),
+        x_title=word("positions.shuffled"),
+        stream=stream,
     )
 
-    def picture(answered: bool) -> b.Blocks:
-        q, k = found.turned[found.shift if answered else 0]
-        yield pictures.chart(
+
+def bag(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The words shuffled, without positions and, if the model has one, without the causal mask."""
+    stream = reading_stream(loaded)
+    tokens, settings = _shuffled(loaded, trace, stream)
+    barest = list(settings.values())[-1]
+    if barest.mean > ROUNDING:
+        raise MissingError("ordered")
+    as_is = [settings["as_is"].mean] if "as_is" in settings else []
+    causal = barest.setting == "unmasked"
+    strip = later(pictures.strip, "bag.strip", stream, tokens)
+    return Posed(
+        [share(option) for option in (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)],
+        {"masked": word("tour.and_mask") if causal else "", "moved": share(barest.mean)},
+        [strip],
+        [strip, _distances("bag", tokens, stream, list(settings.values()))],
+        place={"part": "order", "stream": stream, "shuffle": 1},
+    )
+
+
+def leak(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The words of a causal stream shuffled, without positions but with the causal mask."""
+    if not loaded.config.is_causal:
+        raise MissingError("no_causal")
+    tokens, settings = _shuffled(loaded, trace, "tgt")
+    distances, n = settings["without"].distances[-1], len(tokens)
+    still = distances < ROUNDING
+    first = shuffled_order(loaded, *tokens_of(trace, "tgt"), "tgt", 1)[0]
+    if first != 0 or not still[0] or still.sum() != 1 or n < 4:
+        raise MissingError("short")
+    names = [later(quoted_at, tokens, at) for at in range(n)]
+    strip = later(pictures.strip, "leak.strip", "tgt", tokens)
+    return Posed(
+        [names[at] for at in (0, n - 1, 1, n // 2, 2)],
+        {"first": names[0], "mean": share(float(distances[1:].mean()))},
+        [strip],
+        [strip, _distances("leak", tokens, "tgt", [settings["without"]])],
+        place={"part": "order", "stream": "tgt", "shuffle": 1},
+    )
+
+
+def _table(name: str, values: np.ndarray) -> list[Later[b.Block]]:
+    """The table of positions as a heatmap."""
+    title = word("positions.table")
+    return [later(pictures.chart, f"{name}.table", title, encoding.table, values, words=FIGURE)]
+
+
+def length(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The norms of the sinusoidal vectors that this model adds to its words."""
+    if loaded.config.positions != "sinusoidal":
+        raise MissingError("no_sines")
+    stream = reading_stream(loaded)
+    tokens, n_real = tokens_of(trace, stream)
+    norms, encoded = sizes(trace, stream), model_table(loaded, LENGTH, stream)
+    if norms is None or encoded is None or n_real < 2:
+        raise MissingError("no_sines")
+    place, width = round(varied(trace, 1, n_real - 1)), encoded.shape[1]
+    right = float(norms[1][place])
+    names = word("positions.size_word"), word("positions.size_position")
+    title = word("positions.size")
+    return Posed(
+        [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)],
+        {
+            "place": place,
+            "token": later(quoted_at, tokens, place),
+            "width": width,
+            "pairs": width // 2,
+            "length": fixed(right, 1),
+            "word": fixed(float(norms[0][place]), 1),
+        },
+        _table("length", encoded),
+        [later(pictures.two_bars, "length", tokens, norms, names, title, stream)],
+        place={"part": "sum", "place": place},
+    )
+
+
+def _even_width(loaded: LoadedModel) -> int:
+    """The model's width. Raises MissingError if it is odd."""
+    width = loaded.config.d_model
+    if width % 2:
+        raise MissingError("odd")
+    return width
+
+
+def waves(loaded: LoadedModel, trace: Trace) -> Posed:
+    """A dimension, of a table as wide as the model, that repeats within the figure."""
+    width, config = _even_width(loaded), loaded.config
+    base = config.rope_base if config.positions == "sinusoidal" else BASE
+    lengths = wavelengths(width, base)
+    dim = int(np.abs(lengths - varied(trace, 14, 30)).argmin()) // 2 * 2
+    if dim == 0:
+        raise MissingError("odd")
+    wave, shortest, values = float(lengths[dim]), 2 * np.pi, table(LENGTH, width, base)
+    options = (wave, shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
+    title = word("positions.waves")
+    return Posed(
+        [fixed(option, 1) for option in options],
+        {
+            "dim": dim,
+            "width": width,
+            "base": f"{base:,.0f}",
+            "times": fixed(wave / shortest, 2),
+            "wavelength": fixed(wave, 1),
+        },
+        _table("waves", values),
+        [later(pictures.chart, "waves", title, encoding.waves, values, [0, dim], words=FIGURE)],
+        place={"part": "table", "width": width, "dims": (0, dim)},
+    )
+
+
+def distance(loaded: LoadedModel, trace: Trace) -> Posed:
+    """Two positions, two others at the same distance, and others at a different one."""
+    width = _even_width(loaded)
+    encoded = table(LENGTH, width)
+    dots = gram(encoded)
+    first, apart = round(varied(trace, 2, 7)), round(varied(trace, 3, 8))
+    last, further = first + apart, first + 13
+    same = further, further + apart
+    others = (
+        (2 * first, 2 * last),
+        (further, further + apart + 2),
+        (first, last + 3),
+        (further, further + apart - 2),
+    )
+    unlike = [pair for pair in others if abs(dots[pair] - dots[first, last]) > 0.2]
+
+    def name(pair: tuple[int, int]) -> Later[str]:
+        return word("tour.positions", first=pair[0], second=pair[1])
+
+    title = word("positions.gram")
+    return Posed(
+        [name(pair) for pair in (same, *unlike)],
+        {
+            "pair": name((first, last)),
+            "same": name(same),
+            "dot": fixed(float(dots[first, last]), 2),
+            "again": fixed(float(dots[same]), 2),
+            "apart": apart,
+        },
+        _table("distance", encoded),
+        [later(pictures.chart, "distance", title, encoding.gram, dots, words=FIGURE)],
+        place={"part": "table", "width": width},
+        names=[str(pair) for pair in (same, *unlike)],
+    )
+
+
+def rotary(loaded: LoadedModel, trace: Trace) -> Posed:
+    """Rotate one query and one key of a self-attention head as rotary positions do, at their
+    positions and further on."""
+    config = loaded.config
+    if config.d_head % 2 or config.d_head != config.n_turned:
+        raise MissingError("odd")
+    stream = reading_stream(loaded)
+    if tokens_of(trace, stream)[1] < 4:
+        raise MissingError("short")
+
+    def worth(row: QueryRow) -> float:
+        return float(row.weights[1 : row.query].max(initial=0))
+
+    row = best_row(trace, trace.stack(stream).role, "short", worth)
+    if row.query < 2:
+        raise MissingError("short")
+    key, shift = 1 + int(row.weights[1 : row.query].argmax()), round(varied(trace, 5, 20))
+    found, apart = turned(loaded, trace, row.site.name, row.head, row.query, key), row.query - key
+    # The same vectors, [pair, 2], with both positions moved on.
+    vectors = torch.from_numpy(np.stack([found.q, found.k]).reshape(1, 1, 2, -1))
+    places = torch.tensor([row.query, key]) + shift
+    q, k = rotate_as(vectors, places, found.angles, "interleaved")[0, 0].numpy().reshape(2, -1, 2)
+    contributions = (q * k).sum(1) / config.divisor
+    both, bare = float(contributions.sum()), float((found.q * found.k).sum()) / config.divisor
+    one, other = score_by_offset(
+        found.q.reshape(-1),
+        found.k.reshape(-1),
+        np.array([apart + shift, apart - shift]),
+        found.angles,
+        config.divisor,
+    )
+    tokens = trace.query_tokens(row.site.name)
+    before, after = (
+        later(
+            pictures.chart,
             "rotary",
-            view.t("tour.steps.rotary.title"),
+            "",
             arrows,
             found.q,
             found.k,
-            q,
-            k,
+            *rotated,
             wavelengths=2 * np.pi / np.maximum(found.angles, 1e-12),
-            contributions=(q * k).sum(1) / found.divisor,
-            words=view.words("figures.turning"),
+            contributions=added,
+            words=later(View.words, "figures.turning"),
         )
-
-    query, key = found.places
-    tokens = view.trace.query_tokens(found.row.site.name)
-    values = {
-        "q_token": quoted_at(view, tokens, query),
-        "k_token": quoted_at(view, tokens, key),
-        "query": query,
-        "key": key,
-        "apart": query - key,
-        "shift": found.shift,
-        "score": fixed(found.score, 2),
-        "both": fixed(found.both, 2),
-        "one": fixed(found.query, 2),
-    }
-    place = pictures.place_of(found.row) | {"part": "rotary", "key": key}
-    return PosedStep(asks, values, picture, place, "told" if found.own else "told_other")
+        for rotated, added in (
+            ((found.q_turned, found.k_turned), found.contributions),
+            ((q, k), contributions),
+        )
+    )
+    return Posed(
+        [fixed(option, 2) for option in (both, one, other, bare)],
+        {
+            "q_token": later(quoted_at, tokens, row.query),
+            "k_token": later(quoted_at, tokens, key),
+            "query": row.query,
+            "key": key,
+            "apart": apart,
+            "shift": shift,
+            "score": fixed(found.score, 2),
+            "both": fixed(both, 2),
+            "one": fixed(one, 2),
+        },
+        [before],
+        [after],
+        row,
+        {"part": "rotary", "key": key},
+        "told" if found.own else "told_other",
+    )
 
 
 STEPS = (
-    step(*("bag", "positions", finding.bag, _bag), r"f(x_\pi) = f(x)_\pi"),
-    step(
-        *("length", "positions", finding.length, _length),
+    Step(bag, "positions", r"f(x_\pi) = f(x)_\pi"),
+    Step(
+        length,
+        "positions",
         r"\lVert PE_p\rVert^2 = \sum_{i=1}^{d/2} (\sin^2 p\,\theta_i + \cos^2 p\,\theta_i) = d/2",
     ),
-    step(
-        *("waves", "positions", finding.waves, _waves),
-        r"\theta_i = \mathrm{base}^{-2i/d},\qquad \lambda_i = 2\pi/\theta_i",
-    ),
-    step(
-        *("distance", "positions", finding.distance, _distance),
-        r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
-    ),
-    step(*("leak", "positions", finding.leak, _leak), r"z_i = \sum_{j \le i} p_{ij}\,v_j"),
-    step(
-        *("rotary", "positions", finding.rotary, _rotary),
-        r"(R_m q)\cdot(R_n k) = q\cdot(R_{n-m}\,k)",
-        told=("told", "told_other"),
-    ),
+    Step(waves, "positions", r"\theta_i = \mathrm{base}^{-2i/d},\qquad \lambda_i = 2\pi/\theta_i"),
+    Step(distance, "positions", r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)"),
+    Step(leak, "positions", r"z_i = \sum_{j \le i} p_{ij}\,v_j"),
+    Step(rotary, "positions", r"(R_m q)\cdot(R_n k) = q\cdot(R_{n-m}\,k)"),
 )

@@ -6,10 +6,9 @@ from typing import Any
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import toggle
-from explorer.exhibits.tour.asked import PosedStep, asked, found_by
+from explorer.exhibits.tour.asked import Missing, PosedStep, asked, found_by
 from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.tour.course import STEPS, chapter_of, heading, opened, steps_of, title_of
-from explorer.exhibits.tour.found import Missing
 from explorer.exhibits.tour.steps import lead
 
 LETTERS = "ABCD"

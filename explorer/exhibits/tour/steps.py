@@ -12,9 +12,8 @@ from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.tour import course
-from explorer.exhibits.tour.asked import PosedStep, Question, Step, asked, found_by
+from explorer.exhibits.tour.asked import Missing, PosedStep, Question, Step, asked, found_by
 from explorer.exhibits.tour.choices import StepAnswer, TourChoices
-from explorer.exhibits.tour.found import Missing
 from explorer.exhibits.view import default_model, first_sentence
 
 SIGNS = {True: "✓", False: "✗"}

@@ -1,313 +1,396 @@
-"""Chapter 5 of the guided tour: decoding word by word."""
+"""Chapter 5 of the guided tour: decoding token by token."""
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from explorer.components.cache_view import pack_cache_view
 from explorer.components.film import pack_film
+from explorer.engine import cache
+from explorer.engine.jobs import walked
 from explorer.exhibits import View, block as b
+from explorer.exhibits.decoding.caching import CacheComparison, cached_and_not
 from explorer.exhibits.decoding.film import arguments
-from explorer.exhibits.decoding.one_pass import OnePass
+from explorer.exhibits.decoding.one_pass import FLOOR, one_pass
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import PosedStep, question, step
-from explorer.exhibits.tour.found import writing as finding
+from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.attention import times
+from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.rows import MissingError, varied
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
-from explorer.runs.generation import Generation
+from explorer.problems import InputProblem
+from explorer.runs.generation import Generation, GenerationStep
+from explorer.runs.trace import Trace
+from models.strategies import Beam, Greedy, Sample, Strategy
 
-FLOOR = 1e-8
-"""Where a difference of exactly 0 is drawn on a log axis."""
+MOST, TO_THE_END, FEW = 12, 32, 8
+"""Tokens that a model generates: usually, in the steps about its end, and for a product."""
+TEMPERATURE = 0.5
+PS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.95)
+WIDTH = 4
+CHANCE = word("tour.chance")
 
 
-def _row(tokens: Sequence[str]) -> str:
+def _written(
+    trace: Trace, most: int, strategy: Strategy | None = None, forced: tuple[int, ...] = ()
+) -> Generation:
+    """The model's output for this text after the `forced` tokens, by default of greedy decoding.
+
+    Raises MissingError, also for a greedy output of fewer than three tokens.
+    """
+    if not trace.config.generates:
+        raise MissingError("no_next")
+    try:
+        written = cache.generate(
+            trace.model, trace.text, strategy or Greedy(), (), most, forced, False
+        )
+    except InputProblem:
+        raise MissingError("long") from None
+    if strategy is None and len(written.steps) < 3:
+        raise MissingError("short")
+    return written
+
+
+def _tokens(written: Generation) -> list[str]:
+    """The chosen tokens."""
+    return [step.chosen_str for step in written.steps]
+
+
+def _sequence(tokens: Sequence[str]) -> str:
     """Tokens as one option, with their number; long sequences show only the last ones."""
     shown = [escape(token) for token in tokens[-6:]]
     return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
 
 
-def _film(view: View, made: Generation, index: int) -> b.Block:
+def _film(written: Generation, index: int) -> list[Later[b.Block]]:
     """The film of the Decoding page, at one step."""
+
+    return [later(_film_at, written, index)]
+
+
+def _film_at(view: View, written: Generation, index: int) -> b.Canvas:
     shown = replace(view, state=replace(view.state, step=index))
     return b.Canvas(
-        "tour.film", "film", lambda file: pack_film(**arguments(shown, made), file=file)
+        "tour.film", "film", lambda file: pack_film(**arguments(shown, written), file=file)
     )
 
 
-def _so_far(view: View, made: Generation, end: int, name: str) -> b.Blocks:
+def _so_far(written: Generation, index: int, name: str) -> list[Later[b.Block]]:
     """The source, if any, and the decoder's input before a step."""
-    if made.src_str_tokens:
-        yield pictures.strip(view, made.src_str_tokens, "src", f"{name}.src", None)
-    yield pictures.strip(view, made.steps[end].input_tokens, "tgt", f"{name}.tgt", None)
+    sequences = {"src": written.src_str_tokens, "tgt": written.steps[index].input_tokens}
+    return [
+        later(pictures.strip, f"{name}.{stream}", stream, tokens)
+        for stream, tokens in sequences.items()
+        if tokens
+    ]
 
 
-def _given(view: View, found: finding.At) -> PosedStep:
-    tokens, chosen = found.step.input_tokens, found.step.chosen_str
-    wrong = [(*tokens[1:], chosen), (chosen,), tokens, (*tokens, chosen, chosen)]
-    asks = question("given", _row((*tokens, chosen)), [_row(each) for each in wrong])
+def given(loaded: LoadedModel, trace: Trace) -> Posed:
+    """A step in the middle of a greedy decoding."""
+    written = _written(trace, MOST)
+    index, last = round(varied(trace, 1, min(4, len(written.steps) - 2))), len(written.steps) - 1
+    tokens, chosen = written.steps[index].input_tokens, written.steps[index].chosen_str
+    right = (*tokens, chosen)
+    before = _so_far(written, index, "given")
+    return Posed(
+        [
+            _sequence(option)
+            for option in (right, (*tokens[1:], chosen), (chosen,), tokens, (*right, chosen))
+        ],
+        {"chosen": later(quoted, chosen), "count": len(right)},
+        before,
+        _film(written, index + 1) if index < last else before,
+        place={"step": index},
+    )
 
-    def picture(answered: bool) -> b.Blocks:
-        if answered and found.index + 1 < len(found.made.steps):
-            yield _film(view, found.made, found.index + 1)
-        else:
-            yield from _so_far(view, found.made, found.index, "given")
 
-    values = {"chosen": quoted(view, chosen), "count": len(tokens) + 1}
-    return PosedStep(asks, values, picture, {"step": found.index})
-
-
-def _ended(view: View, found: finding.At) -> PosedStep:
-    chosen = [each.chosen_str for each in found.made.steps]
-    names = [quoted_at(view, chosen, at) for at in range(len(chosen))]
-    asks = question("ended", names[-1], [names[-2], names[0], names[len(names) // 2]])
-
-    def picture(answered: bool) -> b.Blocks:
-        if answered:
-            yield _film(view, found.made, found.index)
-        else:
-            yield from _so_far(view, found.made, found.index, "ended")
-
-    values = {
-        "end": names[-1],
-        "last": names[-2],
-        "count": len(chosen),
-        "chance": percent(found.step.chosen_prob),
-    }
-    return PosedStep(asks, values, picture, {"step": found.index})
+def ended(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The last step of a decoding that reached its end."""
+    written = _written(trace, TO_THE_END)
+    if not written.finished:
+        raise MissingError("unfinished")
+    tokens, last = _tokens(written), len(written.steps) - 1
+    names = [later(quoted_at, tokens, at) for at in range(len(tokens))]
+    return Posed(
+        [names[at] for at in (last, last - 1, 0, len(names) // 2)],
+        {
+            "end": names[last],
+            "last": names[last - 1],
+            "count": len(names),
+            "chance": percent(written.steps[last].chosen_prob),
+        },
+        _so_far(written, last, "ended"),
+        _film(written, last),
+        place={"step": last},
+    )
 
 
 def _chance(value: float) -> str:
     return percent(value) if value >= 0.001 else number(value)
 
 
-def _product(view: View, found: finding.Product) -> PosedStep:
-    each = found.each
-    wrong = [_chance(float(value)) for value in (each.mean(), each.min(), each.max())]
-    asks = question("product", _chance(found.whole), wrong)
-    tokens = [one.chosen_str for one in found.made.steps]
+def _labelled(tokens: Sequence[str], chances: np.ndarray) -> list[str]:
+    """Tokens with their probabilities."""
+    return [f"{token} {percent(chance)}" for token, chance in zip(tokens, chances, strict=True)]
 
-    def picture(answered: bool) -> b.Blocks:
-        names = [f"{token} {percent(value)}" for token, value in zip(tokens, each, strict=True)]
-        if not answered:
-            yield pictures.chart(
-                "product.each",
-                view.t("tour.chance"),
-                measured,
-                names,
-                100 * each,
-                title=view.t("tour.chance"),
-            )
-            return
-        yield pictures.two_bars(
-            tokens,
-            100 * each,
-            100 * np.cumprod(each),
-            (view.t("tour.chance_each"), view.t("tour.chance_all")),
-            "product",
-            title="%",
-            stream="tgt",
+
+def product(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The model's own probability of each token of the greedy output, and of all together."""
+    written = _written(trace, FEW)
+    chances = np.array([step.chosen_prob for step in written.steps])
+    whole, tokens = _chance(float(np.exp(written.logprob))), _tokens(written)
+    names = word("tour.chance_each"), word("tour.chance_all")
+    labels, pair = _labelled(tokens, chances), (100 * chances, 100 * np.cumprod(chances))
+    return Posed(
+        [whole, *(_chance(float(of)) for of in (chances.mean(), chances.min(), chances.max()))],
+        {
+            "count": len(chances),
+            "whole": whole,
+            "least": _chance(float(chances.min())),
+            "logprob": fixed(written.logprob, 2),
+        },
+        [later(pictures.chart, "product.each", CHANCE, measured, labels, pair[0], title=CHANCE)],
+        [later(pictures.two_bars, "product", tokens, pair, names, "%", "tgt")],
+        place={"step": 0},
+    )
+
+
+def _sampled(trace: Trace, written: Generation, index: int, sample: Sample) -> GenerationStep:
+    """A step of a decoding as sampling with the same prefix gives it."""
+    return _written(trace, index + 1, sample, written.tokens[:index]).steps[index]
+
+
+def temperature(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The step whose two best candidates are closest to a given ratio."""
+    written = _written(trace, MOST)
+    ratios = []
+    for step in written.steps:
+        first, second = step.candidates[:2]
+        ratios.append(float(np.exp(first.logprob - second.logprob)))
+    index = int(np.abs(np.log(np.array(ratios) / varied(trace, 2.0, 5.0))).argmin())
+    if not 1.3 < ratios[index] < 60:
+        raise MissingError("sure")
+    colder = _sampled(trace, written, index, Sample(temperature=TEMPERATURE))
+    chance_of = {candidate.token: candidate.prob for candidate in colder.candidates}
+    shown = written.steps[index].candidates[:5]
+    tokens = [candidate.str_token for candidate in shown]
+    usual = np.array([float(np.exp(candidate.logprob)) for candidate in shown])
+    cooled = np.array([chance_of[candidate.token] for candidate in shown])
+    before, after = float(usual[0] / usual[1]), float(cooled[0] / cooled[1])
+    title = word("tour.candidates")
+    chart = later(
+        pictures.chart,
+        "temperature",
+        title,
+        bars,
+        tokens,
+        usual,
+        stream="tgt",
+        title=title,
+        words=later(_bar_words),
+    )
+    pair, names = (100 * usual, 100 * cooled), ("T = 1", f"T = {TEMPERATURE}")
+    return Posed(
+        [times(option) for option in (after, 2 * before, before, before**0.5)],
+        {
+            "first": later(quoted, tokens[0]),
+            "second": later(quoted, tokens[1]),
+            "before": times(before),
+            "after": times(after),
+            "temperature": TEMPERATURE,
+        },
+        [chart],
+        [later(pictures.two_bars, "temperature.both", tokens, pair, names, CHANCE, "tgt")],
+        place={"step": index},
+    )
+
+
+def _bar_words(view: View) -> dict[str, str]:
+    return view.words("figures.bars") | {"weight": view.t("tour.chance")}
+
+
+def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The step and p for which top-p keeps two to seven tokens, with the clearest cutoff."""
+    written = _written(trace, MOST)
+    cutoffs: list[tuple[float, int, float]] = []
+    for index, step in enumerate(written.steps):
+        sums = np.cumsum([np.exp(candidate.logprob) for candidate in step.candidates])
+        for p in PS:
+            kept = int((sums < p).sum()) + 1
+            if 2 <= kept <= 7 and kept < len(sums):
+                border = float(np.abs(sums[kept - 2 : kept] - p).min())
+                if border > 0.01:
+                    cutoffs.append((border, index, p))
+    if not cutoffs:
+        raise MissingError("sure")
+    _, index, p = max(cutoffs, key=lambda cutoff: cutoff[0])
+    cut = _sampled(trace, written, index, Sample(top_p=p))
+    kept = sum(candidate.kept for candidate in cut.candidates)
+    shown = written.steps[index].candidates[: max(8, kept + 1)]
+    chances = np.array([float(np.exp(candidate.logprob)) for candidate in shown])
+    labels = _labelled([candidate.str_token for candidate in shown], chances)
+    before, after = (
+        later(
+            pictures.chart,
+            "nucleus",
+            CHANCE,
+            measured,
+            labels,
+            np.where(np.arange(len(shown)) < end, 100 * chances, np.nan),
+            title=CHANCE,
         )
+        for end in (len(shown), kept)
+    )
+    return Posed(
+        [str(option) for option in (kept, kept - 1, kept + 1, kept + 2)],
+        {
+            "p": f"{p:g}",
+            "share": percent(p),
+            "kept": kept,
+            "less": percent(float(np.sum(chances[: kept - 1]))),
+            "sum": percent(float(np.sum(chances[:kept]))),
+        },
+        [before],
+        [after],
+        place={"step": index},
+    )
 
-    values = {
-        "count": len(each),
-        "whole": _chance(found.whole),
-        "least": _chance(float(each.min())),
-        "logprob": fixed(found.made.logprob, 2),
+
+def beam(loaded: LoadedModel, trace: Trace) -> Posed:
+    """A beam search that finds a more probable text than greedy decoding."""
+    both = {
+        "greedy": _written(trace, TO_THE_END),
+        "beam": _written(trace, TO_THE_END, Beam(width=WIDTH, length_penalty=0.0)),
     }
-    return PosedStep(asks, values, picture, {"step": 0})
+    less, more = (written.logprob for written in both.values())
+    if not all(written.finished for written in both.values()) or more < less + 0.05:
+        raise MissingError("beam_same")
+    strips = [
+        later(pictures.strip, f"beam.{name}", "tgt", _tokens(written))
+        for name, written in both.items()
+    ]
+    labels = [later(_searched, name, written.text) for name, written in both.items()]
+    chances, title = 100 * np.exp([less, more]), word("tour.chance_all")
+    return Posed(
+        [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)],
+        {
+            **{name: f"“{escape(written.text)}”" for name, written in both.items()},
+            "width": WIDTH,
+            "less": fixed(less, 2),
+            "more": fixed(more, 2),
+            "times": times(float(np.exp(more - less))),
+        },
+        strips,
+        [*strips, later(pictures.chart, "beam", title, measured, labels, chances, title=title)],
+        place={"part": "branches"},
+    )
 
 
-def _times(value: float) -> str:
-    return f"{value:.1f} ×"
+def _searched(view: View, name: str, text: str) -> str:
+    return f"{view.t(f'decoding.{name}')}: {text}"
 
 
-def _temperature(view: View, found: finding.Cooled) -> PosedStep:
-    before = found.before
-    wrong = [_times(each) for each in (2 * before, before, before**0.5)]
-    asks = question("temperature", _times(found.after), wrong)
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield pictures.chart(
-                "temperature",
-                view.t("tour.candidates"),
-                bars,
-                list(found.tokens),
-                np.array(found.usual),
-                stream="tgt",
-                title=view.t("tour.candidates"),
-                words=view.words("figures.bars") | {"weight": view.t("tour.chance")},
-            )
-            return
-        yield pictures.two_bars(
-            list(found.tokens),
-            100 * np.array(found.usual),
-            100 * np.array(found.cooled),
-            ("T = 1", f"T = {found.temperature}"),
-            "temperature.both",
-            title=view.t("tour.chance"),
-            stream="tgt",
-        )
-
-    values = {
-        "first": quoted(view, found.tokens[0]),
-        "second": quoted(view, found.tokens[1]),
-        "before": _times(before),
-        "after": _times(found.after),
-        "temperature": found.temperature,
-    }
-    return PosedStep(asks, values, picture, {"step": found.index})
+def passes(loaded: LoadedModel, trace: Trace) -> Posed:
+    """The steps of a decoding, each computed step by step, and all in one pass."""
+    answer = walked(one_pass(loaded, _written(trace, MOST)))
+    if not answer.largest < 1e-3 < answer.largest_open:
+        raise MissingError("flat")
+    n = len(answer.tokens)
+    chart = later(
+        pictures.chart,
+        "passes",
+        word("onepass.gaps"),
+        lines,
+        np.arange(1, n + 1),
+        np.maximum(np.stack([answer.gaps, answer.gaps_open]), FLOOR),
+        [word("onepass.with"), word("onepass.without")],
+        x_title=word("onepass.step"),
+        y_title=word("onepass.gap"),
+        log_y=True,
+        height=300,
+    )
+    sequences = {"queries": answer.queries, "tokens": answer.tokens}
+    return Posed(
+        [str(option) for option in (1, n, n * (n + 1) // 2, n * n)],
+        {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)},
+        [
+            later(pictures.strip, f"passes.{name}", "tgt", tokens)
+            for name, tokens in sequences.items()
+        ],
+        [chart],
+        place={"part": "pass"},
+    )
 
 
-def _nucleus(view: View, found: finding.Nucleus) -> PosedStep:
-    kept = found.kept
-    asks = question("nucleus", str(kept), [str(each) for each in (kept - 1, kept + 1, kept + 2)])
-
-    def picture(answered: bool) -> b.Blocks:
-        pairs = zip(found.tokens, found.probs, strict=True)
-        names = [f"{token} {percent(value)}" for token, value in pairs]
-        values = 100 * np.array(found.probs)
-        if answered:
-            values[kept:] = np.nan
-        yield pictures.chart(
-            "nucleus", view.t("tour.chance"), measured, names, values, title=view.t("tour.chance")
-        )
-
-    values = {
-        "p": f"{found.p:g}",
-        "share": percent(found.p),
-        "kept": kept,
-        "less": percent(float(np.sum(found.probs[: kept - 1]))),
-        "sum": percent(float(np.sum(found.probs[:kept]))),
-    }
-    return PosedStep(asks, values, picture, {"step": found.index})
-
-
-def _beam(view: View, found: finding.SearchComparison) -> PosedStep:
-    greedy, beam = found.greedy.logprob, found.beam.logprob
-    wrong = [fixed(each, 2) for each in (greedy, 2 * greedy - beam, 2 * greedy)]
-    asks = question("beam", fixed(beam, 2), wrong)
-    both = {"greedy": found.greedy, "beam": found.beam}
-
-    def picture(answered: bool) -> b.Blocks:
-        for name, made in both.items():
-            tokens = [each.chosen_str for each in made.steps]
-            yield pictures.strip(view, tokens, "tgt", f"beam.{name}", None)
-        if answered:
-            yield pictures.chart(
-                "beam",
-                view.t("tour.chance_all"),
-                measured,
-                [f"{view.t(f'decoding.{name}')}: {made.text}" for name, made in both.items()],
-                100 * np.exp([made.logprob for made in both.values()]),
-                title=view.t("tour.chance_all"),
-            )
-
-    values = {
-        "greedy": f"“{escape(found.greedy.text)}”",
-        "beam": f"“{escape(found.beam.text)}”",
-        "width": found.width,
-        "less": fixed(greedy, 2),
-        "more": fixed(beam, 2),
-        "times": _times(float(np.exp(beam - greedy))),
-    }
-    return PosedStep(asks, values, picture, {"part": "branches"})
+def kept(loaded: LoadedModel, trace: Trace) -> Posed:
+    """Read a decoding with a cache, and measure its growth in bytes after each step."""
+    written, config = _written(trace, MOST), loaded.config
+    answer = walked(cached_and_not(loaded, written))
+    growths = set(np.diff(np.array(answer.n_bytes[1:])).tolist())
+    if len(growths) != 1:
+        raise MissingError("flat")
+    growth, n_steps = growths.pop(), len(written.steps)
+    layers = sum(site.kind == "self" and site.query_stream == "tgt" for site in trace.sites)
+    counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
+    return Posed(
+        [f"{option:,}" for option in counts],
+        {
+            "layers": layers,
+            "heads": config.kv_heads,
+            "d_head": config.d_head,
+            "bytes": f"{growth:,}",
+            "numbers": f"{growth // 4:,}",
+        },
+        _so_far(written, n_steps - 1, "kept"),
+        [later(_cache, written, answer, config.kv_heads)],
+        place={"part": "cache"},
+    )
 
 
-def _passes(view: View, found: OnePass) -> PosedStep:
-    n = len(found.tokens)
-    asks = question("passes", "1", [str(each) for each in (n, n * (n + 1) // 2, n * n)])
+def _cache(view: View, written: Generation, answer: CacheComparison, kv_heads: int) -> b.Canvas:
+    """The cache as on the Decoding page, after the last step."""
 
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield pictures.strip(view, found.queries, "tgt", "passes.queries", None)
-            yield pictures.strip(view, found.tokens, "tgt", "passes.tokens", None)
-            return
-        yield pictures.chart(
-            "passes",
-            view.t("onepass.gaps"),
-            lines,
-            np.arange(1, n + 1),
-            np.maximum(np.stack([found.gaps, found.gaps_open]), FLOOR),
-            [view.t("onepass.with"), view.t("onepass.without")],
-            x_title=view.t("onepass.step"),
-            y_title=view.t("onepass.gap"),
-            log_y=True,
-            height=300,
-        )
-
-    values = {"count": n, "largest": number(found.largest), "open": fixed(found.largest_open, 1)}
-    return PosedStep(asks, values, picture, {"part": "pass"})
-
-
-def _kept(view: View, found: finding.CacheContents) -> PosedStep:
-    right = found.growth
-    wrong = [right // 2, right // found.layers, right * len(found.made.steps), right * 2]
-    asks = question("kept", f"{right:,}", [f"{each:,}" for each in wrong])
-
-    def picture(answered: bool) -> b.Blocks:
-        if not answered:
-            yield from _so_far(view, found.made, len(found.made.steps) - 1, "kept")
-            return
-        pack = partial(
-            pack_cache_view,
-            found.cached.keys,
-            found.cached.values,
-            found.made.steps[-1].input_tokens,
-            found.cached.n_bytes,
-            first=found.cached.first,
-            cross_keys=found.cached.cross_keys,
-            cross_values=found.cached.cross_values,
-            source=found.made.src_str_tokens,
-            kept_heads=found.kv_heads,
-            step=len(found.cached.n_bytes) - 1,
+    def pack(file: str) -> bytes:
+        return pack_cache_view(
+            answer.keys,
+            answer.values,
+            written.steps[-1].input_tokens,
+            answer.n_bytes,
+            first=answer.first,
+            cross_keys=answer.cross_keys,
+            cross_values=answer.cross_values,
+            source=written.src_str_tokens,
+            kept_heads=kv_heads,
+            step=len(answer.n_bytes) - 1,
             words=view.words("components.cache_view"),
         )
-        yield b.Canvas("tour.kept", "cache_view", lambda file: pack())
 
-    values = {
-        "layers": found.layers,
-        "heads": found.kv_heads,
-        "d_head": found.d_head,
-        "bytes": f"{right:,}",
-        "numbers": f"{right // 4:,}",
-    }
-    return PosedStep(asks, values, picture, {"part": "cache"})
+    return b.Canvas("tour.kept", "cache_view", pack)
 
 
 STEPS = (
-    step("given", "decoding", finding.given, _given, r"p(y_t \mid y_{<t},\, x)"),
-    step("ended", "decoding", finding.ended, _ended, r"y_t = \mathrm{END}"),
-    step(
-        *("product", "decoding", finding.product, _product),
-        r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x)",
-    ),
-    step(
-        *("temperature", "decoding", finding.temperature, _temperature),
+    Step(given, "decoding", r"p(y_t \mid y_{<t},\, x)"),
+    Step(ended, "decoding", r"y_t = \mathrm{END}"),
+    Step(product, "decoding", r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x)"),
+    Step(
+        temperature,
+        "decoding",
         r"p_T = \mathrm{softmax}(\ell / T),\qquad "
         r"\frac{p_T(a)}{p_T(b)} = \left(\frac{p(a)}{p(b)}\right)^{1/T}",
     ),
-    step(
-        *("nucleus", "decoding", finding.nucleus, _nucleus),
-        r"\min k:\ \sum_{i \le k} p_{(i)} \ge p",
-    ),
-    step(
-        *("beam", "decoding", finding.beam, _beam),
-        r"\ln p(y\mid x) = \sum_t \ln p(y_t \mid y_{<t},\, x)",
-        telling="beam",
-    ),
-    step(
-        *("passes", "decoding", finding.passes, _passes),
+    Step(nucleus, "decoding", r"\min k:\ \sum_{i \le k} p_{(i)} \ge p"),
+    Step(beam, "decoding", r"\ln p(y\mid x) = \sum_t \ln p(y_t \mid y_{<t},\, x)", "beam"),
+    Step(
+        passes,
+        "decoding",
         r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad m_{ij} = [\,j \le i\,]",
     ),
-    step(
-        *("kept", "decoding", finding.kept, _kept),
-        r"2\,n_\mathrm{kv}\,d_\mathrm{head}\cdot\text{layers}\cdot 4",
-    ),
+    Step(kept, "decoding", r"2\,n_\mathrm{kv}\,d_\mathrm{head}\cdot\text{layers}\cdot 4"),
 )

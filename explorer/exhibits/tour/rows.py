@@ -1,0 +1,103 @@
+"""Rows of attention for a question, and other choices that depend on the run."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from explorer.exhibits.saying import quoted_at
+from explorer.exhibits.tour.later import Later, later
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, Role
+from models.rows import Stream
+
+
+class MissingError(Exception):
+    """This run does not show a lesson; `why` is the key of the reason's words."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, eq=False)
+class QueryRow:
+    """One query of one head: its weights, and the keys that it may attend to."""
+
+    site: AttentionSite
+    head: int
+    query: int
+    weights: Float[np.ndarray, " key"] = field(repr=False)
+    allowed: Bool[np.ndarray, " key"] = field(repr=False)
+
+    @property
+    def descending(self) -> list[int]:
+        """The keys in descending order of weight."""
+        return [int(key) for key in np.argsort(-self.weights, kind="stable")]
+
+
+def row_of(trace: Trace, site: AttentionSite, head: int, query: int) -> QueryRow:
+    """A row of a Trace, its weights in float64."""
+    weights = trace.pattern(site.name)[head, query].astype(np.float64)
+    return QueryRow(site, head, query, weights, trace.mask(site.name)[head, query].copy())
+
+
+def scores_of(trace: Trace, row: QueryRow) -> Float[np.ndarray, " key"]:
+    """The scores of a row before its mask, float64."""
+    scores: np.ndarray = trace.activations[row.site.hook("scores")][row.head, row.query]
+    return scores.astype(np.float64)
+
+
+def keys_of(trace: Trace, row: QueryRow) -> list[Later[str]]:
+    """The keys of a row as options: distinct tokens in quotation marks."""
+    tokens = trace.key_tokens(row.site.name)
+    return [later(quoted_at, tokens, key) for key in range(len(tokens))]
+
+
+def rows(trace: Trace, role: Role) -> Iterator[QueryRow]:
+    """Every row of every head of a kind of attention whose query is a real token."""
+    for site in trace.sites_of(role):
+        valid = trace.src_valid if site.query_stream == "src" else trace.tgt_valid
+        for query in np.flatnonzero(valid):
+            for head in range(site.n_heads):
+                yield row_of(trace, site, head, int(query))
+
+
+def best_row(trace: Trace, role: Role, why: str, worth: Callable[[QueryRow], Any]) -> QueryRow:
+    """The first row of the largest `worth`; None: it is no example.
+
+    Raises MissingError(why) if none is.
+    """
+    worths = ((worth(row), row) for row in rows(trace, role))
+    examples = [(value, row) for value, row in worths if value is not None]
+    if not examples:
+        raise MissingError(why)
+    return max(examples, key=lambda pair: pair[0])[1]
+
+
+def main_role(trace: Trace) -> Role:
+    """Cross-attention if the model has it; otherwise the attention of its one text."""
+    roles: tuple[Role, ...] = ("cross", "decoder", "encoder")
+    return next(role for role in roles if trace.sites_of(role))
+
+
+def own_role(trace: Trace) -> Role:
+    """The kind of self-attention in the sequence that the logits belong to."""
+    return trace.stack("tgt").role
+
+
+def tokens_of(trace: Trace, stream: Stream) -> tuple[tuple[str, ...], int]:
+    """The tokens of a sequence, and the number of real ones."""
+    valid = trace.src_valid if stream == "src" else trace.tgt_valid
+    return trace.str_tokens(stream), int(valid.sum())
+
+
+def varied(trace: Trace, low: float, high: float) -> float:
+    """A number from `low` to `high`, determined by the text and the model.
+
+    Questions aim at a value near it, so that their answers vary between texts.
+    """
+    return low + (high - low) * (zlib.crc32(f"{trace.model} {trace.text}".encode()) % 101) / 100
