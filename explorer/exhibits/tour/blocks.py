@@ -17,7 +17,6 @@ from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.rows import MissingError
 from explorer.figures.blocks import WiringNumbers, by_block, by_token, wiring
 from explorer.figures.curves import lines
-from explorer.figures.measured import measured
 from explorer.figures.order import moved
 from explorer.figures.positions.sums import strips
 from explorer.library import LoadedModel
@@ -27,6 +26,8 @@ from explorer.runs.trace import Trace
 
 DEPTH = 8
 """Layers of the fresh models: enough to distinguish norm placements, few enough to be quick."""
+SENTENCE = word("blocks.sentence", number=1)
+POSITIONS = "figures.positions"
 SUBLAYERS = (("self", "attn_out"), ("cross", "cross_attn_out"), ("ffn", "ffn_out"))
 
 
@@ -48,30 +49,17 @@ def divides(loaded: LoadedModel, trace: Trace) -> Posed:
     """The divisors of this model's norm for the input of its first block."""
     norm, tokens, x = _normed(loaded, trace)
     scales, (n, width) = statistics(x[None], norm).scale[0], x.shape
-    title = word("blocks.rms" if norm == "rmsnorm" else "blocks.scale")
-    chart = later(
-        pictures.chart,
-        "divides",
-        title,
-        by_token,
-        scales[None],
-        np.ones((1, n), bool),
-        [tokens],
-        [word("blocks.sentence", number=1)],
-        title=title,
-        top=float(scales.max()),
-    )
+    key = "blocks.rms" if norm == "rmsnorm" else "blocks.scale"
+    data = scales[None], np.ones((1, n), bool), [tokens], [SENTENCE]
+    top = float(scales.max())
+    options = [f"{number:,}" for number in (n, width, 1, n * width)]
+    low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
+    words = {"norm": word(f"blocks.{norm}"), "count": n, "width": f"{width:,}"}
     return Posed(
-        [f"{number:,}" for number in (n, width, 1, n * width)],
-        {
-            "norm": word(f"blocks.{norm}"),
-            "count": n,
-            "width": f"{width:,}",
-            "low": fixed(float(scales.min()), 2),
-            "high": fixed(float(scales.max()), 2),
-        },
+        options,
+        words | {"low": low, "high": high},
         [later(pictures.strip, "divides.strip", reading_stream(loaded), tokens)],
-        [chart],
+        [later(pictures.chart, "divides", key, by_token, *data, title=key, top=top)],
         place={"part": "norms", "norm": norm},
     )
 
@@ -79,31 +67,25 @@ def divides(loaded: LoadedModel, trace: Trace) -> Posed:
 def tenfold(loaded: LoadedModel, trace: Trace) -> Posed:
     """Multiply the input of a norm by ten; missing if a large eps makes the outputs differ."""
     norm, _, x = _normed(loaded, trace)
-    normed, ten = (normalised(by * x[None], norm, loaded.config.norm_eps)[0] for by in (1.0, 10.0))
-    sizes = [float(np.sqrt((output**2).mean())) for output in (normed, ten)]
-    grown, name = sizes[1] / sizes[0], word(f"blocks.{norm}")
+    inputs = [x, 10.0 * x]
+    outputs = [normalised(each[None], norm, loaded.config.norm_eps)[0] for each in inputs]
+    small, large = (float(np.sqrt((output**2).mean())) for output in outputs)
+    grown, name = large / small, word(f"blocks.{norm}")
     if abs(grown - 1) >= 0.02:
         raise MissingError("flat")
-
-    def picture(rows: Sequence[np.ndarray], names: list[Later[str]]) -> list[Later[b.Block]]:
-        words = later(View.words, "figures.positions")
-        alt = later(_joined, names)
-        return [later(pictures.chart, "tenfold", alt, strips, np.stack(rows), names, words=words)]
-
-    return Posed(
-        [times(option) for option in (grown, 10, 10**0.5, 0.1)],
-        {"norm": name, "grown": times(grown)},
-        picture((x[0], 10 * x[0]), [word("tour.vector"), word("tour.vector_ten")]),
-        picture(
-            (normed[0], ten[0]),
-            [word("tour.normed", norm=name), word("tour.normed_ten", norm=name)],
-        ),
-        place={"part": "norms", "norm": norm},
+    before, after = (
+        later(pictures.chart, "tenfold", names, strips, np.stack(vectors), names, words=POSITIONS)
+        for vectors, names in (
+            ([vector[0] for vector in inputs], [word("tour.vector"), word("tour.vector_ten")]),
+            (
+                [vector[0] for vector in outputs],
+                [word("tour.normed", norm=name), word("tour.normed_ten", norm=name)],
+            ),
+        )
     )
-
-
-def _joined(view: View, names: Sequence[str]) -> str:
-    return " · ".join(names)
+    options = [times(option) for option in (grown, 10, 10**0.5, 0.1)]
+    place = {"part": "norms", "norm": norm}
+    return Posed(options, {"norm": name, "grown": times(grown)}, [before], [after], place=place)
 
 
 def company(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -114,31 +96,21 @@ def company(loaded: LoadedModel, trace: Trace) -> Posed:
         raise MissingError("short") from None
     n, stream = int(answer.batch.valid[0].sum()), reading_stream(loaded)
     tokens, shares = answer.batch.tokens[0][:n], answer.shares[:, :n]
-    means = shares.mean(1)
-    most, names = NORMS[int(means.argmax())], {norm: word(f"blocks.{norm}") for norm in NORMS}
-    if not np.sort(means)[-1] > 0.01 > np.sort(means)[-2]:
+    *_, second, first = np.sort(shares.mean(1))
+    if not first > 0.01 > second:
         raise MissingError("flat")
-    chart = later(
-        pictures.chart,
-        "company",
-        word("blocks.who_moves"),
-        moved,
-        tokens,
-        shares,
-        list(names.values()),
-        y_title=word("blocks.moved"),
-        x_title=word("blocks.sentence", number=1),
-        stream=stream,
-    )
+    most, names = NORMS[int(shares.mean(1).argmax())], [word(f"blocks.{norm}") for norm in NORMS]
+    data, titles = (tokens, shares, names), {"y_title": word("blocks.moved"), "x_title": SENTENCE}
+    right = word(f"blocks.{most}")
     return Posed(
-        [names[norm] for norm in (most, *NORMS)],
-        {
-            "others": len(answer.batch.x) - 1,
-            "norm": names[most],
-            "moved": share(float(means.max())),
-        },
+        [right, *names],
+        {"others": len(answer.batch.x) - 1, "norm": right, "moved": share(float(first))},
         [later(pictures.strip, "company.strip", stream, tokens)],
-        [chart],
+        [
+            later(
+                pictures.chart, "company", "blocks.who_moves", moved, *data, stream=stream, **titles
+            )
+        ],
         place={"part": "norms", "norm": most},
         names=(most, *NORMS),
     )
@@ -146,32 +118,31 @@ def company(loaded: LoadedModel, trace: Trace) -> Posed:
 
 def _wiring(name: str, placements: Sequence[str]) -> list[Later[b.Block]]:
     """The wiring of norm placements, without numbers."""
-    wirings = {place: WiringNumbers("", "", "", "") for place in placements}
-    words = later(View.words, "figures.residual")
-    alt = word("blocks.wiring")
-    return [later(pictures.chart, f"{name}.wiring", alt, wiring, wirings, words=words)]
+    data = {place: WiringNumbers("", "", "", "") for place in placements}
+    key, words = "blocks.wiring", "figures.residual"
+    return [later(pictures.chart, f"{name}.wiring", key, wiring, data, words=words)]
 
 
 def added(loaded: LoadedModel, trace: Trace) -> Posed:
     """The additions of the sublayers of the stack that generates to its stream, in order, each as
     its root mean square."""
     stack = trace.stack("tgt")
-    names, sizes = [], []
+    sizes: dict[Later[str], float] = {}
     for layer in range(stack.n_layers):
         for name, what in SUBLAYERS:
             output = trace.activations.get(stack.block_hook(layer, what))
             if output is not None:
-                names.append(later(_sublayer, name, layer))
-                sizes.append(float(np.sqrt((output.astype(np.float64) ** 2).mean())))
-    layers, right = stack.n_layers, len(names)
-    if right % layers or not names:
+                square = (output.astype(np.float64) ** 2).mean()
+                sizes[later(_sublayer, name, layer)] = float(np.sqrt(square))
+    layers, right = stack.n_layers, len(sizes)
+    if right % layers or not sizes:
         raise MissingError("other_shape")
-    per, size = right // layers, word("tour.size")
+    per, data = right // layers, (list(sizes), np.array(list(sizes.values())))
     return Posed(
         [str(number) for number in (right, layers, 2 * layers, 3 * layers, per, right + 1)],
         {"layers": layers, "added": right},
         _wiring("added", [loaded.config.norm_placement]),
-        [later(pictures.chart, "added", "", measured, names, np.array(sizes), title=size)],
+        [later(pictures.amounts, "added", *data, "tour.size", "")],
         told="told_cross" if per > 2 else "told",
     )
 
@@ -180,10 +151,10 @@ def _sublayer(view: View, name: str, layer: int) -> str:
     return f"{layer + 1} · {view.t(f'model.parts.{name}')}"
 
 
-def _tokens(trace: Trace, least: int) -> tuple[int, ...]:
-    """The text, for fresh models. Raises MissingError if it has too few tokens."""
+def _tokens(trace: Trace) -> tuple[int, ...]:
+    """The text, for fresh models. Raises MissingError for fewer than three tokens."""
     tokens = trace.src_tokens or trace.tgt_tokens
-    if len(tokens) < least:
+    if len(tokens) < 3:
         raise MissingError("short")
     return tokens
 
@@ -191,7 +162,7 @@ def _tokens(trace: Trace, least: int) -> tuple[int, ...]:
 def placement(loaded: LoadedModel, trace: Trace) -> Posed:
     """One fresh model per norm placement, and the factor by which its stream grows from after the
     first block to the end."""
-    tokens = _tokens(trace, 3)
+    tokens, key = _tokens(trace), "blocks.stream"
     streams = {place: fresh_flow(tokens, place, DEPTH, True, (0,)).stream for place in PLACEMENTS}
     means = {place: stream.mean(0) for place, stream in streams.items()}
     growths = {place: float(mean[-1] / mean[1]) for place, mean in means.items()}
@@ -199,66 +170,43 @@ def placement(loaded: LoadedModel, trace: Trace) -> Posed:
     if not abs(growths[steady] - 1) < 0.1 < 0.3 < abs(growths[other] - 1):
         raise MissingError("flat")
     names = {place: word(f"tour.place_{place}") for place in PLACEMENTS}
-    chart = later(
-        pictures.chart,
-        "placement",
-        word("blocks.stream"),
-        by_block,
-        streams,
-        [word(f"figures.residual.{place}") for place in PLACEMENTS],
-        x_title=word("blocks.block"),
-        y_title=word("blocks.stream_axis"),
-    )
+    legend = [word(f"figures.residual.{place}") for place in PLACEMENTS]
+    axes, order = ("blocks.block", "blocks.stream_axis"), (steady, *PLACEMENTS)
+    words = {"depth": DEPTH, "name": names[steady], "own": names[loaded.config.norm_placement]}
     return Posed(
-        [names[place] for place in (steady, *PLACEMENTS)],
-        {
-            "depth": DEPTH,
-            "name": names[steady],
-            "own": names[loaded.config.norm_placement],
-            **{place: times(growth) for place, growth in growths.items()},
-        },
+        [names[place] for place in order],
+        words | {place: times(growth) for place, growth in growths.items()},
         _wiring("placement", PLACEMENTS),
-        [chart],
+        [later(pictures.chart, "placement", key, by_block, streams, legend, axes=axes)],
         place={"part": "residual", "depth": DEPTH},
-        names=(steady, *PLACEMENTS),
+        names=order,
     )
 
 
 def summed(loaded: LoadedModel, trace: Trace) -> Posed:
     """How the differences between tokens develop in a fresh pre-norm model, with and without the
     residual connection."""
-    tokens = _tokens(trace, 3)
+    tokens = _tokens(trace)
     if len(set(tokens)) < 3:
         raise MissingError("short")
-    spreads = [
-        100 * fresh_flow(tokens, "pre", DEPTH, True, (0,), residual=residual).spread.mean(0)
-        for residual in (True, False)
-    ]
-    on, off = (float(spread[-1]) / 100 for spread in spreads)
+    spreads = np.stack(
+        [
+            fresh_flow(tokens, "pre", DEPTH, True, (0,), residual=residual).spread.mean(0)
+            for residual in (True, False)
+        ]
+    )
+    on, off = (float(spread[-1]) for spread in spreads)
     if off >= on / 4:
         raise MissingError("flat")
-    names = [word("blocks.sum_on"), word("blocks.sum_off")]
+    names, key = [word("blocks.sum_on"), word("blocks.sum_off")], "blocks.spread"
+    axes, x = ("blocks.block", "blocks.spread_axis"), np.arange(DEPTH + 1)
     before, after = (
-        later(
-            pictures.chart,
-            "summed",
-            word("blocks.spread"),
-            lines,
-            np.arange(DEPTH + 1),
-            np.stack(spreads[:shown]),
-            names[:shown],
-            x_title=word("blocks.block"),
-            y_title=word("blocks.spread_axis"),
-        )
-        for shown in (1, 2)
+        later(pictures.chart, "summed", key, lines, x, 100 * spreads[:n], names[:n], axes=axes)
+        for n in (1, 2)
     )
-    return Posed(
-        [percent(option) for option in (off, on, min(0.99, 1.5 * on), on / 2)],
-        {"depth": DEPTH, "on": percent(on), "off": percent(off)},
-        [before],
-        [after],
-        place={"part": "residual", "depth": DEPTH},
-    )
+    options = [percent(option) for option in (off, on, min(0.99, 1.5 * on), on / 2)]
+    words, place = {"depth": DEPTH, "on": options[1], "off": options[0]}, {"part": "residual"}
+    return Posed(options, words, [before], [after], place=place | {"depth": DEPTH})
 
 
 def parts(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -268,25 +216,19 @@ def parts(loaded: LoadedModel, trace: Trace) -> Posed:
     attention, ffn = counts["attention"] + counts["cross_attention"], counts["ffn"]
     if not ffn or not attention:
         raise MissingError("other_shape")
-    norms, named = counts["norms"], block.named_parameters()
-    whole = attention + ffn + norms
+    kinds = {"attention": attention, "ffn": ffn, "norms": counts["norms"]}
+    named, whole = block.named_parameters(), sum(kinds.values())
     matrices = {name.removesuffix(".weight"): of.numel() for name, of in named if of.ndim == 2}
-    kinds = {"attention": attention, "ffn": ffn, "norms": norms}
-    title = word("tour.numbers_held")
+    keys = "tour.numbers_held", ""
+    groups = {word(f"model.kinds.{kind}"): size for kind, size in kinds.items()}
     before, after = (
-        later(pictures.chart, "parts", "", measured, names, np.array(sizes, float), title=title)
-        for names, sizes in (
-            (list(matrices), list(matrices.values())),
-            ([word(f"model.kinds.{kind}") for kind in kinds], list(kinds.values())),
-        )
+        later(pictures.amounts, "parts", list(sizes), np.array(list(sizes.values()), float), *keys)
+        for sizes in (matrices, groups)
     )
-    shares = (ffn / whole, attention / whole, 2 / 3, 1 / 2, 1 / 3, norms / whole)
-    return Posed(
-        [percent(option) for option in shares],
-        {**{kind: f"{size:,}" for kind, size in kinds.items()}, "share": percent(ffn / whole)},
-        [before],
-        [after],
-    )
+    shares = (ffn / whole, attention / whole, 2 / 3, 1 / 2, 1 / 3, kinds["norms"] / whole)
+    options = [percent(option) for option in shares]
+    words = {kind: f"{size:,}" for kind, size in kinds.items()} | {"share": options[0]}
+    return Posed(options, words, [before], [after])
 
 
 STEPS = (

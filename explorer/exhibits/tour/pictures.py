@@ -16,6 +16,7 @@ from explorer.exhibits.saying import axis_title, blocker_words, site_axes, site_
 from explorer.exhibits.tour.rows import QueryRow, tokens_of
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
+from explorer.figures.measured import measured
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
 from explorer.runs.trace import Trace
@@ -32,16 +33,35 @@ def all_heads(view: View) -> b.AllHeads:
     return picture.all_heads(choice, grid, values, "tour.heads", change=lambda chosen: None)
 
 
-def title_of(view: View, name: str) -> str:
-    """The title of the step that the name of a picture begins with."""
-    return view.t(f"tour.steps.{name.partition('.')[0]}.title")
-
-
 def chart(
-    view: View, name: str, alt: str, figure: Callable[..., b.Figure], *data: Any, **options: Any
+    view: View,
+    name: str,
+    alt: str | Sequence[str],
+    figure: Callable[..., b.Figure],
+    *data: Any,
+    axes: tuple[str, ...] = (),
+    title: str = "",
+    words: str = "",
+    **options: Any,
 ) -> b.Chart:
-    """A chart of a step: `figure` with these arguments, except `dark`; "": `alt` is the title."""
-    return b.Chart(f"tour.{name}", partial(figure, *data, **options), alt or title_of(view, name))
+    """A chart of a step: `figure` with these arguments, except `dark`.
+
+    `alt` is a text key ("": of the step's title) or the names in the legend; `axes` and `title` are
+    text keys, `words` is a table of texts.
+    """
+    options |= view.axes(*axes) if axes else {}
+    options |= {"title": view.t(title)} if title else {}
+    options |= {"words": view.words(words)} if words else {}
+    key = alt or f"tour.steps.{name.partition('.')[0]}.title"
+    said = view.t(key) if isinstance(key, str) else " · ".join(key)
+    return b.Chart(f"tour.{name}", partial(figure, *data, **options), said)
+
+
+def amounts(
+    view: View, name: str, labels: Sequence[str], values: np.ndarray, title: str, alt: str
+) -> b.Chart:
+    """One bar per label; `title` and `alt` as of `chart`."""
+    return chart(view, name, alt, measured, labels, values, title=title)
 
 
 def heatmap(view: View, row: QueryRow, name: str, *, whole: bool = True) -> b.Chart:
@@ -60,37 +80,33 @@ def heatmap(view: View, row: QueryRow, name: str, *, whole: bool = True) -> b.Ch
         trace.key_tokens(site.name),
         blocked_labels=blocker_words(view, blocked_by(trace, site.name)[row.head][shown]),
         selected=row.query if whole else None,
-        words=view.words("figures.heatmap"),
+        words="figures.heatmap",
         **site_titles(view, site),
     )
 
 
 def scores_map(view: View, row: QueryRow, name: str) -> b.Chart:
     """The scores of the head before mask and softmax."""
-    trace, site, title = view.trace, row.site, view.t("tour.score")
+    trace, site, key = view.trace, row.site, "tour.score"
     cells = trace.activations[site.hook("scores")][row.head], trace.mask(site.name)[row.head]
-    words = view.words("figures.heatmap")
-    return chart(
-        view, name, title, scores, *cells, title=title, words=words, **site_axes(view, site)
-    )
+    shown = site_axes(view, site)
+    return chart(view, name, key, scores, *cells, title=key, words="figures.heatmap", **shown)
 
 
 def row_bars(
     view: View, row: QueryRow, name: str, weights: np.ndarray, allowed: np.ndarray | None = None
 ) -> b.Chart:
     """Weights [key] of one query as bars over the keys."""
-    return chart(
-        view,
-        name,
-        "",
+    tokens, stream = view.trace.key_tokens(row.site.name), row.site.key_stream
+    drawn = partial(
         bars,
-        view.trace.key_tokens(row.site.name),
+        tokens,
         weights,
-        stream=row.site.key_stream,
+        stream=stream,
         allowed=allowed,
-        title=axis_title(view, "key", row.site.key_stream),
-        words=view.words("figures.bars"),
+        title=axis_title(view, "key", stream),
     )
+    return chart(view, name, "", drawn, words="figures.bars")
 
 
 def two_bars(
@@ -102,9 +118,9 @@ def two_bars(
     title: str,
     stream: Stream | None,
 ) -> b.Chart:
-    """Two bars per label."""
-    alt = " · ".join(names)
-    return chart(view, name, alt, paired, labels, *pair, names, title=title, stream=stream)
+    """Two bars per label; `title` is text."""
+    drawn = partial(paired, labels, *pair, names, title=title, stream=stream)
+    return chart(view, name, names, drawn)
 
 
 def two_rows(

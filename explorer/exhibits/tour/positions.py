@@ -1,13 +1,15 @@
 """Chapter 3 of the guided tour: positions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
 from explorer.analysis.positions.encoding import gram, model_table, sizes, table, wavelengths
 from explorer.analysis.positions.order import Moved, reading_stream, shuffled_order
-from explorer.analysis.positions.turning import rotate_as, score_by_offset, turned
+from explorer.analysis.positions.turning import Turned, rotate_as, score_by_offset, turned
 from explorer.exhibits import View, block as b
 from explorer.exhibits.positions.order import ROUNDING, compute as shuffle
 from explorer.exhibits.saying import quoted_at
@@ -26,7 +28,6 @@ from models.rows import Stream
 LENGTH = 48
 """Positions of the table in the figure."""
 BASE = 10_000.0
-FIGURE = later(View.words, "figures.positions")
 
 
 def _shuffled(
@@ -41,20 +42,15 @@ def _shuffled(
 
 def _distances(
     name: str, tokens: Sequence[str], stream: Stream, settings: Sequence[Moved]
-) -> Later[b.Block]:
-    """The change of each vector in each setting."""
-    return later(
-        pictures.chart,
-        name,
-        word("positions.moved"),
-        order.moved,
-        tokens,
-        np.stack([moved.distances[-1] for moved in settings]),
-        [word(f"positions.{moved.setting}") for moved in settings],
-        y_title=word("positions.moved"),
-        x_title=word("positions.shuffled"),
-        stream=stream,
-    )
+) -> list[Later[b.Block]]:
+    """The shuffled tokens, without and with the change of each vector in each setting."""
+    distances = np.stack([moved.distances[-1] for moved in settings])
+    data = tokens, distances, [word(f"positions.{moved.setting}") for moved in settings]
+    key, axes = "positions.moved", ("positions.shuffled", "positions.moved")
+    return [
+        later(pictures.strip, f"{name}.strip", stream, tokens),
+        later(pictures.chart, name, key, order.moved, *data, axes=axes, stream=stream),
+    ]
 
 
 def bag(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -65,15 +61,12 @@ def bag(loaded: LoadedModel, trace: Trace) -> Posed:
     if barest.mean > ROUNDING:
         raise MissingError("ordered")
     as_is = [settings["as_is"].mean] if "as_is" in settings else []
-    causal = barest.setting == "unmasked"
-    strip = later(pictures.strip, "bag.strip", stream, tokens)
-    return Posed(
-        [share(option) for option in (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)],
-        {"masked": word("tour.and_mask") if causal else "", "moved": share(barest.mean)},
-        [strip],
-        [strip, _distances("bag", tokens, stream, list(settings.values()))],
-        place={"part": "order", "stream": stream, "shuffle": 1},
-    )
+    options = [share(option) for option in (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)]
+    masked = word("tour.and_mask") if barest.setting == "unmasked" else ""
+    drawn = _distances("bag", tokens, stream, list(settings.values()))
+    place = {"part": "order", "stream": stream, "shuffle": 1}
+    words = {"masked": masked, "moved": options[0]}
+    return Posed(options, words, drawn[:1], drawn, place=place)
 
 
 def leak(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -86,21 +79,20 @@ def leak(loaded: LoadedModel, trace: Trace) -> Posed:
     first = shuffled_order(loaded, *tokens_of(trace, "tgt"), "tgt", 1)[0]
     if first != 0 or not still[0] or still.sum() != 1 or n < 4:
         raise MissingError("short")
-    names = [later(quoted_at, tokens, at) for at in range(n)]
-    strip = later(pictures.strip, "leak.strip", "tgt", tokens)
-    return Posed(
-        [names[at] for at in (0, n - 1, 1, n // 2, 2)],
-        {"first": names[0], "mean": share(float(distances[1:].mean()))},
-        [strip],
-        [strip, _distances("leak", tokens, "tgt", [settings["without"]])],
-        place={"part": "order", "stream": "tgt", "shuffle": 1},
-    )
+    options = [later(quoted_at, tokens, at) for at in (0, n - 1, 1, n // 2, 2)]
+    drawn = _distances("leak", tokens, "tgt", [settings["without"]])
+    words = {"first": options[0], "mean": share(float(distances[1:].mean()))}
+    place = {"part": "order", "stream": "tgt", "shuffle": 1}
+    return Posed(options, words, drawn[:1], drawn, place=place)
+
+
+def _chart(name: str, key: str, figure: Callable[..., b.Figure], *data: Any) -> Later[b.Block]:
+    return later(pictures.chart, name, key, figure, *data, words="figures.positions")
 
 
 def _table(name: str, values: np.ndarray) -> list[Later[b.Block]]:
     """The table of positions as a heatmap."""
-    title = word("positions.table")
-    return [later(pictures.chart, f"{name}.table", title, encoding.table, values, words=FIGURE)]
+    return [_chart(f"{name}.table", "positions.table", encoding.table, values)]
 
 
 def length(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -113,23 +105,15 @@ def length(loaded: LoadedModel, trace: Trace) -> Posed:
     if norms is None or encoded is None or n_real < 2:
         raise MissingError("no_sines")
     place, width = round(varied(trace, 1, n_real - 1)), encoded.shape[1]
-    right = float(norms[1][place])
+    own, right = (float(norm[place]) for norm in norms)
+    options = [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)]
+    words = {"place": place, "width": width, "pairs": width // 2, "length": options[0]}
+    words |= {"token": later(quoted_at, tokens, place), "word": fixed(own, 1)}
     names = word("positions.size_word"), word("positions.size_position")
-    title = word("positions.size")
-    return Posed(
-        [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)],
-        {
-            "place": place,
-            "token": later(quoted_at, tokens, place),
-            "width": width,
-            "pairs": width // 2,
-            "length": fixed(right, 1),
-            "word": fixed(float(norms[0][place]), 1),
-        },
-        _table("length", encoded),
-        [later(pictures.two_bars, "length", tokens, norms, names, title, stream)],
-        place={"part": "sum", "place": place},
-    )
+    data = tokens, norms, names, word("positions.size"), stream
+    after = later(pictures.two_bars, "length", *data)
+    where = {"part": "sum", "place": place}
+    return Posed(options, words, _table("length", encoded), [after], place=where)
 
 
 def _even_width(loaded: LoadedModel) -> int:
@@ -149,19 +133,15 @@ def waves(loaded: LoadedModel, trace: Trace) -> Posed:
     if dim == 0:
         raise MissingError("odd")
     wave, shortest, values = float(lengths[dim]), 2 * np.pi, table(LENGTH, width, base)
-    options = (wave, shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
-    title = word("positions.waves")
+    lengths = (wave, shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
+    options = [fixed(option, 1) for option in lengths]
+    words = {"dim": dim, "width": width, "base": f"{base:,.0f}", "wavelength": options[0]}
+    after = _chart("waves", "positions.waves", encoding.waves, values, [0, dim])
     return Posed(
-        [fixed(option, 1) for option in options],
-        {
-            "dim": dim,
-            "width": width,
-            "base": f"{base:,.0f}",
-            "times": fixed(wave / shortest, 2),
-            "wavelength": fixed(wave, 1),
-        },
+        options,
+        words | {"times": fixed(wave / shortest, 2)},
         _table("waves", values),
-        [later(pictures.chart, "waves", title, encoding.waves, values, [0, dim], words=FIGURE)],
+        [after],
         place={"part": "table", "width": width, "dims": (0, dim)},
     )
 
@@ -173,32 +153,27 @@ def distance(loaded: LoadedModel, trace: Trace) -> Posed:
     dots = gram(encoded)
     first, apart = round(varied(trace, 2, 7)), round(varied(trace, 3, 8))
     last, further = first + apart, first + 13
-    same = further, further + apart
-    others = (
+    same, *others = (
+        (further, further + apart),
         (2 * first, 2 * last),
         (further, further + apart + 2),
         (first, last + 3),
         (further, further + apart - 2),
     )
-    unlike = [pair for pair in others if abs(dots[pair] - dots[first, last]) > 0.2]
+    dot = dots[first, last]
+    pairs = [same, *(pair for pair in others if abs(dots[pair] - dot) > 0.2)]
 
     def name(pair: tuple[int, int]) -> Later[str]:
         return word("tour.positions", first=pair[0], second=pair[1])
 
-    title = word("positions.gram")
+    numbers = {"dot": fixed(float(dot), 2), "again": fixed(float(dots[same]), 2), "apart": apart}
     return Posed(
-        [name(pair) for pair in (same, *unlike)],
-        {
-            "pair": name((first, last)),
-            "same": name(same),
-            "dot": fixed(float(dots[first, last]), 2),
-            "again": fixed(float(dots[same]), 2),
-            "apart": apart,
-        },
+        [name(pair) for pair in pairs],
+        {"pair": name((first, last)), "same": name(same), **numbers},
         _table("distance", encoded),
-        [later(pictures.chart, "distance", title, encoding.gram, dots, words=FIGURE)],
+        [_chart("distance", "positions.gram", encoding.gram, dots)],
         place={"part": "table", "width": width},
-        names=[str(pair) for pair in (same, *unlike)],
+        names=[str(pair) for pair in pairs],
     )
 
 
@@ -219,58 +194,33 @@ def rotary(loaded: LoadedModel, trace: Trace) -> Posed:
     if row.query < 2:
         raise MissingError("short")
     key, shift = 1 + int(row.weights[1 : row.query].argmax()), round(varied(trace, 5, 20))
-    found, apart = turned(loaded, trace, row.site.name, row.head, row.query, key), row.query - key
+    pair, apart = turned(loaded, trace, row.site.name, row.head, row.query, key), row.query - key
     # The same vectors, [pair, 2], with both positions moved on.
-    vectors = torch.from_numpy(np.stack([found.q, found.k]).reshape(1, 1, 2, -1))
+    vectors = torch.from_numpy(np.stack([pair.q, pair.k]).reshape(1, 1, 2, -1))
     places = torch.tensor([row.query, key]) + shift
-    q, k = rotate_as(vectors, places, found.angles, "interleaved")[0, 0].numpy().reshape(2, -1, 2)
-    contributions = (q * k).sum(1) / config.divisor
-    both, bare = float(contributions.sum()), float((found.q * found.k).sum()) / config.divisor
-    one, other = score_by_offset(
-        found.q.reshape(-1),
-        found.k.reshape(-1),
-        np.array([apart + shift, apart - shift]),
-        found.angles,
-        config.divisor,
-    )
-    tokens = trace.query_tokens(row.site.name)
-    before, after = (
-        later(
-            pictures.chart,
-            "rotary",
-            "",
-            arrows,
-            found.q,
-            found.k,
-            *rotated,
-            wavelengths=2 * np.pi / np.maximum(found.angles, 1e-12),
-            contributions=added,
-            words=later(View.words, "figures.turning"),
-        )
-        for rotated, added in (
-            ((found.q_turned, found.k_turned), found.contributions),
-            ((q, k), contributions),
-        )
-    )
-    return Posed(
-        [fixed(option, 2) for option in (both, one, other, bare)],
-        {
-            "q_token": later(quoted_at, tokens, row.query),
-            "k_token": later(quoted_at, tokens, key),
-            "query": row.query,
-            "key": key,
-            "apart": apart,
-            "shift": shift,
-            "score": fixed(found.score, 2),
-            "both": fixed(both, 2),
-            "one": fixed(one, 2),
-        },
-        [before],
-        [after],
-        row,
-        {"part": "rotary", "key": key},
-        "told" if found.own else "told_other",
-    )
+    q, k = rotate_as(vectors, places, pair.angles, "interleaved")[0, 0].numpy().reshape(2, -1, 2)
+    further = replace(pair, q_turned=q, k_turned=k, contributions=(q * k).sum(1) / config.divisor)
+    offsets, flat = np.array([apart + shift, apart - shift]), (pair.q.ravel(), pair.k.ravel())
+    one, other = score_by_offset(*flat, offsets, pair.angles, config.divisor)
+    bare, tokens = float(flat[0] @ flat[1]) / config.divisor, trace.query_tokens(row.site.name)
+    options = [fixed(option, 2) for option in (further.score, one, other, bare)]
+    words = {"query": row.query, "key": key, "apart": apart, "shift": shift, "one": options[1]}
+    words |= {"score": fixed(pair.score, 2), "both": options[0]}
+    words |= {
+        "q_token": later(quoted_at, tokens, row.query),
+        "k_token": later(quoted_at, tokens, key),
+    }
+    drawn = [later(_arrows, pair)], [later(_arrows, further)]
+    told = "told" if pair.own else "told_other"
+    return Posed(options, words, *drawn, row, {"part": "rotary", "key": key}, told)
+
+
+def _arrows(view: View, pair: Turned) -> b.Chart:
+    """A query and a key before and after their rotation."""
+    more: dict[str, Any] = {"wavelengths": 2 * np.pi / np.maximum(pair.angles, 1e-12)}
+    more |= {"contributions": pair.contributions, "words": "figures.turning"}
+    data = pair.q, pair.k, pair.q_turned, pair.k_turned
+    return pictures.chart(view, "rotary", "", arrows, *data, **more)
 
 
 STEPS = (

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from explorer.components.cache_view import pack_cache_view
 from explorer.components.film import pack_film
 from explorer.engine import cache
 from explorer.engine.jobs import walked
 from explorer.exhibits import View, block as b
-from explorer.exhibits.decoding.caching import CacheComparison, cached_and_not
+from explorer.exhibits.decoding.caching import CacheComparison, cached_and_not, packed
 from explorer.exhibits.decoding.film import arguments
 from explorer.exhibits.decoding.one_pass import FLOOR, one_pass
 from explorer.exhibits.escape import escape
@@ -22,11 +22,10 @@ from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.rows import MissingError, varied
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
-from explorer.figures.measured import measured
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, percent
 from explorer.problems import InputProblem
-from explorer.runs.generation import Generation, GenerationStep
+from explorer.runs.generation import Candidate, Generation
 from explorer.runs.trace import Trace
 from models.strategies import Beam, Greedy, Sample, Strategy
 
@@ -35,7 +34,7 @@ MOST, TO_THE_END, FEW = 12, 32, 8
 TEMPERATURE = 0.5
 PS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.95)
 WIDTH = 4
-CHANCE = word("tour.chance")
+CHANCE = "tour.chance"
 
 
 def _written(
@@ -69,17 +68,10 @@ def _sequence(tokens: Sequence[str]) -> str:
     return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
 
 
-def _film(written: Generation, index: int) -> list[Later[b.Block]]:
+def _film(view: View, written: Generation, index: int) -> b.Canvas:
     """The film of the Decoding page, at one step."""
-
-    return [later(_film_at, written, index)]
-
-
-def _film_at(view: View, written: Generation, index: int) -> b.Canvas:
-    shown = replace(view, state=replace(view.state, step=index))
-    return b.Canvas(
-        "tour.film", "film", lambda file: pack_film(**arguments(shown, written), file=file)
-    )
+    shown = arguments(replace(view, state=replace(view.state, step=index)), written)
+    return b.Canvas("tour.film", "film", lambda file: pack_film(**shown, file=file))
 
 
 def _so_far(written: Generation, index: int, name: str) -> list[Later[b.Block]]:
@@ -95,19 +87,18 @@ def _so_far(written: Generation, index: int, name: str) -> list[Later[b.Block]]:
 def given(loaded: LoadedModel, trace: Trace) -> Posed:
     """A step in the middle of a greedy decoding."""
     written = _written(trace, MOST)
-    index, last = round(varied(trace, 1, min(4, len(written.steps) - 2))), len(written.steps) - 1
+    last = len(written.steps) - 1
+    index = round(varied(trace, 1, min(4, last - 1)))
     tokens, chosen = written.steps[index].input_tokens, written.steps[index].chosen_str
     right = (*tokens, chosen)
-    before = _so_far(written, index, "given")
-    return Posed(
-        [
-            _sequence(option)
-            for option in (right, (*tokens[1:], chosen), (chosen,), tokens, (*right, chosen))
-        ],
+    sequences = (right, (*tokens[1:], chosen), (chosen,), tokens, (*right, chosen))
+    words, before = (
         {"chosen": later(quoted, chosen), "count": len(right)},
-        before,
-        _film(written, index + 1) if index < last else before,
-        place={"step": index},
+        _so_far(written, index, "given"),
+    )
+    after = [later(_film, written, index + 1)] if index < last else before
+    return Posed(
+        [_sequence(option) for option in sequences], words, before, after, place={"step": index}
     )
 
 
@@ -117,19 +108,11 @@ def ended(loaded: LoadedModel, trace: Trace) -> Posed:
     if not written.finished:
         raise MissingError("unfinished")
     tokens, last = _tokens(written), len(written.steps) - 1
-    names = [later(quoted_at, tokens, at) for at in range(len(tokens))]
-    return Posed(
-        [names[at] for at in (last, last - 1, 0, len(names) // 2)],
-        {
-            "end": names[last],
-            "last": names[last - 1],
-            "count": len(names),
-            "chance": percent(written.steps[last].chosen_prob),
-        },
-        _so_far(written, last, "ended"),
-        _film(written, last),
-        place={"step": last},
-    )
+    options = [later(quoted_at, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
+    words = {"end": options[0], "last": options[1], "count": len(tokens)}
+    words |= {"chance": percent(written.steps[last].chosen_prob)}
+    before, after = _so_far(written, last, "ended"), [later(_film, written, last)]
+    return Posed(options, words, before, after, place={"step": last})
 
 
 def _chance(value: float) -> str:
@@ -145,75 +128,60 @@ def product(loaded: LoadedModel, trace: Trace) -> Posed:
     """The model's own probability of each token of the greedy output, and of all together."""
     written = _written(trace, FEW)
     chances = np.array([step.chosen_prob for step in written.steps])
-    whole, tokens = _chance(float(np.exp(written.logprob))), _tokens(written)
+    least, whole = chances.min(), np.exp(written.logprob)
+    options = [_chance(float(option)) for option in (whole, chances.mean(), least, chances.max())]
+    words = {"count": len(chances), "whole": options[0], "least": options[2]}
+    words |= {"logprob": fixed(written.logprob, 2)}
+    tokens, pair = _tokens(written), (100 * chances, 100 * np.cumprod(chances))
     names = word("tour.chance_each"), word("tour.chance_all")
-    labels, pair = _labelled(tokens, chances), (100 * chances, 100 * np.cumprod(chances))
-    return Posed(
-        [whole, *(_chance(float(of)) for of in (chances.mean(), chances.min(), chances.max()))],
-        {
-            "count": len(chances),
-            "whole": whole,
-            "least": _chance(float(chances.min())),
-            "logprob": fixed(written.logprob, 2),
-        },
-        [later(pictures.chart, "product.each", CHANCE, measured, labels, pair[0], title=CHANCE)],
-        [later(pictures.two_bars, "product", tokens, pair, names, "%", "tgt")],
-        place={"step": 0},
-    )
+    labels = _labelled(tokens, chances)
+    before = later(pictures.amounts, "product.each", labels, pair[0], CHANCE, CHANCE)
+    after = later(pictures.two_bars, "product", tokens, pair, names, "%", "tgt")
+    return Posed(options, words, [before], [after], place={"step": 0})
 
 
-def _sampled(trace: Trace, written: Generation, index: int, sample: Sample) -> GenerationStep:
-    """A step of a decoding as sampling with the same prefix gives it."""
-    return _written(trace, index + 1, sample, written.tokens[:index]).steps[index]
+def _sampled(
+    trace: Trace, written: Generation, index: int, sample: Sample
+) -> tuple[list[str], np.ndarray, list[Candidate]]:
+    """The candidates of a step: their tokens, their probabilities, and the candidates of sampling
+    after the same prefix."""
+    shown = written.steps[index].candidates
+    again = _written(trace, index + 1, sample, written.tokens[:index]).steps[index]
+    chances = np.array([float(np.exp(candidate.logprob)) for candidate in shown])
+    return [candidate.str_token for candidate in shown], chances, list(again.candidates)
 
 
 def temperature(loaded: LoadedModel, trace: Trace) -> Posed:
     """The step whose two best candidates are closest to a given ratio."""
     written = _written(trace, MOST)
-    ratios = []
-    for step in written.steps:
-        first, second = step.candidates[:2]
-        ratios.append(float(np.exp(first.logprob - second.logprob)))
+    best = [[candidate.logprob for candidate in step.candidates[:2]] for step in written.steps]
+    ratios = [float(np.exp(first - second)) for first, second in best]
     index = int(np.abs(np.log(np.array(ratios) / varied(trace, 2.0, 5.0))).argmin())
     if not 1.3 < ratios[index] < 60:
         raise MissingError("sure")
-    colder = _sampled(trace, written, index, Sample(temperature=TEMPERATURE))
-    chance_of = {candidate.token: candidate.prob for candidate in colder.candidates}
+    tokens, usual, colder = _sampled(trace, written, index, Sample(temperature=TEMPERATURE))
+    chance_of = {candidate.token: candidate.prob for candidate in colder}
     shown = written.steps[index].candidates[:5]
-    tokens = [candidate.str_token for candidate in shown]
-    usual = np.array([float(np.exp(candidate.logprob)) for candidate in shown])
+    tokens, usual = tokens[:5], usual[:5]
     cooled = np.array([chance_of[candidate.token] for candidate in shown])
     before, after = float(usual[0] / usual[1]), float(cooled[0] / cooled[1])
-    title = word("tour.candidates")
-    chart = later(
-        pictures.chart,
-        "temperature",
-        title,
-        bars,
-        tokens,
-        usual,
-        stream="tgt",
-        title=title,
-        words=later(_bar_words),
-    )
+    options = [times(option) for option in (after, 2 * before, before, before**0.5)]
+    words = {"before": options[2], "after": options[0], "temperature": TEMPERATURE}
+    words |= {
+        name: later(quoted, token) for name, token in zip(("first", "second"), tokens, strict=False)
+    }
     pair, names = (100 * usual, 100 * cooled), ("T = 1", f"T = {TEMPERATURE}")
+    drawn = later(pictures.two_bars, "temperature.both", tokens, pair, names, word(CHANCE), "tgt")
     return Posed(
-        [times(option) for option in (after, 2 * before, before, before**0.5)],
-        {
-            "first": later(quoted, tokens[0]),
-            "second": later(quoted, tokens[1]),
-            "before": times(before),
-            "after": times(after),
-            "temperature": TEMPERATURE,
-        },
-        [chart],
-        [later(pictures.two_bars, "temperature.both", tokens, pair, names, CHANCE, "tgt")],
-        place={"step": index},
+        options, words, [later(_candidates, tokens, usual)], [drawn], place={"step": index}
     )
 
 
-def _bar_words(view: View) -> dict[str, str]:
-    return view.words("figures.bars") | {"weight": view.t("tour.chance")}
+def _candidates(view: View, tokens: Sequence[str], chances: np.ndarray) -> b.Chart:
+    """The probabilities of a step's candidates."""
+    words, key = view.words("figures.bars") | {"weight": view.t(CHANCE)}, "tour.candidates"
+    drawn = partial(bars, tokens, chances, stream="tgt", words=words)
+    return pictures.chart(view, "temperature", key, drawn, title=key)
 
 
 def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -226,48 +194,31 @@ def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
             kept = int((sums < p).sum()) + 1
             if 2 <= kept <= 7 and kept < len(sums):
                 border = float(np.abs(sums[kept - 2 : kept] - p).min())
-                if border > 0.01:
-                    cutoffs.append((border, index, p))
+                cutoffs += [(border, index, p)] if border > 0.01 else []
     if not cutoffs:
         raise MissingError("sure")
     _, index, p = max(cutoffs, key=lambda cutoff: cutoff[0])
-    cut = _sampled(trace, written, index, Sample(top_p=p))
-    kept = sum(candidate.kept for candidate in cut.candidates)
-    shown = written.steps[index].candidates[: max(8, kept + 1)]
-    chances = np.array([float(np.exp(candidate.logprob)) for candidate in shown])
-    labels = _labelled([candidate.str_token for candidate in shown], chances)
+    tokens, chances, cut = _sampled(trace, written, index, Sample(top_p=p))
+    kept = sum(candidate.kept for candidate in cut)
+    labels = _labelled(tokens, chances)[: max(8, kept + 1)]
+    shares = 100 * chances[: len(labels)]
+    visible = np.where(np.arange(len(labels)) < kept, shares, np.nan)
     before, after = (
-        later(
-            pictures.chart,
-            "nucleus",
-            CHANCE,
-            measured,
-            labels,
-            np.where(np.arange(len(shown)) < end, 100 * chances, np.nan),
-            title=CHANCE,
-        )
-        for end in (len(shown), kept)
+        later(pictures.amounts, "nucleus", labels, values, CHANCE, CHANCE)
+        for values in (shares, visible)
     )
-    return Posed(
-        [str(option) for option in (kept, kept - 1, kept + 1, kept + 2)],
-        {
-            "p": f"{p:g}",
-            "share": percent(p),
-            "kept": kept,
-            "less": percent(float(np.sum(chances[: kept - 1]))),
-            "sum": percent(float(np.sum(chances[:kept]))),
-        },
-        [before],
-        [after],
-        place={"step": index},
-    )
+    less, total = (percent(float(np.sum(chances[:n]))) for n in (kept - 1, kept))
+    words = {"p": f"{p:g}", "share": percent(p), "kept": kept, "less": less, "sum": total}
+    options = [str(option) for option in (kept, kept - 1, kept + 1, kept + 2)]
+    return Posed(options, words, [before], [after], place={"step": index})
 
 
 def beam(loaded: LoadedModel, trace: Trace) -> Posed:
     """A beam search that finds a more probable text than greedy decoding."""
+    search = Beam(width=WIDTH, length_penalty=0.0)
     both = {
         "greedy": _written(trace, TO_THE_END),
-        "beam": _written(trace, TO_THE_END, Beam(width=WIDTH, length_penalty=0.0)),
+        "beam": _written(trace, TO_THE_END, search),
     }
     less, more = (written.logprob for written in both.values())
     if not all(written.finished for written in both.values()) or more < less + 0.05:
@@ -277,20 +228,12 @@ def beam(loaded: LoadedModel, trace: Trace) -> Posed:
         for name, written in both.items()
     ]
     labels = [later(_searched, name, written.text) for name, written in both.items()]
-    chances, title = 100 * np.exp([less, more]), word("tour.chance_all")
-    return Posed(
-        [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)],
-        {
-            **{name: f"“{escape(written.text)}”" for name, written in both.items()},
-            "width": WIDTH,
-            "less": fixed(less, 2),
-            "more": fixed(more, 2),
-            "times": times(float(np.exp(more - less))),
-        },
-        strips,
-        [*strips, later(pictures.chart, "beam", title, measured, labels, chances, title=title)],
-        place={"part": "branches"},
-    )
+    chances, key = 100 * np.exp([less, more]), "tour.chance_all"
+    options = [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)]
+    words = {name: f"“{escape(written.text)}”" for name, written in both.items()}
+    words |= {"less": options[1], "more": options[0], "times": times(float(np.exp(more - less)))}
+    drawn = [*strips, later(pictures.amounts, "beam", labels, chances, key, key)]
+    return Posed(options, words | {"width": WIDTH}, strips, drawn, place={"part": "branches"})
 
 
 def _searched(view: View, name: str, text: str) -> str:
@@ -302,77 +245,41 @@ def passes(loaded: LoadedModel, trace: Trace) -> Posed:
     answer = walked(one_pass(loaded, _written(trace, MOST)))
     if not answer.largest < 1e-3 < answer.largest_open:
         raise MissingError("flat")
-    n = len(answer.tokens)
-    chart = later(
-        pictures.chart,
-        "passes",
-        word("onepass.gaps"),
-        lines,
-        np.arange(1, n + 1),
-        np.maximum(np.stack([answer.gaps, answer.gaps_open]), FLOOR),
-        [word("onepass.with"), word("onepass.without")],
-        x_title=word("onepass.step"),
-        y_title=word("onepass.gap"),
-        log_y=True,
-        height=300,
-    )
-    sequences = {"queries": answer.queries, "tokens": answer.tokens}
-    return Posed(
-        [str(option) for option in (1, n, n * (n + 1) // 2, n * n)],
-        {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)},
-        [
-            later(pictures.strip, f"passes.{name}", "tgt", tokens)
-            for name, tokens in sequences.items()
-        ],
-        [chart],
-        place={"part": "pass"},
-    )
+    n, axes = len(answer.tokens), ("onepass.step", "onepass.gap")
+    gaps = np.maximum(np.stack([answer.gaps, answer.gaps_open]), FLOOR)
+    data = np.arange(1, n + 1), gaps, [word("onepass.with"), word("onepass.without")]
+    more = {"axes": axes, "log_y": True, "height": 300}
+    before = [
+        later(pictures.strip, f"passes.{name}", "tgt", tokens)
+        for name, tokens in (("queries", answer.queries), ("tokens", answer.tokens))
+    ]
+    after = later(pictures.chart, "passes", "onepass.gaps", lines, *data, **more)
+    options = [str(option) for option in (1, n, n * (n + 1) // 2, n * n)]
+    words = {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)}
+    return Posed(options, words, before, [after], place={"part": "pass"})
 
 
 def kept(loaded: LoadedModel, trace: Trace) -> Posed:
     """Read a decoding with a cache, and measure its growth in bytes after each step."""
     written, config = _written(trace, MOST), loaded.config
-    answer = walked(cached_and_not(loaded, written))
-    growths = set(np.diff(np.array(answer.n_bytes[1:])).tolist())
+    contents = walked(cached_and_not(loaded, written))
+    growths = set(np.diff(np.array(contents.n_bytes[1:])).tolist())
     if len(growths) != 1:
         raise MissingError("flat")
     growth, n_steps = growths.pop(), len(written.steps)
     layers = sum(site.kind == "self" and site.query_stream == "tgt" for site in trace.sites)
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
-    return Posed(
-        [f"{option:,}" for option in counts],
-        {
-            "layers": layers,
-            "heads": config.kv_heads,
-            "d_head": config.d_head,
-            "bytes": f"{growth:,}",
-            "numbers": f"{growth // 4:,}",
-        },
-        _so_far(written, n_steps - 1, "kept"),
-        [later(_cache, written, answer, config.kv_heads)],
-        place={"part": "cache"},
-    )
+    options = [f"{option:,}" for option in counts]
+    words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
+    words |= {"bytes": options[0], "numbers": f"{growth // 4:,}"}
+    before, after = _so_far(written, n_steps - 1, "kept"), later(_cache, written, contents)
+    return Posed(options, words, before, [after], place={"part": "cache"})
 
 
-def _cache(view: View, written: Generation, answer: CacheComparison, kv_heads: int) -> b.Canvas:
+def _cache(view: View, written: Generation, contents: CacheComparison) -> b.Canvas:
     """The cache as on the Decoding page, after the last step."""
-
-    def pack(file: str) -> bytes:
-        return pack_cache_view(
-            answer.keys,
-            answer.values,
-            written.steps[-1].input_tokens,
-            answer.n_bytes,
-            first=answer.first,
-            cross_keys=answer.cross_keys,
-            cross_values=answer.cross_values,
-            source=written.src_str_tokens,
-            kept_heads=kv_heads,
-            step=len(answer.n_bytes) - 1,
-            words=view.words("components.cache_view"),
-        )
-
-    return b.Canvas("tour.kept", "cache_view", pack)
+    shown = written, contents, view.loaded.config.kv_heads, len(contents.n_bytes) - 1
+    return b.Canvas("tour.kept", "cache_view", lambda file: packed(view, *shown))
 
 
 STEPS = (
