@@ -192,19 +192,20 @@ def show(found: tuple[FillResult, ...], view: View) -> b.Blocks:
 
 def _grid(view: View, found: tuple[FillResult, ...], which: str) -> b.Chart:
     cells = np.array(found, object).reshape(len(FILLS), len(DTYPES))
-    says = _open if which == "open" else _empty
+    says = _open if which == "open" else empty_outcome
     both = [[says(view, each) for each in row] for row in cells]
     draw = partial(
         outcomes,
         [[level for level, _ in row] for row in both],
         [[text for _, text in row] for row in both],
-        [_name(view, fill) for fill in FILLS],
+        [fill_name(view, fill) for fill in FILLS],
         list(DTYPES),
     )
     return b.Chart(f"masks.fills.{which}", draw, view.t(f"masks.fills_{which}_alt"))
 
 
-def _name(view: View, fill: Fill) -> str:
+def fill_name(view: View, fill: Fill) -> str:
+    """A fill as it is written."""
     return VALUES.get(fill) or view.t("masks.fill_zeroed")
 
 
@@ -226,7 +227,7 @@ def _points(error: float) -> str:
     return f"±{digits(100 * error, 2)} %" if error else "±0"
 
 
-def _empty(view: View, each: FillResult) -> tuple[Level, str]:
+def empty_outcome(view: View, each: FillResult) -> tuple[Level, str]:
     """The verdict for a fully masked query."""
     if each.refused or each.row is None:
         return "loud", view.t("masks.fill_refused")
@@ -253,7 +254,7 @@ def _reading(view: View, found: tuple[FillResult, ...]) -> str:
 
 def _numbers(view: View, found: tuple[FillResult, ...]) -> dict[str, list[object]]:
     return {
-        view.t("masks.fill"): [_name(view, each.fill) for each in found],
+        view.t("masks.fill"): [fill_name(view, each.fill) for each in found],
         view.t("masks.dtype"): [each.dtype for each in found],
         view.t("masks.stored"): [
             view.t("masks.fill_refused") if each.refused else digits(each.stored, 8)
@@ -261,7 +262,7 @@ def _numbers(view: View, found: tuple[FillResult, ...]) -> dict[str, list[object
         ],
         view.t("masks.hidden_weight"): [fixed(each.hidden, 4) for each in found],
         view.t("masks.rounding"): [digits(each.rounding, 2) for each in found],
-        view.t("masks.empty_row_became"): [_empty(view, each)[1] for each in found],
+        view.t("masks.empty_row_became"): [empty_outcome(view, each)[1] for each in found],
     }
 
 

@@ -3,19 +3,10 @@
 import numpy as np
 
 from explorer.analysis.score.steps import bias_of
-from explorer.exhibits.tour import pictures
+from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.asked import Posed, Step
 from explorer.exhibits.tour.later import later, word
-from explorer.exhibits.tour.rows import (
-    MissingError,
-    QueryRow,
-    best_row,
-    keys_of,
-    main_role,
-    row_of,
-    scores_of,
-    varied,
-)
+from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, keys_of, main_role
 from explorer.library import LoadedModel
 from explorer.numbers import percent, root
 from explorer.numerics import softmax
@@ -48,38 +39,30 @@ def _sharpest(trace: Trace) -> QueryRow:
 def look(loaded: LoadedModel, trace: Trace) -> Posed:
     """A row with one dominant weight, of the head whose rows differ most."""
     row = _sharpest(trace)
-    keys = keys_of(trace, row)
-    best, *others = (key for key in row.descending if row.allowed[key])
+    keys, (best, *others) = keys_of(trace, row), [k for k in row.descending if row.allowed[k]]
     near = sorted(others, key=lambda key: (abs(key - best), key))
-    return Posed(
-        [keys[key] for key in (best, *near)],
-        {"weight": percent(row.weights[best]), "key": keys[best]},
-        [later(pictures.heatmap, row, "look", whole=False)],
-        [later(pictures.heatmap, row, "look")],
-        row,
-    )
+    words = {"weight": percent(row.weights[best]), "key": keys[best]}
+    before = later(pictures.heatmap, row, "look", whole=False)
+    after = later(pictures.heatmap, row, "look")
+    return Posed([keys[key] for key in (best, *near)], words, [before], [after], row)
 
 
 def rest(loaded: LoadedModel, trace: Trace) -> Posed:
     """A row whose largest weight is neither close to 0 nor close to 1."""
-    wanted = varied(trace, 0.25, 0.6)
+    wanted = rows.varied(trace, 0.25, 0.6)
 
     def worth(row: QueryRow) -> float | None:
         return -abs(float(row.weights.max()) - wanted) if row.allowed.sum() >= 3 else None
 
     row = best_row(trace, main_role(trace), "short", worth)
     weights, (hidden, second, *_) = row.weights, row.descending
-    visible = np.where(np.arange(len(weights)) == hidden, 0, weights)
+    shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()
-    options = (right, others, weights[second], 1 / len(weights), right / 2)
-    key = keys_of(trace, row)[hidden]
-    return Posed(
-        [percent(option) for option in options],
-        {"key": key, "others": percent(others), "weight": percent(right)},
-        [later(pictures.row_bars, row, "rest", visible)],
-        [later(pictures.row_bars, row, "rest", weights)],
-        row,
-    )
+    shares = (right, others, weights[second], 1 / len(weights), right / 2)
+    options = [percent(option) for option in shares]
+    words = {"key": keys_of(trace, row)[hidden], "others": options[1], "weight": options[0]}
+    drawn = ([later(pictures.row_bars, row, "rest", bars)] for bars in (shown, weights))
+    return Posed(options, words, *drawn, row)
 
 
 def times(value: float) -> str:
@@ -89,10 +72,10 @@ def times(value: float) -> str:
 
 def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
     """The largest weight of a row compared with one whose score is lower by about `wanted`."""
-    wanted = varied(trace, 1.0, 2.2)  # a ratio of about 3 to 9
+    wanted = rows.varied(trace, 1.0, 2.2)  # a ratio of about 3 to 9
 
     def pair(row: QueryRow) -> tuple[float, int, int]:
-        scores = np.where(row.allowed, scores_of(trace, row), -np.inf)
+        scores = np.where(row.allowed, rows.scores_of(trace, row), -np.inf)
         top = int(scores.argmax())
         apart = np.abs(scores[top] - scores - wanted)
         other = int(np.argmin(np.where(np.isfinite(apart), apart, np.inf)))
@@ -105,25 +88,16 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
         return -apart if top != other and apart < wanted - 0.4 else None
 
     row = best_row(trace, main_role(trace), "flat", worth)
-    (_, more, less), scores, keys = pair(row), scores_of(trace, row), keys_of(trace, row)
+    (_, more, less), scores, keys = pair(row), rows.scores_of(trace, row), keys_of(trace, row)
     apart = scores[more] - scores[less]
-    power = np.exp(apart)
+    power, shares = np.exp(apart), [percent(row.weights[key]) for key in (more, less)]
     quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
-    return Posed(
-        [times(option) for option in (power, apart, *quotient, np.exp(2 * apart), 2 * apart)],
-        {
-            "more": keys[more],
-            "less": keys[less],
-            "difference": f"{apart:.2f}",
-            "power": f"{power:.1f}",
-            "times": times(power),
-            "weights": " / ".join(percent(row.weights[key]) for key in (more, less)),
-        },
-        [later(pictures.scores_map, row, "ratio.scores")],
-        [later(pictures.heatmap, row, "ratio")],
-        row,
-        {"key": more, "stage": 3},
-    )
+    options = [times(number) for number in (power, apart, *quotient, np.exp(2 * apart), 2 * apart)]
+    words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
+    words |= {"power": f"{power:.1f}", "times": options[0], "weights": " / ".join(shares)}
+    before = later(pictures.scores_map, row, "ratio.scores")
+    after = later(pictures.heatmap, row, "ratio")
+    return Posed(options, words, [before], [after], row, {"key": more, "stage": 3})
 
 
 def scale(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -138,7 +112,7 @@ def scale(loaded: LoadedModel, trace: Trace) -> Posed:
         """The weights of a row with q . k times a factor: a positional bias is not scaled."""
         biases = bias_of(trace, row.site)
         bias = 0.0 if biases is None else biases[row.head, row.query].astype(np.float64)
-        scores = (scores_of(trace, row) - bias) * factor + bias
+        scores = (rows.scores_of(trace, row) - bias) * factor + bias
         return softmax(np.where(row.allowed, scores, -np.inf))
 
     def worth(row: QueryRow) -> float | None:
@@ -151,24 +125,16 @@ def scale(loaded: LoadedModel, trace: Trace) -> Posed:
     if (worth(row) or 0) < 0.1:
         raise MissingError("flat")
     divided, undivided, twice = (times_products(row, by) for by in (1.0, divisor, 1 / divisor))
-    top = int(divided.argmax())
-    shown = root(divisor)
-    names = word("tour.divided", divisor=shown), word("tour.undivided")
-    options = (undivided[top], divided[top], twice[top], 1 / int(row.allowed.sum()))
-    return Posed(
-        [percent(option) for option in options],
-        {
-            "divisor": shown,
-            "now": percent(divided[top]),
-            "without": percent(undivided[top]),
-            "key": keys_of(trace, row)[top],
-        },
-        [later(pictures.row_bars, row, "scale", divided, row.allowed)],
-        [later(pictures.two_rows, row, "scale.both", (divided, undivided), names)],
-        row,
-        {"aside": "scaling"},
-        "told" if bias_of(trace, row.site) is None else "told_biased",
-    )
+    top, key = int(divided.argmax()), root(divisor)
+    names = word("tour.divided", divisor=key), word("tour.undivided")
+    shares = (undivided[top], divided[top], twice[top], 1 / int(row.allowed.sum()))
+    options = [percent(option) for option in shares]
+    words = {"divisor": key, "now": options[1], "without": options[0]}
+    words |= {"key": keys_of(trace, row)[top]}
+    before = later(pictures.row_bars, row, "scale", divided, row.allowed)
+    after = later(pictures.two_rows, row, "scale.both", (divided, undivided), names)
+    told = "told" if bias_of(trace, row.site) is None else "told_biased"
+    return Posed(options, words, [before], [after], row, {"aside": "scaling"}, told)
 
 
 def values(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -196,26 +162,18 @@ def values(loaded: LoadedModel, trace: Trace) -> Posed:
     brought = weights * lengths
     most, heaviest = int(brought.argmax()), heaviest_of(row)
     wrong = [heaviest, *np.argsort(-brought), int(lengths.argmax())]
-    names = [(word("tour.weight"), word(f"tour.{key}")) for key in ("value_length", "brought")]
-    pairs = (weights, lengths / lengths.max()), (weights, brought / brought.max())
-    before, after = (
-        [later(pictures.two_rows, row, "values", *pair, "%")]
-        for pair in zip(pairs, names, strict=True)
+    options = [keys[key] for key in (most, *(key for key in wrong if row.allowed[key]))]
+    words = {"key": keys[most], "heaviest": keys[heaviest]}
+    words |= {"weight": percent(weights[most]), "top": percent(weights[heaviest])}
+    drawn = (
+        [later(pictures.two_rows, row, "values", (weights, shown / shown.max()), names, "%")]
+        for shown, names in (
+            (lengths, (word("tour.weight"), word("tour.value_length"))),
+            (brought, (word("tour.weight"), word("tour.brought"))),
+        )
     )
-    return Posed(
-        [keys[most], *(keys[int(key)] for key in wrong if row.allowed[int(key)])],
-        {
-            "key": keys[most],
-            "heaviest": keys[heaviest],
-            "weight": percent(weights[most]),
-            "top": percent(weights[heaviest]),
-        },
-        before,
-        after,
-        row,
-        {"key": most, "stage": 4},
-        "told_same" if most == heaviest else "told",
-    )
+    told = "told_same" if most == heaviest else "told"
+    return Posed(options, words, *drawn, row, {"key": most, "stage": 4}, told)
 
 
 def heads(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -230,15 +188,10 @@ def heads(loaded: LoadedModel, trace: Trace) -> Posed:
     shared = config.kv_heads != config.n_heads
     if not shared and own != one_head:
         raise MissingError("other_shape")
-    picture = [later(pictures.all_heads)]
-    return Posed(
-        [f"{count:,}" for count in (one_head, own, own // n, own * n, own * n**2)],
-        {"heads": n, "own": f"{own:,}", "one": f"{one_head:,}"},
-        picture,
-        picture,
-        place={"site": site.role, "layer": site.layer},
-        told="told_shared" if shared else "told",
-    )
+    options = [f"{number:,}" for number in (one_head, own, own // n, own * n, own * n**2)]
+    words, drawn = {"heads": n, "own": options[1], "one": options[0]}, [later(pictures.all_heads)]
+    place, told = {"site": site.role, "layer": site.layer}, "told_shared" if shared else "told"
+    return Posed(options, words, drawn, drawn, None, place, told)
 
 
 def cross(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -252,15 +205,12 @@ def cross(loaded: LoadedModel, trace: Trace) -> Posed:
     try:
         row = _sharpest(trace)
     except MissingError:
-        row = row_of(trace, sites[-1], 0, n_query - 1)
+        row = rows.row_of(trace, sites[-1], 0, n_query - 1)
     shapes = ((n_query, n_key), (n_key, n_query), (n_query, n_query), (n_key, n_key))
-    return Posed(
-        [word("tour.shape", rows=height, columns=width) for height, width in shapes],
-        {"rows": n_query, "columns": n_key},
-        [later(pictures.strip, f"cross.{stream}", stream) for stream in ("src", "tgt")],
-        [later(pictures.heatmap, row, "cross")],
-        row,
-    )
+    options = [word("tour.shape", rows=height, columns=width) for height, width in shapes]
+    strips = [later(pictures.strip, f"cross.{stream}", stream) for stream in ("src", "tgt")]
+    after, words = later(pictures.heatmap, row, "cross"), {"rows": n_query, "columns": n_key}
+    return Posed(options, words, strips, [after], row)
 
 
 STEPS = (

@@ -11,16 +11,10 @@ from explorer.exhibits.tour.chapters import NAMES
 from explorer.exhibits.tour.choices import StepAnswer, TourChoices
 from explorer.text import shorten
 
-CHAPTERS: dict[str, tuple[Step, ...]] = {
-    "attention": attention.STEPS,
-    "masks": masks.STEPS,
-    "positions": positions.STEPS,
-    "blocks": blocks.STEPS,
-    "writing": writing.STEPS,
-}
-"""The steps of each chapter; the words for a chapter are at `path.groups.<name>`."""
-assert tuple(CHAPTERS) == NAMES
-STEPS: dict[str, Step] = {each.id: each for steps in CHAPTERS.values() for each in steps}
+_CHAPTERS = (attention.STEPS, masks.STEPS, positions.STEPS, blocks.STEPS, writing.STEPS)
+CHAPTERS: dict[str, tuple[Step, ...]] = dict(zip(NAMES, _CHAPTERS, strict=True))
+"""The steps of each chapter; the words for a chapter are at `tour.groups.<name>`."""
+STEPS: dict[str, Step] = {step.id: step for steps in CHAPTERS.values() for step in steps}
 assert len(STEPS) == sum(map(len, CHAPTERS.values())), "two steps have one name"
 
 TASK_OF: dict[str, str] = {
@@ -35,14 +29,13 @@ TASK_OF: dict[str, str] = {
 
 def chapter_of(step: str) -> str:
     """The chapter of a step. Raises KeyError."""
-    return next(name for name, steps in CHAPTERS.items() if any(s.id == step for s in steps))
+    return next(name for name, steps in CHAPTERS.items() if STEPS[step] in steps)
 
 
 def number_of(step: str) -> str:
     """A step's number, as 2.3 for the third of the second chapter. Raises KeyError."""
-    name = chapter_of(step)
-    ids = [each.id for each in CHAPTERS[name]]
-    return f"{list(CHAPTERS).index(name) + 1}.{ids.index(step) + 1}"
+    chapter = chapter_of(step)
+    return f"{NAMES.index(chapter) + 1}.{CHAPTERS[chapter].index(STEPS[step]) + 1}"
 
 
 def title_of(view: View, step: str) -> str:

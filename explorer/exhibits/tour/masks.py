@@ -5,21 +5,12 @@ from collections.abc import Callable
 import numpy as np
 
 from explorer.exhibits import View, block as b
-from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill, FillResult, fills
-from explorer.exhibits.tour import pictures
+from explorer.exhibits.masks.fills import FILLS, FillResult, empty_outcome, fill_name, fills
+from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.asked import Posed, Step
-from explorer.exhibits.tour.later import Later, for_view, later, word
-from explorer.exhibits.tour.rows import (
-    MissingError,
-    QueryRow,
-    best_row,
-    keys_of,
-    own_role,
-    row_of,
-    scores_of,
-    varied,
-)
-from explorer.figures.outcomes import Level, outcomes
+from explorer.exhibits.tour.later import Later, later, word
+from explorer.exhibits.tour.rows import MissingError, QueryRow, own_role, row_of, scores_of, varied
+from explorer.figures.outcomes import outcomes
 from explorer.library import LoadedModel
 from explorer.numbers import digits, percent
 from explorer.numerics import softmax
@@ -33,7 +24,7 @@ from models.hooks import AttentionSite, Role
 PADS = 3
 """How many PADs the step about padding adds."""
 WITHOUT = (MaskSwitch("causal", False),)
-FILLS_PART = {"part": "fills"}
+FILLED = {"part": "fills"}
 
 
 def _causal(loaded: LoadedModel, trace: Trace) -> tuple[AttentionSite, int]:
@@ -66,17 +57,13 @@ def purpose(loaded: LoadedModel, trace: Trace) -> Posed:
     }
     place = max(opened, key=lambda place: float(opened[place][query + 1 :].sum()))
     row, unmasked = row_of(trace, *place, query), opened[place]
-    keys = keys_of(trace, row)
-    names = word("tour.with_mask"), word("tour.without_mask")
+    keys = rows.keys_of(trace, row)
+    pair, names = (row.weights, unmasked), (word("tour.with_mask"), word("tour.without_mask"))
     strip = later(pictures.strip, "purpose.strip", "tgt", at=query)
-    return Posed(
-        [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)],
-        {"next": keys[query + 1], "ahead": percent(unmasked[query + 1 :].sum())},
-        [strip],
-        [strip, later(pictures.two_rows, row, "purpose", (row.weights, unmasked), names)],
-        row,
-        {"edits": WITHOUT},
-    )
+    drawn = [strip, later(pictures.two_rows, row, "purpose", pair, names)]
+    options = [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)]
+    words = {"next": options[0], "ahead": percent(unmasked[query + 1 :].sum())}
+    return Posed(options, words, [strip], drawn, row, {"edits": WITHOUT})
 
 
 def sees(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -85,29 +72,22 @@ def sees(loaded: LoadedModel, trace: Trace) -> Posed:
     query = max(2, _middle(trace, n))
     row = row_of(trace, site, 0, query)
     seen = int(row.allowed.sum())
-    return Posed(
-        [str(count) for count in (seen, query, n, n - query, 1)],
-        {"place": query + 1, "all": n, "seen": seen, "later": n - seen},
-        [later(pictures.strip, "sees.strip", "tgt", at=query)],
-        [later(pictures.mask, row, "sees", (query, query))],
-        row,
-    )
+    options = [str(count) for count in (seen, query, n, n - query, 1)]
+    words = {"place": query + 1, "all": n, "seen": seen, "later": n - seen}
+    before = later(pictures.strip, "sees.strip", "tgt", at=query)
+    return Posed(options, words, [before], [later(pictures.mask, row, "sees", (query, query))], row)
 
 
 def blocked(loaded: LoadedModel, trace: Trace) -> Posed:
     """Count the cells of the causal mask."""
     site, n = _causal(loaded, trace)
-    mask = trace.mask(site.name)[0]
+    row, mask = row_of(trace, site, 0, 0), trace.mask(site.name)[0]
     right, visible = int((~mask).sum()), int(mask.sum())
-    row = row_of(trace, site, 0, 0)
     counts = (right, visible, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1)
-    return Posed(
-        [str(count) for count in counts],
-        {"all": n, "cells": n * n, "blocked": right, "open": visible},
-        [later(pictures.strip, "blocked.strip", "tgt")],
-        [later(pictures.mask, row, "blocked")],
-        row,
-    )
+    words = {"all": n, "cells": n * n, "blocked": right, "open": visible}
+    before = later(pictures.strip, "blocked.strip", "tgt")
+    after = later(pictures.mask, row, "blocked")
+    return Posed([str(option) for option in counts], words, [before], [after], row)
 
 
 def _near(
@@ -126,7 +106,7 @@ def _near(
         is_inside = 0 < row.query < n - 1
         return -abs(measure(row, scores_of(trace, row)) - wanted) if is_inside else None
 
-    row = best_row(trace, own_role(trace), "flat", worth)
+    row = rows.best_row(trace, own_role(trace), "flat", worth)
     scores = scores_of(trace, row)
     if not 0.02 < measure(row, scores) < 0.98:
         raise MissingError("flat")
@@ -154,14 +134,11 @@ def after(loaded: LoadedModel, trace: Trace) -> Posed:
     left, raw = _left(row, scores), softmax(scores)
     names = word("tour.mask_after"), word("tour.mask_before")
     pair = np.where(row.allowed, raw, 0), right
-    return Posed(
-        [percent(share) for share in (left, 1.0, 1 - left, row.allowed.mean(), left / 2)],
-        {"left": percent(left), "lost": percent(1 - left)},
-        [later(pictures.row_bars, row, "after", raw)],
-        [later(pictures.two_rows, row, "after.both", pair, names)],
-        row,
-        FILLS_PART,
-    )
+    shares = (left, 1.0, 1 - left, row.allowed.mean(), left / 2)
+    before = later(pictures.row_bars, row, "after", raw)
+    after = later(pictures.two_rows, row, "after.both", pair, names)
+    words = {"left": percent(left), "lost": percent(1 - left)}
+    return Posed([percent(option) for option in shares], words, [before], [after], row, FILLED)
 
 
 def zero(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -169,15 +146,12 @@ def zero(loaded: LoadedModel, trace: Trace) -> Posed:
     row, scores, right = _near(loaded, trace, _leaked, 0.2, 0.6)
     leaked, count = _leaked(row, scores), int((~row.allowed).sum())
     shares = (1 - _left(row, scores), count / len(scores), 1.0)
+    options = [percent(leaked), "0 %", *(percent(share) for share in shares)]
+    words = {"count": count, "leaked": options[0], "sum": digits(count / leaked - count)}
     names = word("tour.times_zero"), word("tour.minus_infinity")
-    return Posed(
-        [percent(leaked), "0 %", *(percent(share) for share in shares)],
-        {"count": count, "leaked": percent(leaked), "sum": digits(count / leaked - count)},
-        [later(pictures.scores_map, row, "zero.scores")],
-        [later(pictures.two_rows, row, "zero", (_zeroed(row, scores), right), names)],
-        row,
-        FILLS_PART,
-    )
+    before = later(pictures.scores_map, row, "zero.scores")
+    after = later(pictures.two_rows, row, "zero", (_zeroed(row, scores), right), names)
+    return Posed(options, words, [before], [after], row, FILLED)
 
 
 def padding(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -196,15 +170,12 @@ def padding(loaded: LoadedModel, trace: Trace) -> Posed:
     if causal:
         wrong = (n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n)
     row, tokens = row_of(padded, site, 0, 0), padded.query_tokens(site.name)
-    return Posed(
-        [str(count) for count in (visible, *wrong)],
-        {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible},
-        [later(pictures.strip, "padding.strip", site.query_stream, tokens)],
-        [later(pictures.mask, row, "padding", trace=padded)],
-        row,
-        {"pads": PADS},
-        "told_causal" if causal else "told",
-    )
+    options = [str(option) for option in (visible, *wrong)]
+    words = {"count": n, "pads": PADS, "whole": whole, "cells": whole * whole, "open": visible}
+    before = later(pictures.strip, "padding.strip", site.query_stream, tokens)
+    after = later(pictures.mask, row, "padding", trace=padded)
+    told = "told_causal" if causal else "told"
+    return Posed(options, words, [before], [after], row, {"pads": PADS}, told)
 
 
 Filled = dict[tuple[str, str], FillResult]
@@ -231,26 +202,14 @@ def _empty(view: View, kind: str, n_keys: int) -> str:
 def empty(loaded: LoadedModel, trace: Trace) -> Posed:
     """A fully masked row of -inf, compared with what other fills make of it."""
     row, filled = _filled(trace)
-    n_keys = len(row.weights)
+    n = len(row.weights)
     kinds = (filled["infinity", "float32"].empty, "uniform", "zero", "unmasked")
-    others = {"billion": "billion", "own": "zeroed"}
-    return Posed(
-        [later(_empty, kind, n_keys) for kind in kinds],
-        {
-            name: later(_empty, filled[fill, "float32"].empty, n_keys)
-            for name, fill in others.items()
-        },
-        [later(pictures.row_bars, row, "empty.row", row.weights)],
-        [later(_outcomes, "empty", filled, n_keys)],
-        row,
-        FILLS_PART,
-        names=kinds,
-    )
-
-
-def _name(fill: Fill) -> str | Later[str]:
-    """A fill as it is written."""
-    return VALUES.get(fill) or word("masks.fill_zeroed")
+    fills_of = {"billion": "billion", "own": "zeroed"}
+    words = {
+        name: later(_empty, filled[fill, "float32"].empty, n) for name, fill in fills_of.items()
+    }
+    options, drawn = [later(_empty, kind, n) for kind in kinds], _fills(row, filled, "empty")
+    return Posed(options, words, *drawn, row, FILLED, names=kinds)
 
 
 def half(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -260,31 +219,25 @@ def half(loaded: LoadedModel, trace: Trace) -> Posed:
     if len(refused) != 1:
         raise MissingError("alike")
     others = [fill for fill in FILLS if fill not in (*refused, "zeroed")]
-    return Posed(
-        [_name(fill) for fill in (*refused, *others)],
-        {"value": _name(refused[0]), "most": "65,504"},
-        [later(pictures.row_bars, row, "half.row", row.weights)],
-        [later(_outcomes, "half", filled, len(row.weights))],
-        row,
-        FILLS_PART,
-    )
+    options = [later(fill_name, fill) for fill in (*refused, *others)]
+    words = {"value": options[0], "most": "65,504"}
+    return Posed(options, words, *_fills(row, filled, "half"), row, FILLED)
 
 
-def _outcomes(view: View, name: str, filled: Filled, n_keys: int) -> b.Chart:
-    """What a fully masked row becomes with every fill, in two dtypes."""
-    dtypes, share = ("float32", "float16"), percent(1 / n_keys)
-    cells = [[filled[fill, dtype] for dtype in dtypes] for fill in FILLS]
-    levels: list[list[Level]] = [
-        ["loud" if cell.refused else LEVEL_OF[cell.empty] for cell in line] for line in cells
-    ]
+def _fills(
+    row: QueryRow, filled: Filled, name: str
+) -> tuple[list[Later[b.Chart]], list[Later[b.Chart]]]:
+    """The row, and what becomes of it with every fill if it is fully masked."""
+    before = later(pictures.row_bars, row, f"{name}.row", row.weights)
+    return [before], [later(_outcomes, name, filled)]
 
-    def said(cell: FillResult) -> str:
-        key = "masks.fill_refused" if cell.refused else f"masks.empty_{cell.empty}"
-        return view.t(key, share=share)
 
-    texts = [[said(cell) for cell in line] for line in cells]
-    names = for_view(view, [_name(fill) for fill in FILLS])
-    return pictures.chart(view, name, "", outcomes, levels, texts, names, list(dtypes))
+def _outcomes(view: View, name: str, filled: Filled) -> b.Chart:
+    dtypes = ["float32", "float16"]
+    cells = [[empty_outcome(view, filled[fill, dtype]) for dtype in dtypes] for fill in FILLS]
+    levels, texts = ([[cell[at] for cell in line] for line in cells] for at in (0, 1))
+    names = [fill_name(view, fill) for fill in FILLS]
+    return pictures.chart(view, name, "", outcomes, levels, texts, names, dtypes)
 
 
 STEPS = (

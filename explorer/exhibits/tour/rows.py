@@ -1,8 +1,9 @@
 """Rows of attention for a question, and other choices that depend on the run."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -57,25 +58,18 @@ def keys_of(trace: Trace, row: QueryRow) -> list[Later[str]]:
     return [later(quoted_at, tokens, key) for key in range(len(tokens))]
 
 
-def rows(trace: Trace, role: Role) -> Iterator[QueryRow]:
-    """Every row of every head of a kind of attention whose query is a real token."""
+def best_row(trace: Trace, role: Role, why: str, worth: Callable[[QueryRow], Any]) -> QueryRow:
+    """The first row of the largest `worth`, of all heads and real queries of a kind of attention;
+    None: it is no example. Raises MissingError(why) if none is."""
+    examples: list[tuple[Any, QueryRow]] = []
     for site in trace.sites_of(role):
         valid = trace.src_valid if site.query_stream == "src" else trace.tgt_valid
-        for query in np.flatnonzero(valid):
-            for head in range(site.n_heads):
-                yield row_of(trace, site, head, int(query))
-
-
-def best_row(trace: Trace, role: Role, why: str, worth: Callable[[QueryRow], Any]) -> QueryRow:
-    """The first row of the largest `worth`; None: it is no example.
-
-    Raises MissingError(why) if none is.
-    """
-    worths = ((worth(row), row) for row in rows(trace, role))
-    examples = [(value, row) for value, row in worths if value is not None]
+        for query, head in product(np.flatnonzero(valid), range(site.n_heads)):
+            row = row_of(trace, site, head, int(query))
+            examples += [(value, row)] if (value := worth(row)) is not None else []
     if not examples:
         raise MissingError(why)
-    return max(examples, key=lambda pair: pair[0])[1]
+    return max(examples, key=lambda example: example[0])[1]
 
 
 def main_role(trace: Trace) -> Role:

@@ -9,10 +9,9 @@ from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape, plain
-from explorer.exhibits.links import State
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.tour import course
-from explorer.exhibits.tour.asked import Missing, PosedStep, Question, Step, asked, found_by
+from explorer.exhibits.tour.asked import Missing, Posed, PosedStep, Question, Step, asked, found_by
 from explorer.exhibits.tour.choices import StepAnswer, TourChoices
 from explorer.exhibits.view import default_model, first_sentence
 
@@ -20,29 +19,36 @@ SIGNS = {True: "✓", False: "✗"}
 RIGHT, WRONG, OPEN = "check_circle", "cancel", "circle"
 
 
-def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Any:
+def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Posed | Missing:
     """What the open step finds in a run, or `Missing`. Raises InputProblem."""
     return found_by(run, course.STEPS[course.opened(lesson, sheet)])
 
 
-def show(found: Any, view: View) -> b.Blocks:
+def show(found: Posed | Missing, view: View) -> b.Blocks:
     """The step, and the way to others."""
     yield from course.heading(view)
-    made = view.choices(TourChoices)
-    step, inside = course.STEPS[course.opened(made.lesson, made.sheet)], course.steps_of_view(view)
-    if not made.sheet:
+    tour, named = view.choices(TourChoices), course.steps_of_view(view)
+    step, inside = course.STEPS[course.opened(tour.lesson, tour.sheet)], named
+    if not tour.sheet:
         chapter = course.chapter_of(step.id)
-        yield _pick_chapter(view, chapter)
-        inside = tuple(each.id for each in course.CHAPTERS[chapter])
-    yield _pick_step(view, inside, step.id)
+        more = b.More(change=lambda name: open_step(course.CHAPTERS[name][0].id), quiet=True)
+        chapters = tuple(course.CHAPTERS)
+        yield pick_one(view, "tour.chapter", chapters, chapter, said="tour.groups.", **more)
+        inside = tuple(other.id for other in course.CHAPTERS[chapter])
+
+    def label(name: str) -> str:
+        given = tour.answered(name)
+        return course.number_of(name) + ("" if given is None else f" {SIGNS[given.right]}")
+
+    more = b.More(said=label, change=open_step, quiet=True)
+    yield pick_one(view, "tour.step", inside, step.id, **more)
     yield b.SentenceLine()
     posed = asked(view, step, found)
     yield b.Hero(tuple(_lesson(view, step, posed)))
-    known = None if isinstance(posed, Missing) else posed
-    yield b.Row(tuple(_onward(view, step, known)), align="center")
+    yield b.Row(tuple(_onward(view, step, named, posed)), align="center")
     yield b.Formula((step.formula,), view.t("tour.formula"))
     yield b.Code((step.find,))
-    yield b.Numbers(lambda: _numbers(view, step, known))
+    yield b.Numbers(lambda: _numbers(view, step, posed))
 
 
 def open_step(step: str) -> b.Change:
@@ -50,54 +56,37 @@ def open_step(step: str) -> b.Change:
     return b.choose(lesson=step, part="steps")
 
 
-def _pick_chapter(view: View, now: str) -> b.Pick:
-    more = b.More(change=lambda name: open_step(course.CHAPTERS[name][0].id), quiet=True)
-    return pick_one(view, "tour.chapter", tuple(course.CHAPTERS), now, said="tour.groups.", **more)
-
-
-def _pick_step(view: View, inside: Sequence[str], now: str) -> b.Pick:
-    """The control for the steps of a chapter or sheet, by number, with the result of each."""
-    made = view.choices(TourChoices)
-
-    def label(step: str) -> str:
-        given = made.answered(step)
-        return course.number_of(step) + ("" if given is None else f" {SIGNS[given.right]}")
-
-    return pick_one(view, "tour.step", inside, now, said=label, change=open_step, quiet=True)
-
-
-def _onward(view: View, step: Step, posed: PosedStep | None) -> Iterator[b.Button]:
+def _onward(
+    view: View, step: Step, named: Sequence[str], posed: PosedStep | Missing
+) -> Iterator[b.Button]:
     """Buttons for the previous and next step, and for the pages for further exploration."""
-    named = course.steps_of_view(view)
     at, chapter = named.index(step.id), course.chapter_of(step.id)
-    before, last = open_step(named[max(0, at - 1)]), at + 1 == len(named)
+    before = open_step(named[max(0, at - 1)])
     yield b.Button("tour.back", view.t("tour.back"), before, icon="arrow_back", disabled=at == 0)
-    if last:
-        results = b.choose(part="results")
-        yield b.Button("tour.next", view.t("tour.finish"), results, icon="flag")
-    else:
-        following = open_step(named[at + 1])
-        yield b.Button("tour.next", view.t("tour.next"), following, icon="arrow_forward")
+    word, icon, following = "tour.finish", "flag", b.choose(part="results")
+    if at + 1 < len(named):
+        word, icon, following = "tour.next", "arrow_forward", open_step(named[at + 1])
+    yield b.Button("tour.next", view.t(word), following, icon=icon)
     label = view.t("tour.alone", page=view.t(f"{step.page}.title"))
     away = b.choose(visit=step.page, **place_of(posed))
     yield b.Button("tour.alone", label, away, icon="explore", quiet=True)
     if step == course.CHAPTERS[chapter][-1]:
         task = b.choose(visit="exercises", task=course.TASK_OF[chapter], part="task")
-        label = view.t("tour.write_it")
-        yield b.Button("tour.write", label, task, icon="construction", quiet=True)
+        yield b.Button("tour.write", view.t("tour.write_it"), task, icon="construction", quiet=True)
 
 
-def place_of(posed: PosedStep | None) -> dict[str, Any]:
+def place_of(posed: PosedStep | Missing) -> dict[str, Any]:
     """The choices with which the page of a step opens, with the unedited model."""
-    return {"edits": (), "pads": None, "part": "", "key": None} | dict(posed.place if posed else {})
+    place = posed.place if isinstance(posed, PosedStep) else {}
+    return {"edits": (), "pads": None, "part": "", "key": None, **place}
 
 
-def _numbers(view: View, step: Step, posed: PosedStep | None) -> dict[str, list[str]]:
-    if posed is None:
+def _numbers(view: View, step: Step, posed: PosedStep | Missing) -> dict[str, list[str]]:
+    if isinstance(posed, Missing):
         return {view.t("tour.step"): [course.number_of(step.id)]}
-    question, given = posed.question, view.choices(TourChoices).answered(step.id)
+    question = posed.question
     right = [""] * len(question.options)
-    if given is not None and given.mark == question.mark:
+    if _answer_to(view, step, question) is not None:
         right[question.right] = "✓"
     return {view.t("tour.options"): list(question.options), view.t("tour.n_right"): right}
 
@@ -132,28 +121,28 @@ def _lesson(view: View, step: Step, posed: PosedStep | Missing) -> b.Blocks:
 
 def _ask(view: View, step: Step, posed: PosedStep, given: StepAnswer | None) -> b.Blocks:
     """The question; after the answer also the right option and the explanation."""
-    words, question = f"tour.steps.{step.id}", posed.question
-    said, made = view.t(f"{words}.ask", **posed.values), view.choices(TourChoices)
-    yield b.Prose(f"**{said}**")
+    words, question, tour = f"tour.steps.{step.id}", posed.question, view.choices(TourChoices)
+    asks = view.t(f"{words}.ask", **posed.values)
+    yield b.Prose(f"**{asks}**")
     if given is None:
-        yield b.Pick(
-            f"tour.ask.{step.id}.{question.mark}",
-            plain(said),
-            range(len(question.options)),
-            None,
-            question.options.__getitem__,
-            change=lambda option: b.Change(lambda state: _taken(state, step, question, option)),
-            listed=True,
-            quiet=True,
-        )
-        is_new = made.answered(step.id) is None
+
+        def taken(option: int | None) -> b.Change:
+            if option is None:
+                return b.choose()
+            answer = StepAnswer(step.id, option, option == question.right, question.mark)
+            return b.Change(lambda state: {"answers": state.of(TourChoices).with_answer(answer)})
+
+        key, options = f"tour.ask.{step.id}.{question.mark}", range(len(question.options))
+        more = b.More(change=taken, listed=True, quiet=True)
+        yield b.Pick(key, plain(asks), options, None, question.options.__getitem__, **more)
+        is_new = tour.answered(step.id) is None
         yield b.Note(view.t("tour.waiting" if is_new else "tour.asked_before"))
         return
     icons = {given.option: WRONG, question.right: RIGHT}
-    lines = [f"{_icon(icons.get(at, OPEN))} {each}" for at, each in enumerate(question.options)]
+    lines = [f"{_icon(icons.get(at, OPEN))} {text}" for at, text in enumerate(question.options)]
     yield b.Pane((b.Prose("  \n".join(lines)),), key="tour-options")
-    if made.answered(given.step) != given:
-        yield b.Remember(b.choose(answers=made.with_answer(given)))
+    if tour.answered(given.step) != given:
+        yield b.Remember(b.choose(answers=tour.with_answer(given)))
     verdict, sign = ("tour.right", RIGHT) if given.right else ("tour.wrong", WRONG)
     yield b.Sentence("tour", f"{_icon(sign)} {view.t(verdict, answer=question.answer)}")
     yield b.Prose(view.t(f"{words}.{posed.told}", **posed.values))
@@ -164,28 +153,17 @@ def _icon(name: str) -> str:
     return f":material/{name}:"
 
 
-def _taken(state: State, step: Step, question: Question, option: int | None) -> dict[str, Any]:
-    """The choices after an answer: the first answer to a question counts."""
-    if option is None:
-        return {}
-    answer = StepAnswer(step.id, option, option == question.right, question.mark)
-    return {"answers": state.of(TourChoices).with_answer(answer)}
-
-
-def _elsewhere(view: View, step: Step, found: Missing) -> b.Blocks:
+def _elsewhere(view: View, step: Step, missing: Missing) -> b.Blocks:
     """Why this run does not show the lesson, with a button that opens one that does."""
-    yield b.Hint(view.t(f"tour.missing.{found.why}"))
+    yield b.Hint(view.t(f"tour.missing.{missing.why}"))
     model, sentence = where_it_shows(step, view.lang)
     if model not in cache.models() or (model, sentence) == (view.loaded.name, view.text):
         return
     name = text.model_name(model, lang=view.lang)
-    chosen: dict[str, Any] = {"text": sentence, "target": None, "edits": (), "pads": None}
-    yield b.Button(
-        f"tour.there.{step.id}",
-        view.t("tour.try_there", text=escape(sentence), model=name),
-        b.choose(elsewhere=True, model=model, lesson=step.id, **chosen),
-        icon="arrow_forward",
-    )
+    label = view.t("tour.try_there", text=escape(sentence), model=name)
+    run: dict[str, Any] = {"text": sentence, "target": None, "edits": (), "pads": None}
+    there = b.choose(elsewhere=True, model=model, lesson=step.id, **run)
+    yield b.Button(f"tour.there.{step.id}", label, there, icon="arrow_forward")
 
 
 def where_it_shows(step: Step, lang: str) -> tuple[str, str]:
