@@ -12,11 +12,10 @@ from explorer import library
 from explorer.analysis.exercises.tasks import tasks
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.links import State
-from explorer.exhibits.tour.asked import PosedStep, Step, asked, found_by
+from explorer.exhibits.tour.asked import Missing, PosedStep, Step, asked, found_by
 from explorer.exhibits.tour.chapters import CHAPTER_OF
 from explorer.exhibits.tour.choices import StepAnswer, read_answers, write_answers
 from explorer.exhibits.tour.course import CHAPTERS, STEPS, TASK_OF, number_of
-from explorer.exhibits.tour.found import Missing
 from explorer.exhibits.tour.learners import MOST_LINKS, read_results
 from explorer.exhibits.view import View, build
 from explorer.pages import PAGES

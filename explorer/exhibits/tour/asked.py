@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+import numpy as np
+
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
@@ -18,7 +20,6 @@ from explorer.runs.trace import Trace
 LONGEST = 64
 """The longest sequence that the tour asks about: longer ones cannot be read off a picture."""
 MOST_OPTIONS = 4
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,8 @@ class Question:
     @property
     def mark(self) -> str:
         """Four letters or digits, a short hash of the question."""
-        number, letters = _checksum("\n".join((*self.names, self.names[self.right]))), ""
-        for _ in range(4):
-            number, digit = divmod(number, len(_DIGITS))
-            letters += _DIGITS[digit]
-        return letters
+        number = _checksum("\n".join((*self.names, self.names[self.right])))
+        return np.base_repr(number, 36).lower()[:-5:-1]
 
 
 def _checksum(text: str) -> int:

@@ -8,7 +8,7 @@ from explorer.exhibits.tour.asked import Posed, Step
 from explorer.exhibits.tour.later import later, word
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, keys_of, main_role
 from explorer.library import LoadedModel
-from explorer.numbers import percent, root
+from explorer.numbers import digits, percent, root
 from explorer.numerics import softmax
 from explorer.runs.trace import Trace
 
@@ -66,8 +66,8 @@ def rest(loaded: LoadedModel, trace: Trace) -> Posed:
 
 
 def times(value: float) -> str:
-    """A factor."""
-    return f"{value:.1f} ×"
+    """A factor, as 2.5 ×."""
+    return f"{value:.1f} ×" if value < 1e6 else f"{digits(value)} ×"
 
 
 def ratio(loaded: LoadedModel, trace: Trace) -> Posed:

@@ -1,24 +1,12 @@
 """The chapter names and the chapter of each page; other pages need nothing else of the course."""
 
-NAMES = ("attention", "masks", "positions", "blocks", "writing")
-
-CHAPTER_OF: dict[str, str] = {
-    "heads": "attention",
-    "score": "attention",
-    "masks": "masks",
-    "mask_tests": "masks",
-    "bugs": "masks",
-    "positions": "positions",
-    "blocks": "blocks",
-    "model": "blocks",
-    "decoding": "writing",
-    "claims": "attention",
-    "alignment": "attention",
-    "attribution": "attention",
-    "circuits": "attention",
-    "atlas": "attention",
-    "patching": "blocks",
-    "training": "writing",
-    "exercises": "masks",
+_PAGES: dict[str, tuple[str, ...]] = {
+    "attention": ("heads", "score", "claims", "alignment", "attribution", "circuits", "atlas"),
+    "masks": ("masks", "mask_tests", "bugs", "exercises"),
+    "positions": ("positions",),
+    "blocks": ("blocks", "model", "patching"),
+    "writing": ("decoding", "training"),
 }
+NAMES = tuple(_PAGES)
+CHAPTER_OF = {page: chapter for chapter, pages in _PAGES.items() for page in pages}
 """The chapter that links to a page, and to which the page links back."""

@@ -1,8 +1,8 @@
 """Choices on the guided tour, and the link format of answers and of a teacher's sheet."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from explorer.exhibits import PageChoices
@@ -46,9 +46,7 @@ def read_answers(text: str) -> tuple[StepAnswer, ...]:
 
 def write_answers(answers: tuple[StepAnswer, ...]) -> str:
     """The inverse of `read_answers`."""
-    return "~".join(
-        f"{each.step}.{each.option + 1}.{int(each.right)}.{each.mark}" for each in answers
-    )
+    return "~".join(f"{a.step}.{a.option + 1}.{int(a.right)}.{a.mark}" for a in answers)
 
 
 def read_sheet(text: str) -> tuple[str, ...]:
@@ -59,13 +57,9 @@ def read_sheet(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _line(most: int) -> Callable[[str], str]:
-    """Make a reader of one line of at most `most` characters."""
-
-    def read(text: str) -> str:
-        return " ".join(text.split())[:most].strip()
-
-    return read
+def one_line(text: str, most: int) -> str:
+    """A text as one line of at most `most` characters."""
+    return " ".join(text.split())[:most].strip()
 
 
 @dataclass(frozen=True)
@@ -85,9 +79,9 @@ class TourChoices(PageChoices):
     lesson: str = choice("", str)
     answers: tuple[StepAnswer, ...] = choice((), read_answers, write_answers)
     sheet: tuple[str, ...] = choice((), read_sheet, "~".join)
-    sheet_title: str = choice("", _line(MOST_TITLE))
+    sheet_title: str = choice("", partial(one_line, most=MOST_TITLE))
     solutions: bool = choice(False, switch, as_digit)
-    learner: str = choice("", _line(MOST_NAME))
+    learner: str = choice("", partial(one_line, most=MOST_NAME))
     class_links: str = unlinked("")
 
     def answered(self, step: str) -> StepAnswer | None:

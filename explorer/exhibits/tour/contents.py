@@ -16,33 +16,21 @@ def show(answer: None, view: View) -> b.Blocks:
         whole = b.choose(sheet=(), sheet_title="", lesson="")
         yield b.Button("tour.whole", view.t("tour.whole"), whole)
         return
-    chapters = (
-        b.Pane(
-            (
-                b.Title(view.t(f"tour.groups.{name}")),
-                lines(view, [step.id for step in steps], "contents"),
-            ),
-            330,
-        )
-        for name, steps in CHAPTERS.items()
-    )
-    yield b.Row(tuple(chapters), align="top", gap="medium")
+    chapters = []
+    for name, steps in CHAPTERS.items():
+        inside = lines(view, [step.id for step in steps], "contents")
+        chapters.append(b.Pane((b.Title(view.t(f"tour.groups.{name}")), inside), 330))
+    yield b.Row(chapters, align="top", gap="medium")
 
 
 def lines(view: View, steps: Sequence[str], key: str) -> b.Pane:
     """A button for each of these steps, with its result."""
-    known = answers_of(view)
-
-    def icon(step: str) -> str:
-        return OPEN if step not in known else RIGHT if known[step].right else WRONG
-
-    buttons = (
-        b.Button(
-            f"tour.{key}.{step}", title_of(view, step), open_step(step), icon(step), quiet=True
-        )
-        for step in steps
-    )
-    return b.Pane(tuple(buttons), gap=None)
+    known, buttons = answers_of(view), []
+    for step in steps:
+        icon = OPEN if step not in known else RIGHT if known[step].right else WRONG
+        name, opens = f"tour.{key}.{step}", open_step(step)
+        buttons.append(b.Button(name, title_of(view, step), opens, icon, quiet=True))
+    return b.Pane(buttons, gap=None)
 
 
 EXHIBIT = Exhibit(None, show)

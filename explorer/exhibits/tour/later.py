@@ -41,8 +41,6 @@ def for_view(view: View, value: Any) -> Any:
             return value(view)
         case dict():
             return {name: for_view(view, inner) for name, inner in value.items()}
-        case list():
-            return [for_view(view, inner) for inner in value]
-        case tuple():
-            return tuple(for_view(view, inner) for inner in value)
+        case list() | tuple():
+            return type(value)(for_view(view, inner) for inner in value)
     return value

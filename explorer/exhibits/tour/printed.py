@@ -1,54 +1,45 @@
 """A printable sheet: its steps with pictures, questions and checkboxes."""
 
-from collections.abc import Generator, Sequence
-from typing import Any
-
 from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import toggle
-from explorer.exhibits.tour.asked import Missing, PosedStep, asked, found_by
+from explorer.exhibits.tour.asked import Missing, Posed, PosedStep, asked, found_by
 from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.tour.course import STEPS, chapter_of, heading, opened, steps_of, title_of
 from explorer.exhibits.tour.steps import lead
+from explorer.runs.passes import Steps
 
 LETTERS = "ABCD"
 
 
-def compute(
-    run: Run, lesson: str, sheet: tuple[str, ...]
-) -> Generator[tuple[int, int], bool, dict[str, Any]]:
+def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[dict[str, Posed | Missing]]:
     """What each step of the sheet, else of the open chapter, finds in a run.
 
     Yields the steps done and their number. Raises InputProblem.
     """
-    named = _printed(lesson, sheet)
-    found: dict[str, Any] = {}
+    chapter, posed = chapter_of(opened(lesson, sheet)), {}
+    named = [step for step in steps_of(sheet) if sheet or chapter_of(step) == chapter]
     for step in named:
-        if (yield len(found), len(named)) is False:
+        if (yield len(posed), len(named)) is False:
             break
-        found[step] = found_by(run, STEPS[step])
-    return found
+        posed[step] = found_by(run, STEPS[step])
+    return posed
 
 
-def _printed(lesson: str, sheet: Sequence[str]) -> list[str]:
-    chapter = chapter_of(opened(lesson, sheet))
-    return [step for step in steps_of(sheet) if sheet or chapter_of(step) == chapter]
-
-
-def show(found: dict[str, Any], view: View) -> b.Blocks:
+def show(found: dict[str, Posed | Missing], view: View) -> b.Blocks:
     """The sheet, and the solutions if the teacher wants them."""
     yield from heading(view)
-    made = view.choices(TourChoices)
-    switch = toggle(view, "tour.solutions", made.solutions)
+    solved = view.choices(TourChoices).solutions
+    switch = toggle(view, "tour.solutions", solved)
     yield b.Pane((b.Prose(view.t("tour.printed_lead")), switch), key="tour-noprint")
     yield b.Prose(view.t("tour.name_line"))
     yield b.SentenceLine()
     posed = {step: asked(view, STEPS[step], answer) for step, answer in found.items()}
-    for step, each in posed.items():
-        yield b.Pane(tuple(_on_paper(view, step, each)), key=f"tour-paper-{step}")
-    if made.solutions:
+    for step, one in posed.items():
+        yield b.Pane(tuple(_on_paper(view, step, one)), key=f"tour-paper-{step}")
+    if solved:
         yield b.Title(view.t("tour.solved"))
-        lines = (f"- {title_of(view, step)}: {_solution(each)}" for step, each in posed.items())
+        lines = (f"- {title_of(view, step)}: {_solution(one)}" for step, one in posed.items())
         yield b.Prose("\n".join(lines))
 
 

@@ -46,10 +46,9 @@ def _written(
     """
     if not trace.config.generates:
         raise MissingError("no_next")
+    run = trace.model, trace.text, strategy or Greedy(), (), most
     try:
-        written = cache.generate(
-            trace.model, trace.text, strategy or Greedy(), (), most, forced, False
-        )
+        written = cache.generate(*run, forced, ruled=False)
     except InputProblem:
         raise MissingError("long") from None
     if strategy is None and len(written.steps) < 3:
@@ -76,12 +75,8 @@ def _film(view: View, written: Generation, index: int) -> b.Canvas:
 
 def _so_far(written: Generation, index: int, name: str) -> list[Later[b.Block]]:
     """The source, if any, and the decoder's input before a step."""
-    sequences = {"src": written.src_str_tokens, "tgt": written.steps[index].input_tokens}
-    return [
-        later(pictures.strip, f"{name}.{stream}", stream, tokens)
-        for stream, tokens in sequences.items()
-        if tokens
-    ]
+    rows = {"src": written.src_str_tokens, "tgt": written.steps[index].input_tokens}
+    return [later(pictures.strip, f"{name}.{key}", key, row) for key, row in rows.items() if row]
 
 
 def given(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -90,16 +85,12 @@ def given(loaded: LoadedModel, trace: Trace) -> Posed:
     last = len(written.steps) - 1
     index = round(varied(trace, 1, min(4, last - 1)))
     tokens, chosen = written.steps[index].input_tokens, written.steps[index].chosen_str
-    right = (*tokens, chosen)
+    right, before = (*tokens, chosen), _so_far(written, index, "given")
     sequences = (right, (*tokens[1:], chosen), (chosen,), tokens, (*right, chosen))
-    words, before = (
-        {"chosen": later(quoted, chosen), "count": len(right)},
-        _so_far(written, index, "given"),
-    )
+    options = [_sequence(option) for option in sequences]
+    words = {"chosen": later(quoted, chosen), "count": len(right)}
     after = [later(_film, written, index + 1)] if index < last else before
-    return Posed(
-        [_sequence(option) for option in sequences], words, before, after, place={"step": index}
-    )
+    return Posed(options, words, before, after, place={"step": index})
 
 
 def ended(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -161,20 +152,16 @@ def temperature(loaded: LoadedModel, trace: Trace) -> Posed:
         raise MissingError("sure")
     tokens, usual, colder = _sampled(trace, written, index, Sample(temperature=TEMPERATURE))
     chance_of = {candidate.token: candidate.prob for candidate in colder}
-    shown = written.steps[index].candidates[:5]
-    tokens, usual = tokens[:5], usual[:5]
+    tokens, usual, shown = tokens[:5], usual[:5], written.steps[index].candidates[:5]
     cooled = np.array([chance_of[candidate.token] for candidate in shown])
     before, after = float(usual[0] / usual[1]), float(cooled[0] / cooled[1])
     options = [times(option) for option in (after, 2 * before, before, before**0.5)]
     words = {"before": options[2], "after": options[0], "temperature": TEMPERATURE}
-    words |= {
-        name: later(quoted, token) for name, token in zip(("first", "second"), tokens, strict=False)
-    }
+    words |= {"first": later(quoted, tokens[0]), "second": later(quoted, tokens[1])}
     pair, names = (100 * usual, 100 * cooled), ("T = 1", f"T = {TEMPERATURE}")
-    drawn = later(pictures.two_bars, "temperature.both", tokens, pair, names, word(CHANCE), "tgt")
-    return Posed(
-        options, words, [later(_candidates, tokens, usual)], [drawn], place={"step": index}
-    )
+    first = later(_candidates, tokens, usual)
+    second = later(pictures.two_bars, "temperature.both", tokens, pair, names, word(CHANCE), "tgt")
+    return Posed(options, words, [first], [second], place={"step": index})
 
 
 def _candidates(view: View, tokens: Sequence[str], chances: np.ndarray) -> b.Chart:
@@ -215,22 +202,19 @@ def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
 
 def beam(loaded: LoadedModel, trace: Trace) -> Posed:
     """A beam search that finds a more probable text than greedy decoding."""
-    search = Beam(width=WIDTH, length_penalty=0.0)
-    both = {
-        "greedy": _written(trace, TO_THE_END),
-        "beam": _written(trace, TO_THE_END, search),
-    }
-    less, more = (written.logprob for written in both.values())
-    if not all(written.finished for written in both.values()) or more < less + 0.05:
+    greedy, best = (
+        _written(trace, TO_THE_END, search)
+        for search in (None, Beam(width=WIDTH, length_penalty=0.0))
+    )
+    less, more = greedy.logprob, best.logprob
+    if not greedy.finished or not best.finished or more < less + 0.05:
         raise MissingError("beam_same")
-    strips = [
-        later(pictures.strip, f"beam.{name}", "tgt", _tokens(written))
-        for name, written in both.items()
-    ]
-    labels = [later(_searched, name, written.text) for name, written in both.items()]
+    both = (("greedy", greedy), ("beam", best))
+    strips = [later(pictures.strip, f"beam.{name}", "tgt", _tokens(of)) for name, of in both]
+    labels = [later(_searched, name, of.text) for name, of in both]
     chances, key = 100 * np.exp([less, more]), "tour.chance_all"
     options = [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)]
-    words = {name: f"“{escape(written.text)}”" for name, written in both.items()}
+    words = {name: f"“{escape(of.text)}”" for name, of in both}
     words |= {"less": options[1], "more": options[0], "times": times(float(np.exp(more - less)))}
     drawn = [*strips, later(pictures.amounts, "beam", labels, chances, key, key)]
     return Posed(options, words | {"width": WIDTH}, strips, drawn, place={"part": "branches"})
@@ -245,18 +229,15 @@ def passes(loaded: LoadedModel, trace: Trace) -> Posed:
     answer = walked(one_pass(loaded, _written(trace, MOST)))
     if not answer.largest < 1e-3 < answer.largest_open:
         raise MissingError("flat")
-    n, axes = len(answer.tokens), ("onepass.step", "onepass.gap")
+    n, more = len(answer.tokens), {"axes": ("onepass.step", "onepass.gap"), "height": 300}
     gaps = np.maximum(np.stack([answer.gaps, answer.gaps_open]), FLOOR)
     data = np.arange(1, n + 1), gaps, [word("onepass.with"), word("onepass.without")]
-    more = {"axes": axes, "log_y": True, "height": 300}
-    before = [
-        later(pictures.strip, f"passes.{name}", "tgt", tokens)
-        for name, tokens in (("queries", answer.queries), ("tokens", answer.tokens))
-    ]
-    after = later(pictures.chart, "passes", "onepass.gaps", lines, *data, **more)
+    rows = {"queries": answer.queries, "tokens": answer.tokens}
+    strips = [later(pictures.strip, f"passes.{name}", "tgt", row) for name, row in rows.items()]
+    after = later(pictures.chart, "passes", "onepass.gaps", lines, *data, log_y=True, **more)
     options = [str(option) for option in (1, n, n * (n + 1) // 2, n * n)]
     words = {"count": n, "largest": number(answer.largest), "open": fixed(answer.largest_open, 1)}
-    return Posed(options, words, before, [after], place={"part": "pass"})
+    return Posed(options, words, strips, [after], place={"part": "pass"})
 
 
 def kept(loaded: LoadedModel, trace: Trace) -> Posed:

@@ -1,10 +1,11 @@
-"""Every step of the path: it opens, and its answer is what another calculation gives.
+"""Every step of the tour: it opens, and its answer is what another calculation gives.
 
 The other calculation goes from the tensors of the trace (or the files' own numbers) to the words of
 the right option, without the functions that the step itself uses.
 """
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -13,14 +14,15 @@ import torch
 
 from explorer import library
 from explorer.exhibits.links import State
-from explorer.exhibits.tour.asked import AlikeError, PosedStep, Step, asked, found_by, question
+from explorer.exhibits.tour.asked import LONGEST, Missing, PosedStep, asked, found_by, question
 from explorer.exhibits.tour.course import CHAPTERS, STEPS, chapter_of, number_of
-from explorer.exhibits.tour.found import LONGEST, Missing
 from explorer.exhibits.tour.steps import place_of, where_it_shows
 from explorer.exhibits.view import View, build
 from explorer.numbers import fixed, number, percent
+from explorer.runs.generation import Generation, generate
 from explorer.shell import LINKS
 from explorer.ui import controls
+from models.strategies import Beam, Greedy, Strategy
 
 MODELS = library.list_models(library.CHECKPOINTS)
 
@@ -30,30 +32,47 @@ def seen(model: str, sentence: str | None = None) -> View:
     return build(State(lang=lang, model=model, text=sentence, pads=0), dark=False)
 
 
-def posed(view: View, step: Step) -> PosedStep | Missing:
-    return asked(view, step, found_by(view.run, step))
+def posed(view: View, step: str) -> PosedStep | Missing:
+    return asked(view, STEPS[step], found_by(view.run, STEPS[step]))
 
 
 class Case:
-    """A view, what a step asks of it, and what it found."""
+    """A view, and what a step asks of it."""
 
-    def __init__(self, view: View, step: str, one: PosedStep) -> None:
-        self.view, self.trace, self.one = view, view.trace, one
-        self.found = found_by(view.run, STEPS[step])
-        self.place = one.place
+    def __init__(self, view: View, one: PosedStep) -> None:
+        self.view, self.trace, self.one, self.place = view, view.trace, one, one.place
+        self.config = view.loaded.config
 
     @property
     def site(self):  # type: ignore[no-untyped-def]
         return self.trace.sites_of(self.place["site"])[self.place["layer"]]
 
+    def head(self, what: str) -> np.ndarray:
+        """The head's part of a tensor, float64; keys and values may be shared by heads."""
+        found = self.trace.activations[self.site.hook(what)]
+        return found[self.place["head"] * len(found) // self.site.n_heads].astype(np.float64)
+
     def of(self, what: str) -> np.ndarray:
         """The row of a tensor that the question is about, float64."""
-        found = self.trace.activations[self.site.hook(what)][self.place["head"], self.place["row"]]
-        return found.astype(np.float64)
+        return self.head(what)[self.place["row"]]
+
+    def products(self) -> np.ndarray:
+        """The row of q . k, plus a positional bias, if there is one."""
+        dots = self.head("k") @ self.of("q")
+        return dots + self.of("bias") if self.site.hook("bias") in self.trace.activations else dots
 
     def key(self, at: int) -> str:
         tokens = self.trace.key_tokens(self.site.name)
         return controls.quoted_at(self.view, tokens, at)
+
+    def told(self, value: str) -> int:
+        """The key whose words are one of the step's values."""
+        keys = range(len(self.trace.key_tokens(self.site.name)))
+        return [self.key(at) for at in keys].index(str(self.one.values[value]))
+
+    def written(self, most: int, strategy: Strategy | None = None) -> Generation:
+        view = self.view
+        return generate(view.loaded, view.text, strategy or Greedy(), most)
 
 
 def times(value: float) -> str:
@@ -61,22 +80,13 @@ def times(value: float) -> str:
 
 
 def undivided(case: Case) -> str:
-    q, k = (
-        case.trace.activations[case.site.hook(name)][case.place["head"]].astype(np.float64)
-        for name in "qk"
-    )
-    dots = k @ q[case.place["row"]]
-    bias = case.trace.activations.get(case.site.hook("bias"))
-    if bias is not None:
-        dots = dots + bias[case.place["head"], case.place["row"]]
+    dots = case.products()
     powers = np.exp(dots - dots.max()) * case.of("mask")
     return percent(float((powers / powers.sum()).max()))
 
 
 def brought(case: Case) -> str:
-    values = case.trace.activations[case.site.hook("v")]
-    shared = case.site.n_heads // len(values)
-    lengths = np.sqrt((values[case.place["head"] // shared].astype(np.float64) ** 2).sum(-1))
+    lengths = np.sqrt((case.head("v") ** 2).sum(-1))
     return case.key(int((case.of("pattern") * lengths).argmax()))
 
 
@@ -109,17 +119,25 @@ def refused(case: Case) -> str:
 
 def rotated(case: Case) -> str:
     """The score by complex numbers, at the places before the shift."""
-    found = case.found
-    q, k = (found.q[:, 0] + 1j * found.q[:, 1]), (found.k[:, 0] + 1j * found.k[:, 1])
-    turn = np.exp(1j * found.angles * (found.places[0] - found.places[1]))
-    return fixed(float((q * turn * k.conj()).real.sum() / case.view.loaded.config.divisor), 2)
+    q, k = (case.head(name)[:, ::2] + 1j * case.head(name)[:, 1::2] for name in "qk")
+    query, key, d = case.place["row"], case.place["key"], case.config.d_head
+    turns = not case.config.turns(case.site.layer)  # else q and k are rotated already
+    angles = turns * case.config.rope_base ** (-np.arange(0, d, 2) / d)
+    turned = q[query] * np.exp(1j * angles * (query - key)) * k[key].conj()
+    return fixed(float(turned.real.sum() / case.config.divisor), 2)
 
 
 def same_distance(case: Case) -> str:
-    (first, last), rows = case.found.pair, case.found.table.astype(np.float64)
-    dots = {pair: rows[pair[0]] @ rows[pair[1]] for pair in (case.found.same, *case.found.others)}
-    nearest = min(dots, key=lambda pair: abs(dots[pair] - rows[first] @ rows[last]))
-    return case.view.t("tour.positions", first=nearest[0], second=nearest[1])
+    """The pair whose encodings, computed here, have the most similar dot product."""
+    width = case.place["width"]
+    waves = np.exp(1j * np.arange(64)[:, None] * 10_000.0 ** (-np.arange(0, width, 2) / width))
+
+    def dot(words: str) -> float:
+        first, second = map(int, re.findall(r"\d+", words))
+        return float((waves[first] * waves[second].conj()).real.sum())
+
+    wanted = dot(str(case.one.values["pair"]))
+    return min(case.one.question.options, key=lambda option: abs(dot(option) - wanted))
 
 
 def share_of_ffn(case: Case) -> str:
@@ -135,33 +153,42 @@ def additions(case: Case) -> str:
 
 
 def row_so_far(case: Case) -> str:
-    made, at = case.found.made, case.found.index
-    begun = list(made.steps[0].input_tokens)
-    tokens = begun + [each.chosen_str for each in made.steps[: at + 1]]
-    return str(len(tokens))
+    steps = case.written(12).steps
+    chosen = [step.chosen_str for step in steps[: case.place["step"] + 1]]
+    return str(len([*steps[0].input_tokens, *chosen]))
 
 
 def chance(case: Case) -> str:
-    value = math.prod(step.chosen_prob for step in case.found.made.steps)
+    value = math.prod(step.chosen_prob for step in case.written(8).steps)
     return percent(value) if value >= 0.001 else number(value)
 
 
 def nucleus(case: Case) -> str:
     total, count = 0.0, 0
-    for each in case.found.made.steps[case.found.index].candidates:
-        if total >= case.found.p:
+    for candidate in case.written(12).steps[case.place["step"]].candidates:
+        if total >= float(str(case.one.values["p"])):
             break
-        total, count = total + math.exp(each.logprob), count + 1
+        total, count = total + math.exp(candidate.logprob), count + 1
     return str(count)
 
 
 def squared(case: Case) -> str:
-    first, second = case.found.made.steps[case.found.index].candidates[:2]
+    first, second = case.written(12).steps[case.place["step"]].candidates[:2]
     return times(math.exp(2 * (first.logprob - second.logprob)))
 
 
+def best_of_both(case: Case) -> str:
+    searches = (Greedy(), Beam(width=4, length_penalty=0.0))
+    return fixed(max(case.written(32, search).logprob for search in searches), 2)
+
+
+def wavelength(case: Case) -> str:
+    base = case.config.rope_base if case.config.positions == "sinusoidal" else 10_000
+    return fixed(2 * math.pi * base ** (case.place["dims"][1] / case.config.d_model), 1)
+
+
 def cache_growth(case: Case) -> str:
-    config, own = case.view.loaded.config, case.trace.sites_of(case.view.own_role)
+    config, own = case.config, case.trace.sites_of(case.view.own_role)
     return f"{2 * 4 * len(own) * config.kv_heads * config.d_head:,}"
 
 
@@ -169,11 +196,11 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     "look": lambda case: case.key(int(case.of("pattern").argmax())),
     "rest": lambda case: percent(float(case.of("pattern").max())),
     "ratio": lambda case: times(
-        case.of("pattern")[case.found.more] / case.of("pattern")[case.found.less]
+        case.of("pattern")[case.told("more")] / case.of("pattern")[case.told("less")]
     ),
     "scale": undivided,
     "values": brought,
-    "heads": lambda case: f"{4 * case.view.loaded.config.d_model**2:,}",
+    "heads": lambda case: f"{4 * case.config.d_model**2:,}",
     "cross": lambda case: case.view.t(
         "tour.shape", rows=len(case.trace.tgt_tokens), columns=len(case.trace.src_tokens)
     ),
@@ -190,12 +217,10 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     ),
     "half": refused,
     "bag": lambda case: "0 %",
-    "length": lambda case: fixed(math.sqrt(case.view.loaded.config.d_model / 2), 1),
-    "waves": lambda case: fixed(
-        2 * math.pi * case.found.base ** (case.found.dim / case.view.loaded.config.d_model), 1
-    ),
+    "length": lambda case: fixed(math.sqrt(case.config.d_model / 2), 1),
+    "waves": wavelength,
     "distance": same_distance,
-    "leak": lambda case: controls.quoted_at(case.view, list(case.found.tokens), 0),
+    "leak": lambda case: controls.quoted_at(case.view, case.trace.tgt_str_tokens, 0),
     "rotary": rotated,
     "divides": lambda case: str(len(case.trace.src_tokens or case.trace.tgt_tokens)),
     "tenfold": lambda case: times(1.0),
@@ -213,10 +238,7 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
     "product": chance,
     "temperature": squared,
     "nucleus": nucleus,
-    "beam": lambda case: max(
-        (fixed(made.logprob, 2) for made in (case.found.greedy, case.found.beam)),
-        key=lambda shown: float(shown.replace("−", "-")),
-    ),
+    "beam": best_of_both,
     "passes": lambda case: "1",
     "kept": cache_growth,
 }
@@ -224,14 +246,14 @@ EXPECTED: dict[str, Callable[[Case], str]] = {
 
 def check(view: View, name: str) -> bool:
     """Whether the step shows here; if so, its answer and its words are checked."""
-    one = posed(view, STEPS[name])
+    one = posed(view, name)
     words = f"tour.steps.{name}"
     if isinstance(one, Missing):
         assert view.t(f"tour.missing.{one.why}")
         return False
     asks = one.question
     assert 3 <= len(asks.options) == len(set(asks.options)) <= 4, name
-    wanted = EXPECTED[name](Case(view, name, one))
+    wanted = EXPECTED[name](Case(view, one))
     answer = asks.answer.rpartition("(")[2].rstrip(")") if name == "given" else asks.answer
     assert answer == wanted, (view.loaded.name, name)
     assert view.t(f"{words}.ask", **one.values).endswith(("?", "？"))
@@ -266,7 +288,7 @@ def test_each_answer_is_right_for_this_model(model) -> None:
 
 def test_another_sentence_is_another_question() -> None:
     first, second = (
-        posed(seen("reverse", text), STEPS["rest"]) for text in ("c a b d", "h e a d l i g h t")
+        posed(seen("reverse", text), "rest") for text in ("c a b d", "h e a d l i g h t")
     )
     assert isinstance(first, PosedStep)
     assert isinstance(second, PosedStep)
@@ -277,21 +299,23 @@ def test_a_text_too_long_for_a_picture_is_not_asked_about() -> None:
     long = " ".join("abcdefghij" * 3)
     view = seen("reverse", long[:59])
     assert len(view.trace.src_tokens) <= LONGEST
-    assert posed(seen("stories", "a " * 80), STEPS["look"]) == Missing("long")
+    assert posed(seen("stories", "a " * 80), "look") == Missing("long")
 
 
 def test_the_place_of_the_right_option_follows_from_its_words_alone() -> None:
     both = [
-        question("look", f"right {at}", [f"{word} {at}" for word in ("one", "two", "three")])
+        question("look", [f"{word} {at}" for word in ("right", "one", "two", "three")])
         for at in range(200)
     ]
-    places = [each.right for each in both]
+    places = [one.right for one in both if one is not None]
     assert len(places) == 200
     assert all(25 < places.count(place) < 75 for place in range(4))
-    again = question("look", "right 0", ["three 0", "two 0", "one 0"])
-    assert again.options == both[0].options
-    with pytest.raises(AlikeError):
-        question("look", "1", ["1", "2", "2"])
+    first, again = both[0], question("look", ["right 0", "three 0", "two 0", "one 0"])
+    assert first is not None
+    assert again is not None
+    assert again.options == first.options
+    assert again.answer == "right 0"
+    assert question("look", ["1", "1", "2", "2"]) is None
 
 
 def test_a_question_is_the_same_in_both_languages() -> None:
@@ -300,7 +324,7 @@ def test_a_question_is_the_same_in_both_languages() -> None:
         build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")
     )
     for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
-        both = [posed(view, STEPS[name]) for view in (english, chinese)]
+        both = [posed(view, name) for view in (english, chinese)]
         first, second = (each.question for each in both if isinstance(each, PosedStep))
         assert (first.mark, first.names, first.right) == (second.mark, second.names, second.right)
 
@@ -308,17 +332,9 @@ def test_a_question_is_the_same_in_both_languages() -> None:
 @pytest.mark.parametrize(("model", "told"), [("masked-en", "told_biased"), ("en-zh", "told")])
 def test_a_position_bias_is_not_said_to_grow_with_the_scores(model, told) -> None:
     """ALiBi joins the scaled scores: undivided, they do not all differ √d_head times as much."""
-    one = posed(seen(model), STEPS["scale"])
+    one = posed(seen(model), "scale")
     assert isinstance(one, PosedStep)
     assert one.told == told
-    case = Case(seen(model), "scale", one)
-    spread = np.ptp(case.of("scores")) * case.view.loaded.config.divisor
-    q, k = (
-        case.trace.activations[case.site.hook(name)][case.place["head"]].astype(np.float64)
-        for name in "qk"
-    )
-    products = k @ q[case.place["row"]]
-    bias = case.trace.activations.get(case.site.hook("bias"))
-    if bias is not None:
-        products = products + bias[case.place["head"], case.place["row"]]
-    assert (np.ptp(products) == pytest.approx(spread, rel=1e-4)) == (told == "told")
+    case = Case(seen(model), one)
+    spread = np.ptp(case.of("scores")) * case.config.divisor
+    assert (np.ptp(case.products()) == pytest.approx(spread, rel=1e-4)) == (told == "told")
