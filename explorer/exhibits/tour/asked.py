@@ -20,6 +20,7 @@ from explorer.runs.trace import Trace
 LONGEST = 64
 """The longest sequence that the tour asks about: longer ones cannot be read off a picture."""
 MOST_OPTIONS = 4
+Words = dict[str, object]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 
 from explorer.analysis.score.steps import bias_of
 from explorer.exhibits.tour import pictures, rows
-from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.later import later, word
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, keys_of, main_role
 from explorer.library import LoadedModel
@@ -61,8 +61,8 @@ def rest(loaded: LoadedModel, trace: Trace) -> Posed:
     shares = (right, others, weights[second], 1 / len(weights), right / 2)
     options = [percent(option) for option in shares]
     words = {"key": keys_of(trace, row)[hidden], "others": options[1], "weight": options[0]}
-    drawn = ([later(pictures.row_bars, row, "rest", bars)] for bars in (shown, weights))
-    return Posed(options, words, *drawn, row)
+    before, after = (later(pictures.row_bars, row, "rest", bars) for bars in (shown, weights))
+    return Posed(options, words, [before], [after], row)
 
 
 def times(value: float) -> str:
@@ -93,7 +93,7 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
     power, shares = np.exp(apart), [percent(row.weights[key]) for key in (more, less)]
     quotient = [scores[more] / scores[less]] if scores[less] > 0 else []
     options = [times(number) for number in (power, apart, *quotient, np.exp(2 * apart), 2 * apart)]
-    words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
+    words: Words = {"more": keys[more], "less": keys[less], "difference": f"{apart:.2f}"}
     words |= {"power": f"{power:.1f}", "times": options[0], "weights": " / ".join(shares)}
     before = later(pictures.scores_map, row, "ratio.scores")
     after = later(pictures.heatmap, row, "ratio")
@@ -129,7 +129,7 @@ def scale(loaded: LoadedModel, trace: Trace) -> Posed:
     names = word("tour.divided", divisor=key), word("tour.undivided")
     shares = (undivided[top], divided[top], twice[top], 1 / int(row.allowed.sum()))
     options = [percent(option) for option in shares]
-    words = {"divisor": key, "now": options[1], "without": options[0]}
+    words: Words = {"divisor": key, "now": options[1], "without": options[0]}
     words |= {"key": keys_of(trace, row)[top]}
     before = later(pictures.row_bars, row, "scale", divided, row.allowed)
     after = later(pictures.two_rows, row, "scale.both", (divided, undivided), names)
@@ -163,17 +163,17 @@ def values(loaded: LoadedModel, trace: Trace) -> Posed:
     most, heaviest = int(brought.argmax()), heaviest_of(row)
     wrong = [heaviest, *np.argsort(-brought), int(lengths.argmax())]
     options = [keys[key] for key in (most, *(key for key in wrong if row.allowed[key]))]
-    words = {"key": keys[most], "heaviest": keys[heaviest]}
+    words: Words = {"key": keys[most], "heaviest": keys[heaviest]}
     words |= {"weight": percent(weights[most]), "top": percent(weights[heaviest])}
-    drawn = (
-        [later(pictures.two_rows, row, "values", (weights, shown / shown.max()), names, "%")]
+    before, after = (
+        later(pictures.two_rows, row, "values", (weights, shown / shown.max()), names, "%")
         for shown, names in (
             (lengths, (word("tour.weight"), word("tour.value_length"))),
             (brought, (word("tour.weight"), word("tour.brought"))),
         )
     )
     told = "told_same" if most == heaviest else "told"
-    return Posed(options, words, *drawn, row, {"key": most, "stage": 4}, told)
+    return Posed(options, words, [before], [after], row, {"key": most, "stage": 4}, told)
 
 
 def heads(loaded: LoadedModel, trace: Trace) -> Posed:

@@ -11,7 +11,7 @@ from explorer.analysis.positions.order import reading_stream
 from explorer.exhibits import View, block as b
 from explorer.exhibits.blocks.norms import compute as norms_of
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.rows import MissingError
@@ -54,7 +54,7 @@ def divides(loaded: LoadedModel, trace: Trace) -> Posed:
     top = float(scales.max())
     options = [f"{number:,}" for number in (n, width, 1, n * width)]
     low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
-    words = {"norm": word(f"blocks.{norm}"), "count": n, "width": f"{width:,}"}
+    words: Words = {"norm": word(f"blocks.{norm}"), "count": n, "width": f"{width:,}"}
     return Posed(
         options,
         words | {"low": low, "high": high},
@@ -172,15 +172,12 @@ def placement(loaded: LoadedModel, trace: Trace) -> Posed:
     names = {place: word(f"tour.place_{place}") for place in PLACEMENTS}
     legend = [word(f"figures.residual.{place}") for place in PLACEMENTS]
     axes, order = ("blocks.block", "blocks.stream_axis"), (steady, *PLACEMENTS)
-    words = {"depth": DEPTH, "name": names[steady], "own": names[loaded.config.norm_placement]}
-    return Posed(
-        [names[place] for place in order],
-        words | {place: times(growth) for place, growth in growths.items()},
-        _wiring("placement", PLACEMENTS),
-        [later(pictures.chart, "placement", key, by_block, streams, legend, axes=axes)],
-        place={"part": "residual", "depth": DEPTH},
-        names=order,
-    )
+    own, options = names[loaded.config.norm_placement], [names[place] for place in order]
+    words: Words = {"depth": DEPTH, "name": options[0], "own": own}
+    words |= {place: times(growth) for place, growth in growths.items()}
+    before, where = _wiring("placement", PLACEMENTS), {"part": "residual", "depth": DEPTH}
+    after = later(pictures.chart, "placement", key, by_block, streams, legend, axes=axes)
+    return Posed(options, words, before, [after], place=where, names=order)
 
 
 def summed(loaded: LoadedModel, trace: Trace) -> Posed:

@@ -6,25 +6,25 @@ from typing import Any, Generic, TypeVar
 
 from explorer.exhibits import View
 
-Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Later(Generic[Result]):
+class Later(Generic[Result_co]):
     """A call that lacks only the view. The cache can measure and seal its arguments, which it
     cannot do for a closure."""
 
-    function: Callable[..., Result]
+    function: Callable[..., Result_co]
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
 
-    def __call__(self, view: View) -> Result:
+    def __call__(self, view: View) -> Result_co:
         """The result for a view, for which its arguments are made first."""
         options = for_view(view, self.options)
         return self.function(view, *for_view(view, self.arguments), **options)
 
 
-def later(function: Callable[..., Result], *arguments: Any, **options: Any) -> Later[Result]:
+def later(function: Callable[..., Result_co], *arguments: Any, **options: Any) -> Later[Result_co]:
     """The call `function(view, *arguments, **options)`."""
     return Later(function, arguments, options)
 

@@ -60,10 +60,10 @@ def purpose(loaded: LoadedModel, trace: Trace) -> Posed:
     keys = rows.keys_of(trace, row)
     pair, names = (row.weights, unmasked), (word("tour.with_mask"), word("tour.without_mask"))
     strip = later(pictures.strip, "purpose.strip", "tgt", at=query)
-    drawn = [strip, later(pictures.two_rows, row, "purpose", pair, names)]
+    after = later(pictures.two_rows, row, "purpose", pair, names)
     options = [keys[key] for key in (query + 1, query, query - 1, 0, n - 1)]
     words = {"next": options[0], "ahead": percent(unmasked[query + 1 :].sum())}
-    return Posed(options, words, [strip], drawn, row, {"edits": WITHOUT})
+    return Posed(options, words, [strip], [strip, after], row, {"edits": WITHOUT})
 
 
 def sees(loaded: LoadedModel, trace: Trace) -> Posed:

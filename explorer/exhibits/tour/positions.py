@@ -14,7 +14,7 @@ from explorer.exhibits import View, block as b
 from explorer.exhibits.positions.order import ROUNDING, compute as shuffle
 from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, tokens_of, varied
 from explorer.figures import order
@@ -107,7 +107,7 @@ def length(loaded: LoadedModel, trace: Trace) -> Posed:
     place, width = round(varied(trace, 1, n_real - 1)), encoded.shape[1]
     own, right = (float(norm[place]) for norm in norms)
     options = [fixed(option, 1) for option in (right, width**0.5, width / 2, 1.0)]
-    words = {"place": place, "width": width, "pairs": width // 2, "length": options[0]}
+    words: Words = {"place": place, "width": width, "pairs": width // 2, "length": options[0]}
     words |= {"token": later(quoted_at, tokens, place), "word": fixed(own, 1)}
     names = word("positions.size_word"), word("positions.size_position")
     data = tokens, norms, names, word("positions.size"), stream
@@ -133,17 +133,13 @@ def waves(loaded: LoadedModel, trace: Trace) -> Posed:
     if dim == 0:
         raise MissingError("odd")
     wave, shortest, values = float(lengths[dim]), 2 * np.pi, table(LENGTH, width, base)
-    lengths = (wave, shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
-    options = [fixed(option, 1) for option in lengths]
-    words = {"dim": dim, "width": width, "base": f"{base:,.0f}", "wavelength": options[0]}
+    others = (shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
+    options = [fixed(option, 1) for option in (wave, *others)]
+    words: Words = {"dim": dim, "width": width, "base": f"{base:,.0f}", "wavelength": options[0]}
+    words |= {"times": fixed(wave / shortest, 2)}
     after = _chart("waves", "positions.waves", encoding.waves, values, [0, dim])
-    return Posed(
-        options,
-        words | {"times": fixed(wave / shortest, 2)},
-        _table("waves", values),
-        [after],
-        place={"part": "table", "width": width, "dims": (0, dim)},
-    )
+    place = {"part": "table", "width": width, "dims": (0, dim)}
+    return Posed(options, words, _table("waves", values), [after], place=place)
 
 
 def distance(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -204,15 +200,13 @@ def rotary(loaded: LoadedModel, trace: Trace) -> Posed:
     one, other = score_by_offset(*flat, offsets, pair.angles, config.divisor)
     bare, tokens = float(flat[0] @ flat[1]) / config.divisor, trace.query_tokens(row.site.name)
     options = [fixed(option, 2) for option in (further.score, one, other, bare)]
-    words = {"query": row.query, "key": key, "apart": apart, "shift": shift, "one": options[1]}
-    words |= {"score": fixed(pair.score, 2), "both": options[0]}
-    words |= {
-        "q_token": later(quoted_at, tokens, row.query),
-        "k_token": later(quoted_at, tokens, key),
-    }
-    drawn = [later(_arrows, pair)], [later(_arrows, further)]
-    told = "told" if pair.own else "told_other"
-    return Posed(options, words, *drawn, row, {"part": "rotary", "key": key}, told)
+    words: Words = {"query": row.query, "key": key, "apart": apart, "shift": shift}
+    words |= {"score": fixed(pair.score, 2), "both": options[0], "one": options[1]}
+    tokens_at = {"q_token": row.query, "k_token": key}
+    words |= {name: later(quoted_at, tokens, place) for name, place in tokens_at.items()}
+    before, after = later(_arrows, pair), later(_arrows, further)
+    place, told = {"part": "rotary", "key": key}, "told" if pair.own else "told_other"
+    return Posed(options, words, [before], [after], row, place, told)
 
 
 def _arrows(view: View, pair: Turned) -> b.Chart:

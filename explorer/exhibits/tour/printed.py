@@ -17,7 +17,8 @@ def compute(run: Run, lesson: str, sheet: tuple[str, ...]) -> Steps[dict[str, Po
 
     Yields the steps done and their number. Raises InputProblem.
     """
-    chapter, posed = chapter_of(opened(lesson, sheet)), {}
+    posed: dict[str, Posed | Missing] = {}
+    chapter = chapter_of(opened(lesson, sheet))
     named = [step for step in steps_of(sheet) if sheet or chapter_of(step) == chapter]
     for step in named:
         if (yield len(posed), len(named)) is False:

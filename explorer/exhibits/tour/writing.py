@@ -16,7 +16,7 @@ from explorer.exhibits.decoding.one_pass import FLOOR, one_pass
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.exhibits.tour import pictures
-from explorer.exhibits.tour.asked import Posed, Step
+from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.later import Later, later, word
 from explorer.exhibits.tour.rows import MissingError, varied
@@ -100,7 +100,7 @@ def ended(loaded: LoadedModel, trace: Trace) -> Posed:
         raise MissingError("unfinished")
     tokens, last = _tokens(written), len(written.steps) - 1
     options = [later(quoted_at, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
-    words = {"end": options[0], "last": options[1], "count": len(tokens)}
+    words: Words = {"end": options[0], "last": options[1], "count": len(tokens)}
     words |= {"chance": percent(written.steps[last].chosen_prob)}
     before, after = _so_far(written, last, "ended"), [later(_film, written, last)]
     return Posed(options, words, before, after, place={"step": last})
@@ -121,7 +121,7 @@ def product(loaded: LoadedModel, trace: Trace) -> Posed:
     chances = np.array([step.chosen_prob for step in written.steps])
     least, whole = chances.min(), np.exp(written.logprob)
     options = [_chance(float(option)) for option in (whole, chances.mean(), least, chances.max())]
-    words = {"count": len(chances), "whole": options[0], "least": options[2]}
+    words: Words = {"count": len(chances), "whole": options[0], "least": options[2]}
     words |= {"logprob": fixed(written.logprob, 2)}
     tokens, pair = _tokens(written), (100 * chances, 100 * np.cumprod(chances))
     names = word("tour.chance_each"), word("tour.chance_all")
@@ -156,7 +156,7 @@ def temperature(loaded: LoadedModel, trace: Trace) -> Posed:
     cooled = np.array([chance_of[candidate.token] for candidate in shown])
     before, after = float(usual[0] / usual[1]), float(cooled[0] / cooled[1])
     options = [times(option) for option in (after, 2 * before, before, before**0.5)]
-    words = {"before": options[2], "after": options[0], "temperature": TEMPERATURE}
+    words: Words = {"before": options[2], "after": options[0], "temperature": TEMPERATURE}
     words |= {"first": later(quoted, tokens[0]), "second": later(quoted, tokens[1])}
     pair, names = (100 * usual, 100 * cooled), ("T = 1", f"T = {TEMPERATURE}")
     first = later(_candidates, tokens, usual)
@@ -214,10 +214,10 @@ def beam(loaded: LoadedModel, trace: Trace) -> Posed:
     labels = [later(_searched, name, of.text) for name, of in both]
     chances, key = 100 * np.exp([less, more]), "tour.chance_all"
     options = [fixed(option, 2) for option in (more, less, 2 * less - more, 2 * less)]
-    words = {name: f"“{escape(of.text)}”" for name, of in both}
+    words: Words = {name: f"“{escape(of.text)}”" for name, of in both}
     words |= {"less": options[1], "more": options[0], "times": times(float(np.exp(more - less)))}
-    drawn = [*strips, later(pictures.amounts, "beam", labels, chances, key, key)]
-    return Posed(options, words | {"width": WIDTH}, strips, drawn, place={"part": "branches"})
+    chart, place = later(pictures.amounts, "beam", labels, chances, key, key), {"part": "branches"}
+    return Posed(options, words | {"width": WIDTH}, strips, [*strips, chart], place=place)
 
 
 def _searched(view: View, name: str, text: str) -> str:
@@ -251,7 +251,7 @@ def kept(loaded: LoadedModel, trace: Trace) -> Posed:
     layers = sum(site.kind == "self" and site.query_stream == "tgt" for site in trace.sites)
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
     options = [f"{option:,}" for option in counts]
-    words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
+    words: Words = {"layers": layers, "heads": config.kv_heads, "d_head": config.d_head}
     words |= {"bytes": options[0], "numbers": f"{growth // 4:,}"}
     before, after = _so_far(written, n_steps - 1, "kept"), later(_cache, written, contents)
     return Posed(options, words, before, [after], place={"part": "cache"})
