@@ -22,7 +22,7 @@ def measured(
     loaded: LoadedModel, trace: Trace, matter: Ablation | None, position: int | str
 ) -> Attribution | str | None:
     """The four measures of all heads; instead of a position, the reason why there is none. None
-    without an matter."""
+    without an ablation."""
     if matter is None:
         return None
     if isinstance(position, str):

@@ -18,15 +18,20 @@ from models.hooks import AttentionSite
 
 @dataclass(frozen=True, eq=False)
 class Blockers:
-    """What blocks the cells of a head in both runs, as `blocker_codes`, uint8 [query, key]."""
+    """What blocks the cells of a head in both runs, as `blocker_codes`, uint8 [query, key]; and how
+    the runs differ."""
 
     before: np.ndarray
     after: np.ndarray
+    moved: largest.RunChange
 
 
-def compute(before: Trace, trace: Trace, site: AttentionSite, head: int) -> Blockers:
+def compute(
+    before: Trace, trace: Trace, site: AttentionSite, head: int, moved: largest.RunChange
+) -> Blockers:
     """The blockers of the selected head in both runs."""
-    return Blockers(*(blocker_codes(each, site.name)[head] for each in (before, trace)))
+    codes = [blocker_codes(run, site.name)[head] for run in (before, trace)]
+    return Blockers(codes[0], codes[1], moved)
 
 
 def show(found: Blockers, view: View) -> b.Blocks:
@@ -44,7 +49,7 @@ def _sides(found: Blockers, view: View) -> b.Blocks:
         real = before.tgt_str_tokens[1 : int(before.tgt_valid.sum())]
         written = {
             "before": [(token, "same") for token in real],
-            "after": largest.EXHIBIT.answer(view).words,
+            "after": found.moved.words,
         }
         yield b.Columns(
             [
@@ -92,7 +97,7 @@ def _scores(found: Blockers, view: View) -> b.Blocks:
 def _difference(found: Blockers, view: View) -> b.Blocks:
     """After - before, for the leading tokens that both runs share."""
     site, before = view.site.name, view.before()
-    moved = largest.EXHIBIT.answer(view).sites[site]
+    moved = found.moved.sites[site]
     if not moved.n_query or not moved.n_key:
         yield b.Note(view.t("masks.nothing_shared"))
         return
@@ -112,4 +117,4 @@ def _difference(found: Blockers, view: View) -> b.Blocks:
         yield b.Note(view.t("masks.shared_only"))
 
 
-EXHIBIT = Exhibit(compute, show)
+EXHIBIT = Exhibit(compute, show, inputs={"moved": largest.moved})

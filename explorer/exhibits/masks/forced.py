@@ -87,15 +87,19 @@ def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, 
     )
 
 
-def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Forced | None:
-    """The unchanged model's output, read with the edits; None without edits."""
-    return forced(loaded, unedited, edits) if edits else None
+def compute(
+    loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...], moved: largest.RunChange
+) -> tuple[Forced, bool] | None:
+    """The unchanged model's output, read with the edits, and whether they leave the output as it
+    is; None without edits."""
+    return (forced(loaded, unedited, edits), moved.same_output) if edits else None
 
 
-def show(found: Forced | None, view: View) -> b.Blocks:
+def show(answer: tuple[Forced, bool] | None, view: View) -> b.Blocks:
     """The loss of each word under both masks, and the likeliest tokens after a beginning."""
-    if found is None or not found.tokens:
+    if answer is None or not answer[0].tokens:
         return
+    found, same_output = answer
     yield b.Title(view.t("masks.forced"))
     draw = partial(
         paired,
@@ -107,17 +111,16 @@ def show(found: Forced | None, view: View) -> b.Blocks:
         stream="tgt",
     )
     losses = (
-        b.Sentence("forced", _said(found, view)),
+        b.Sentence("forced", _said(found, same_output, view)),
         b.Chart("masks.loss", draw, view.t("bugs.token_loss")),
     )
     yield b.Columns((losses, _after(view, found)))
     yield b.Code((forced,))
 
 
-def _said(found: Forced, view: View) -> str:
+def _said(found: Forced, same_output: bool, view: View) -> str:
     words = view.t("masks.loss", before=f"{found.loss_before:.2f}", after=f"{found.loss_after:.2f}")
     cheaper = found.loss_after < found.loss_before - 0.005
-    same_output = largest.EXHIBIT.answer(view).same_output
     if cheaper and not same_output and _looks_ahead(view.trace):
         return f"{words} {view.t('masks.cheat')}"
     return words
@@ -154,4 +157,4 @@ def _place(view: View, found: Forced, step: int) -> str:
     return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
 
 
-EXHIBIT = Exhibit(compute, show)
+EXHIBIT = Exhibit(compute, show, inputs={"moved": largest.moved})

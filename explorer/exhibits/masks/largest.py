@@ -7,7 +7,6 @@ from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.masks import causal
 from explorer.exhibits.needs import CAUSAL
 from explorer.numbers import number
-from explorer.runs.interventions import rules_in_force
 from explorer.runs.trace import Trace
 
 ROUNDING = 5e-5
@@ -27,16 +26,18 @@ class SiteChange:
     whole: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RunChange:
     """Differences between a run and the same text in the unchanged model.
 
-    `words` are the tokens of both outputs as `analysis.heads.compare` has them.
+    `words` are the tokens of both outputs as `analysis.heads.compare` has them. `ahead` is how far
+    a run without the causal mask looks ahead.
     """
 
     sites: dict[str, SiteChange]
     words: tuple[tuple[str, Status], ...]
     same_output: bool
+    ahead: causal.Ahead | None = None
 
     @property
     def most(self) -> float:
@@ -44,14 +45,14 @@ class RunChange:
         return max((site.most for site in self.sites.values()), default=0.0)
 
 
-def difference(before: Trace, trace: Trace) -> RunChange:
+def difference(before: Trace, trace: Trace, ahead: causal.Ahead | None = None) -> RunChange:
     """Compare two runs weight by weight."""
     found = compare(before, trace)
     sites = {
         name: SiteChange(name, each.max_abs, *_shared(each), each.whole)
         for name, each in found.sites.items()
     }
-    return RunChange(sites, found.words, found.same_output)
+    return RunChange(sites, found.words, found.same_output, ahead)
 
 
 def _shared(each: SiteDifference) -> tuple[int, int]:
@@ -68,10 +69,8 @@ def _said(found: RunChange, view: View) -> str:
     if found.most < ROUNDING:
         why = "edits" if view.trace.edits else "pads" if view.pads else "same"
         return view.t(f"masks.nothing_changed_{why}", exact=number(found.most))
-    if not rules_in_force(view.trace.edits)["causal"] and CAUSAL.met(view.loaded):
-        seen = causal.EXHIBIT.answer(view)
-        if seen is not None:
-            return causal.ahead_words(seen[0], view)
+    if found.ahead is not None:
+        return causal.ahead_words(found.ahead, view)
     points = 100 * found.most
     site = view.trace.site(max(found.sites.values(), key=lambda each: each.most).site)
     return view.t(
@@ -82,4 +81,14 @@ def _said(found: RunChange, view: View) -> str:
     )
 
 
-EXHIBIT = Exhibit(difference, show)
+def _ahead(view: View) -> causal.Ahead | None:
+    looking = causal.EXHIBIT.answer(view) if CAUSAL.met(view.loaded) else None
+    return None if looking is None else looking[0]
+
+
+def moved(view: View) -> RunChange:
+    """The difference, for other exhibits' inputs."""
+    return EXHIBIT.answer(view)
+
+
+EXHIBIT = Exhibit(difference, show, inputs={"ahead": _ahead})

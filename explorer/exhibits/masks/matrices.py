@@ -60,8 +60,16 @@ def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ..
     return tuple(found)
 
 
-def show(found: Sequence[HeadMask], view: View) -> b.Blocks:
+def compute(
+    trace: Trace, site: AttentionSite, head: int, moved: largest.RunChange
+) -> tuple[tuple[HeadMask, ...], largest.RunChange]:
+    """The masks, and how the run differs from the one without edits."""
+    return masks_of(trace, site, head), moved
+
+
+def show(answer: tuple[tuple[HeadMask, ...], largest.RunChange], view: View) -> b.Blocks:
     """The matrices, what decides the chosen cell, and the tools that change them."""
+    found, moved = answer
     picture = b.Columns(
         [(b.Title(_title(view, mask)), _matrix(view, mask)) for mask in found],
         still=lambda: _svg(found, view),
@@ -82,7 +90,7 @@ def show(found: Sequence[HeadMask], view: View) -> b.Blocks:
         r"m^{\text{cross}}_{ij} = [\,\text{source token}\ j\ \text{real}\,]",
     )
     yield b.Code(_code(view))
-    yield b.Numbers(lambda: _numbers(view))
+    yield b.Numbers(lambda: _numbers(view, moved))
 
 
 def _title(view: View, mask: HeadMask) -> str:
@@ -223,10 +231,9 @@ def _code(view: View) -> list[object]:
     return [*code, blocker_codes, compare]
 
 
-def _numbers(view: View) -> dict[str, list[object]]:
-    moved = largest.EXHIBIT.answer(view).sites
+def _numbers(view: View, moved: largest.RunChange) -> dict[str, list[object]]:
     rows = [
-        (site, 100 * moved[site.name].most, view.trace.mask(site.name)[0])
+        (site, 100 * moved.sites[site.name].most, view.trace.mask(site.name)[0])
         for kind in view.kinds
         for site in view.trace.sites_of(kind)
     ]
@@ -239,4 +246,4 @@ def _numbers(view: View) -> dict[str, list[object]]:
     }
 
 
-EXHIBIT = Exhibit(masks_of, show)
+EXHIBIT = Exhibit(compute, show, inputs={"moved": largest.moved})
