@@ -43,7 +43,7 @@ def opened(address: str, page: str) -> list[ForwardMsg]:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page.name, marks=() if at % 4 == 0 else pytest.mark.sweep)
+        pytest.param(page.name, marks=() if at % 8 == 0 else pytest.mark.sweep)
         for at, page in enumerate(PAGES)
     ],
 )

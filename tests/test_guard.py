@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 from asgi import asked as asked_of
-from streamlit import config, net_util
-from streamlit.web.server import server_util
+from streamlit import config
 
 from explorer import cli, guard
 
@@ -55,17 +54,6 @@ def test_names_that_the_owner_gave_are_own(monkeypatch):
     assert not guard.is_own("https://elsewhere.example", "10.0.0.1:8501")
     given["server.enableCORS"] = False
     assert guard.is_own("https://elsewhere.example", "10.0.0.1:8501")
-
-
-def test_nobody_outside_is_asked_for_this_machines_address(monkeypatch):
-    asked: list[str] = []
-    monkeypatch.setattr(net_util, "_make_blocking_http_get", lambda url, **_: asked.append(url))
-    monkeypatch.setattr(
-        net_util, "get_external_ip", net_util.get_external_ip
-    )  # put back at the end
-    guard.stay_inside()
-    assert not server_util.is_url_from_allowed_origins("http://elsewhere")
-    assert not asked
 
 
 def test_each_answer_says_what_a_browser_may_do_with_it():

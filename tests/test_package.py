@@ -23,7 +23,7 @@ from websockets.sync.client import connect
 
 import explorer.__main__
 import models.__main__
-from explorer import __version__, cli
+from explorer import cli
 from explorer.figures.theme import DARK, LIGHT
 
 ROOT = Path(__file__).parents[1]
@@ -270,20 +270,6 @@ def test_one_or_several_texts_in_either_way(monkeypatch, capsys):
     )
     assert cli.main(["translate", "--model", "copy", "a", "--text", "b"]) == 0
     assert capsys.readouterr().out == "a\nb\n"
-
-
-def test_help_lists_every_command_and_the_version(capsys):
-    with pytest.raises(SystemExit):
-        cli.main(["--help"])
-    shown = capsys.readouterr().out
-    names = re.findall(r"^    ([a-z]+) ", shown, flags=re.MULTILINE)
-    expected = (
-        "align app atlas certify evaluate export generate info landmarks merge train translate"
-    )
-    assert sorted(names) == expected.split()
-    with pytest.raises(SystemExit):
-        cli.main(["--version"])
-    assert capsys.readouterr().out == f"headlight {__version__}\n"
 
 
 def pins(file: str) -> dict[str, Version]:

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -159,20 +158,6 @@ def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port):
         assert upload(port, session, 1000, {"X-Xsrftoken": token}) == 403
         assert upload(port, session, 1000, trusted) == 204
         assert upload(port, session, 1_200_000, trusted) == 413
-
-
-def test_the_welcome_asks_nobody_for_an_address():
-    """On every address Streamlit's own would ask outside; no test may listen there to see it."""
-    settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
-    assert settings["logger"]["hideWelcomeMessage"] is True
-
-
-def test_who_has_left_is_let_go_soon():
-    """A session keeps its last Trace alive: with Streamlit's usual 120 s, those that came and went
-    in that time held a gigabyte beside the cache.
-    """
-    settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
-    assert 5 <= settings["server"]["disconnectedSessionTTL"] <= 20
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
-from typecheck import CALLS, begin, check, shaped_modules, unchecked
+from typecheck import CALLS, begin, check, unchecked
 
 from models.attention import attend
 
@@ -81,11 +81,3 @@ def test_each_file_has_the_first_calls_of_a_function_checked():
     begin("b.py", CALLS + 2)  # as `--all-shapes` does
     with pytest.raises(TypeCheckError):
         cut(torch.ones(3))
-
-
-def test_the_core_and_the_analyses_are_checked():
-    modules = shaped_modules()
-    assert {"models.attention", "models.transformer", "explorer.analysis.heads.rollout"} <= set(
-        modules
-    )
-    assert len(modules) > 40

@@ -1,13 +1,11 @@
 """The public CI runs what is there: its commands, files and Pythons are those of the project."""
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW: dict[str, Any] = yaml.safe_load(
@@ -26,14 +24,6 @@ def test_every_make_target_exists(job):
     for command in commands(job):
         for target in re.findall(r"\bmake ([^\s=]+)(?:\s|$)", command):
             assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
-
-
-def test_every_python_is_one_that_the_package_allows():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    allowed = SpecifierSet(project["requires-python"])
-    pythons = JOBS["test"]["strategy"]["matrix"]["python"]
-    assert len(pythons) == len(set(pythons)) == 3
-    assert all(f"{python}.0" in allowed for python in pythons)
 
 
 def test_no_job_may_write_to_the_repository_or_run_for_hours():

@@ -14,7 +14,6 @@ from tests.browser.conftest import Visitor
 pytestmark = pytest.mark.browser
 
 TEXT = "She reads a book every morning."
-SETTLED = "canvas.main"
 
 
 def word(key: str, **values: object) -> str:
@@ -146,18 +145,6 @@ def test_stations_waves_steps_and_all_heads_are_one_click_away(visitor):
         "'canvas.main')?.clientHeight > before)",
         arg=before,
     )
-
-
-@pytest.mark.sweep
-def test_a_picture_that_arrives_while_its_sentence_is_typed_has_the_output(visitor):
-    """It does not play then, so it must not wait at its first step."""
-    visitor.page.add_init_script(
-        "Object.defineProperty(document, 'activeElement', {"
-        " get: () => document.querySelector('.st-key-start-text input') })"
-    )
-    visitor.open(lang="en", text=TEXT)
-    expect(said(visitor)).to_have_text(trace(open_model("en-zh"), TEXT).output)
-    expect(visitor.page.get_by_role("button", name=word("play"), exact=True)).to_be_visible()
 
 
 def test_a_refused_text_is_mended_in_its_line(visitor):

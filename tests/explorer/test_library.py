@@ -138,13 +138,6 @@ def test_a_command_that_makes_no_sense_for_a_model_says_so(
     assert said in capsys.readouterr().err
 
 
-def test_a_model_is_named_once(capsys) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["info", "copy", "--model", "sort"])
-    assert "not allowed with argument" in capsys.readouterr().err
-    assert cli.main(["info"]) == 0, "the first model where none is named"
-
-
 def test_the_app_is_told_where_models_are(tmp_path, monkeypatch, capsys) -> None:
     started: list[object] = []
     monkeypatch.setattr("streamlit.web.cli.main", lambda *said, **_: started.append(said))

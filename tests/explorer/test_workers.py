@@ -228,13 +228,6 @@ def test_a_process_is_ended_with_its_task_and_its_refusal_is_said() -> None:
         asyncio.run(test(0))
 
 
-@pytest.mark.parametrize("number", ["0", "many"])
-def test_how_many_workers_there_may_be(number, capsys) -> None:
-    with pytest.raises(SystemExit):
-        main(["app", "--workers", number])
-    assert "from 1 to 64" in capsys.readouterr().err
-
-
 def test_where_caddy_listens_is_not_streamlits_to_say(capsys) -> None:
     assert main(["app", "--workers", "2", "--server.port", "9000"]) == 2
     assert "use --port and --public, not --server.port" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from explorer.analysis.claims import CLAIMS
 from explorer.text import LANGUAGES, has, t
 
 TEXT = "She reads a [MASK] every morning."
+sweep = pytest.mark.sweep
 
 
 def test_what_a_model_that_fills_in_is_asked(open_page):
@@ -51,8 +52,18 @@ def test_a_model_without_an_output_is_not_said_to_write(open_page, page):
     assert not re.search(false, words)
 
 
-@pytest.mark.parametrize("model", ["reader", "headless"])
-@pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda pitfall: pitfall.id)
+def in_turn(cases, always=lambda case: False):
+    """Each of these for one of the two encoders, in turn; for both only in the sweep."""
+    return [
+        pytest.param(case, model, marks=() if always(case) or at % 2 == turn else sweep)
+        for at, case in enumerate(cases)
+        for turn, model in enumerate(("reader", "headless"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pitfall", "model"), in_turn(PITFALLS, lambda pitfall: pitfall.needs == "causal")
+)
 def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both_ways(
     open_page, pitfall, model
 ):
@@ -64,9 +75,9 @@ def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both
             assert t(key, lang="en") not in words
 
 
-@pytest.mark.parametrize("model", ["reader", "headless"])
 @pytest.mark.parametrize(
-    "claim", [each.id for each in CLAIMS if each.own and (not each.slow or each.id == "parallel")]
+    ("claim", "model"),
+    in_turn([each.id for each in CLAIMS if each.own and (not each.slow or each.id == "parallel")]),
 )
 def test_every_quick_claim_opens(open_page, claim, model):
     open_page("claims", model=model, text=TEXT, claim=claim, guess="true")

@@ -1,6 +1,7 @@
 """On a pretended GPU every page says what it says on the CPU."""
 
 import re
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -12,12 +13,13 @@ from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
 from explorer.engine.jobs import walked
-from explorer.exhibits.model.swaps import swapped
+from explorer.exhibits.model import swaps
 from explorer.library import open_model
 from explorer.pages import PAGES
 from explorer.runs.trace import trace
 from models.foreign.placing import DEVICE_VARIABLE
 
+SHOWING = {"card", "shelf", "glossary", "training", "exercises", "claims", "tour", "atlas"}
 TINY = re.compile(r"[\d.]+ · 10⁻(¹?[⁶⁷⁸⁹]|¹[⁰-⁹])")
 
 
@@ -30,13 +32,15 @@ def _threads_of_its_own():
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("page", "model"),
     [
-        "en-zh",
-        *(pytest.param(each, marks=pytest.mark.sweep) for each in ("writer", "reader", "headless")),
+        # Pages that only show what others compute are asked in the sweep.
+        pytest.param(page.name, model, marks=() if is_core else pytest.mark.sweep)
+        for page in PAGES
+        for model in ("en-zh", "writer", "reader", "headless")
+        for is_core in [model == "en-zh" and page.name not in SHOWING]
     ],
 )
-@pytest.mark.parametrize("page", [page.name for page in PAGES])
 def test_a_page_says_the_same(open_page, monkeypatch, page, model):
     with gpu(), pytest.MonkeyPatch.context() as patch:
         patch.setenv(DEVICE_VARIABLE, "cuda")
@@ -48,13 +52,15 @@ def test_a_page_says_the_same(open_page, monkeypatch, page, model):
 
 
 def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch, shelf):
-    """Each option of the page Model as on the CPU, an added norm among them."""
+    """Options of the page Model that make parts, as on the CPU; an added norm among them."""
     folder, found = shelf / "en-zh", []
+    made = {"final", "norm", "positions", "tying"}
+    monkeypatch.setattr(swaps, "OPTIONS", tuple(o for o in swaps.OPTIONS if o.choice in made))
     for device in ("cpu", "cuda"):
         monkeypatch.setenv(DEVICE_VARIABLE, device)
-        with gpu():
+        with gpu() if device == "cuda" else nullcontext():
             loaded = open_model(folder)
-            found.append(walked(swapped(loaded, trace(loaded, "I love you."))))
+            found.append(walked(swaps.swapped(loaded, trace(loaded, "I love you."))))
     assert {each.option for each in found[0] if each.choice == "final"} == {"with", "without"}
     for here, there in zip(*found, strict=True):
         assert (here.choice, here.option, here.own) == (there.choice, there.option, there.own)

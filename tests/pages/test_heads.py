@@ -328,12 +328,6 @@ def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page):
     assert f"“{escape(words.labels[top])}” ({percent(float(pattern[row, top]))})" in said
 
 
-def test_the_switch_for_words_is_part_of_the_link(open_page):
-    at = open_page("heads")
-    at.toggle(key="heads.words").set_value(True).run()
-    assert at.query_params["words"] == "1"
-
-
 def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
     open_page, monkeypatch
 ):

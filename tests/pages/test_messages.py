@@ -52,14 +52,12 @@ def test_no_callback_of_a_view_raises(open_page, page):
     at = open_page(page)
     views = [name for name, kind in widgets(at).items() if kind.startswith("json")]
     assert views
-    for wrong in WRONG:
-        for value in (
-            wrong,
-            dict.fromkeys(FIELDS, wrong),
-            {"chosen": dict.fromkeys(FIELDS, wrong)},
-        ):
-            message = json.dumps(dict.fromkeys(NAMES, value))
-            send(at, [WidgetState(id=name, json_value=message) for name in views])
+    for number, wrong in enumerate(WRONG):
+        fields = dict.fromkeys(FIELDS, wrong)
+        forms = (wrong, fields, {"chosen": fields})
+        message = {name: forms[(place + number) % 3] for place, name in enumerate(NAMES)}
+        sent = json.dumps(message)
+        send(at, [WidgetState(id=name, json_value=sent) for name in views])
 
 
 @pytest.mark.parametrize("page", PAGES)

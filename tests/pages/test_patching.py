@@ -36,7 +36,7 @@ def test_what_needs_the_second_sentence_is_not_drawn_before_it(open_page, monkey
 
     def searching(*_: object) -> Iterator[tuple[int, int]]:
         yield 0, 1
-        found.wait(10)
+        found.wait(2)
 
     monkeypatch.setattr(running, "PATIENCE", 0.1)
     monkeypatch.setattr(exchange, "offered", searching)

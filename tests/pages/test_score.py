@@ -113,14 +113,6 @@ def test_the_parts_of_a_score_are_added_up(open_page):
     assert "varies most" in everything(elsewhere)
 
 
-def test_the_dropout_that_is_named_is_that_of_attention(
-    open_page, save_small, tmp_path, monkeypatch
-):
-    save_small(tmp_path / "en-zh", attention_dropout=0.05)  # and 0 elsewhere
-    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
-    assert "p = 0.05" in everything(open_page("score", aside="dropout"))
-
-
 def test_dropout_and_shared_keys_move_with_their_sliders(open_page):
     at = open_page("score", aside="dropout", site="encoder", layer="1", head="1")
     before = reading(at, "now sums to")

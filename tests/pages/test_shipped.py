@@ -27,7 +27,7 @@ from explorer.text import examples
 from models.foreign.placing import DEVICE_VARIABLE
 
 TURNS = {about: 1 for about in VISITS} | {
-    **dict.fromkeys(("alignment", "circuits", "trained", "training"), 0),
+    **dict.fromkeys(("alignment", "circuits", "claims", "trained", "training"), 0),
     **dict.fromkeys(("atlas", "tour", "bugs", "fixed"), None),  # in the sweep only
 }
 FOUND: dict[str, Result] = {}

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from payloads import unpack
 from shown import words_of
 from streamlit.testing.v1 import AppTest
@@ -214,12 +213,3 @@ def test_only_a_model_that_writes_has_a_cache_to_keep(open_page):
     read_both_ways = names(model="reader", text=FILL_IN)
     assert cache not in read_both_ways
     assert t("model.patterns", lang="en") in read_both_ways
-
-
-def test_torchs_module_gives_nan_where_a_row_sees_nothing_as_the_page_says():
-    attention = torch.nn.MultiheadAttention(4, 2, batch_first=True).eval()
-    x, blocked = torch.ones(1, 3, 4), torch.zeros(3, 3, dtype=torch.bool)
-    blocked[0] = True
-    out, _ = attention(x, x, x, attn_mask=blocked)
-    assert out[0, 0].isnan().all()
-    assert not out[0, 1:].isnan().any()

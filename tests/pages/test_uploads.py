@@ -165,7 +165,7 @@ def test_a_refusal_is_said_and_nothing_opens(lang, content, key, visited):
     assert visited == []
 
 
-@pytest.mark.parametrize("page", ["card", "masks", "mask_tests"])
+@pytest.mark.parametrize("page", ["card", "masks"])
 def test_pages_open_for_an_upload(data, page, open_page, monkeypatch):
     name = str(uploaded(data).query_params["model"])
     monkeypatch.setattr(uploads, "own", lambda: (name,))
@@ -173,7 +173,7 @@ def test_pages_open_for_an_upload(data, page, open_page, monkeypatch):
     assert not at.warning
 
 
-@pytest.mark.parametrize("page", ["heads", "masks", "decoding", "score", "attribution"])
+@pytest.mark.parametrize("page", ["heads", "decoding"])
 def test_a_text_that_its_tokenizer_cuts_for_long_is_refused_in_words(
     data, page, open_page, monkeypatch
 ):

@@ -43,16 +43,25 @@ def test_each_library_is_loaded_only_when_it_is_used() -> None:
     code = (
         "import sys, explorer as hl\n"
         "assert not {'torch', 'numpy', 'streamlit'} & set(sys.modules)\n"
-        "import numpy as np, torch\n"
-        "with hl.capture() as seen:\n"
-        "    attend = torch.compile(lambda x: (x @ x.mT).softmax(-1) @ x, backend='eager')\n"
-        "    attend(torch.randn(1, 2, 3, 4))\n"
-        "assert seen.unseen == ['torch.compile (first used while capturing)'], seen.unseen\n"
+        "import numpy as np\n"
         "shown = hl.show(np.eye(3))\n"
         "shown.html(), shown.svg(), shown.numpy()\n"
         "assert not {'streamlit', 'pandas', 'plotly'} & set(sys.modules)\n"
         "shown.dataframe()\n"
         "assert 'pandas' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+@pytest.mark.sweep
+def test_a_compiler_that_is_first_used_while_capturing_is_named() -> None:
+    """In a process of its own: importing torch's compiler takes five seconds."""
+    code = (
+        "import torch, explorer as hl\n"
+        "with hl.capture() as seen:\n"
+        "    attend = torch.compile(lambda x: (x @ x.mT).softmax(-1) @ x, backend='eager')\n"
+        "    attend(torch.randn(1, 2, 3, 4))\n"
+        "assert seen.unseen == ['torch.compile (first used while capturing)'], seen.unseen\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
@@ -80,10 +89,6 @@ def _run(source: str, names: dict[str, Any]) -> Any:
         return None
     assert isinstance(last, ast.Expr)
     return eval(compile(ast.Expression(last.value), "cell", "eval"), names)
-
-
-def test_there_are_three() -> None:
-    assert len(NOTEBOOKS) == 3
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
