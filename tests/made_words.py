@@ -166,7 +166,7 @@ MADE = {
     "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},
     "model.presets": {OWN, *PRESETS},
     "tour.groups": set(CHAPTERS),
-    "tour.missing": set(re.findall(r'Missing(?:Error)?\("(\w+)"\)', CODE)),
+    "tour.missing": set(re.findall(r'(?:Missing(?:Error)?\(|require\(.*, )"(\w+)"\)', CODE)),
     "exercises.groups": set(TASK_KINDS),
     "exercises.faults": set(get_args(FaultKind)),
     "exercises.relations": set(get_args(Relation)),

@@ -6,7 +6,7 @@ from explorer.analysis.score.steps import bias_of
 from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.later import later, word
-from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, keys_of, main_role
+from explorer.exhibits.tour.rows import MissingError, QueryRow, keys_of, main_role, require
 from explorer.library import LoadedModel
 from explorer.numbers import digits, percent, root
 from explorer.numerics import softmax
@@ -33,7 +33,7 @@ def _sharpest(trace: Trace) -> QueryRow:
         dull = getattr(trace.key_tokens(row.site.name)[best], "special", False) or is_self
         return first >= SHARP * second, float(first - second - dull)
 
-    return best_row(trace, main_role(trace), "flat", worth)
+    return rows.best_row(trace, main_role(trace), "flat", worth)
 
 
 def look(loaded: LoadedModel, trace: Trace) -> Posed:
@@ -54,7 +54,7 @@ def rest(loaded: LoadedModel, trace: Trace) -> Posed:
     def worth(row: QueryRow) -> float | None:
         return -abs(float(row.weights.max()) - wanted) if row.allowed.sum() >= 3 else None
 
-    row = best_row(trace, main_role(trace), "short", worth)
+    row = rows.best_row(trace, main_role(trace), "short", worth)
     weights, (hidden, second, *_) = row.weights, row.descending
     shown = np.where(np.arange(len(weights)) == hidden, 0, weights)
     right, others = weights[hidden], np.delete(weights, hidden).sum()
@@ -87,7 +87,7 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
         apart, top, other = pair(row)
         return -apart if top != other and apart < wanted - 0.4 else None
 
-    row = best_row(trace, main_role(trace), "flat", worth)
+    row = rows.best_row(trace, main_role(trace), "flat", worth)
     (_, more, less), scores, keys = pair(row), rows.scores_of(trace, row), keys_of(trace, row)
     apart = scores[more] - scores[less]
     power, shares = np.exp(apart), [percent(row.weights[key]) for key in (more, less)]
@@ -103,10 +103,8 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Posed:
 def scale(loaded: LoadedModel, trace: Trace) -> Posed:
     """The row in which the key of largest weight gains most if q . k is not divided."""
     divisor = loaded.config.divisor
-    if loaded.config.score_cap is not None:
-        raise MissingError("capped")
-    if divisor <= 1:
-        raise MissingError("undivided")
+    require(loaded.config.score_cap is None, "capped")
+    require(divisor > 1, "undivided")
 
     def times_products(row: QueryRow, factor: float) -> np.ndarray:
         """The weights of a row with q . k times a factor: a positional bias is not scaled."""
@@ -121,16 +119,15 @@ def scale(loaded: LoadedModel, trace: Trace) -> Posed:
         top = row.descending[0]  # a bias may let another key win undivided
         return float(times_products(row, divisor)[top] - row.weights[top])
 
-    row = best_row(trace, main_role(trace), "flat", worth)
-    if (worth(row) or 0) < 0.1:
-        raise MissingError("flat")
+    row = rows.best_row(trace, main_role(trace), "flat", worth)
+    require((worth(row) or 0) >= 0.1, "flat")
     divided, undivided, twice = (times_products(row, by) for by in (1.0, divisor, 1 / divisor))
     top, key = int(divided.argmax()), root(divisor)
     names = word("tour.divided", divisor=key), word("tour.undivided")
     shares = (undivided[top], divided[top], twice[top], 1 / int(row.allowed.sum()))
     options = [percent(option) for option in shares]
-    words: Words = {"divisor": key, "now": options[1], "without": options[0]}
-    words |= {"key": keys_of(trace, row)[top]}
+    words: Words = {"divisor": key, "now": options[1], "key": keys_of(trace, row)[top]}
+    words |= {"without": options[0]}
     before = later(pictures.row_bars, row, "scale", divided, row.allowed)
     after = later(pictures.two_rows, row, "scale.both", (divided, undivided), names)
     told = "told" if bias_of(trace, row.site) is None else "told_biased"
@@ -157,7 +154,7 @@ def values(loaded: LoadedModel, trace: Trace) -> Posed:
             return None
         return float(row.weights[heaviest_of(row)] / max(row.weights[most], 1e-12))
 
-    row = best_row(trace, main_role(trace), "flat", worth)
+    row = rows.best_row(trace, main_role(trace), "flat", worth)
     keys, weights, lengths = keys_of(trace, row), row.weights, lengths_of(row)
     brought = weights * lengths
     most, heaviest = int(brought.argmax()), heaviest_of(row)
@@ -165,12 +162,11 @@ def values(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [keys[key] for key in (most, *(key for key in wrong if row.allowed[key]))]
     words: Words = {"key": keys[most], "heaviest": keys[heaviest]}
     words |= {"weight": percent(weights[most]), "top": percent(weights[heaviest])}
+    shown = {"value_length": lengths / lengths.max(), "brought": brought / brought.max()}
+    names = {name: (word("tour.weight"), word(f"tour.{name}")) for name in shown}
     before, after = (
-        later(pictures.two_rows, row, "values", (weights, shown / shown.max()), names, "%")
-        for shown, names in (
-            (lengths, (word("tour.weight"), word("tour.value_length"))),
-            (brought, (word("tour.weight"), word("tour.brought"))),
-        )
+        later(pictures.two_rows, row, "values", (weights, share), names[name], "%")
+        for name, share in shown.items()
     )
     told = "told_same" if most == heaviest else "told"
     return Posed(options, words, [before], [after], row, {"key": most, "stage": 4}, told)
@@ -182,12 +178,10 @@ def heads(loaded: LoadedModel, trace: Trace) -> Posed:
     site, config = trace.sites_of(main_role(trace))[0], loaded.config
     named = dict(loaded.model.get_submodule(site.name).named_parameters())
     own, n = sum(named[name].numel() for name in MATRICES if name in named), site.n_heads
-    if n < 2:
-        raise MissingError("one_head")
+    require(n >= 2, "one_head")
     one_head = 4 * config.d_model * n * config.d_head
     shared = config.kv_heads != config.n_heads
-    if not shared and own != one_head:
-        raise MissingError("other_shape")
+    require(shared or own == one_head, "other_shape")
     options = [f"{number:,}" for number in (one_head, own, own // n, own * n, own * n**2)]
     words, drawn = {"heads": n, "own": options[1], "one": options[0]}, [later(pictures.all_heads)]
     place, told = {"site": site.role, "layer": site.layer}, "told_shared" if shared else "told"
@@ -197,11 +191,9 @@ def heads(loaded: LoadedModel, trace: Trace) -> Posed:
 def cross(loaded: LoadedModel, trace: Trace) -> Posed:
     """The shape of cross-attention, with the head whose rows differ most."""
     sites = trace.sites_of("cross")
-    if not sites:
-        raise MissingError("no_cross")
+    require(sites, "no_cross")
     n_query, n_key = trace.mask(sites[0].name).shape[1:]
-    if n_query == n_key:
-        raise MissingError("same_length")
+    require(n_query != n_key, "same_length")
     try:
         row = _sharpest(trace)
     except MissingError:

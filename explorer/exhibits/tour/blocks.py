@@ -14,7 +14,7 @@ from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.later import Later, later, word
-from explorer.exhibits.tour.rows import MissingError
+from explorer.exhibits.tour.rows import MissingError, require
 from explorer.figures.blocks import WiringNumbers, by_block, by_token, wiring
 from explorer.figures.curves import lines
 from explorer.figures.order import moved
@@ -27,7 +27,6 @@ from explorer.runs.trace import Trace
 DEPTH = 8
 """Layers of the fresh models: enough to distinguish norm placements, few enough to be quick."""
 SENTENCE = word("blocks.sentence", number=1)
-POSITIONS = "figures.positions"
 SUBLAYERS = (("self", "attn_out"), ("cross", "cross_attn_out"), ("ffn", "ffn_out"))
 
 
@@ -40,8 +39,7 @@ def _normed(loaded: LoadedModel, trace: Trace) -> tuple[Norm, tuple[str, ...], n
     except InputProblem:
         raise MissingError("short") from None
     n = int(batch.valid[0].sum())
-    if n < 2:
-        raise MissingError("short")
+    require(n >= 2, "short")
     return norm, batch.tokens[0][:n], batch.x[0, :n]
 
 
@@ -55,33 +53,26 @@ def divides(loaded: LoadedModel, trace: Trace) -> Posed:
     options = [f"{number:,}" for number in (n, width, 1, n * width)]
     low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
     words: Words = {"norm": word(f"blocks.{norm}"), "count": n, "width": f"{width:,}"}
-    return Posed(
-        options,
-        words | {"low": low, "high": high},
-        [later(pictures.strip, "divides.strip", reading_stream(loaded), tokens)],
-        [later(pictures.chart, "divides", key, by_token, *data, title=key, top=top)],
-        place={"part": "norms", "norm": norm},
-    )
+    before = later(pictures.strip, "divides.strip", reading_stream(loaded), tokens)
+    after = later(pictures.chart, "divides", key, by_token, *data, title=key, top=top)
+    place = {"part": "norms", "norm": norm}
+    return Posed(options, words | {"low": low, "high": high}, [before], [after], place=place)
 
 
 def tenfold(loaded: LoadedModel, trace: Trace) -> Posed:
     """Multiply the input of a norm by ten; missing if a large eps makes the outputs differ."""
     norm, _, x = _normed(loaded, trace)
-    inputs = [x, 10.0 * x]
-    outputs = [normalised(each[None], norm, loaded.config.norm_eps)[0] for each in inputs]
+    inputs = np.stack([x, 10 * x])
+    outputs = np.stack([normalised(x[None], norm, loaded.config.norm_eps)[0] for x in inputs])
     small, large = (float(np.sqrt((output**2).mean())) for output in outputs)
     grown, name = large / small, word(f"blocks.{norm}")
-    if abs(grown - 1) >= 0.02:
-        raise MissingError("flat")
+    require(abs(grown - 1) < 0.02, "flat")
+    names = [
+        word(f"tour.{key}", norm=name) for key in ("vector", "vector_ten", "normed", "normed_ten")
+    ]
     before, after = (
-        later(pictures.chart, "tenfold", names, strips, np.stack(vectors), names, words=POSITIONS)
-        for vectors, names in (
-            ([vector[0] for vector in inputs], [word("tour.vector"), word("tour.vector_ten")]),
-            (
-                [vector[0] for vector in outputs],
-                [word("tour.normed", norm=name), word("tour.normed_ten", norm=name)],
-            ),
-        )
+        later(pictures.chart, "tenfold", said, strips, first, said, words="figures.positions")
+        for said, first in ((names[:2], inputs[:, 0]), (names[2:], outputs[:, 0]))
     )
     options = [times(option) for option in (grown, 10, 10**0.5, 0.1)]
     place = {"part": "norms", "norm": norm}
@@ -97,23 +88,15 @@ def company(loaded: LoadedModel, trace: Trace) -> Posed:
     n, stream = int(answer.batch.valid[0].sum()), reading_stream(loaded)
     tokens, shares = answer.batch.tokens[0][:n], answer.shares[:, :n]
     *_, second, first = np.sort(shares.mean(1))
-    if not first > 0.01 > second:
-        raise MissingError("flat")
+    require(first > 0.01 > second, "flat")
     most, names = NORMS[int(shares.mean(1).argmax())], [word(f"blocks.{norm}") for norm in NORMS]
-    data, titles = (tokens, shares, names), {"y_title": word("blocks.moved"), "x_title": SENTENCE}
-    right = word(f"blocks.{most}")
-    return Posed(
-        [right, *names],
-        {"others": len(answer.batch.x) - 1, "norm": right, "moved": share(float(first))},
-        [later(pictures.strip, "company.strip", stream, tokens)],
-        [
-            later(
-                pictures.chart, "company", "blocks.who_moves", moved, *data, stream=stream, **titles
-            )
-        ],
-        place={"part": "norms", "norm": most},
-        names=(most, *NORMS),
-    )
+    more = {"y_title": word("blocks.moved"), "x_title": SENTENCE, "stream": stream}
+    right, key, data = word(f"blocks.{most}"), "blocks.who_moves", (tokens, shares, names)
+    words = {"others": len(answer.batch.x) - 1, "norm": right, "moved": share(float(first))}
+    before = later(pictures.strip, "company.strip", stream, tokens)
+    after = later(pictures.chart, "company", key, moved, *data, **more)
+    place, kinds = {"part": "norms", "norm": most}, (most, *NORMS)
+    return Posed([right, *names], words, [before], [after], place=place, names=kinds)
 
 
 def _wiring(name: str, placements: Sequence[str]) -> list[Later[b.Block]]:
@@ -135,8 +118,7 @@ def added(loaded: LoadedModel, trace: Trace) -> Posed:
                 square = (output.astype(np.float64) ** 2).mean()
                 sizes[later(_sublayer, name, layer)] = float(np.sqrt(square))
     layers, right = stack.n_layers, len(sizes)
-    if right % layers or not sizes:
-        raise MissingError("other_shape")
+    require(sizes and right % layers == 0, "other_shape")
     per, data = right // layers, (list(sizes), np.array(list(sizes.values())))
     return Posed(
         [str(number) for number in (right, layers, 2 * layers, 3 * layers, per, right + 1)],
@@ -154,8 +136,7 @@ def _sublayer(view: View, name: str, layer: int) -> str:
 def _tokens(trace: Trace) -> tuple[int, ...]:
     """The text, for fresh models. Raises MissingError for fewer than three tokens."""
     tokens = trace.src_tokens or trace.tgt_tokens
-    if len(tokens) < 3:
-        raise MissingError("short")
+    require(len(tokens) >= 3, "short")
     return tokens
 
 
@@ -167,8 +148,7 @@ def placement(loaded: LoadedModel, trace: Trace) -> Posed:
     means = {place: stream.mean(0) for place, stream in streams.items()}
     growths = {place: float(mean[-1] / mean[1]) for place, mean in means.items()}
     steady, other, *_ = sorted(PLACEMENTS, key=lambda place: abs(growths[place] - 1))
-    if not abs(growths[steady] - 1) < 0.1 < 0.3 < abs(growths[other] - 1):
-        raise MissingError("flat")
+    require(abs(growths[steady] - 1) < 0.1 < 0.3 < abs(growths[other] - 1), "flat")
     names = {place: word(f"tour.place_{place}") for place in PLACEMENTS}
     legend = [word(f"figures.residual.{place}") for place in PLACEMENTS]
     axes, order = ("blocks.block", "blocks.stream_axis"), (steady, *PLACEMENTS)
@@ -184,8 +164,7 @@ def summed(loaded: LoadedModel, trace: Trace) -> Posed:
     """How the differences between tokens develop in a fresh pre-norm model, with and without the
     residual connection."""
     tokens = _tokens(trace)
-    if len(set(tokens)) < 3:
-        raise MissingError("short")
+    require(len(set(tokens)) >= 3, "short")
     spreads = np.stack(
         [
             fresh_flow(tokens, "pre", DEPTH, True, (0,), residual=residual).spread.mean(0)
@@ -193,8 +172,7 @@ def summed(loaded: LoadedModel, trace: Trace) -> Posed:
         ]
     )
     on, off = (float(spread[-1]) for spread in spreads)
-    if off >= on / 4:
-        raise MissingError("flat")
+    require(off < on / 4, "flat")
     names, key = [word("blocks.sum_on"), word("blocks.sum_off")], "blocks.spread"
     axes, x = ("blocks.block", "blocks.spread_axis"), np.arange(DEPTH + 1)
     before, after = (
@@ -211,8 +189,7 @@ def parts(loaded: LoadedModel, trace: Trace) -> Posed:
     block = loaded.model.get_submodule(trace.stack("tgt").path("blocks", 0))
     counts = count(block).by_kind
     attention, ffn = counts["attention"] + counts["cross_attention"], counts["ffn"]
-    if not ffn or not attention:
-        raise MissingError("other_shape")
+    require(ffn and attention, "other_shape")
     kinds = {"attention": attention, "ffn": ffn, "norms": counts["norms"]}
     named, whole = block.named_parameters(), sum(kinds.values())
     matrices = {name.removesuffix(".weight"): of.numel() for name, of in named if of.ndim == 2}

@@ -9,7 +9,7 @@ from explorer.exhibits.masks.fills import FILLS, FillResult, empty_outcome, fill
 from explorer.exhibits.tour import pictures, rows
 from explorer.exhibits.tour.asked import Posed, Step
 from explorer.exhibits.tour.later import Later, later, word
-from explorer.exhibits.tour.rows import MissingError, QueryRow, own_role, row_of, scores_of, varied
+from explorer.exhibits.tour.rows import QueryRow, own_role, require, row_of, scores_of, varied
 from explorer.figures.outcomes import outcomes
 from explorer.library import LoadedModel
 from explorer.numbers import digits, percent
@@ -29,13 +29,10 @@ FILLED = {"part": "fills"}
 
 def _causal(loaded: LoadedModel, trace: Trace) -> tuple[AttentionSite, int]:
     """The first site with a causal mask, and the number of real tokens. Raises MissingError."""
-    if not loaded.config.generates:
-        raise MissingError("no_causal")
+    require(loaded.config.generates, "no_causal")
     site, n = trace.sites_of(own_role(trace))[0], int(trace.tgt_valid.sum())
-    if n < 4:
-        raise MissingError("short")
-    if not (trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all():
-        raise MissingError("windowed")
+    require(n >= 4, "short")
+    require((trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all(), "windowed")
     return site, n
 
 
@@ -108,8 +105,7 @@ def _near(
 
     row = rows.best_row(trace, own_role(trace), "flat", worth)
     scores = scores_of(trace, row)
-    if not 0.02 < measure(row, scores) < 0.98:
-        raise MissingError("flat")
+    require(0.02 < measure(row, scores) < 0.98, "flat")
     return row, scores, softmax(np.where(row.allowed, scores, -np.inf))
 
 
@@ -157,8 +153,7 @@ def zero(loaded: LoadedModel, trace: Trace) -> Posed:
 def padding(loaded: LoadedModel, trace: Trace) -> Posed:
     """Run the text followed by PADs; ask about the mask of the encoder or of a decoder-only
     model."""
-    if loaded.marks.pad is None:
-        raise MissingError("no_pad")
+    require(loaded.marks.pad is not None, "no_pad")
     padded = tracing.trace(loaded, trace.text, None, (), PADS)
     role: Role = "encoder" if trace.sites_of("encoder") else own_role(trace)
     site = padded.sites_of(role)[0]
@@ -185,8 +180,7 @@ def _filled(trace: Trace) -> tuple[QueryRow, Filled]:
     """The third query of the first self-attention head, and the result of every fill and dtype if
     its row is fully masked."""
     site = trace.sites_of(own_role(trace))[0]
-    if len(trace.query_tokens(site.name)) < 3:
-        raise MissingError("short")
+    require(len(trace.query_tokens(site.name)) >= 3, "short")
     row = row_of(trace, site, 0, 2)
     scores = trace.activations[site.hook("scores")][0]
     results = fills(scores, trace.mask(site.name)[0], row.query)
@@ -216,8 +210,7 @@ def half(loaded: LoadedModel, trace: Trace) -> Posed:
     """The fill value that torch rejects in float16."""
     row, filled = _filled(trace)
     refused = [fill for fill in FILLS if filled[fill, "float16"].refused]
-    if len(refused) != 1:
-        raise MissingError("alike")
+    require(len(refused) == 1, "alike")
     others = [fill for fill in FILLS if fill not in (*refused, "zeroed")]
     options = [later(fill_name, fill) for fill in (*refused, *others)]
     words = {"value": options[0], "most": "65,504"}

@@ -69,20 +69,12 @@ def heatmap(view: View, row: QueryRow, name: str, *, whole: bool = True) -> b.Ch
     trace, site = view.trace, row.site
     queries = trace.query_tokens(site.name)
     shown = [at for at in range(len(queries)) if whole or at != row.query]
-    return chart(
-        view,
-        name,
-        "",
-        attention,
-        trace.pattern(site.name)[row.head][shown],
-        trace.mask(site.name)[row.head][shown],
-        [queries[at] for at in shown],
-        trace.key_tokens(site.name),
-        blocked_labels=blocker_words(view, blocked_by(trace, site.name)[row.head][shown]),
-        selected=row.query if whole else None,
-        words="figures.heatmap",
-        **site_titles(view, site),
-    )
+    keys, named = trace.key_tokens(site.name), [queries[at] for at in shown]
+    cells = (of(site.name)[row.head][shown] for of in (trace.pattern, trace.mask))
+    blocked = blocker_words(view, blocked_by(trace, site.name)[row.head][shown])
+    more: dict[str, Any] = {"blocked_labels": blocked, "words": "figures.heatmap"}
+    more |= {"selected": row.query if whole else None, **site_titles(view, site)}
+    return chart(view, name, "", attention, *cells, named, keys, **more)
 
 
 def scores_map(view: View, row: QueryRow, name: str) -> b.Chart:
@@ -98,14 +90,8 @@ def row_bars(
 ) -> b.Chart:
     """Weights [key] of one query as bars over the keys."""
     tokens, stream = view.trace.key_tokens(row.site.name), row.site.key_stream
-    drawn = partial(
-        bars,
-        tokens,
-        weights,
-        stream=stream,
-        allowed=allowed,
-        title=axis_title(view, "key", stream),
-    )
+    title = axis_title(view, "key", stream)
+    drawn = partial(bars, tokens, weights, stream=stream, allowed=allowed, title=title)
     return chart(view, name, "", drawn, words="figures.bars")
 
 

@@ -16,7 +16,7 @@ from explorer.exhibits.saying import quoted_at
 from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.later import Later, later, word
-from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, tokens_of, varied
+from explorer.exhibits.tour.rows import MissingError, QueryRow, best_row, require, tokens_of, varied
 from explorer.figures import order
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
@@ -58,8 +58,7 @@ def bag(loaded: LoadedModel, trace: Trace) -> Posed:
     stream = reading_stream(loaded)
     tokens, settings = _shuffled(loaded, trace, stream)
     barest = list(settings.values())[-1]
-    if barest.mean > ROUNDING:
-        raise MissingError("ordered")
+    require(barest.mean <= ROUNDING, "ordered")
     as_is = [settings["as_is"].mean] if "as_is" in settings else []
     options = [share(option) for option in (barest.mean, *as_is, 1 / len(tokens), 0.5, 1.0)]
     masked = word("tour.and_mask") if barest.setting == "unmasked" else ""
@@ -71,14 +70,12 @@ def bag(loaded: LoadedModel, trace: Trace) -> Posed:
 
 def leak(loaded: LoadedModel, trace: Trace) -> Posed:
     """The words of a causal stream shuffled, without positions but with the causal mask."""
-    if not loaded.config.is_causal:
-        raise MissingError("no_causal")
+    require(loaded.config.is_causal, "no_causal")
     tokens, settings = _shuffled(loaded, trace, "tgt")
     distances, n = settings["without"].distances[-1], len(tokens)
     still = distances < ROUNDING
     first = shuffled_order(loaded, *tokens_of(trace, "tgt"), "tgt", 1)[0]
-    if first != 0 or not still[0] or still.sum() != 1 or n < 4:
-        raise MissingError("short")
+    require(first == 0 and still[0] and still.sum() == 1 and n >= 4, "short")
     options = [later(quoted_at, tokens, at) for at in (0, n - 1, 1, n // 2, 2)]
     drawn = _distances("leak", tokens, "tgt", [settings["without"]])
     words = {"first": options[0], "mean": share(float(distances[1:].mean()))}
@@ -97,8 +94,7 @@ def _table(name: str, values: np.ndarray) -> list[Later[b.Block]]:
 
 def length(loaded: LoadedModel, trace: Trace) -> Posed:
     """The norms of the sinusoidal vectors that this model adds to its words."""
-    if loaded.config.positions != "sinusoidal":
-        raise MissingError("no_sines")
+    require(loaded.config.positions == "sinusoidal", "no_sines")
     stream = reading_stream(loaded)
     tokens, n_real = tokens_of(trace, stream)
     norms, encoded = sizes(trace, stream), model_table(loaded, LENGTH, stream)
@@ -116,22 +112,14 @@ def length(loaded: LoadedModel, trace: Trace) -> Posed:
     return Posed(options, words, _table("length", encoded), [after], place=where)
 
 
-def _even_width(loaded: LoadedModel) -> int:
-    """The model's width. Raises MissingError if it is odd."""
-    width = loaded.config.d_model
-    if width % 2:
-        raise MissingError("odd")
-    return width
-
-
 def waves(loaded: LoadedModel, trace: Trace) -> Posed:
     """A dimension, of a table as wide as the model, that repeats within the figure."""
-    width, config = _even_width(loaded), loaded.config
+    width, config = loaded.config.d_model, loaded.config
+    require(width % 2 == 0, "odd")
     base = config.rope_base if config.positions == "sinusoidal" else BASE
     lengths = wavelengths(width, base)
     dim = int(np.abs(lengths - varied(trace, 14, 30)).argmin()) // 2 * 2
-    if dim == 0:
-        raise MissingError("odd")
+    require(dim > 0, "odd")
     wave, shortest, values = float(lengths[dim]), 2 * np.pi, table(LENGTH, width, base)
     others = (shortest, shortest * (dim // 2 + 1), wave / 2, 2 * wave)
     options = [fixed(option, 1) for option in (wave, *others)]
@@ -144,51 +132,42 @@ def waves(loaded: LoadedModel, trace: Trace) -> Posed:
 
 def distance(loaded: LoadedModel, trace: Trace) -> Posed:
     """Two positions, two others at the same distance, and others at a different one."""
-    width = _even_width(loaded)
+    width = loaded.config.d_model
+    require(width % 2 == 0, "odd")
     encoded = table(LENGTH, width)
     dots = gram(encoded)
     first, apart = round(varied(trace, 2, 7)), round(varied(trace, 3, 8))
     last, further = first + apart, first + 13
-    same, *others = (
-        (further, further + apart),
-        (2 * first, 2 * last),
-        (further, further + apart + 2),
-        (first, last + 3),
-        (further, further + apart - 2),
-    )
-    dot = dots[first, last]
+    dot, same = dots[first, last], (further, further + apart)
+    longer, shorter = (further, further + apart + 2), (further, further + apart - 2)
+    others = ((2 * first, 2 * last), longer, (first, last + 3), shorter)
     pairs = [same, *(pair for pair in others if abs(dots[pair] - dot) > 0.2)]
 
     def name(pair: tuple[int, int]) -> Later[str]:
         return word("tour.positions", first=pair[0], second=pair[1])
 
-    numbers = {"dot": fixed(float(dot), 2), "again": fixed(float(dots[same]), 2), "apart": apart}
-    return Posed(
-        [name(pair) for pair in pairs],
-        {"pair": name((first, last)), "same": name(same), **numbers},
-        _table("distance", encoded),
-        [_chart("distance", "positions.gram", encoding.gram, dots)],
-        place={"part": "table", "width": width},
-        names=[str(pair) for pair in pairs],
-    )
+    options = [name(pair) for pair in pairs]
+    words: Words = {"pair": name((first, last)), "same": options[0], "apart": apart}
+    words |= {"dot": fixed(float(dot), 2), "again": fixed(float(dots[same]), 2)}
+    before = _table("distance", encoded)
+    after = _chart("distance", "positions.gram", encoding.gram, dots)
+    where, ids = {"part": "table", "width": width}, [str(pair) for pair in pairs]
+    return Posed(options, words, before, [after], place=where, names=ids)
 
 
 def rotary(loaded: LoadedModel, trace: Trace) -> Posed:
     """Rotate one query and one key of a self-attention head as rotary positions do, at their
     positions and further on."""
     config = loaded.config
-    if config.d_head % 2 or config.d_head != config.n_turned:
-        raise MissingError("odd")
+    require(config.d_head % 2 == 0 and config.d_head == config.n_turned, "odd")
     stream = reading_stream(loaded)
-    if tokens_of(trace, stream)[1] < 4:
-        raise MissingError("short")
+    require(tokens_of(trace, stream)[1] >= 4, "short")
 
     def worth(row: QueryRow) -> float:
         return float(row.weights[1 : row.query].max(initial=0))
 
     row = best_row(trace, trace.stack(stream).role, "short", worth)
-    if row.query < 2:
-        raise MissingError("short")
+    require(row.query >= 2, "short")
     key, shift = 1 + int(row.weights[1 : row.query].argmax()), round(varied(trace, 5, 20))
     pair, apart = turned(loaded, trace, row.site.name, row.head, row.query, key), row.query - key
     # The same vectors, [pair, 2], with both positions moved on.

@@ -24,6 +24,12 @@ class MissingError(Exception):
         self.why = why
 
 
+def require(condition: object, why: str) -> None:
+    """Raise MissingError(why) unless the run meets the condition of a lesson."""
+    if not condition:
+        raise MissingError(why)
+
+
 @dataclass(frozen=True, eq=False)
 class QueryRow:
     """One query of one head: its weights, and the keys that it may attend to."""
@@ -67,8 +73,7 @@ def best_row(trace: Trace, role: Role, why: str, worth: Callable[[QueryRow], Any
         for query, head in product(np.flatnonzero(valid), range(site.n_heads)):
             row = row_of(trace, site, head, int(query))
             examples += [(value, row)] if (value := worth(row)) is not None else []
-    if not examples:
-        raise MissingError(why)
+    require(examples, why)
     return max(examples, key=lambda example: example[0])[1]
 
 

@@ -19,7 +19,7 @@ from explorer.exhibits.tour import pictures
 from explorer.exhibits.tour.asked import Posed, Step, Words
 from explorer.exhibits.tour.attention import times
 from explorer.exhibits.tour.later import Later, later, word
-from explorer.exhibits.tour.rows import MissingError, varied
+from explorer.exhibits.tour.rows import MissingError, require, varied
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
@@ -44,15 +44,13 @@ def _written(
 
     Raises MissingError, also for a greedy output of fewer than three tokens.
     """
-    if not trace.config.generates:
-        raise MissingError("no_next")
+    require(trace.config.generates, "no_next")
     run = trace.model, trace.text, strategy or Greedy(), (), most
     try:
         written = cache.generate(*run, forced, ruled=False)
     except InputProblem:
         raise MissingError("long") from None
-    if strategy is None and len(written.steps) < 3:
-        raise MissingError("short")
+    require(strategy is not None or len(written.steps) >= 3, "short")
     return written
 
 
@@ -96,8 +94,7 @@ def given(loaded: LoadedModel, trace: Trace) -> Posed:
 def ended(loaded: LoadedModel, trace: Trace) -> Posed:
     """The last step of a decoding that reached its end."""
     written = _written(trace, TO_THE_END)
-    if not written.finished:
-        raise MissingError("unfinished")
+    require(written.finished, "unfinished")
     tokens, last = _tokens(written), len(written.steps) - 1
     options = [later(quoted_at, tokens, at) for at in (last, last - 1, 0, len(tokens) // 2)]
     words: Words = {"end": options[0], "last": options[1], "count": len(tokens)}
@@ -148,8 +145,7 @@ def temperature(loaded: LoadedModel, trace: Trace) -> Posed:
     best = [[candidate.logprob for candidate in step.candidates[:2]] for step in written.steps]
     ratios = [float(np.exp(first - second)) for first, second in best]
     index = int(np.abs(np.log(np.array(ratios) / varied(trace, 2.0, 5.0))).argmin())
-    if not 1.3 < ratios[index] < 60:
-        raise MissingError("sure")
+    require(1.3 < ratios[index] < 60, "sure")
     tokens, usual, colder = _sampled(trace, written, index, Sample(temperature=TEMPERATURE))
     chance_of = {candidate.token: candidate.prob for candidate in colder}
     tokens, usual, shown = tokens[:5], usual[:5], written.steps[index].candidates[:5]
@@ -182,8 +178,7 @@ def nucleus(loaded: LoadedModel, trace: Trace) -> Posed:
             if 2 <= kept <= 7 and kept < len(sums):
                 border = float(np.abs(sums[kept - 2 : kept] - p).min())
                 cutoffs += [(border, index, p)] if border > 0.01 else []
-    if not cutoffs:
-        raise MissingError("sure")
+    require(cutoffs, "sure")
     _, index, p = max(cutoffs, key=lambda cutoff: cutoff[0])
     tokens, chances, cut = _sampled(trace, written, index, Sample(top_p=p))
     kept = sum(candidate.kept for candidate in cut)
@@ -207,8 +202,7 @@ def beam(loaded: LoadedModel, trace: Trace) -> Posed:
         for search in (None, Beam(width=WIDTH, length_penalty=0.0))
     )
     less, more = greedy.logprob, best.logprob
-    if not greedy.finished or not best.finished or more < less + 0.05:
-        raise MissingError("beam_same")
+    require(greedy.finished and best.finished and more >= less + 0.05, "beam_same")
     both = (("greedy", greedy), ("beam", best))
     strips = [later(pictures.strip, f"beam.{name}", "tgt", _tokens(of)) for name, of in both]
     labels = [later(_searched, name, of.text) for name, of in both]
@@ -227,8 +221,7 @@ def _searched(view: View, name: str, text: str) -> str:
 def passes(loaded: LoadedModel, trace: Trace) -> Posed:
     """The steps of a decoding, each computed step by step, and all in one pass."""
     answer = walked(one_pass(loaded, _written(trace, MOST)))
-    if not answer.largest < 1e-3 < answer.largest_open:
-        raise MissingError("flat")
+    require(answer.largest < 1e-3 < answer.largest_open, "flat")
     n, more = len(answer.tokens), {"axes": ("onepass.step", "onepass.gap"), "height": 300}
     gaps = np.maximum(np.stack([answer.gaps, answer.gaps_open]), FLOOR)
     data = np.arange(1, n + 1), gaps, [word("onepass.with"), word("onepass.without")]
@@ -245,8 +238,7 @@ def kept(loaded: LoadedModel, trace: Trace) -> Posed:
     written, config = _written(trace, MOST), loaded.config
     contents = walked(cached_and_not(loaded, written))
     growths = set(np.diff(np.array(contents.n_bytes[1:])).tolist())
-    if len(growths) != 1:
-        raise MissingError("flat")
+    require(len(growths) == 1, "flat")
     growth, n_steps = growths.pop(), len(written.steps)
     layers = sum(site.kind == "self" and site.query_stream == "tgt" for site in trace.sites)
     counts = (growth, growth // 2, growth // layers, growth * n_steps, growth * 2)
