@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from explorer.guests import guests
 from models import refusals
 from models.refusals import PluralFormatter, Refusal
 from models.training.home import asset
@@ -53,8 +54,12 @@ def words(lang: str) -> dict[str, str]:
     """All text of one language, by key. Raises KeyError for an unknown language."""
     if lang not in LANGUAGES:
         raise KeyError(f"no language {lang!r}; there are {', '.join(LANGUAGES)}")
-    with asset("text", f"{lang}.toml").open("rb") as file:
-        found = _flatten(tomllib.load(file))
+    found: dict[str, str] = {}
+    for path in (
+        *(guest.folder / f"{lang}.toml" for guest in guests()),
+        asset("text", f"{lang}.toml"),
+    ):
+        found |= _flatten(tomllib.loads(path.read_text("utf-8")))
     return found | {f"refusals.{key}": said for key, said in refusals.words(lang).items()}
 
 

@@ -29,6 +29,7 @@ from explorer.exhibits.links import State
 from explorer.exhibits.needs import Need
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import PLACE, View
+from explorer.guests import guests
 from explorer.once import once
 from explorer.runs.edits import Edit, about_masks
 
@@ -77,6 +78,15 @@ class PageChoices:
     early: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     asks: ClassVar[bool] = False
     reads_pictures: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        """Add the exhibits that other packages show on this page."""
+        for guest in guests():
+            added = guest.parts.get(cls.__module__.split(".")[2], {})
+            own = {
+                part: (*addresses, *added.get(part, ())) for part, addresses in cls.parts.items()
+            }
+            cls.parts = own | {part: added[part] for part in added if part not in own}
 
     @staticmethod
     def opens(view: View) -> View:

@@ -13,7 +13,7 @@ from explorer.exhibits.circuits.choices import CircuitsChoices
 from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.exercises.choices import ExercisesChoices
-from explorer.exhibits.exhibit import PageChoices, exhibit_of
+from explorer.exhibits.exhibit import PageChoices, choices_of, exhibit_of
 from explorer.exhibits.heads.choices import HeadsChoices
 from explorer.exhibits.mask_tests.choices import MaskTestsChoices
 from explorer.exhibits.masks.choices import MasksChoices
@@ -25,6 +25,7 @@ from explorer.exhibits.score.choices import ScoreChoices
 from explorer.exhibits.start.choices import StartChoices
 from explorer.exhibits.tour.choices import TourChoices
 from explorer.exhibits.training.choices import TrainingChoices
+from explorer.guests import guests
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ LESSONS: tuple[Page, ...] = (
     Page("tour", TourChoices, follows_edits=False),
     Page("exercises", ExercisesChoices, follows_edits=False),
     Page("claims", ClaimsChoices, follows_edits=False),
+    *(Page(name, choices_of(name)) for guest in guests() for name in guest.pages),
 )
-"""The pages with a lesson, in menu order."""
+"""The pages with a lesson, in menu order; those of other packages last."""
 
 PAGES: tuple[Page, ...] = (*LESSONS, Page("card", CardChoices, follows_edits=False))
 """The lessons, and last the model card, which computes nothing from the sentence."""
@@ -86,14 +88,18 @@ HOME = "start"
 
 @dataclass(frozen=True)
 class MenuItem:
-    """An entry of the menu: its name (a key of the table `menu`), its icon, and its views.
-
-    The entry opens the first view; the others are one click away, in a row above each.
-    """
+    """An entry of the menu: its name (a key of the table `menu`), its icon, and its own views."""
 
     name: str
     icon: str
-    views: tuple[str, ...]
+    own: tuple[str, ...]
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Its views, then those of other packages. The entry opens the first; the others are one
+        click away, in a row above each."""
+        pages = (page for guest in guests() for page in guest.pages.items())
+        return (*self.own, *(name for name, entry in pages if entry == self.name))
 
 
 MENU: tuple[MenuItem, ...] = (

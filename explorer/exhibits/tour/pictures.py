@@ -52,7 +52,7 @@ def chart(
     options |= view.axes(*axes) if axes else {}
     options |= {"title": view.t(title)} if title else {}
     options |= {"words": view.words(words)} if words else {}
-    key = alt or f"tour.steps.{name.partition('.')[0]}.title"
+    key = alt or f"tour.steps.{name.split('.')[0]}.title"
     said = view.t(key) if isinstance(key, str) else " · ".join(key)
     return b.Chart(f"tour.{name}", partial(figure, *data, **options), said)
 

@@ -1,0 +1,1 @@
+"""Exhibits of the page Row entropy."""
