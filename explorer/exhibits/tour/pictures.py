@@ -35,7 +35,7 @@ def all_heads(view: View) -> b.AllHeads:
 
 def chart(
     view: View,
-    name: str,
+    key: str,
     alt: str | Sequence[str],
     figure: Callable[..., b.Figure],
     *data: Any,
@@ -46,15 +46,15 @@ def chart(
 ) -> b.Chart:
     """A chart of a step: `figure` with these arguments, except `dark`.
 
-    `alt` is a text key ("": of the step's title) or the names in the legend; `axes` and `title` are
+    `key` begins with the step's name. `alt` is a text key ("": of the step's title) or the names in the legend; `axes` and `title` are
     text keys, `words` is a table of texts.
     """
     options |= view.axes(*axes) if axes else {}
     options |= {"title": view.t(title)} if title else {}
     options |= {"words": view.words(words)} if words else {}
-    key = alt or f"tour.steps.{name.split('.')[0]}.title"
-    said = view.t(key) if isinstance(key, str) else " · ".join(key)
-    return b.Chart(f"tour.{name}", partial(figure, *data, **options), said)
+    alt = alt or f"tour.steps.{key.split('.')[0]}.title"
+    said = view.t(alt) if isinstance(alt, str) else " · ".join(alt)
+    return b.Chart(f"tour.{key}", partial(figure, *data, **options), said)
 
 
 def amounts(
