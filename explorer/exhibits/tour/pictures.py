@@ -46,8 +46,8 @@ def chart(
 ) -> b.Chart:
     """A chart of a step: `figure` with these arguments, except `dark`.
 
-    `key` begins with the step's name. `alt` is a text key ("": of the step's title) or the names in the legend; `axes` and `title` are
-    text keys, `words` is a table of texts.
+    `key` begins with the step's name. `alt` is a text key ("": of the step's title) or the names in
+    the legend; `axes` and `title` are text keys, `words` is a table of texts.
     """
     options |= view.axes(*axes) if axes else {}
     options |= {"title": view.t(title)} if title else {}
