@@ -7,13 +7,17 @@ import re
 import subprocess
 import tomllib
 from collections import Counter
+from html import unescape
 from itertools import chain
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 
 import explorer
+from docs.website import __main__ as website
 from explorer import __version__
 
 ROOT = Path(__file__).parents[1]
@@ -67,10 +71,10 @@ def test_the_version_is_the_same_everywhere():
     assert f"\n## {__version__} – " in text("docs/CHANGELOG.md")
 
 
-def reads(tree: ast.AST) -> set[str]:
-    """The names that a part of a module reads, and its attributes as "owner.name"."""
+def reads(nodes: list[ast.AST]) -> set[str]:
+    """The names that these nodes of a module read, and its attributes as "owner.name"."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             names.add(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
@@ -88,14 +92,19 @@ def unused(sources: dict[str, str]) -> set[str]:
     name from there.
     """
     trees = {module: ast.parse(source) for module, source in sources.items()}
+    # Walked once: all three packages have 600,000 nodes.
+    parts = {
+        module: [(part, [*ast.walk(part)]) for part in tree.body] for module, tree in trees.items()
+    }
     imports = {
         module: {
             alias.asname or alias.name: f"{node.module}.{alias.name}"
-            for node in ast.walk(tree)
+            for _, nodes in of_module
+            for node in nodes
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
-        for module, tree in trees.items()
+        for module, of_module in parts.items()
     }
 
     def origin(dotted: str) -> str:
@@ -104,18 +113,22 @@ def unused(sources: dict[str, str]) -> set[str]:
         before = imports.get(module, {}).get(name, dotted)
         return dotted if before == dotted else origin(before)
 
-    used, parts = set(), {}
-    for module, tree in trees.items():
-        parts[module] = [(node, reads(node)) for node in tree.body]
-        for name in set().union(*(names for _, names in parts[module])):
+    used = set()
+    names_read = {
+        module: [(part, reads(nodes)) for part, nodes in of_module]
+        for module, of_module in parts.items()
+    }
+    for module, of_module in names_read.items():
+        for name in set().union(*(names for _, names in of_module)):
             local, _, rest = name.partition(".")
             if local in imports[module]:
                 used.add(origin(f"{imports[module][local]}.{rest}".removesuffix(".")))
     words = Counter(word for source in sources.values() for word in re.findall(r"\w+", source))
     methods = {
         (f"{module}.{of.name}.{node.name}", node.name)
-        for module, tree in trees.items()
-        for of in ast.walk(tree)
+        for module, of_module in parts.items()
+        for _, nodes in of_module
+        for of in nodes
         if isinstance(of, ast.ClassDef)
         for node in of.body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("__")
@@ -127,7 +140,7 @@ def unused(sources: dict[str, str]) -> set[str]:
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__")
         if f"{module}.{node.name}" not in used
-        if not any(node.name in names for other, names in parts[module] if other is not node)
+        if not any(node.name in names for other, names in names_read[module] if other is not node)
     }
 
 
@@ -223,3 +236,75 @@ def test_every_link_of_a_document_leads_to_a_file():
                 broken.append(f"{name}: {address}")
     assert count > 100
     assert broken == []
+
+
+# The public CI runs what is there: its commands, files and Pythons are those of the project.
+
+
+WORKFLOW: dict[str, Any] = yaml.safe_load(
+    (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+)
+JOBS = WORKFLOW["jobs"]
+
+
+def commands(job: str) -> list[str]:
+    return [step["run"] for step in JOBS[job]["steps"] if "run" in step]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_make_target_exists(job):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in commands(job):
+        for target in re.findall(r"\bmake ([^\s=]+)(?:\s|$)", command):
+            assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
+
+
+def test_no_job_may_write_to_the_repository_or_run_for_hours():
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert all(job["timeout-minutes"] <= 60 for job in JOBS.values())
+    assert not any("permissions" in job for job in JOBS.values())
+
+
+def test_the_tests_of_three_jobs_are_all_tests():
+    plain, browser = commands("test")[-1], commands("browser")[-1]
+    assert plain.endswith('-m "not browser and not sweep"')
+    assert browser.endswith("-m browser")
+    assert commands("sweep") == ["make sweep"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^sweep: .*\n\t.* pytest .* -m sweep$", makefile, re.MULTILINE)
+
+
+# The website: every link leads to a file of it, and nothing in it comes from elsewhere.
+
+
+def test_every_address_of_the_website_is_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(website, "LIVE", ("reverse",))
+    website.write(tmp_path, website.LIVE)
+    pages = {path: path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")}
+    assert {"index.html", "zh.html"} <= {path.name for path in pages}
+    looked_at = 0
+    for path, html in pages.items():
+        assert "content-security-policy" in html
+        assert not re.search("<[^>]* style=|&lt;!--", html), path  # the policy forbids styles
+        for address in re.findall(r'(?:href|src)="([^"]*)"', html):
+            to = urlsplit(unescape(address))
+            if to.scheme == "data":
+                continue
+            assert not to.scheme, (path, address)
+            assert not to.netloc, (path, address)
+            target = (path.parent / unquote(to.path)).resolve() if to.path else path
+            if target.parent.name != "pictures":  # which the app draws
+                assert target.is_file(), (path, address)
+            if to.fragment:
+                assert f'id="{unquote(to.fragment)}"' in target.read_text(encoding="utf-8")
+            looked_at += 1
+    assert looked_at > 100
+
+
+def test_a_space_opens_the_port_that_the_image_serves():
+    _, header, _ = (website.ROOT / "docs/serving/space.md").read_text("utf-8").split("---\n", 2)
+    said = dict(line.split(": ", 1) for line in header.splitlines())
+    image = (website.ROOT / "docs/serving/Containerfile").read_text("utf-8")
+    assert said["sdk"] == "docker"
+    assert f"EXPOSE {said['app_port']}\n" in image
+    assert f'"--port", "{said["app_port"]}"]' in image

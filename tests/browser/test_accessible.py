@@ -14,8 +14,8 @@ OF_THE_PAGE = (
     ".js-plotly-plot, .hl canvas, [data-testid=stButtonGroup], [data-testid=stBaseButton-primary],"
     ".st-key-card"
 )
-CORE = ("start", "heads")
-"""The pages that `make test` examines: they hold most kinds of view and control. A page takes ten
+CORE = ("heads",)
+"""The page that `make test` examines: it holds most kinds of view and control. A page takes ten
 seconds of a core, so the others wait for `make sweep` and the public CI."""
 
 pytestmark = pytest.mark.browser

@@ -1,17 +1,18 @@
 """The frame round the pages in real Chromium: headings, tabs, the back button."""
 
 import re
-from urllib.parse import parse_qsl, urlsplit
+from itertools import pairwise
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from benchmarks.live import served
-from explorer.pages import HOME, PAGES
+from explorer.pages import HOME, MENU, PAGES
 from explorer.text import t
 from models.training.home import data
 from tests.browser.app import running_app
-from tests.browser.conftest import DARK
+from tests.browser.conftest import DARK, Visitor
 from tests.walk import LOOKS, SETTLED
 
 pytestmark = pytest.mark.browser
@@ -136,6 +137,7 @@ def test_a_page_around_the_app_talks_to_it(browser, tmp_path, monkeypatch):
             assert not [each for each in said if "postMessage" in each]
 
 
+@pytest.mark.sweep
 def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor):
     visitor.page.set_viewport_size({"width": 1280, "height": 720})
     visitor.open("heads", lang="en", beamer="1", theme="dark")
@@ -202,3 +204,216 @@ def test_a_page_is_printed_whole_and_without_its_controls(visitor, place, width,
     assert found["seen"] == 0
     assert found["left"] >= -1
     assert found["right"] <= SHEET + 1
+
+
+# The menu of ten entries in real Chromium, and where the picture of each view begins.
+
+
+def test_every_view_is_two_clicks_away_and_what_a_model_lacks_is_dimmed(visitor):
+    visitor.open(lang="en", model="stories")
+    links = visitor.page.get_by_test_id("stTopNavLink")
+    expect(links).to_contain_text([t(f"menu.{group.name}", lang="en") for group in MENU])
+    for group in MENU:
+        links.filter(has_text=t(f"menu.{group.name}", lang="en")).click()
+        row = visitor.page.locator(".st-key-views").get_by_test_id("stPageLink-NavLink")
+        if len(group.views) == 1:
+            expect(row).to_have_count(0)
+            continue
+        named = [
+            t(f"{'shelf' if name == 'models' else name}.title", lang="en") for name in group.views
+        ]
+        expect(row).to_contain_text(named)
+        expect(visitor.page.locator("h1")).to_have_text(named[0])
+    visitor.open("score", lang="en", model="stories")
+    expect(links.filter(has_text=t("menu.attention", lang="en"))).to_have_attribute(
+        "aria-current", "page"
+    )
+    expect(row.nth(2)).to_have_attribute("disabled", "")
+
+
+FIRST = """() => {
+    const main = document.querySelector('[data-testid=stMain]');
+    const kinds = '.js-plotly-plot, [data-testid=stBidiComponentIsolated], table, .stCode,'
+        + '.stButton, .stButtonGroup, .stTextInput, .stTextArea, .stMultiSelect, .stProgress, '
+        + '[data-testid=stAlert]';
+    if (!main || main.querySelector('[class*=st-key][class$=-stop], [data-testid=stSkeleton]')) {
+        return null; // it computes
+    }
+    const boxes = [...main.querySelectorAll(kinds)].filter(each => !each.closest(
+        '.st-key-frame, .st-key-head, .st-key-parts, [class*=st-key-share]'))
+        .map(each => each.getBoundingClientRect()).filter(box => box.width && box.height);
+    return boxes.length ? [Math.min(...boxes.map(box => box.top)), main.scrollHeight] : null;
+}"""
+"""Where the first picture begins (of a view without one, its first list or control), and the
+height of the view, in pixels."""
+CHOICES = {page.name: page.choices for page in PAGES}
+VIEWS = [
+    (name, part)
+    for group in MENU
+    for name in group.views
+    for part in getattr(CHOICES.get(name), "parts", ("",))
+    if part not in ("printed", "experts")  # as long as what is printed; only a caption
+]
+SCREENS = ((720, 450, 450, 10**6), (390, 844, 600, 10**6), (1440, 900, 300, 2500))
+"""Width and height of a screen, and the most that the picture's top and the view's height may be;
+720 by 450 is 1440 by 900 at 200 % zoom."""
+CORE = [("start", ""), ("heads", "")]
+SENTENCE = {"lang": "en", "text": "She reads a book every morning."}
+FORTY_WORDS = {
+    "lang": "zh",
+    "model": "zh-en",
+    "text": "她辛苦工作了一整天，很晚才回到家里，弟弟和他最好的朋友还坐在厨房的桌子旁边，"
+    "画着河边那座老房子的图画，他们想在那里住。",
+}
+
+
+@pytest.mark.parametrize(
+    ("views", "read"),
+    [
+        (CORE, SENTENCE),
+        pytest.param(VIEWS, SENTENCE, marks=pytest.mark.sweep),
+        pytest.param(VIEWS, FORTY_WORDS, marks=pytest.mark.sweep),
+    ],
+)
+def test_the_picture_begins_high_and_no_view_is_long(visitor, views, read):
+    """At 1440 by 900 within 300 pixels, and on the first screen at 200 % zoom and of a phone."""
+    visitor.page.set_viewport_size({"width": 1440, "height": 900})
+    visitor.open("card", **read)
+    menu = visitor.page.get_by_label(t("frame.page", lang=read["lang"]), exact=True)
+    fits = "at && at[0] <= top && at[1] <= most"
+    within = f"([top, most]) => {{ const at = ({FIRST})(); return {fits}; }}"
+    for name, part in views:
+        if part:
+            visitor.open(name, part=part, **read)
+        else:
+            menu.select_option(name, force=True)
+            expect(menu).to_have_value(name)
+            visitor.settle()
+        for width, height, top, most in SCREENS:
+            visitor.page.set_viewport_size({"width": width, "height": height})
+            visitor.page.wait_for_function(within, arg=[top, most])  # once it is laid out
+            visitor.fits(width)
+
+
+# On a phone: the bar with the page's name, the sidebar that goes away, edges, what comes first.
+
+
+@pytest.fixture
+def phone(visitor) -> Visitor:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    return visitor
+
+
+def word(key: str) -> str:
+    return t(key, lang="en")
+
+
+def menu(phone: Visitor) -> Locator:
+    return phone.page.get_by_label(word("frame.page"), exact=True)
+
+
+def open_sidebar(phone: Visitor) -> None:
+    phone.page.get_by_role("button", name=word("frame.more"), exact=True).click()
+    box = phone.page.get_by_role("textbox", name=word("sidebar.sentence"), exact=True)
+    expect(box).to_be_in_viewport()
+
+
+def test_the_bar_names_the_page_and_leads_to_the_others(phone):
+    phone.open(lang="en", text="I love you.")
+    expect(menu(phone)).to_be_in_viewport()
+    expect(menu(phone)).to_have_value("start")
+    menu(phone).select_option("alignment")
+    expect(phone.page).to_have_title(f"{word('alignment.title')} · Headlight")
+    phone.settle()
+    tab = phone.page.locator(".st-key-views").get_by_text(word("alignment.title"), exact=True)
+    expect(tab).to_be_in_viewport(ratio=0.9)  # the last of a row that is wider than the screen
+    assert parse_qs(urlsplit(phone.page.url).query)["text"] == ["I love you."]
+    phone.page.go_back()
+    expect(phone.page).to_have_title(f"{word('start.title')} · Headlight")
+    expect(menu(phone)).to_have_value("start")
+
+
+def test_another_sentence_runs_from_the_bar(phone):
+    phone.open("heads", lang="en", text="I love you.")
+    bar = phone.page.locator(".st-key-frame")
+    box = bar.get_by_role("textbox", name=word("frame.sentence"))
+    run = bar.get_by_role("button", name=word("frame.run"), exact=True)
+    expect(run).to_be_in_viewport()
+    expect(box).to_have_value("I love you.")
+    box.fill("She sings.")
+    run.click()
+    expect(phone.page.locator("[class*=st-key-sentence]").first).to_contain_text("She sings.")
+    phone.settle()
+    expect(box).to_have_value("She sings.")
+    assert parse_qs(urlsplit(phone.page.url).query)["text"] == ["She sings."]
+    box.fill("He sings.")
+    box.press("Enter")
+    expect(phone.page.locator("[class*=st-key-sentence]").first).to_contain_text("He sings.")
+
+
+def test_the_sidebar_goes_once_something_was_chosen_in_it(phone):
+    phone.open("masks", lang="en", text="I love you.")
+    sidebar = phone.page.get_by_test_id("stSidebar")
+    box = sidebar.get_by_role("textbox", name=word("sidebar.sentence"), exact=True)
+    run = sidebar.get_by_role("button", name=word("sidebar.run"), exact=True)
+    for sentence in ("She sings.", "She sings."):  # the second press changes nothing
+        open_sidebar(phone)
+        box.fill(sentence)
+        run.click()
+        expect(box).not_to_be_in_viewport()
+        phone.settle()
+        assert parse_qs(urlsplit(phone.page.url).query)["text"] == [sentence]
+    open_sidebar(phone)
+    sidebar.get_by_role("button", name=word("sidebar.examples")).click()
+    phone.page.locator("[data-testid=stPopoverBody] button").first.click()
+    expect(box).not_to_be_in_viewport()
+
+
+@pytest.mark.parametrize(
+    ("place", "picture"),
+    [
+        ("heads", ".hl canvas"),
+        pytest.param("score", ".js-plotly-plot", marks=pytest.mark.sweep),
+        pytest.param("masks", ".hl canvas", marks=pytest.mark.sweep),
+        pytest.param("positions", ".js-plotly-plot", marks=pytest.mark.sweep),
+        pytest.param("blocks", ".js-plotly-plot", marks=pytest.mark.sweep),
+        pytest.param("model", ".machine", marks=pytest.mark.sweep),
+    ],
+)
+def test_what_a_picture_says_stands_above_it(phone, place, picture):
+    phone.open(place, lang="en", text="I love you.")
+    drawn = phone.page.locator(f"[data-testid=stMain] {picture}").first
+    drawn.wait_for()
+    said = phone.page.locator("[class*=st-key-reading]").first.bounding_box()
+    box = drawn.bounding_box()
+    assert said is not None
+    assert box is not None
+    assert said["y"] + said["height"] <= box["y"]
+    if place == "blocks":  # a chart that needs more than a phone's width fades where it goes on
+        wide = phone.page.locator("[class*=st-key-wide-]").first
+        before = "(node) => getComputedStyle(node).getPropertyValue('--hl-before').trim()"
+        beyond = before.replace("before", "beyond")
+        assert (wide.evaluate(before), wide.evaluate(beyond)) == ("0px", "36px")
+        wide.evaluate("(node) => { node.scrollLeft = node.scrollWidth }")
+        phone.page.wait_for_function(
+            "() => getComputedStyle(document.querySelector('[class*=st-key-wide-]'))"
+            ".getPropertyValue('--hl-beyond').trim() === '0px'"
+        )
+        assert wide.evaluate(before) == "36px"
+    phone.fits(390)
+
+
+@pytest.mark.sweep
+def test_labels_of_tokens_stand_clear_of_each_other(phone):
+    phone.open("blocks", text="When the old man saw that his little dog had run away, he ran too.")
+    place = phone.page.locator(".st-key-wide-blocks-statistics-scale")
+    labels = place.locator(".annotation")
+    labels.first.wait_for(state="attached")
+    boxes = labels.evaluate_all(
+        """all => all.map(one => one.getBoundingClientRect())
+          .map(({ left, right, y }) => [left, right, y])"""
+    )
+    first = [box for box in boxes if box[2] == boxes[0][2]]
+    assert len(first) > 15
+    assert all(one[1] <= other[0] for one, other in pairwise(first))
+    assert place.evaluate("place => place.scrollWidth > place.clientWidth")

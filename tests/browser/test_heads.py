@@ -197,6 +197,7 @@ def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor):
         expect(frame).to_have_class(re.compile("beyond"))
 
 
+@pytest.mark.sweep
 def test_a_second_sentence_opens_the_same_head_and_scrolls_along(visitor):
     long = "I think that she said that he knew that they wanted to go to the park with the big dog."
     visitor.page.set_viewport_size({"width": 1000, "height": 900})

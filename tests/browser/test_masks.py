@@ -83,6 +83,7 @@ def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor):
     visitor.page.wait_for_url(lambda url: edits(url).startswith("cells-decoder-all-shut-3.1"))
 
 
+@pytest.mark.sweep
 def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor):
     canvas = paint_by_keys(visitor)
     left, low = lower_left(canvas)

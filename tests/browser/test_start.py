@@ -122,6 +122,7 @@ def test_a_station_opens_in_place_by_keyboard_and_leads_to_its_page(visitor):
     expect(page.locator(".hl .open")).to_have_count(0)
 
 
+@pytest.mark.sweep
 def test_stations_waves_steps_and_all_heads_are_one_click_away(visitor):
     visitor.open(lang="en", text=TEXT)
     page = visitor.page

@@ -1,12 +1,16 @@
 """Blocks: where the norm stands, by formula and by what the hook points see."""
 
+import math
+
 import pytest
 import torch
+from torch.nn import functional as F
 
 from models.blocks import Block, DecoderBlock
-from models.hooks import Record, name_hook_points, visiting
+from models.feedforward import ACTIVATIONS, FEEDFORWARDS, GATED, FeedForward
+from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
-from models.norms import NORMS
+from models.norms import NORMS, LayerNorm, RMSNorm
 
 B, T, S, D_MODEL = 3, 5, 7, 24
 PLACEMENTS = {
@@ -93,3 +97,116 @@ def test_a_memory_that_is_missing_or_that_nothing_reads_is_refused(block, kind):
     memory = None if kind is DecoderBlock else x
     with pytest.raises(ValueError, match="a decoder block needs an encoder's output"):
         block(kind)(x, memory)
+
+
+# Norms against torch; norm weights are never uniform.
+
+
+SHAPES = [(8,), (5, 8), (3, 5, 8), (2, 3, 5, 8)]
+
+
+def inputs(shape, dtype=torch.float64):
+    x = 3 * torch.randn(shape, dtype=dtype) + 1
+    weight = torch.linspace(-1.5, 2.5, shape[-1], dtype=dtype)
+    bias = torch.linspace(2.0, -1.0, shape[-1], dtype=dtype)
+    return x, weight, bias
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-13), (torch.float32, 2e-6)])
+@pytest.mark.parametrize("eps", [1e-5, 0.3])
+def test_norms_are_torchs(shape, dtype, atol, eps):
+    x, weight, bias = inputs(shape, dtype)
+    layer, rms = (kind(shape[-1], eps).to(dtype) for kind in (LayerNorm, RMSNorm))
+    layer.weight.data, layer.bias.data, rms.weight.data = weight, bias, weight
+    expected = F.layer_norm(x, weight.shape, weight, bias, eps)
+    torch.testing.assert_close(layer(x), expected, atol=atol, rtol=0)
+    expected = F.rms_norm(x, weight.shape, weight, eps)
+    torch.testing.assert_close(rms(x), expected, atol=atol, rtol=0)
+
+
+def test_eps_stands_inside_the_root():
+    # x = (2, -2): variance 4 and, with eps = 12, a root of 4: 2 / 4, not 2 / (2 + 12).
+    x = torch.tensor([[2.0, -2.0]])
+    assert LayerNorm(2, eps=12.0)(x).tolist() == [[0.5, -0.5]]
+    assert RMSNorm(2, eps=12.0)(x).tolist() == [[0.5, -0.5]]
+
+
+@pytest.mark.parametrize("kind", NORMS)
+def test_half_precision_does_not_overflow(kind):
+    # 300 squared is beyond float16, whose largest number is 65504.
+    x = torch.tensor([[300.0, -300.0, 300.0, -300.0]], dtype=torch.float16)
+    out = NORMS[kind](4).half()(x)
+    assert out.dtype == torch.float16
+    assert out.tolist() == [[1.0, -1.0, 1.0, -1.0]]
+
+
+def test_an_untouched_norm_has_weight_one_and_bias_zero():
+    assert LayerNorm(3).weight.tolist() == RMSNorm(3).weight.tolist() == [1.0, 1.0, 1.0]
+    assert LayerNorm(3).bias.tolist() == [0.0, 0.0, 0.0]
+    assert [name for name, _ in RMSNorm(3).named_parameters()] == ["weight"]
+
+
+# Feed-forward nets against torch's functions, written out once more in one line each.
+
+
+WIDTH, D_FF = 6, 10
+BY_HAND = {
+    "relu": lambda x: x.clamp(min=0),
+    "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+    "gelu_quick": lambda x: x / (1 + torch.exp(-1.702 * x)),
+    "gelu_tanh": lambda x: (
+        0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    ),
+    "silu": lambda x: x * torch.sigmoid(x),
+}
+
+
+def net(kind, scatter, **options):
+    ffn = FeedForward(WIDTH, D_FF, kind, **options)
+    scatter(ffn)
+    name_hook_points(ffn)
+    return ffn.double().eval()
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_are_their_formulas(name):
+    x = torch.linspace(-6, 6, 400, dtype=torch.float64)
+    torch.testing.assert_close(ACTIVATIONS[name](x), BY_HAND[name](x), atol=2e-15, rtol=0)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("kind", FEEDFORWARDS)
+def test_a_net_is_its_formula_step_by_step(kind, bias, scatter, record):
+    ffn = net(kind, scatter, bias=bias)
+    x = torch.randn(2, 3, WIDTH).double()
+    seen = record(lambda: ffn(x), lambda name: True)
+    activation = BY_HAND[GATED.get(kind, kind)]
+    pre = F.linear(x, ffn.w_up.weight, ffn.w_up.bias)
+    post = activation(pre)
+    if kind in GATED:
+        gate = activation(F.linear(x, ffn.w_gate.weight, ffn.w_gate.bias))
+        post = gate * pre
+        torch.testing.assert_close(seen["hook_gate"], gate)
+    torch.testing.assert_close(seen["hook_pre"], pre)
+    torch.testing.assert_close(seen["hook_post"], post)
+    expected = F.linear(post, ffn.w_down.weight, ffn.w_down.bias)
+    torch.testing.assert_close(ffn(x), expected, atol=1e-14, rtol=0)
+    assert [linear.bias is not None for linear in ffn.children() if hasattr(linear, "bias")] == (
+        [bias] * (3 if kind in GATED else 2)
+    )
+    with visiting(Edits({"hook_post": torch.zeros_like})):
+        torch.testing.assert_close(ffn(x), F.linear(0 * post, ffn.w_down.weight, ffn.w_down.bias))
+
+
+def test_dropout_acts_in_training_only(scatter):
+    ffn = net("relu", scatter, dropout=0.5)
+    x = torch.randn(2, 3, WIDTH).double()
+    assert torch.equal(ffn(x), ffn(x))
+    ffn.train()
+    assert not torch.equal(ffn(x), ffn(x))
+
+
+def test_an_unknown_activation_is_refused():
+    with pytest.raises(ValueError, match="activation is 'tanh'"):
+        FeedForward(WIDTH, D_FF, "tanh")

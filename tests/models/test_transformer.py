@@ -4,11 +4,14 @@ import math
 
 import pytest
 import torch
+from families import hook_names
 from torch import nn
 
+from models.config import ModelConfig
+from models.hooks import AttentionSite
 from models.positions import POSITIONS, sinusoidal_table
 from models.rows import Rows
-from models.transformer import FAMILIES
+from models.transformer import FAMILIES, build_model
 
 B, T, S, H, D_MODEL = 3, 5, 7, 4, 24
 STACKS = {"encoder-decoder": ("encoder.", "decoder."), "decoder-only": ("",), "encoder-only": ("",)}
@@ -29,8 +32,6 @@ def streams(random_tokens):
 
 
 # Sum to the whole
-
-
 @pytest.mark.parametrize(
     ("placement", "positions", "n_kv_heads"),
     [
@@ -100,8 +101,6 @@ def test_the_input_is_scaled_embeddings_plus_positions(
 
 
 # One memory
-
-
 def test_the_encoder_runs_once_and_every_decoder_block_reads_it(streams, tiny_model, record):
     model = tiny_model()
     src, tgt = streams
@@ -133,8 +132,6 @@ def test_rotary_turns_self_attention_and_not_cross_attention(streams, tiny_model
 
 
 # Refusals
-
-
 def test_a_source_mask_of_another_length_is_refused(tiny_model, random_tokens):
     model, tgt = tiny_model(), random_tokens(B, T)
     # ValueError from the model; TypeError where shapes are checked on the way in.
@@ -143,3 +140,223 @@ def test_a_source_mask_of_another_length_is_refused(tiny_model, random_tokens):
     rows = Rows(tgt, src_valid=torch.ones(B, 1) == 1)
     with pytest.raises(ValueError, match=f"valid covers 1 positions; the text has {S}"):
         model.read(rows, torch.randn(B, S, D_MODEL).double())
+
+
+# How a model starts: the spread of every matrix, what is tied, how many parameters there are.
+
+
+V, WIDTH = 23, 24
+
+
+@pytest.fixture(scope="module")
+def wide():
+    torch.manual_seed(0)
+    return build_model(
+        ModelConfig(
+            vocab_size=500,
+            d_model=96,
+            n_layers=1,
+            n_heads=6,
+            n_kv_heads=2,
+            d_ff=160,
+            n_ctx=300,
+            positions="learned",
+            tie_embeddings=False,
+        )
+    )
+
+
+def test_every_matrix_starts_xavier_and_every_bias_at_zero(wide):
+    linears = [(name, m) for name, m in wide.named_modules() if isinstance(m, nn.Linear)]
+    assert len(linears) == 6 + 10 + 1  # encoder block, decoder block, unembedding
+    for name, linear in linears:
+        xavier = math.sqrt(2 / (linear.in_features + linear.out_features))
+        assert linear.weight.std().item() == pytest.approx(xavier, rel=0.05), name
+        assert linear.weight.abs().max().item() <= math.sqrt(3) * xavier, name
+        if name != "unembed":
+            assert (linear.bias == 0).all(), name
+    assert wide.unembed.bias is None
+
+
+def test_embeddings_start_at_unit_size_once_scaled(wide):
+    for stack in (wide.encoder, wide.decoder):
+        assert stack.embed.weight.std().item() == pytest.approx(96**-0.5, rel=0.03)
+        assert stack.embed_scale == math.sqrt(96)
+        assert stack.positions.weight.std().item() == pytest.approx(1, rel=0.03)
+    assert not torch.equal(wide.encoder.embed.weight, wide.decoder.embed.weight)
+
+
+def test_a_tied_unscaled_model_starts_at_the_spread_of_its_embeddings(tiny_config):
+    changes = {"positions": "learned", "scale_embeddings": False, "d_model": 96, "n_ctx": 300}
+    model = build_model(tiny_config(**changes, vocab_size=900))
+    for table in (model.encoder.positions.weight, model.unembed.weight):
+        assert table.std().item() == pytest.approx(96**-0.5, rel=0.03)
+
+
+def test_a_tied_model_has_one_matrix_counted_once(family, tiny_config):
+    tied = build_model(tiny_config(family=family))
+    untied = build_model(tiny_config(family=family, tie_embeddings=False))
+    stacks = [tied.encoder, tied.decoder] if family == "encoder-decoder" else [tied]
+    storages = {stack.embed.weight.data_ptr() for stack in stacks}
+    storages.add(tied.unembed.weight.data_ptr())
+    assert len(storages) == 1
+    assert tied.unembed.weight is stacks[0].embed.weight
+    tied_count, untied_count = (
+        sum(parameter.numel() for parameter in model.parameters()) for model in (tied, untied)
+    )
+    extra = 2 if family == "encoder-decoder" else 1
+    assert untied_count - tied_count == extra * V * WIDTH
+
+
+def test_the_parameter_count_by_hand(tiny_config):
+    model = build_model(tiny_config(final_norm=True))
+    attention = 4 * (24 * 24 + 24)
+    ffn = 24 * 20 + 20 + 20 * 24 + 24
+    norm = 2 * 24
+    encoder = 3 * (attention + ffn + 2 * norm) + norm
+    decoder = 2 * (2 * attention + ffn + 3 * norm) + norm
+    assert sum(p.numel() for p in model.parameters()) == 23 * 24 + encoder + decoder
+
+
+def test_a_state_dict_holds_weights_only(tiny_config):
+    names = build_model(tiny_config()).state_dict().keys()
+    assert not [name for name in names if "hook" in name or "table" in name]
+
+
+# The golden list: every hook point of each family, by name and in order.
+
+
+ATTENTION = (
+    "hook_q", "hook_k", "hook_v", "hook_bias", "hook_scores", "hook_mask", "hook_pattern", "hook_z"
+)  # fmt: skip
+ONE_STACK = """
+blocks.0.attn.*
+blocks.0.ffn.hook_pre
+blocks.0.ffn.hook_gate
+blocks.0.ffn.hook_post
+blocks.0.hook_resid_pre
+blocks.0.hook_attn_out
+blocks.0.hook_resid_mid
+blocks.0.hook_ffn_out
+blocks.0.hook_resid_post
+hook_positions
+hook_embed
+hook_pos_embed
+hook_resid_final
+hook_logits
+"""
+ENCODER_DECODER = """
+encoder.blocks.0.attn.*
+encoder.blocks.0.ffn.hook_pre
+encoder.blocks.0.ffn.hook_post
+encoder.blocks.0.hook_resid_pre
+encoder.blocks.0.hook_attn_out
+encoder.blocks.0.hook_resid_mid
+encoder.blocks.0.hook_ffn_out
+encoder.blocks.0.hook_resid_post
+encoder.hook_positions
+encoder.hook_embed
+encoder.hook_pos_embed
+encoder.hook_resid_final
+decoder.blocks.0.attn.*
+decoder.blocks.0.cross_attn.*
+decoder.blocks.0.ffn.hook_pre
+decoder.blocks.0.ffn.hook_post
+decoder.blocks.0.hook_resid_pre
+decoder.blocks.0.hook_attn_out
+decoder.blocks.0.hook_resid_mid
+decoder.blocks.0.hook_cross_attn_out
+decoder.blocks.0.hook_resid_mid_cross
+decoder.blocks.0.hook_ffn_out
+decoder.blocks.0.hook_resid_post
+decoder.hook_positions
+decoder.hook_embed
+decoder.hook_pos_embed
+decoder.hook_resid_final
+hook_logits
+"""
+"""`*` stands for each of `ATTENTION`."""
+GOLDEN = {
+    "decoder-only": (ONE_STACK, "swiglu"),
+    "encoder-decoder": (ENCODER_DECODER, "relu"),
+    "encoder-only": (ONE_STACK, "swiglu"),  # the same parts; only the mask differs
+}
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+def test_the_hook_points_of_a_one_layer_model(family, tiny_model):
+    golden, ffn = GOLDEN[family]
+    model = tiny_model(family=family, ffn=ffn, n_layers=1, n_encoder_layers=1)
+    expected = []
+    for line in golden.split():
+        expected += [line.replace("*", name) for name in (ATTENTION if "*" in line else ("",))]
+    assert list(hook_names(model)) == expected
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_every_hook_point_fires_where_it_has_something_to_show(
+    family, positions, tiny_model, run_model, random_tokens, record
+):
+    model = tiny_model(family=family, positions=positions)
+    src, tgt = random_tokens(3, 7), random_tokens(3, 5)
+    seen = record(lambda: run_model(model, src, tgt), lambda name: True)
+    silent = set(hook_names(model)) - set(seen)
+    acts = POSITIONS[positions].acts
+    expected = set()
+    if acts != "adds":
+        expected |= {stack.hook("pos_embed") for stack in model.stacks()}
+    expected |= {
+        site.hook("bias")
+        for site in model.attention_sites()
+        if acts != "biases" or site.kind == "cross"
+    }
+    assert silent == expected
+
+
+def test_sites_of_the_encoder_decoder(tiny_model):
+    sites = tiny_model().attention_sites()
+    rows = [(s.name, s.stack, s.layer, s.kind, s.query_stream, s.key_stream) for s in sites]
+    assert all(s.name.startswith(f"{s.block}.") for s in sites)
+    assert [s.role for s in sites] == ["encoder"] * 3 + ["decoder"] * 2 + ["cross"] * 2
+    assert rows == [
+        ("encoder.blocks.0.attn", "encoder", 0, "self", "src", "src"),
+        ("encoder.blocks.1.attn", "encoder", 1, "self", "src", "src"),
+        ("encoder.blocks.2.attn", "encoder", 2, "self", "src", "src"),
+        ("decoder.blocks.0.attn", "decoder", 0, "self", "tgt", "tgt"),
+        ("decoder.blocks.1.attn", "decoder", 1, "self", "tgt", "tgt"),
+        ("decoder.blocks.0.cross_attn", "decoder", 0, "cross", "tgt", "src"),
+        ("decoder.blocks.1.cross_attn", "decoder", 1, "cross", "tgt", "src"),
+    ]
+
+
+@pytest.mark.parametrize("role", ["decoder", "encoder"])
+def test_sites_of_models_of_one_text(role, tiny_model):
+    assert tiny_model(family=f"{role}-only").attention_sites() == (
+        AttentionSite("blocks.0.attn", "blocks.0", role, 0, "self", "tgt", "tgt", n_heads=4),
+        AttentionSite("blocks.1.attn", "blocks.1", role, 1, "self", "tgt", "tgt", n_heads=4),
+    )
+
+
+def test_stacks_name_what_is_inside_them(tiny_model):
+    encoder, decoder = tiny_model().stacks()
+    assert (encoder.stream, encoder.role, encoder.n_layers) == ("src", "encoder", 3)
+    assert (decoder.stream, decoder.role, decoder.n_layers) == ("tgt", "decoder", 2)
+    (alone,) = tiny_model(family="decoder-only").stacks()
+    assert (alone.hook("embed"), alone.path("embed")) == ("hook_embed", "embed")
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+def test_stacks_and_sites_lead_to_their_hook_points(family, tiny_model):
+    model = tiny_model(family=family)
+    names = set(hook_names(model))
+    for stack in model.stacks():
+        assert {stack.hook("embed"), stack.hook("resid_final")} <= names
+        for layer in range(stack.n_layers):
+            assert stack.block_hook(layer, "resid_post") in names
+            assert stack.block_hook(layer, "post", "ffn") in names
+        assert stack.block_hook(stack.n_layers, "resid_post") not in names
+    for site in model.attention_sites():
+        assert {site.hook(name.removeprefix("hook_")) for name in ATTENTION} <= names
+    patterns = {name for name in names if name.endswith("hook_pattern")}
+    assert patterns == {site.hook("pattern") for site in model.attention_sites()}

@@ -1,16 +1,33 @@
 """Links that fit neither model nor sentence, files and models that cannot be read: named, and the
-rest holds."""
+rest holds.
+"""
 
+import json
+import re
 import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import tokenizers
 import torch
-from shown import everything, messages, reading
+from foreign import Golden
+from shown import everything, figure, link, messages, reading, words_of
+from streamlit.testing.v1 import AppTest
+from tokenizers import decoders, models, pre_tokenizers
 
 from explorer import library
+from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.saying import reading_notes
+from explorer.pages import LESSONS
 from explorer.shelf import survey
 from explorer.text import LANGUAGES, t
+from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE
+from models.marks import Marks
 
 
 def test_a_head_or_layer_that_the_model_lacks_is_named_with_its_range(open_page):
@@ -139,3 +156,255 @@ def test_a_name_longer_than_any_file_has_is_no_error(open_page, page_name):
     at = open_page(page, **{name: "x" * 300})
     if name == "model":
         assert f"no model “{'x' * 100}" in messages(at)
+
+
+# The sentence and its target; one that cannot be read, and the last good picture.
+
+
+def type_text(at: AppTest, text: str) -> AppTest:
+    return at.text_area(key="sidebar.text").set_value(text).run()
+
+
+def spec(at: AppTest) -> bytes:
+    """What the picture of all heads was sent."""
+    data: bytes = at.main.get("bidi_component")[0].proto.bytes
+    return data
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize(
+    ("text", "key", "values"),
+    [
+        ("", "empty", {}),
+        (" \n\t ", "whitespace_only", {}),
+        ("\x00\x1b\x7f", "nothing_left", {}),
+        ("a" * 6001, "too_long_chars", {"limit": "6,000", "length": "6,001"}),
+        ("you are kind " * 40, "too_many_tokens", {"limit": "64", "length": "121"}),
+    ],
+)
+def test_a_refused_sentence_keeps_the_last_good_picture(open_page, lang, text, key, values):
+    at = type_text(open_page("heads", lang=lang), "We went to the park.")
+    picture, link = spec(at), dict(at.query_params)
+    type_text(at, text)
+    assert messages(at) == t(f"problems.{key}", lang=lang, **values)
+    assert spec(at) == picture
+    assert dict(at.query_params) == link  # the address still leads to what is shown
+    named = t("shell.last_good", lang=lang, text="We went to the park&#46;")
+    assert [words_of(each) for each in at.caption].count(named) == 1
+    type_text(at, "I like you.")
+    assert not at.warning
+    assert "I like you" in everything(at)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page.name, marks=() if at % 4 == 0 else pytest.mark.sweep)
+        for at, page in enumerate(LESSONS)
+    ],
+)
+def test_a_refused_sentence_in_a_link_leaves_an_example(open_page, page):
+    at = open_page(page, text=" ", lang="zh", tested="1", guess="true")
+    assert messages(at) == t("problems.whitespace_only", lang="zh")
+    assert at.get("plotly_chart") or at.main.get("bidi_component")
+
+
+def test_controls_still_work_on_the_last_good_picture(open_page):
+    at = type_text(open_page("heads", site="cross", layer="1", head="1"), "")
+    before = spec(at)
+    at.segmented_control(key="heads.kind").set_value("encoder").run()
+    assert spec(at) != before
+    assert at.segmented_control(key="heads.kind").value == "encoder"
+
+
+def test_an_example_goes_into_the_link_and_an_own_translation_is_read_instead(open_page):
+    at = open_page("heads")
+    at.pills(key="sidebar.example.first").select("We went to the park yesterday.").run()
+    assert "We went to the park yesterday" in reading(at, "→")
+    assert at.text_area(key="sidebar.text").value == "We went to the park yesterday."
+    assert at.query_params["text"] == "We went to the park yesterday."
+    at.text_area(key="sidebar.target").set_value("我喜欢你").run()
+    assert ":orange[我喜欢你]" in reading(at, "→")
+    assert "(given text, teacher forcing)" in reading(at, "→")
+    assert at.query_params["target"] == "我喜欢你"
+
+
+def test_a_story_teller_is_given_a_continuation_and_a_translator_a_translation(open_page):
+    for model, words in (("translator", "target"), ("writer", "continuation")):
+        area = open_page("heads", model=model).text_area(key="sidebar.target")
+        assert area.label == t(f"sidebar.{words}", lang="en")
+        assert area.placeholder == t(f"sidebar.{words}_hint", lang="en")
+        assert area.help == t(f"sidebar.{words}_help", lang="en")
+
+
+def test_an_own_continuation_stands_behind_the_text_with_its_marks_escaped(open_page):
+    at = open_page("heads", model="writer", text="the fox", target="likes *the* dog")
+    line = reading(at, ":green[the fox]")
+    assert line.startswith(":green[the fox] **:orange[likes &#42;the&#42; dog]** (")
+    assert ":orange" not in reading(open_page("heads", model="writer", text="the fox"), "the fox")
+
+
+# Emoji, letters from right to left, unknown letters and markup in a sentence.
+
+
+BOTH_WAYS = "I 🐱 you 👩‍👩‍👧. Ωμέγα ÅÄÖ אני אוהב אותך \u202eabc def"
+
+
+@pytest.mark.parametrize("page", [page.name for page in LESSONS])
+def test_emoji_right_to_left_and_unknown_letters_are_read(open_page, page):
+    at = open_page(page, text=BOTH_WAYS, tested="1", guess="true")
+    assert not at.warning
+    offered = t("patching.none_offered", lang="en") not in [each.value for each in at.info]
+    assert at.get("plotly_chart") or at.main.get("bidi_component") or not offered
+
+
+def test_unknown_characters_are_named(open_page):
+    at = type_text(open_page("heads"), "I like 🐱.")
+    said = "\n".join(words_of(each) for each in at.caption)
+    assert t("place.unknown", lang="en", token=escape("<unk>"), characters="🐱") in said
+
+
+def test_the_unknown_token_has_the_name_that_the_tokenizer_gives_it():
+    tokenizer: Any = SimpleNamespace(piece={3: "[UNK]"}.get, drops=lambda each: False, encoded=list)
+    tokenizer.of = lambda stream: tokenizer
+    config = SimpleNamespace(picture=None)
+    loaded: Any = SimpleNamespace(
+        marks=Marks(unknown=3), tokenizer=tokenizer, config=config, reads_pairs=False
+    )
+    view: Any = SimpleNamespace(t=partial(t, lang="en"), loaded=loaded)
+    assert plain(reading_notes(view, "你", ["你"])).endswith("read as [UNK]: 你")
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("The cat sat.", ()),
+        ("The cat\n  sat. ", ("folded",)),
+        ("The\u202e cat\x07 sat.", ("invisible",)),
+    ],
+)
+def test_what_is_read_other_than_typed_is_said(open_page, text, notes):
+    at = open_page("heads", text=text)
+    assert at.text_area(key="sidebar.text").value == text
+    assert link(at)["text"] == text
+    said = "\n".join(words_of(each) for each in at.caption)
+    for name, values in (("folded", {}), ("invisible", {"characters": "U+202E U+0007"})):
+        assert (t(f"place.{name}", lang="en", **values) in said) == (name in notes)
+
+
+def test_typed_markup_is_shown_and_never_obeyed(open_page):
+    typed = "**you** $x$ <script>alert(1)</script> [a](http://b) :red[c] `d`"
+    at = open_page("heads", text=typed)
+    line = next(words_of(each) for each in at.markdown if "→" in words_of(each))
+    for mark in ("**you", "$x", "<script", "](http", ":red[", "`d"):
+        assert mark not in line
+    assert "&#60;script&#62;" in line
+
+
+OUTSIDE = re.compile("[\u0590-\u08ff]")
+ARABIC = "ذهب الولد إلى المدرسة. הילד"
+SAID = {"heads", "score", "masks", "attribution", "decoding", "positions"} | {
+    *("tour", "model", "patching", "alignment", "mask_tests")
+}
+"""Pages whose sentences name tokens."""
+
+
+@pytest.fixture(scope="module")
+def right_to_left(tmp_path_factory, save_small) -> Path:
+    """A writer whose vocabulary has Arabic and Hebrew letters."""
+    folder = tmp_path_factory.mktemp("right-to-left")
+    words = save_small.__globals__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(words, "CORPUS", (*words["CORPUS"], ARABIC))
+        save_small(folder / "writer", family="decoder-only", norm_placement="pre", final_norm=True)
+    return folder
+
+
+def outside_isolates(text: str) -> str:
+    """What of a text runs from right to left and is not isolated from what follows."""
+    bare = re.sub("\u2068[^\u2068\u2069]*\u2069", "", text)
+    return bare if OUTSIDE.search(bare) else ""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page.name, marks=() if at % 4 == 0 else pytest.mark.sweep)
+        for at, page in enumerate(LESSONS)
+    ],
+)
+def test_right_to_left_tokens_are_isolated_in_every_sentence(
+    open_page, right_to_left, monkeypatch, page
+):
+    monkeypatch.setattr(library, "CHECKPOINTS", right_to_left)
+    at = open_page(page, model="writer", text=ARABIC, tested="1", guess="true")
+    said = [words_of(each) for kind in (at.markdown, at.caption, at.info) for each in kind]
+    assert any("\u2068" in words for words in said) == (page in SAID)
+    assert [found for words in said if (found := outside_isolates(words))] == []
+    drawn = [
+        json.dumps(figure(at, n), ensure_ascii=False) for n in range(len(at.get("plotly_chart")))
+    ]
+    assert [found for each in drawn if (found := outside_isolates(each))] == []
+
+
+# Tokenizers of learners, which cannot encode every text: said in words, and the app goes on.
+
+
+REST = [(f"<{number}>", -9.0) for number in range(40)]
+"""Most of a vocabulary of 61 tokens: the app says where a tokenizer has few."""
+
+
+def without_unknown() -> tokenizers.Tokenizer:
+    """A Unigram model whose unknown token is null: the library fails on any other letter."""
+    pieces = [*REST, ("▁the", -1.0), ("▁", -2.0), *((letter, -3.0) for letter in "thecafs")]
+    raw = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=None))
+    raw.pre_tokenizer = pre_tokenizers.Metaspace()
+    raw.decoder = decoders.Metaspace()
+    return raw
+
+
+def dropping() -> tokenizers.Tokenizer:
+    """A BPE model without an unknown token: the library leaves out any other letter."""
+    vocabulary = {piece: i for i, piece in enumerate([*dict(REST), *"thecas"])}
+    raw = tokenizers.Tokenizer(models.BPE(vocabulary, []))
+    raw.pre_tokenizer = pre_tokenizers.Whitespace()
+    return raw
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch) -> Callable[..., str]:
+    def made(raw: tokenizers.Tokenizer) -> str:
+        name = type(raw.model).__name__  # what is computed is kept by a model's name
+        folder = Golden.load("gpt2").write(tmp_path / name)
+        raw.save(str(folder / "tokenizer.json"))
+        monkeypatch.setenv(VARIABLE, str(tmp_path))
+        return name
+
+    return made
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_text_that_the_tokenizer_fails_on_is_refused_and_the_menu_stays(open_page, model, lang):
+    at = open_page("heads", model=model(without_unknown()), text="the café", lang=lang)
+    (said,) = [str(each.value) for each in at.warning]
+    assert "é" in said
+    assert said.startswith(t("problems.no_tokens", lang=lang, reason="")[:6])
+    assert "Unigram" in at.selectbox(key="sidebar.model").options
+    at.text_area(key="sidebar.text").set_value("the cat").run()
+    assert not at.warning
+
+
+@pytest.mark.parametrize(
+    "page", ["tour", "circuits", "attribution", "decoding", "mask_tests", "card"]
+)
+def test_every_page_survives_a_tokenizer_that_fails_on_all_examples(open_page, model, page):
+    at = open_page(page, model=model(without_unknown()), text="the cat")
+    assert [str(each.value) for each in at.error] == []
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_dropped_letters_are_named(open_page, model, lang):
+    at = open_page("heads", model=model(dropping()), text="the dog sat", lang=lang)
+    assert not at.warning
+    said = [words_of(each) for each in at.caption]
+    assert t("place.dropped", lang=lang, characters="d o g") in said

@@ -8,7 +8,6 @@ from shown import everything, words_of
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.card import MOST_CHARS
 from explorer.text import LANGUAGES, t
 from models import load_checkpoint
 from models.checkpoint import CARD
@@ -101,14 +100,6 @@ def test_a_hostile_card_is_read_and_never_obeyed(open_page, with_card):
     assert t("card.left_out", lang="en") in said
 
 
-def test_a_huge_card_is_cut_and_says_so(open_page, with_card):
-    with_card(b"word " * MOST_CHARS)
-    at = open_page("card")
-    said = read(at)
-    assert t("card.cut", lang="en", count=f"{MOST_CHARS:,}") in said
-    assert len(said) < 2 * MOST_CHARS
-
-
 def test_the_button_under_the_model_leads_there_and_keeps_the_model(shipped):
     at = AppTest.from_file("../../app.py", default_timeout=60)
     at.query_params["model"] = "copy"
@@ -118,8 +109,3 @@ def test_the_button_under_the_model_leads_there_and_keeps_the_model(shipped):
     assert [title.value for title in at.title] == [t("card.title", lang="en")]
     assert at.query_params["model"] == "copy"
     assert "### copy" in read(at)
-
-
-def test_the_numbers_can_be_kept(open_page):
-    at = open_page("card")
-    assert t("card.parameters", lang="en") in at.code[1].value

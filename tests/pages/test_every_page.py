@@ -1,15 +1,27 @@
 """Every part of every page for every kind of model, in both languages, with what explains it."""
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from designs import VISITS
 from foreign import OWN
-from shown import WHOLE, everything, has_picture
+from shown import WHOLE, everything, has_picture, unlinked, words_of
+from torch import nn
 
+from explorer import library, text
+from explorer.analysis.bugs import PITFALLS
+from explorer.analysis.claims import CLAIMS
 from explorer.pages import LESSONS, PAGES
-from explorer.text import LANGUAGES, t
+from explorer.text import LANGUAGES, has, t
+from models import config
+from models.blocks import Block
 from models.foreign.placing import DTYPE_VARIABLE
+from models.positions import POSITIONS, Placement, Positions
+from models.rows import Rows, Tokens, Valid
+from models.transformer import FAMILIES, DecoderOnly, Model, Stack
 
 SOURCES = {
     "start": "def flow(",
@@ -178,4 +190,154 @@ def test_a_page_opens_in_half_precision(open_page, add_own, page, monkeypatch):
     """No page reads a weight or a tensor without asking for it in float32."""
     monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
     at = open_page(page, model="my-marian", text="We went to the park, 我 too.")
+    assert [each.value for each in at.error] == []
+
+
+# Encoders alone, with a head and without: what they are asked, every pitfall and quick claim.
+
+
+TEXT = "She reads a [MASK] every morning."
+
+
+def test_what_a_model_that_fills_in_is_asked(open_page):
+    """Its words are about the token at a place, not about the next one."""
+    at = open_page("heads", model="reader", text=TEXT, row="4")
+    words = " ".join(words_of(each) for each in at.markdown)
+    assert "where the model predicts" in words or "predicts" in words
+    assert "before predicting" not in words
+    at = open_page("decoding", model="reader", text=TEXT)
+    assert t("filling.decoding.lead", lang="en") in [words_of(each) for each in at.markdown]
+    shown = [each.key for each in at.segmented_control]
+    assert "decoding.part" not in shown  # no part has a picture
+
+
+def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_page):
+    for model, problem in (("reader", "nothing_to_fill"), ("headless", "no_logits")):
+        at = open_page("decoding", model=model, text="She reads a book.")
+        shown = [str(each.value) for each in (*at.error, *at.warning)]
+        assert any(t(f"problems.{problem}", lang="en") in each for each in shown), shown
+
+
+def test_a_model_without_an_output_is_not_asked_for_more_words(open_page):
+    """No word that a visitor adds would give it one."""
+    at = open_page("heads", model="headless", text=TEXT)
+    said = [unlinked(each.value) for each in at.caption]
+    assert t("matter.no_logits", lang="en") in said
+    assert t("matter.nothing", lang="en") not in said
+
+
+@pytest.mark.parametrize("page", ["masks", "decoding", "attribution", "circuits", "bugs"])
+def test_a_model_without_an_output_is_not_said_to_write(open_page, page):
+    words = everything(open_page(page, model="headless"))
+    for part in ("lead", "try"):
+        own = f"silent.{page}.{part}"
+        if has(own, lang="en"):
+            assert t(own, lang="en") in words
+            assert t(f"{page}.{part}", lang="en") not in words
+    false = r"before it generates|generates \*\*one token|it can predict the second half"
+    assert not re.search(false, words)
+
+
+def in_turn(cases, always=lambda case: False):
+    """Each of these for one of the two encoders, in turn; for both only in the sweep."""
+    return [
+        pytest.param(case, model, marks=() if always(case) or at % 2 == turn else sweep)
+        for at, case in enumerate(cases)
+        for turn, model in enumerate(("reader", "headless"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pitfall", "model"), in_turn(PITFALLS, lambda pitfall: pitfall.needs == "causal")
+)
+def test_every_pitfall_opens_and_a_causal_bug_is_none_of_a_model_that_reads_both_ways(
+    open_page, pitfall, model
+):
+    words = everything(open_page("bugs", model=model, text=TEXT, case=pitfall.id))
+    if pitfall.needs == "causal":
+        assert t("bugs.absent.causal", lang="en") in words
+        assert t("bugs.fixed", lang="en") in words
+        for key in ("bugs.unchanged", "filling.bugs.unchanged", "bugs.vectors_same"):
+            assert t(key, lang="en") not in words
+
+
+@pytest.mark.parametrize(
+    ("claim", "model"),
+    in_turn([each.id for each in CLAIMS if each.own and (not each.slow or each.id == "parallel")]),
+)
+def test_every_quick_claim_opens(open_page, claim, model):
+    open_page("claims", model=model, text=TEXT, claim=claim, guess="true")
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("case", ["model_scale", "small_fill", "inverted_padding"])
+def test_without_an_output_layer_the_vectors_are_compared(open_page, case, lang):
+    """There are no words and no loss of which "nothing changes" could be said."""
+    words = everything(open_page("bugs", model="headless", text=TEXT, case=case, lang=lang))
+    for key in ("bugs.unchanged", "filling.bugs.unchanged"):
+        assert t(key, lang=lang) not in words
+    same = t("bugs.vectors_same", lang=lang) in words
+    before, after = re.escape(t("bugs.vectors_moved", lang=lang, moved="@")).split("@")
+    assert bool(re.search(rf"{before}[\d.]+ %{after}", words)) == (case != "small_fill")
+    assert same == (case == "small_fill")
+
+
+# A further family and a further kind of positions, added as ARCHITECTURE.md's table says.
+
+
+class Fading(Positions):
+    """A key loses the logarithm of its distance (Chi et al. 2022, with fixed parameters)."""
+
+    acts = "biases"
+
+    def place(self, queries, keys):
+        distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
+        return Placement(bias=-distances.double().log1p().expand(-1, self.config.n_heads, -1, -1))
+
+
+class Tower(Model):
+    """A language model whose only stack has a name of its own, which ends every text it reads."""
+
+    reads = ("tgt",)
+    surrounded: ClassVar = {"tgt": (True, True)}
+
+    def __init__(self, config: config.ModelConfig) -> None:
+        super().__init__()
+        embed = nn.Embedding(config.vocab_size, config.d_model)
+        self.tower = Stack(config, Block, config.n_layers, embed, causal=True)
+        self.complete(config)
+
+    @property
+    def last_stack(self) -> Stack:
+        return self.tower
+
+    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
+        return DecoderOnly.begin(self, given, valid)
+
+
+@pytest.fixture(scope="module")
+def shelf_of_added(save_small, tmp_path_factory) -> Iterator[Path]:
+    shelf = tmp_path_factory.mktemp("added")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(POSITIONS, "fading", Fading)
+        patch.setitem(FAMILIES, "tower", Tower)
+        patch.setitem(config.CHOICES, "family", tuple(FAMILIES))
+        for lang in text.LANGUAGES:
+            patch.setitem(text.words(lang), "positions.model_fading", "Fading positions.")
+        save_small(shelf / "tower", family="tower", positions="fading")
+        save_small(shelf / "en-zh", positions="fading", apart=True)
+        yield shelf
+
+
+@pytest.mark.parametrize(
+    ("page", "model"),
+    [
+        pytest.param(page.name, model, marks=() if at % 4 == turn else pytest.mark.sweep)
+        for at, page in enumerate(PAGES)
+        for turn, model in enumerate(("tower", "en-zh"))
+    ],
+)
+def test_every_page_opens_for_what_was_added(shelf_of_added, open_page, page, model, monkeypatch):
+    monkeypatch.setattr(library, "CHECKPOINTS", shelf_of_added)
+    at = open_page(page, model=model, text="She reads a book every morning.")
     assert [each.value for each in at.error] == []

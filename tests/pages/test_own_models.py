@@ -17,8 +17,6 @@ from explorer.ui.sidebar.languages import language_name
 from models.foreign.finding import VARIABLE
 from models.rows import Rows
 
-sweep = pytest.mark.sweep
-
 
 @pytest.fixture(autouse=True)
 def _add_own(own, monkeypatch):
@@ -55,11 +53,6 @@ def test_a_chat_template_that_fails_leaves_the_text_and_says_why(open_page, tmp_
 
 
 SHORT = "We love you."
-
-
-@pytest.fixture(autouse=True)
-def _add_own(own, monkeypatch):
-    monkeypatch.setenv(VARIABLE, str(own))
 
 
 @pytest.mark.parametrize(

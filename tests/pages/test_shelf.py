@@ -45,13 +45,24 @@ def opened(**params: str) -> AppTest:
     return at.run()
 
 
-def test_each_model_has_a_way_to_its_card(own, monkeypatch):
-    gone: list[str] = []
-    monkeypatch.setattr(session, "visit", gone.append)
-    at = opened(lang="en")
-    at.button(key="shelf.card.mine").click().run()
-    assert gone == ["card"]
-    assert at.query_params["model"] == "mine"
+@pytest.mark.parametrize(
+    ("button", "page", "link"),
+    [
+        ("card.mine", "card", {"model": "mine"}),
+        ("open.mine", "heads", {"model": "mine"}),
+        ("compare.mine", "heads", {"model": "writer", "with": "mine"}),
+    ],
+)
+def test_a_button_opens_a_model_its_card_or_one_beside_the_open_one(
+    own, monkeypatch, button, page, link
+):
+    visited: list[str] = []
+    monkeypatch.setattr(session, "visit", visited.append)
+    at = opened(lang="en", model="writer")
+    assert "shelf.compare.writer" not in {each.key for each in at.button}
+    at.button(key=f"shelf.{button}").click().run()
+    assert visited == [page]
+    assert {name: at.query_params[name] for name in link} == link
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -86,25 +97,6 @@ def test_a_tokenizer_of_few_tokens_is_said_beside_the_name(own):
     assert sum(said in each.value for each in at.main.warning) == 1
     assert sum(said in each.value for each in at.sidebar.warning) == 1
     assert not opened(lang="en", model="mine").sidebar.warning
-
-
-def test_a_button_opens_one(own, monkeypatch):
-    visited: list[str] = []
-    monkeypatch.setattr(session, "visit", visited.append)
-    at = opened()
-    at.button(key="shelf.open.mine").click().run()
-    assert visited == ["heads"]
-    assert at.query_params["model"] == "mine"
-
-
-def test_a_button_puts_one_beside_the_open_one(own, monkeypatch):
-    visited: list[str] = []
-    monkeypatch.setattr(session, "visit", visited.append)
-    at = opened(model="writer")
-    assert "shelf.compare.writer" not in {each.key for each in at.button}
-    at.button(key="shelf.compare.mine").click().run()
-    assert visited == ["heads"]
-    assert [at.query_params[name] for name in ("model", "with")] == ["writer", "mine"]
 
 
 def test_it_stands_where_the_model_of_the_link_is_missing(own):

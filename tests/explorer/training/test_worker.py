@@ -7,19 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from explorer.exhibits.training.steer import zipped
 from explorer.library import open_model
+from explorer.problems import InputProblem
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.seeding import seeded
+from explorer.training.comparing import arms, band, difference
 from explorer.training.learning import DivergedError, SetupTrainer
 from explorer.training.opened import opened
 from explorer.training.process import EndedError, TrainingProcess
-from explorer.training.runs import TrainingRun
-from explorer.training.setup import Setup
+from explorer.training.questions import QUESTIONS
+from explorer.training.runs import TrainingRun, Validation
+from explorer.training.setup import MOST_PARAMETERS, Setup, check, format_setup, parse_setup
 from explorer.training.tasks import corpus
 from explorer.uploads import open_zip
 from models.strategies import Greedy
@@ -223,3 +227,119 @@ def test_faults_change_what_is_measured_and_padding_shows_in_no_curve(tmp_path: 
     rate = made.rate()
     made.faults.add("rate_high")
     assert made.rate() == pytest.approx(10 * rate)
+
+
+# Trainings beside each other: what sets them apart, and whether seeds alone could.
+
+
+def run(setup: Setup, *losses: float, state: str = "done") -> TrainingRun:
+    found = TrainingRun(1, setup, Path(), state)  # type: ignore[arg-type]
+    found.scores = [Validation(50 * at, loss, 0.5, 0.5, 0.0, "") for at, loss in enumerate(losses)]
+    return found
+
+
+BASE = Setup()
+OTHER = replace(BASE, n_heads=2)
+
+
+def test_arms_differ_by_what_was_set_and_hold_the_seeds() -> None:
+    found = arms([run(BASE, 1.0), run(OTHER, 1.0), run(replace(BASE, seed=2), 2.0)])
+    assert [len(arm.runs) for arm in found] == [2, 1]
+    assert [arm.differs for arm in found] == [(("n_heads", 4),), (("n_heads", 2),)]
+
+
+def test_a_fault_on_the_way_makes_an_arm_of_its_own() -> None:
+    faulty = run(BASE, 1.0)
+    faulty.faults = [(30, "no_causal", True)]
+    assert [arm.faults for arm in arms([run(BASE, 1.0), faulty])] == [(), ((30, "no_causal"),)]
+
+
+def test_a_band_spans_its_seeds_where_all_were_measured() -> None:
+    found = band(arms([run(BASE, 4.0, 2.0, 1.0), run(replace(BASE, seed=2), 4.0, 3.0)])[0], "loss")
+    assert found.steps.tolist() == [0, 50]
+    np.testing.assert_allclose([found.mean, found.low, found.high], [[4, 2.5], [4, 2], [4, 3]])
+
+
+def test_a_difference_smaller_than_the_band_says_so() -> None:
+    def of(*last: float) -> list[TrainingRun]:
+        return [run(replace(BASE, seed=at), 4.0, loss) for at, loss in enumerate(last, start=1)]
+
+    def outcome(first: list[TrainingRun], second: list[TrainingRun], measure: str = "loss") -> str:
+        one, other = (band(arms(each)[0], measure) for each in (first, second))  # type: ignore[arg-type]
+        return difference(one, other, measure).outcome  # type: ignore[arg-type]
+
+    assert outcome(of(1.0, 1.2), of(1.1, 1.3)) == "band"
+    assert outcome(of(1.0, 1.2), of(1.3, 1.4)) == "first"  # the lower loss
+    assert outcome(of(1.3, 1.4), of(1.0, 1.2)) == "second"
+    assert outcome(of(1.0), of(2.0, 2.1)) == "one_seed"
+    assert difference(band(arms(of(1.0))[0], "beyond"), band(arms(of(1.0))[0], "loss"), "loss") == (
+        difference(band(arms(of(1.0))[0], "beyond"), band(arms(of(1.0))[0], "beyond"), "loss")
+    )
+
+
+def test_a_question_is_answered_once_all_its_trainings_are_done() -> None:
+    question = QUESTIONS[0]
+    runs = [run(setup, 4.0, 1.0 + setup.warmup / 1000) for setup in question.setups()]
+    assert question.answer(runs[:-1]) is None
+    answer = question.answer(runs)
+    assert answer is not None
+    assert answer.outcome == "second"  # less warm-up gave the lower loss here
+    runs[0].state = "running"
+    assert question.answer(runs) is None
+
+
+def test_every_question_compares_models_that_can_be_trained() -> None:
+    for question in QUESTIONS:
+        assert question.first != question.second
+        for setup in question.setups():
+            assert check(setup, 45) > 0
+    swiglu = next(each for each in QUESTIONS if each.id == "swiglu")
+    ours, theirs = check(swiglu.first, 45), check(swiglu.second, 45)
+    assert abs(ours - theirs) / ours < 0.01  # at equal parameters, as it says
+
+
+# What can be set up: its link, its limits, and the model that comes of it.
+
+
+def test_a_link_says_what_differs_and_is_read_again() -> None:
+    setup = Setup(task="sort", n_heads=2, norm="rmsnorm", bias=False, rate=0.001, seed=7)
+    text = format_setup(setup)
+    assert text == "task-sort~n_heads-2~norm-rmsnorm~bias-0~rate-0.001~seed-7"
+    assert parse_setup(text) == setup
+    assert format_setup(Setup()) == ""
+    assert parse_setup("") == Setup()
+
+
+def test_own_text_is_in_no_link() -> None:
+    assert format_setup(Setup(task="own", text="a\tb")) == "task-own"
+    with pytest.raises(ValueError, match="text"):
+        parse_setup("text-abc")
+
+
+@pytest.mark.parametrize("text", ["steps-99999", "norm-batch", "bias-2", "nothing-1", "rate-x"])
+def test_a_link_with_an_impossible_value_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        parse_setup(text)
+
+
+def test_an_architecture_that_cannot_work_is_refused_with_the_librarys_reason() -> None:
+    with pytest.raises(InputProblem) as refused:
+        check(Setup(n_heads=5), vocab_size=40)
+    assert refused.value.key == "training_model"
+    assert "n_heads = 5" in str(refused.value.values["reason"])
+
+
+def test_a_model_that_is_too_large_is_refused_with_its_size() -> None:
+    large = Setup(n_layers=6, d_model=128, d_ff=512)
+    with pytest.raises(InputProblem) as refused:
+        check(large, vocab_size=40)
+    assert refused.value.key == "training_large"
+    assert refused.value.values["count"] > MOST_PARAMETERS  # type: ignore[operator]
+
+
+def test_the_config_follows_the_choices() -> None:
+    config = Setup(scores="d_head", n_kv_heads=2, norm_placement="post").config(40)
+    assert (config.divisor, config.kv_heads, config.final_norm) == (16.0, 2, False)
+    assert Setup().config(40).final_norm
+    assert Setup(fault="no_warmup").training().warmup == 1
+    assert replace(Setup(), warmup=9).training().warmup == 9

@@ -1,26 +1,40 @@
 """The training loop: it repeats itself from its seed, keeps snapshots, and names bad settings."""
 
 import dataclasses
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
-from toy_runs import CONFIG, EXAMPLES, SETTINGS, same, trainer, weights
+from toy_runs import CONFIG, EXAMPLES, SETTINGS, same, trainer, weights, without_times
 
 from models.checkpoint import CheckpointError
+from models.config import ModelConfig
+from models.hooks import NO_EDITS, VISITOR, Edits, Record, visiting
 from models.marks import END, START
 from models.rows import Rows
 from models.training.averaging import average_snapshots, best_epochs
+from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
-from models.training.loop import EPOCHS
+from models.training.loop import EPOCHS, Trainer
+from models.training.loss import sequence_loss
+from models.training.muon import Muon, orthogonalised
+from models.training.optimizers import make_optimizers
 from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
 from models.training.settings import TrainingConfig, learning_rate
-from models.transformer import build_model
+from models.training.state import STATE
+from models.transformer import EncoderDecoder, Model, build_model
 
 
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
-    """The same one is the same run: `test_resuming.py`."""
+    """The same one is the same run: further down."""
     losses = set()
     for seed in (1, 2):
         settings = dataclasses.replace(SETTINGS, seed=seed, epochs=1, average=1)
@@ -108,3 +122,258 @@ def test_snapshots_are_the_weights_at_their_steps(tmp_path: Path) -> None:
     for step, expected in ((0, untrained), (3, taken[0])):
         kept = load_file(tmp_path / SNAPSHOTS / snapshot_name(step))
         assert same(kept, {name: tensor.half() for name, tensor in expected.items()})
+
+
+# A training run that is stopped or killed at any moment goes on to the same bits.
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    """A run that nothing stopped."""
+    whole = trainer(tmp_path_factory.mktemp("whole"))
+    whole.run()
+    return whole
+
+
+@pytest.mark.parametrize("stop_after", [1, 20])
+def test_a_stopped_run_goes_on_to_the_same_bits(
+    tmp_path: Path, whole: Trainer, stop_after: int
+) -> None:
+    assert whole.total_steps > 20
+    steps = iter(range(10**6))
+    trainer(tmp_path / "parts").run(stop=lambda: next(steps) >= stop_after)
+    resumed = trainer(tmp_path / "parts")
+    assert resumed.progress.step == stop_after
+    assert without_times(resumed.run().curve) == without_times(whole.progress.curve)
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, whole: Trainer) -> None:
+    """SIGKILL while the state is being written again and again; then resume."""
+    script = f"""
+import dataclasses, sys
+from pathlib import Path
+sys.path[:0] = {[str(ROOT), str(ROOT / "tests")]!r}
+import torch
+from toy_runs import SETTINGS, trainer
+torch.set_num_threads(1)
+run = trainer(Path(sys.argv[1]), dataclasses.replace(SETTINGS, save_seconds=1e-6))
+print("ready", flush=True)
+run.run()
+"""
+    folder = tmp_path / "killed"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    while not (folder / STATE).exists():
+        with suppress(subprocess.TimeoutExpired):  # a breath between two looks
+            assert process.wait(0.002) == 0
+            break
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    resumed = trainer(folder)
+    assert resumed.progress.step > 0
+    assert without_times(resumed.run().curve) == without_times(whole.progress.curve)
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+def test_a_folder_with_another_run_is_refused(tmp_path: Path) -> None:
+    steps = iter(range(10))
+    trainer(tmp_path).run(stop=lambda: next(steps) >= 2)
+    with pytest.raises(ValueError, match=r"learning_rate = 0\.003, not 0\.01"):
+        trainer(tmp_path, dataclasses.replace(SETTINGS, learning_rate=0.01))
+
+
+def test_the_state_says_what_it_is(whole: Trainer) -> None:
+    with safe_open(whole.folder / STATE, framework="pt") as file:
+        about = file.metadata()
+    assert json.loads(about["run"])["model"]["d_model"] == CONFIG.d_model
+    assert json.loads(about["progress"])["epoch"] == SETTINGS.epochs
+
+
+# Muon: orthogonal steps, the same as torch's own, and resumable inside a training run.
+
+
+MUON = dataclasses.replace(SETTINGS, optimizer="muon", learning_rate=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(24, 24), (40, 24), (24, 40), (1, 7)])
+def test_every_direction_is_brought_to_about_the_same_length(shape: tuple[int, int]) -> None:
+    torch.manual_seed(0)
+    matrix = torch.randn(shape)
+    u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
+    turned = orthogonalised(matrix)
+    along = u.T @ turned @ vt.T  # the same directions, other lengths
+    lengths = along.diagonal()
+    assert lengths.min() > 0.6
+    assert lengths.max() < 1.3
+    if len(s) > 1:
+        assert s.max() / s.min() > 1.5  # they had been different
+    torch.testing.assert_close(along, lengths.diag(), atol=1e-4, rtol=0)
+
+
+def test_zeros_stay_zeros() -> None:
+    assert not orthogonalised(torch.zeros(3, 5)).any()
+
+
+def test_the_steps_are_those_of_torch_up_to_its_bfloat16() -> None:
+    torch.manual_seed(0)
+    ours, theirs = (torch.nn.Parameter(torch.randn(12, 20)) for _ in range(2))
+    theirs.data.copy_(ours.data)
+    start = ours.detach().clone()
+    rate = {"lr": 0.01, "weight_decay": 0.1}
+    optimizers = (
+        Muon([ours], **rate),
+        torch.optim.Muon([theirs], **rate, adjust_lr_fn="match_rms_adamw"),
+    )
+    for _ in range(5):
+        ours.grad = torch.randn(12, 20)
+        theirs.grad = ours.grad.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    moved, expected = ours.detach() - start, theirs.detach() - start
+    assert (moved - expected).norm() < 0.03 * expected.norm()
+
+
+def test_only_matrices_are_taken() -> None:
+    with pytest.raises(ValueError, match=r"\(4,\)"):
+        Muon([torch.nn.Parameter(torch.ones(4))], lr=0.1)
+
+
+def test_it_takes_the_matrices_of_the_blocks_and_adam_the_rest() -> None:
+    model = build_model(CONFIG)
+    adam, muon = make_optimizers(model, MUON)
+    taken = {id(p) for group in muon.param_groups for p in group["params"]}
+    names = {name for name, p in model.named_parameters() if id(p) in taken}
+    assert "encoder.blocks.0.ffn.w_up.weight" in names
+    assert "decoder.blocks.0.cross_attn.w_o.weight" in names
+    assert not any("embed" in name or "norm" in name or "bias" in name for name in names)
+    others = {id(p) for group in adam.param_groups for p in group["params"]}
+    assert taken | others == {id(p) for p in model.parameters()}
+    assert not taken & others
+
+
+def test_a_stopped_run_with_muon_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    whole = trainer(tmp_path / "whole", MUON)
+    expected = without_times(whole.run().curve)
+    assert expected[-1]["loss"] < expected[0]["loss"]
+
+    steps = iter(range(10**6))
+    trainer(tmp_path / "parts", MUON).run(stop=lambda: next(steps) >= 7)
+    resumed = trainer(tmp_path / "parts", MUON)
+    assert resumed.progress.step == 7
+    assert without_times(resumed.run().curve) == expected
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+# The loss against torch's own, its gradient included.
+
+
+BATCH, N_TGT, VOCAB = 3, 5, 11
+
+
+def inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    logits = 3 * torch.randn(BATCH, N_TGT, VOCAB, dtype=torch.float64)
+    labels = torch.randint(VOCAB, (BATCH, N_TGT))
+    mask = torch.rand(BATCH, N_TGT) < 0.6
+    return logits, labels, mask
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
+def test_equal_to_torch_forward_and_backward(smoothing: float) -> None:
+    logits, labels, mask = inputs()
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    loss = sequence_loss(ours, labels, mask, smoothing)
+    ignored = labels.masked_fill(~mask, -100)
+    expected = torch.nn.functional.cross_entropy(
+        theirs.flatten(0, 1), ignored.flatten(), label_smoothing=smoothing, reduction="sum"
+    )
+    torch.testing.assert_close(loss, expected)
+    (2 * loss).backward()
+    (2 * expected).backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_padding_counts_for_nothing() -> None:
+    logits, labels, mask = inputs()
+    logits.requires_grad_()
+    sequence_loss(logits, labels, mask, 0.1).backward()
+    assert logits.grad is not None
+    assert torch.equal(logits.grad[~mask], torch.zeros_like(logits.grad[~mask]))
+    changed = labels.masked_fill(~mask, 0)
+    assert sequence_loss(logits, changed, mask) == sequence_loss(logits, labels, mask)
+
+
+def test_a_model_that_knows_nothing_pays_ln_vocabulary() -> None:
+    labels, mask = torch.zeros(2, 3, dtype=torch.long), torch.ones(2, 3, dtype=torch.bool)
+    loss = sequence_loss(torch.zeros(2, 3, VOCAB), labels, mask)
+    assert float(loss) == pytest.approx(6 * math.log(VOCAB), rel=1e-6)
+
+
+def test_large_logits_do_not_overflow() -> None:
+    labels, mask = torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.bool)
+    logits = torch.tensor([[[1e4, -1e4, 0.0]]])
+    assert float(sequence_loss(logits, labels, mask)) == 0.0
+
+
+# Masks to train twins under: each is wrong just where it says, and only in its own block.
+
+
+SRC = torch.tensor([[5, 6, 2], [5, 2, 0]])
+TGT = torch.tensor([[1, 7, 8, 9], [1, 7, 0, 0]])
+CAUSAL = torch.ones(4, 4, dtype=torch.bool).tril()
+
+
+@pytest.fixture
+def model(tiny_config: Callable[..., ModelConfig]) -> Model:
+    return build_model(tiny_config()).eval()
+
+
+def seen(model: Model, masks: Masks) -> dict[str, torch.Tensor]:
+    """The mask [batch, query, key] of each site's first head, under a fault."""
+    assert isinstance(model, EncoderDecoder)
+    found: dict[str, torch.Tensor] = {}
+    with masked_as(masks, model, TGT != 0):
+        fault = VISITOR.get()  # to be asked beside a record, since only one visitor is
+    edits = fault if isinstance(fault, Edits) else NO_EDITS
+    record = Record(lambda name: name.endswith("hook_mask"), edits)
+    with visiting(record):
+        model.read(Rows(TGT, TGT != 0, SRC, SRC != 0))
+    for name, mask in record.activations.items():
+        found[name.removesuffix(".hook_mask")] = mask[:, 0]
+    return found
+
+
+def test_each_kind_of_masks_is_wrong_just_where_it_says(model: Model) -> None:
+    right = seen(model, "right")
+    own = "decoder.blocks.0.attn"
+    padded = (TGT != 0)[:, None, :].expand(2, 4, 4)
+    assert torch.equal(right[own], CAUSAL & padded)
+    assert torch.equal(right["encoder.blocks.0.attn"], (SRC != 0)[:, None, :].expand(2, 3, 3))
+    for masks, causes in (("no_causal", padded), ("pad_visible", CAUSAL.expand(2, 4, 4))):
+        wrong = seen(model, masks)
+        for name, mask in wrong.items():
+            if name.startswith("decoder") and name.endswith(".attn"):
+                assert torch.equal(mask, causes), name
+            elif masks == "pad_visible":
+                assert mask.all(), name
+            else:
+                assert torch.equal(mask, right[name]), name
+    for name, mask in seen(model, "inverted").items():
+        assert torch.equal(mask, ~right[name]), name
+
+
+def test_a_fault_ends_with_its_block(model: Model) -> None:
+    assert isinstance(model, EncoderDecoder)
+    before = model.read(Rows(TGT, TGT != 0, SRC, SRC != 0))
+    with masked_as("inverted", model, TGT != 0):
+        assert not torch.equal(model.read(Rows(TGT, TGT != 0, SRC, SRC != 0)), before)
+    assert torch.equal(model.read(Rows(TGT, TGT != 0, SRC, SRC != 0)), before)
