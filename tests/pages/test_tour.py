@@ -12,12 +12,12 @@ from explorer import library
 from explorer.analysis.exercises.tasks import tasks
 from explorer.exhibits.choices import RefusedError
 from explorer.exhibits.links import State
-from explorer.exhibits.tour.asked import Missing, PosedStep, Step, asked, found_by
+from explorer.exhibits.tour.asked import Missing, asked, found_by
 from explorer.exhibits.tour.chapters import CHAPTER_OF
 from explorer.exhibits.tour.choices import StepAnswer, read_answers, write_answers
 from explorer.exhibits.tour.course import CHAPTERS, STEPS, TASK_OF, number_of
 from explorer.exhibits.tour.learners import MOST_LINKS, read_results
-from explorer.exhibits.view import View, build
+from explorer.exhibits.view import build
 from explorer.pages import PAGES
 from explorer.text import t
 
@@ -176,13 +176,9 @@ def test_paper_has_the_questions_and_the_solutions_only_when_asked(open_page):
 
 def test_links_of_a_class_make_a_table_of_a_bounded_number(open_page):
     at = open_page("tour", part="class")
-    links = [
-        "http://localhost/path?answers=look.1.1.aaaa~sees.1.0.bbbb&learner=Li+Ming",
-        "https://x/path?learner=%3Cimg%20src%3Dx%3E%7C&answers=sees.2.1.cccc",
-        "no link at all",
-        "http://x/path?answers=look.1.1",
-        "http://[broken",
-    ]
+    good = "http://localhost/path?answers=look.1.1.aaaa~sees.1.0.bbbb&learner=Li+Ming"
+    hostile = "https://x/path?learner=%3Cimg%20src%3Dx%3E%7C&answers=sees.2.1.cccc"
+    links = (good, hostile, "no link at all", "http://x/path?answers=look.1.1", "http://[broken")
     at.text_area(key="tour.class").set_value("\n".join(links)).run()
     (warned,) = [each.value for each in at.warning]
     assert words("class_bad", count=3, lines="3, 4, 5") == warned
@@ -222,18 +218,13 @@ def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_pag
     assert not [each for each in open_page("card").button if each.key == "tour.way"]
 
 
-def posed(view: View, step: Step) -> PosedStep | Missing:
-    return asked(view, step, found_by(view.run, step))
-
-
 def opens(model: str) -> int:
     """How many steps show with this model; the others say why not, and none raises."""
     view = build(State(model=model, pads=0), dark=False)
-    found = [posed(view, step) for step in STEPS.values()]
-    for each in found:
-        if isinstance(each, Missing):
-            assert t(f"tour.missing.{each.why}", lang="en")
-    return sum(isinstance(each, PosedStep) for each in found)
+    posed = [asked(view, step, found_by(view.run, step)) for step in STEPS.values()]
+    missing = [step for step in posed if isinstance(step, Missing)]
+    assert all(t(f"tour.missing.{step.why}", lang="en") for step in missing)
+    return len(posed) - len(missing)
 
 
 def test_a_model_without_logits_or_masks_has_the_steps_that_it_can_show():
