@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
 from typecheck import CALLS, begin, check_shapes
 
+gc.disable()  # until all is imported and collected, of which nothing goes away
 check_shapes()  # before anything that it checks is imported
 
 from models.config import ModelConfig  # noqa: E402
@@ -133,3 +134,4 @@ def record() -> Callable[..., dict[str, Tensor]]:
 def pytest_collection_finish() -> None:
     """Keep what has been imported out of garbage collections, each of which walked all of torch."""
     gc.freeze()
+    gc.enable()

@@ -3,8 +3,6 @@
 import json
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -163,13 +161,3 @@ def test_a_failed_write_leaves_the_old_checkpoint(
     after = load_checkpoint(folder)
     for p, q in zip(before.model.parameters(), after.model.parameters(), strict=True):
         assert torch.equal(p, q)
-
-
-def test_opening_a_model_does_not_import_torchs_compiler() -> None:
-    """It takes five seconds, and torch does so to draw numbers for a tensor without storage."""
-    opened = "import sys; from explorer.library import open_model; open_model('copy'); "
-    said = "print(sorted(name for name in sys.modules if name == 'torch._dynamo'))"
-    found = subprocess.run(
-        [sys.executable, "-c", opened + said], capture_output=True, text=True, check=True
-    )
-    assert found.stdout.strip() == "[]"

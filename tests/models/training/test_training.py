@@ -3,10 +3,7 @@
 import dataclasses
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +17,7 @@ from models.config import ModelConfig
 from models.hooks import NO_EDITS, VISITOR, Edits, Record, visiting
 from models.marks import END, START
 from models.rows import Rows
+from models.training import saving
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
@@ -151,36 +149,25 @@ def test_a_stopped_run_goes_on_to_the_same_bits(
     assert same(weights(resumed.model), weights(whole.model))
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, whole: Trainer) -> None:
-    """SIGKILL while the state is being written again and again; then resume."""
-    script = f"""
-import dataclasses, sys
-from pathlib import Path
-sys.path[:0] = {[str(ROOT), str(ROOT / "tests")]!r}
-import torch
-from toy_runs import SETTINGS, trainer
-torch.set_num_threads(1)
-run = trainer(Path(sys.argv[1]), dataclasses.replace(SETTINGS, save_seconds=1e-6))
-print("ready", flush=True)
-run.run()
-"""
-    folder = tmp_path / "killed"
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-    while not (folder / STATE).exists():
-        with suppress(subprocess.TimeoutExpired):  # a breath between two looks
-            assert process.wait(0.002) == 0
-            break
-    process.kill()
-    process.wait()
-    process.stdout.close()
-    resumed = trainer(folder)
-    assert resumed.progress.step > 0
+def test_a_run_that_ends_while_it_saves_goes_on_to_the_same_bits(
+    tmp_path: Path, whole: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when it is killed in the middle of a write: the state before is still whole."""
+    write, n_saved = saving.save_file, 0
+
+    def half(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
+        nonlocal n_saved
+        write(tensors, path, metadata=metadata)
+        n_saved += 1
+        if n_saved == 3:
+            path.write_bytes(path.read_bytes()[:1000])
+            raise SystemExit
+
+    monkeypatch.setattr(saving, "save_file", half)
+    with pytest.raises(SystemExit):
+        trainer(tmp_path, dataclasses.replace(SETTINGS, save_seconds=1e-6)).run()
+    resumed = trainer(tmp_path)
+    assert resumed.progress.step == 2
     assert without_times(resumed.run().curve) == without_times(whole.progress.curve)
     assert same(weights(resumed.model), weights(whole.model))
 
