@@ -165,9 +165,9 @@ def test_a_teacher_makes_a_sheet_whose_link_has_no_answers(open_page):
 
 
 def test_paper_has_the_questions_and_the_solutions_only_when_asked(open_page):
-    at = open_page("tour", part="printed", sheet="sees~blocked", **LONG)
+    at = open_page("tour", part="printed", sheet="sees~blocked~look", **LONG)
     said = everything(at)
-    assert said.count("☐") == 8
+    assert said.count("☐") == 12
     assert words("solved") not in said
     assert "÷ 2" not in said
     at.toggle(key="tour.solutions").set_value(True).run()
