@@ -230,6 +230,16 @@ def test_positions_count_real_tokens_only(valid, n_new, past, expected):
     assert positions_of(valid, tokens, past).tolist() == expected
 
 
+def test_ids_without_a_place_have_position_minus_one_and_do_not_count():
+    tokens = torch.tensor([[5, 9, 5, 5, 0], [9, 5, 9, 5, 5]])
+    valid = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]]) == 1
+    assert positions_of(valid, tokens, unplaced=(9,)).tolist() == [
+        [0, -1, 1, 2, 2],
+        [-1, 0, -1, 1, 2],
+    ]
+    assert positions_of(None, tokens, unplaced=(9,)).tolist()[0] == [0, -1, 1, 2, 3]
+
+
 def test_angles_are_divided_pair_by_pair():
     angles = torch.tensor([6.0, 0.6, 0.06], dtype=torch.float64)
     assert torch.equal(stretched(angles, None), angles)

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,21 @@ def test_windows_are_those_of_the_config(tmp_path: Path) -> None:
     assert windows(folder) == [None, 4], "from max_window_layers on"
     change_config(folder, layer_types=["sliding_attention", "chunked_attention"])
     refused(folder, "layer_types is", "full_attention for each layer")
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "setting"),
+    [
+        ("gpt_neox", "use_parallel_residual", lambda model: model.config.parallel),
+        ("openai-gpt", "tie_word_embeddings", lambda model: model.config.tie_embeddings),
+    ],
+)
+def test_a_key_left_out_of_a_config_is_on_as_in_its_library(
+    tmp_path: Path, family: str, key: str, setting: Callable[[Any], bool]
+) -> None:
+    folder = Golden.load(family).write(tmp_path / "tiny")
+    change_config(folder, **{key: "absent"})
+    assert setting(open_folder(folder).model)
 
 
 def test_a_tokenizer_of_another_model(folder: Path) -> None:

@@ -235,6 +235,18 @@ def test_only_matrices_are_taken() -> None:
         Muon([torch.nn.Parameter(torch.ones(4))], lr=0.1)
 
 
+def test_the_first_step_of_adam_is_the_learning_rate_whatever_the_gradient() -> None:
+    model = build_model(CONFIG)
+    config = TrainingConfig(learning_rate=0.01, weight_decay=0.0)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    for at, parameter in enumerate(model.parameters(), 1):
+        parameter.grad = torch.full_like(parameter, 0.1 * at)
+    (adam,) = make_optimizers(model, config)
+    adam.step()
+    for parameter, start in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(start - parameter, torch.full_like(start, 0.01))
+
+
 def test_it_takes_the_matrices_of_the_blocks_and_adam_the_rest() -> None:
     model = build_model(CONFIG)
     adam, muon = make_optimizers(model, MUON)
