@@ -27,6 +27,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
+from inspect import isgeneratorfunction
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -35,7 +36,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from explorer.analysis.claims import CLAIMS
+from explorer.analysis.cases import CLAIMS
 from explorer.pages import PAGES
 from explorer.runs.edits import HeadOff, format_edits
 from tests.browser.app import running_workers
@@ -60,7 +61,9 @@ HEAVY: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
     "uncached": (("decoding", LONG | {"edits": f"causal-off~{EVERY_HEAD_OFF}"}),),
     "tree": (("decoding", LONG | {"part": "branches", "beam": "beam-8-0.6"}),),
     "claim": tuple(
-        ("claims", {"claim": claim.id, "guess": "true"}) for claim in CLAIMS if claim.slow
+        ("cases", {"part": "claims", "claim": claim.id, "guess": "true"})
+        for claim in CLAIMS
+        if isgeneratorfunction(claim.measure)
     ),
     "matter": (
         ("heads", {"measure": "needed"}),

@@ -112,8 +112,9 @@ async def _answer(
 
 async def _move(scope: Scope, send: Send, name: str) -> None:
     """Send the browser to another page, with the same choices."""
-    query = b"?" + scope["query_string"] if scope["query_string"] else b""
-    place = b"./" + name.encode() + query
+    asked = (name.partition("?")[2].encode(), scope["query_string"])
+    query = b"&".join(filter(None, asked))
+    place = b"./" + name.partition("?")[0].encode() + (b"?" + query if query else b"")
     headers = [(b"location", place), (b"content-length", b"0"), (b"cache-control", b"no-cache")]
     await send({"type": "http.response.start", "status": 307, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

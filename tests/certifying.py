@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from explorer.analysis.bugs import PITFALLS, Pitfall
+from explorer.analysis.cases import BUGS, Case
 from explorer.analysis.mask_tests.certify import Certificate, Examination, Finding, examine_text
 from explorer.analysis.mask_tests.probe import Interference
 from explorer.library import LoadedModel
@@ -13,13 +13,10 @@ from models.config import ModelConfig
 SRC, TGT = (7, 5, 9, 11, 13, 6, 2), (1, 8, 10, 4, 12)
 
 
-BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
-
-
 MASK_FAULTS = [
-    pitfall
-    for pitfall in PITFALLS
-    if pitfall.plant is not None and pitfall.group in ("masks", "shapes", "fills", "padding")
+    bug
+    for bug in BUGS
+    if bug.plant is not None and bug.group in ("masks", "shapes", "fills", "padding")
 ]
 
 
@@ -48,7 +45,7 @@ def certified(
     return examine_text(loaded, text, target, edits).certificate()
 
 
-def planted(model: Any, pitfall: Pitfall) -> Certificate:
-    assert pitfall.plant is not None
-    plant = pitfall.plant
+def planted(model: Any, bug: Case) -> Certificate:
+    assert bug.plant is not None
+    plant = bug.plant
     return certify(model, model.config, SRC, TGT, lambda rows: plant(model, rows))

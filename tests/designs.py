@@ -4,13 +4,13 @@ The sweep asks everything of every model (`make sweep`). Its core is what `make 
 visit with one model in turn, so that every model has several, and whatever once failed.
 """
 
+from inspect import isgeneratorfunction
 from typing import Any
 
 import pytest
 
 from explorer import library
-from explorer.analysis.bugs import PITFALLS
-from explorer.analysis.claims import CLAIMS
+from explorer.analysis.cases import BUGS, CLAIMS
 from explorer.exhibits.model.choices import ASIDES as FURTHER
 from explorer.exhibits.score.choices import ASIDES
 from explorer.exhibits.tour.course import STEPS as COURSE
@@ -37,24 +37,24 @@ def parts_of(*pages: str) -> list[Visit]:
 def claims(own: bool, slow: bool) -> list[Visit]:
     """A visit of each claim, answered: of those about the opened model or not, quick or slow."""
     return [
-        ("claims", {"claim": claim.id, "guess": "true"})
+        ("cases", {"part": "claims", "claim": claim.id, "guess": "true"})
         for claim in CLAIMS
-        if claim.own == own and claim.slow == slow
+        if claim.own == own and isgeneratorfunction(claim.measure) == slow
     ]
 
 
 STEPS: list[Visit] = [("tour", {"lesson": step}) for step in COURSE]
-CASES: list[Visit] = [("bugs", {"case": pitfall.id}) for pitfall in PITFALLS]
+CASES: list[Visit] = [("cases", {"case": bug.id}) for bug in BUGS]
 VISITS: dict[str, list[Visit]] = {
     "start": [("start", {}), ("start", {"door": "head"}), ("start", {"edits": "window-1"})],
     "masks": parts_of("heads", "masks", "mask_tests"),
     "blocks": parts_of("blocks"),
     "model": [*parts_of("model"), *(("model", {"further": aside}) for aside in FURTHER)],
     "score": [*parts_of("score"), *(("score", {"aside": aside}) for aside in ASIDES if aside)],
-    "claims": [*parts_of("claims"), *claims(own=True, slow=False), *claims(own=True, slow=True)],
+    "claims": [*claims(own=True, slow=False), *claims(own=True, slow=True)],
     "fixed": claims(own=False, slow=False),
     "trained": claims(own=False, slow=True),
-    "bugs": [*parts_of("bugs"), *CASES],
+    "bugs": [*parts_of("cases"), *CASES],
     "alignment": parts_of("alignment"),
     "circuits": parts_of("circuits"),
     "decoding": parts_of("decoding"),

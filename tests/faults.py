@@ -1,18 +1,25 @@
 """The common bugs by their ids, and what the tests of several of them compare."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from explorer.analysis.bugs import PITFALLS, Figure
-
-BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
+from explorer.analysis.cases import BY_ID
 
 
-def figure(fault: str, name: str, of: str = "") -> Figure:
-    """A number that the card of a fault shows without a reader's model."""
-    figures = BY_ID[fault].demonstrate(None).figures
-    (found,) = (each for each in figures if (each.name, each.of) == (name, of))
-    return found
+class Ways(NamedTuple):
+    """A number of the wrong lines, and the same of the right ones."""
+
+    wrong: float
+    right: float
+
+
+def figure(fault: str, name: str, of: str = "") -> Ways:
+    """A number that a bug shows without a reader's model."""
+    rows = BY_ID[fault].compared().rows
+    (row,) = (each for each in rows if (each.name, each.of) == (name, of))
+    return Ways(*row.values)
 
 
 def close(found: Tensor, expected: list[float], atol: float = 5e-4) -> None:

@@ -15,13 +15,12 @@ from typing import get_args
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
 from explorer.analysis.attribution.ledger import Kind
-from explorer.analysis.bugs import PITFALLS
-from explorer.analysis.bugs.card import Group, Needs
 from explorer.analysis.card import KINDS as MODEL_KINDS
+from explorer.analysis.cases import BUGS, CLAIMS, GROUPS, VERDICTS
+from explorer.analysis.cases.case import Needs
 from explorer.analysis.circuits.behaviour import BEHAVIOURS
 from explorer.analysis.circuits.composition import WAYS as READS
 from explorer.analysis.circuits.vocabulary import MAPS
-from explorer.analysis.claims import GROUPS, VERDICTS
 from explorer.analysis.exercises.grading import Relation
 from explorer.analysis.exercises.tasks import KINDS as TASK_KINDS
 from explorer.analysis.model.parameters import KINDS as PART_KINDS
@@ -73,7 +72,11 @@ CODE = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 PAGES_CODE = "\n".join(
     path.read_text(encoding="utf-8") for path in FILES if {"pages", "exhibits"} & {*path.parts}
 )
-IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGES_CODE)}
+IN_FORMULAS = {
+    word_key(word)
+    for latex in (PAGES_CODE, asset("cases", "formulas.toml").read_text("utf-8"))
+    for word in re.findall(r"\\text\{([^{}]*)\}", latex)
+}
 
 
 @cache
@@ -89,6 +92,7 @@ def _written() -> tuple[set[str], list[re.Pattern[str]]]:
             case ast.JoinedStr(values=pieces):
                 texts = (each.value if isinstance(each, ast.Constant) else "\0" for each in pieces)
                 forms.add(re.escape("".join(map(str, texts))).replace("\0", "(.+)"))
+    names.update(case.id for case in CLAIMS)  # the names of functions
     for path in (ROOT / "explorer").rglob("*.js"):
         names.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
     return names, [re.compile(form) for form in forms if re.search(r"\\\.|[a-z]_\(", form)]
@@ -110,15 +114,9 @@ def is_used(key: str) -> bool:
     return any(all(map(written, found.groups())) for found in filled if found)
 
 
-def figures() -> set[str]:
-    """What the demonstrations give; two of them give more on a reader's own sentence."""
-    named = {figure.name for pitfall in PITFALLS for figure in pitfall.demonstrate(None).figures}
-    return named | {"lowest_score", "own_loss", "chance_loss"}
-
-
 def tried() -> set[str]:
     """The demonstrations that compare more than two ways."""
-    return {pitfall.id for pitfall in PITFALLS if pitfall.demonstrate(None).tried}
+    return {bug.id for bug in BUGS if bug.compared().ways[0].errors}
 
 
 # Tables whose names are those of a registry: the words have them, and no others.
@@ -140,9 +138,9 @@ MADE = {
         for path in (ROOT / "assets" / "sentences").glob("*.toml")
         for group in examples(path.stem)
     },
-    "bugs.groups": set(get_args(Group)),
-    "bugs.formulas": set(get_args(Group)),
-    "bugs.absent": set(get_args(Needs)) - {""},
+    "cases.groups": {*GROUPS["bugs"], *GROUPS["claims"]},
+    "cases.formulas": set(GROUPS["bugs"]),
+    "cases.absent": set(get_args(Needs)) - {""},
     "heads.measures": {"none", *MEASURES},
     "atlas.kinds": {*ATLAS_MEASURES, "mixed"},
     "atlas.parts": set(AtlasChoices.parts),
@@ -170,8 +168,7 @@ MADE = {
     "exercises.groups": set(TASK_KINDS),
     "exercises.faults": set(get_args(FaultKind)),
     "exercises.relations": set(get_args(Relation)),
-    "claims.verdicts": set(VERDICTS),
-    "claims.groups": set(GROUPS),
+    "cases.verdicts": set(VERDICTS),
     "score.stages": set(STAGES),
     "score.asides": set(ASIDES) - {""},
     "score.scalings": set(SCALINGS),
@@ -202,5 +199,5 @@ MADE = {
     "source.faces": set(FACES),
     "positions.groups": set(PositionsChoices.groups),
 }
-MADE_LATE = {"bugs.figures": figures, "bugs.tried": tried}
+MADE_LATE = {"cases.tried": tried}
 """The same, found out when asked for: the demonstrations train small networks."""

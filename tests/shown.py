@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 Open = Callable[..., AppTest]
 
 
-WHOLE = {"mask_tests": {"tested": "1"}, "claims": {"guess": "true"}}
+WHOLE = {"mask_tests": {"tested": "1"}, "cases": {"guess": "true"}}
 """What a page's link needs besides, for the page to show everything that it has."""
 
 

@@ -145,7 +145,7 @@ print(loaded("torch._dynamo"))
 import explorer.__main__
 print(loaded("streamlit", "plotly", "pandas", "explorer.analysis.alignment.study"))
 import explorer.shell
-print(loaded("explorer.analysis.claims"))
+print(loaded("explorer.analysis.cases"))
 print([each for each in sys.modules if each[:14] == "explorer.pages" and each[-5:] == ".page"])
 """
 """A model and the shell's commands wait for torch alone, the app's frame for no page."""

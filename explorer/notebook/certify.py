@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from explorer.analysis.cases.case import source_of
 from explorer.analysis.mask_tests.certify import Finding, Verdict
 from explorer.analysis.mask_tests.examiner import Location, Worst
 from explorer.components.standalone import Paragraph, page
@@ -27,7 +28,7 @@ from explorer.notebook.behaviour import (
 )
 from explorer.notebook.capture import capture
 from explorer.notebook.captured import Captured
-from explorer.notebook.diagnosis import Cause, diagnose, pitfall_of
+from explorer.notebook.diagnosis import Cause, bug_of, diagnose
 from explorer.notebook.evidence import SHARE, Site, cache_fault, facts
 from explorer.text import t
 
@@ -97,11 +98,11 @@ class Certified(Verdict):
             yield from finding_lines(finding, lang)
         for cause in self.causes:
             yield t("notebook.cause", lang=lang, cause=t(f"notebook.causes.{cause}", lang=lang))
-            pitfall = pitfall_of(cause)
-            if pitfall is not None:
-                shown = t(pitfall.title_key, lang=lang)
-                yield "  " + t("notebook.shown_by", lang=lang, pitfall=shown, id=pitfall.id)
-                yield from (f"    {line}" for line in pitfall.wrong_source.splitlines())
+            bug = bug_of(cause)
+            if bug is not None:
+                title = t(f"cases.{bug.id}.title", lang=lang)
+                yield "  " + t("notebook.shown_by", lang=lang, bug=title, id=bug.id)
+                yield from (f"    {line}" for line in source_of(bug.variant).splitlines())
         for name, why in self.left_out.items():
             yield untested_line(name, f"notebook.untested.{why}", lang)
         for note in self.notes:

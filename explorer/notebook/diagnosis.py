@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from explorer.analysis.bugs import BY_ID, Pitfall
+from explorer.analysis.cases import BY_ID, Case
 from explorer.analysis.mask_tests.certify import Finding
 from explorer.notebook.captured import kind_of
 from explorer.notebook.evidence import Evidence
@@ -23,7 +23,7 @@ _SHOWN_BY = {"ahead_unseen": "no_mask"}
 _PADDING = {"pad_content", "padding_right", "padding_left", "padding_batch"}
 
 
-def pitfall_of(cause: Cause) -> Pitfall | None:
+def bug_of(cause: Cause) -> Case | None:
     """The common bug that shows a cause in code; None if there is none."""
     return BY_ID.get(_SHOWN_BY.get(cause, cause))
 

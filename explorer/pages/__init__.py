@@ -7,10 +7,9 @@ from explorer.exhibits.alignment.choices import AlignmentChoices
 from explorer.exhibits.atlas.choices import AtlasChoices
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.blocks.choices import BlocksChoices
-from explorer.exhibits.bugs.choices import BugsChoices
 from explorer.exhibits.card.choices import CardChoices
+from explorer.exhibits.cases.choices import CasesChoices
 from explorer.exhibits.circuits.choices import CircuitsChoices
-from explorer.exhibits.claims.choices import ClaimsChoices
 from explorer.exhibits.decoding.choices import DecodingChoices
 from explorer.exhibits.exercises.choices import ExercisesChoices
 from explorer.exhibits.exhibit import PageChoices, choices_of, exhibit_of
@@ -62,7 +61,6 @@ LESSONS: tuple[Page, ...] = (
     Page("alignment", AlignmentChoices, follows_edits=False, needs=CROSS),
     Page("masks", MasksChoices, usual_pads=3),
     Page("mask_tests", MaskTestsChoices),
-    Page("bugs", BugsChoices, usual_pads=2, follows_edits=False),
     Page("positions", PositionsChoices),
     Page("decoding", DecodingChoices, needs=OUTPUT),
     Page("model", ModelChoices),
@@ -74,7 +72,7 @@ LESSONS: tuple[Page, ...] = (
     Page("atlas", AtlasChoices, follows_edits=False, needs=WORDS),
     Page("tour", TourChoices, follows_edits=False),
     Page("exercises", ExercisesChoices, follows_edits=False),
-    Page("claims", ClaimsChoices, follows_edits=False),
+    Page("cases", CasesChoices, usual_pads=2, follows_edits=False),
     *(Page(name, choices_of(name)) for guest in guests() for name in guest.pages),
 )
 """The pages with a lesson, in menu order; those of other packages last."""
@@ -105,7 +103,7 @@ class MenuItem:
 MENU: tuple[MenuItem, ...] = (
     MenuItem("start", ":material/play_circle:", (HOME,)),
     MenuItem("attention", ":material/grid_view:", ("heads", "score", "alignment")),
-    MenuItem("masks", ":material/grid_off:", ("masks", "mask_tests", "bugs")),
+    MenuItem("masks", ":material/grid_off:", ("masks", "mask_tests")),
     MenuItem("positions", ":material/waves:", ("positions",)),
     MenuItem("decoding", ":material/account_tree:", ("decoding",)),
     MenuItem("inside", ":material/layers:", ("model", "blocks")),
@@ -113,7 +111,7 @@ MENU: tuple[MenuItem, ...] = (
     MenuItem(
         "interpret", ":material/psychology_alt:", ("attribution", "patching", "circuits", "atlas")
     ),
-    MenuItem("learn", ":material/route:", ("tour", "exercises", "claims", "glossary")),
+    MenuItem("learn", ":material/route:", ("tour", "exercises", "cases", "glossary")),
     MenuItem("models", ":material/folder_open:", ("models", "card")),
 )
 """The ten entries of the menu. Each view is in one of them."""

@@ -76,7 +76,8 @@ def _part(sheet: Sheet, choices: Page, menu: AbstractContextManager[object]) -> 
     view, parts = sheet.view, choices.parts
     exhibits = exhibits_of(parts[one_chosen(view, "part", tuple(parts))], view)
     shared = set.intersection(*map(set, parts.values()))
-    if len(parts) > 1 and any(exhibit.name not in shared for exhibit in exhibits):
+    own = {*parts[one_chosen(view, "part", tuple(parts))]} - shared
+    if len(parts) > 1 and (not own or any(exhibit.name in own for exhibit in exhibits)):
         with menu:
             pick_part(view, sheet.page, choices)
     sheet.blocks = {exhibit.name: [] for exhibit in exhibits}

@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 
@@ -87,17 +88,28 @@ def show(
     )
 
 
-def _present(address: str) -> tuple[str, str, str]:
-    """The present address of an exhibit or a page; its subject, and the exhibit's name or ""."""
+_EARLIER = {
+    "bugs.pitfall": "cases.outcome",
+    "claims.claim": "cases.case?part=claims",
+    "claims.finding": "cases.outcome?part=claims",
+}
+"""Earlier addresses of exhibits, as `EARLIER` of pages."""
+
+
+def _present(address: str) -> tuple[str, str, str, dict[str, str]]:
+    """The present address of an exhibit or a page; its subject, the exhibit's name or "", and the
+    choices that an earlier address stands for."""
     subject, dot, one = address.partition(".")
-    subject = EARLIER.get(subject, subject)
-    return subject + dot + one, subject, one
+    present = _EARLIER.get(address) or EARLIER.get(subject, subject).partition("?")[0] + dot + one
+    address, _, choices = present.partition("?")
+    subject, _, one = address.partition(".")
+    return address, subject, one, dict(parse_qsl(choices))
 
 
 def is_shown(address: str) -> bool:
     """Whether an exhibit or a page of exhibits has this address."""
     try:
-        address, subject, one = _present(address)
+        address, subject, one, _ = _present(address)
         return bool(exhibit_of(address) if one else choices_of(subject))
     except (ImportError, AttributeError):
         return False
@@ -118,7 +130,8 @@ def exhibit(
     written as in links. Raises InputProblem if the text or model cannot be used, and ValueError for
     an unknown choice, a value that it does not allow, or an exhibit with nothing to show here.
     """
-    address, subject, one = _present(address)
+    address, subject, one, implied = _present(address)
+    chosen = implied | chosen
     built = replace(build(_state(address, loaded, text, lang, chosen), dark=False), asks=False)
     choices = choices_of(subject)
     view = choices.opens(built)

@@ -70,7 +70,7 @@ def test_a_number_of_one_is_followed_by_a_word_in_the_singular() -> None:
     many = r"(tokens|steps|passes|sentences|PADs|cells|runs|labels|keys|layers)"
     never_one = re.compile(
         r"^(problems\.(too_l|too_many|target)|positions\.(natural|model)|mask_tests|reach|history"
-        r"|certify\.verdict|claims|bugs\.(read_left|figures)|sidebar\.sentence_help|caching\.ask"
+        r"|certify\.verdict|cases|sidebar\.sentence_help|caching\.ask"
         r"|model\.(logits|lengths)|card\.(tokens|heads)|masks\.conventions_alike"
         r"|score\.(raw|backward_kept)|blocks\.read_batchnorm)"
     )

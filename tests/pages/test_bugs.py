@@ -1,4 +1,4 @@
-"""The Pitfalls page: every fault is shown, planted and written as a formula."""
+"""The Cases page: every fault is shown, planted and written as a formula."""
 
 import base64
 
@@ -6,49 +6,52 @@ import numpy as np
 import pytest
 from shown import everything, figure, lines, reading, words_of
 
-from explorer.analysis.bugs import PITFALLS
-from explorer.exhibits.bugs.formulas import FORMULAS
+from explorer.analysis.cases import BUGS, BY_ID
+from explorer.analysis.cases.case import source_of
+from explorer.exhibits.cases.case import formulas
 from explorer.text import t
 
 
 def test_every_fault_of_the_clinic_is_shown(open_page):
-    at = open_page("bugs", pads="2")
-    for pitfall in PITFALLS:
-        if at.query_params.get("case", [PITFALLS[0].id]) != [pitfall.id]:
-            at.segmented_control(key="bugs.group").set_value(pitfall.group).run()
-            at.segmented_control(key="bugs.case").set_value(pitfall.id).run()
-        assert t(pitfall.symptom_key, lang="en") in everything(at)
-        assert lines(at)[0] == pitfall.wrong_source
-        where = (t(f"bugs.{name}", lang="en") for name in ("own", "own_fresh", "fixed"))
+    at = open_page("cases", pads="2")
+    for bug in BUGS:
+        if at.query_params.get("case", [BUGS[0].id]) != [bug.id]:
+            at.segmented_control(key="cases.group").set_value(bug.group).run()
+            at.segmented_control(key="cases.case").set_value(bug.id).run()
+        assert t(f"cases.{bug.id}.symptom", lang="en") in everything(at)
+        assert lines(at)[0] == source_of(bug.variant)
+        where = (t(f"cases.{name}", lang="en") for name in ("own", "own_fresh", "fixed"))
         assert sum(words in everything(at) for words in where) == 1
 
 
 def test_a_planted_fault_shows_in_what_the_model_writes(open_page):
-    at = open_page("bugs", case="inverted_padding")
+    at = open_page("cases", case="inverted_padding")
     loss = reading(at, "Loss per predicted token")
     before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
     assert after > before
-    unchanged = open_page("bugs", case="row_per_head")
-    assert t("bugs.not_planted", lang="en") in everything(unchanged)
+    unchanged = open_page("cases", case="row_per_head")
+    assert t("cases.not_planted", lang="en") in everything(unchanged)
 
 
 def test_every_fault_has_a_formula_of_its_own(open_page):
-    assert set(FORMULAS) == {pitfall.id for pitfall in PITFALLS}
-    assert all(wrong != right for wrong, right in FORMULAS.values())
+    assert set(formulas()) == set(BY_ID)
+    for bug in BUGS:
+        wrong, right = formulas()[bug.id]
+        assert wrong != right
     for case, symbol in (("norm_backward", r"\gamma"), ("no_zero_grad", r"\nabla L")):
-        at = open_page("bugs", case=case)
-        at.segmented_control(key="bugs.more").set_value("formula").run()
+        at = open_page("cases", case=case)
+        at.segmented_control(key="cases.more").set_value("formula").run()
         lines = [str(each.value) for each in at.latex]
         assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
         assert all(symbol in line and "m_{ij}" not in line for line in lines)
 
 
 def test_which_cases_raise_an_error_is_said_from_what_happened(open_page):
-    at = open_page("bugs", case="unpacked_batch")
+    at = open_page("cases", case="unpacked_batch")
     assert reading(at, "raise an error in **3** and run silently in **1**")
     (rows,) = (words_of(e) for e in at.markdown if "ValueError" in words_of(e))
     assert [("ValueError" in line) for line in rows.splitlines()[2:]] == [True, False, True, True]
-    assert reading(open_page("bugs", case="tiny_epsilon"), "an error in **0** and run silently")
+    assert reading(open_page("cases", case="tiny_epsilon"), "an error in **0** and run silently")
 
 
 @pytest.mark.parametrize(
@@ -63,12 +66,12 @@ def test_which_cases_raise_an_error_is_said_from_what_happened(open_page):
     ],
 )
 def test_padding_on_the_left_harms_whom_it_concerns(open_page, case, model, lacks):
-    at = open_page("bugs", case=case, model=model, text="I like you.")
+    at = open_page("cases", case=case, model=model, text="I like you.")
     words = everything(at)
-    assert t("bugs.unchanged", lang="en") not in words
+    assert t("cases.unchanged", lang="en") not in words
     assert ("PADs on the left**." in words) == (not lacks)
     if lacks:
-        assert t(f"bugs.absent.{lacks}", lang="en") in words
+        assert t(f"cases.absent.{lacks}", lang="en") in words
     else:
         drawn = figure(at, len(at.get("plotly_chart")) - 1)["data"]
         healthy, ill = (

@@ -227,7 +227,7 @@ def test_every_task_stands_on_paper(open_page):
 
 def test_a_repair_leads_to_its_pitfall(open_page):
     at = open_page("exercises", task="mend_scale")
-    title = t("bugs.model_scale.title", lang="en")
+    title = t("cases.model_scale.title", lang="en")
     assert at.button(key="exercises.bug").label == t("exercises.pitfall", lang="en", title=title)
 
 

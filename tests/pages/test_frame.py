@@ -79,7 +79,7 @@ def test_a_page_that_ignores_edits_says_so(open_page, page):
     """Whatever else the edits are: those that fit nothing are left out."""
     fits_nothing = "head-decoder.blocks.99.attn-0~cell-nowhere-all-0-0-open"
     at = open_page(page.name, edits=f"{CAUSAL}~{fits_nothing}")
-    practised = page.name in ("bugs", "training", "claims", "exercises")
+    practised = page.name in ("cases", "training", "exercises")
     ignoring = practised or page.name in ("tour", "alignment", "circuits", "atlas", "card")
     assert (t("shell.unedited", lang="en") in said(at)) == ignoring
 

@@ -12,7 +12,7 @@ from streamlit.util import calc_hash
 
 from explorer import shell
 from explorer.analysis.blocks.norms import NORMS
-from explorer.analysis.bugs import BY_ID
+from explorer.analysis.cases import BUGS
 from explorer.analysis.positions.changes import PositionChange
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.analysis.score.initial import INITS
@@ -108,7 +108,7 @@ states = st.builds(
     init=st.sampled_from(INITS),
     gamma=st.tuples(*[st.integers(0, 300)] * 6),
     tested=st.booleans(),
-    case=st.sampled_from(["", *BY_ID]),
+    case=st.sampled_from(["", *(bug.id for bug in BUGS)]),
     fork=st.lists(st.integers(0, 9999), max_size=5).map(tuple),
     limit=st.integers(0, MOST_NEW),
     beam=beam,
@@ -318,8 +318,12 @@ def test_a_link_to_a_page_of_the_earlier_menu_opens_its_view(monkeypatch):
     monkeypatch.setattr(shell, "draw_page", lambda *page: session.write_link())
     for link in OLD:
         place, _, query = link.partition("?")
-        place = EARLIER.get(place, place)  # where the server sends the browser
-        asked = dict(parse_qsl(query)) | {"lang": "zh", "text": "I like you."}
+        place, _, implied = EARLIER.get(place, place).partition("?")  # redirected
+        asked = (
+            dict(parse_qsl(query))
+            | dict(parse_qsl(implied))
+            | {"lang": "zh", "text": "I like you."}
+        )
         at = AppTest.from_file("../../app.py", default_timeout=60)
         at._page_hash = calc_hash(place) if place else ""
         for name, value in asked.items():

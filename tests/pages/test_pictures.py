@@ -116,7 +116,7 @@ def test_words_speak_of_pictures_and_not_of_sentences(open_reader):
 
 KINDS = ("labels/vit", "dinov2_with_registers", "siglip_vision_model", "reader")
 SHELF = library.CHECKPOINTS
-OF_TEXTS = {"training", "tour", "exercises", "claims", "card"}
+OF_TEXTS = {"training", "tour", "exercises", "cases", "card"}
 """Pages that show other models' texts, too."""
 PARTS = [(page.name, part) for page in PAGES for part in getattr(page.choices, "parts", ("",))]
 

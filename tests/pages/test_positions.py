@@ -237,7 +237,7 @@ def test_a_loss_names_the_sequence_it_is_of(open_page, model, of):
     """A writer's loss is of the text that was typed: calling it the output was false."""
     at = open_page("positions", part="head", model=model)
     assert f"Loss per predicted token of {of}: " in everything(at)
-    planted = everything(open_page("bugs", model=model, case="inverted_causal"))
+    planted = everything(open_page("cases", model=model, case="inverted_causal"))
     assert f"Loss per predicted token of {of}: " in planted
 
 

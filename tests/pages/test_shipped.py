@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from inspect import isgeneratorfunction
 
 import pytest
 import torch
@@ -15,12 +15,12 @@ from designs import CASES, SHELF, VISITS, Visit, shares
 from pretended import gpu
 
 from explorer import library
-from explorer.analysis.bugs import PITFALLS, symptom
-from explorer.analysis.claims import BY_ID, CLAIMS, Claim, Result, cost, positions, training
+from explorer.analysis.cases import BUGS, BY_ID, CLAIMS, Case, Result, cost, positions, training
+from explorer.analysis.cases.symptom import symptom
 from explorer.analysis.heads import ablation
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
-from explorer.exhibits.bugs.planted import compute
+from explorer.exhibits.cases.planted import compute
 from explorer.runs.passes import finished
 from explorer.runs.trace import trace
 from explorer.text import examples
@@ -34,17 +34,17 @@ FOUND: dict[str, Result] = {}
 """What was found by claims that train models of their own, by the claim's id."""
 
 
-def _once(claim: Claim) -> Claim:
+def _once(claim: Case) -> Case:
     """The claim; where it trains models of its own, once for all models that are opened."""
-    if claim.own or not claim.slow:
+    if claim.own or not isgeneratorfunction(claim.measure):
         return claim
 
-    def test(*given: Any) -> Result:
+    def measure() -> Result:
         if claim.id not in FOUND:
-            FOUND[claim.id] = finished(claim.steps(*given))
+            FOUND[claim.id] = finished(claim.measure())
         return FOUND[claim.id]
 
-    return replace(claim, test=test)
+    return replace(claim, measure=measure)
 
 
 @pytest.fixture(scope="session")
@@ -93,12 +93,12 @@ def test_every_fault_of_the_clinic_shows(model, visits, monkeypatch):
     loaded = library.open_model(model, SHELF)
     traced = trace(loaded, next(iter(examples(model).values()))[0])
     cases = [asked["case"] for _, asked in visits]
-    for pitfall in (each for each in PITFALLS if each.id in cases):
-        shown = f"{pitfall.id} {model}"
-        assert pitfall.demonstrate(traced).figures, shown
-        found = finished(compute(loaded, traced, pitfall.id))
+    for bug in (each for each in BUGS if each.id in cases):
+        shown = f"{bug.id} {model}"
+        assert bug.compared(traced).rows, shown
+        found = finished(compute(loaded, traced, bug.id))
         if found is None:  # a model without what the bug needs cannot have it
-            assert pitfall.plant is None or pitfall.needs, shown
+            assert bug.plant is None or bug.needs, shown
         else:
             assert len(found.tokens) > 0, shown
 

@@ -101,9 +101,9 @@ def test_only_a_model_with_a_source_caches_one(open_page):
 
 def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page):
     case = {"case": "batch_positions"}
-    own, fixed = (t(f"bugs.{name}", lang="en") for name in ("own", "fixed"))
-    assert own in said(open_page("bugs", **case))
-    assert fixed in said(open_page("bugs", model="reader", text=FILL_IN, **case))
+    own, fixed = (t(f"cases.{name}", lang="en") for name in ("own", "fixed"))
+    assert own in said(open_page("cases", **case))
+    assert fixed in said(open_page("cases", model="reader", text=FILL_IN, **case))
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_the_squares_behind_the_heads_are_explained(open_page):
 
 def test_an_encoder_is_not_said_to_have_nothing_left_to_write_with(open_page):
     case = {"case": "inverted_padding", "model": "reader", "text": FILL_IN}
-    words = said(open_page("bugs", **case))
-    assert t("bugs.writes", lang="en") not in words
-    assert t("bugs.writes_nothing", lang="en") not in words
+    words = said(open_page("cases", **case))
+    assert t("cases.writes", lang="en") not in words
+    assert t("cases.writes_nothing", lang="en") not in words
 
 
 def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page):

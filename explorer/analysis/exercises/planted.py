@@ -13,14 +13,14 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from explorer import sandbox
-from explorer.analysis.bugs import Demonstration, Symptom, symptom
-from explorer.analysis.bugs.card import Pitfall, decoder_self
+from explorer.analysis.cases import Case
+from explorer.analysis.cases.planting import decoder_self
+from explorer.analysis.cases.symptom import Symptom, symptom
 from explorer.analysis.exercises.tasks import Task
 from explorer.analysis.mask_tests.certify import Examination, Finding
 from explorer.analysis.mask_tests.probe import Subject
 from explorer.analysis.mask_tests.quick import QuickProbe
 from explorer.library import LoadedModel
-from explorer.numerics import masked_softmax
 from explorer.runs.passes import Steps
 from explorer.runs.trace import Trace
 from explorer.sandbox import Grid
@@ -79,15 +79,9 @@ def written(task: Task, code: str, loaded: LoadedModel, traced: Trace) -> Steps[
     Raises as `examined`.
     """
     mask = _Mask(task, code, loaded)
-    pitfall = Pitfall(
-        id=task.id,
-        group="masks",
-        wrong=masked_softmax,
-        right=masked_softmax,
-        demonstrate=lambda traced: Demonstration(()),
-        plant=mask.plant,
+    changed = yield from symptom(
+        loaded, traced, Case(task.id, "masks", mask.plant, plant=mask.plant)
     )
-    changed = yield from symptom(loaded, traced, pitfall)
     mask.check()
     return changed
 

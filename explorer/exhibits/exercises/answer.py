@@ -131,7 +131,7 @@ def _row(view: View, wanted: Sequence[Any], values: Sequence[Any] | None) -> b.B
         names = (view.t("exercises.yours"), view.t("exercises.wanted"))
         labels = [str(index) for index in range(len(right))]
         both = (np.array(found, np.float64), np.array(right, np.float64))
-        draw = partial(paired, labels, *both, names, title=view.t("bugs.value"))
+        draw = partial(paired, labels, *both, names, title=view.t("cases.value"))
         yield b.Chart("exercises.row", draw, view.t("exercises.alt"))
     none = b.Note(view.t("exercises.no_picture"))
     mine = none if values is None else b.Verbatim(_said(values))

@@ -38,8 +38,8 @@ def _pick(view: View, task: Task) -> b.Blocks:
 def _task(view: View, task: Task) -> b.Blocks:
     yield b.Title(task.text[view.lang])
     if task.bug:
-        label = view.t("exercises.pitfall", title=view.t(f"bugs.{task.bug}.title"))
-        change = b.choose(visit="bugs", case=task.bug)
+        label = view.t("exercises.pitfall", title=view.t(f"cases.{task.bug}.title"))
+        change = b.choose(visit="cases", part="bugs", case=task.bug)
         yield b.Button("exercises.bug", label, change, "stethoscope", quiet=True)
     yield b.Prose(f"${view.formula(task.formula)}$")
     if task.note[view.lang]:

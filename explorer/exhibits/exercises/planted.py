@@ -5,7 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from explorer.analysis.bugs import Symptom
+from explorer.analysis.cases.symptom import Symptom
 from explorer.analysis.exercises import planted
 from explorer.analysis.mask_tests.certify import Finding
 from explorer.engine.cache import Run, open_model, trace
@@ -126,12 +126,12 @@ def _written(view: View, found: Symptom) -> b.Blocks:
     """The model's output with and without the mask."""
     if view.trace.config.generates:
         silent = np.isnan(found.logprobs_after).any()
-        key = "bugs.writes_nothing" if silent else "bugs.writes_end"
+        key = "cases.writes_nothing" if silent else "cases.writes_end"
         words = saying.marked_words(found.words) or view.t(key)
         yield b.Prose(f"{view.t('exercises.writes')} {words}")
     if found.changed:
         before, after = digits(found.loss_before), digits(found.loss_after)
-        yield b.Prose(view.t("bugs.loss", stream=view.stream("tgt"), before=before, after=after))
+        yield b.Prose(view.t("cases.loss", stream=view.stream("tgt"), before=before, after=after))
     else:
         yield b.Note(view.t("exercises.same"))
 

@@ -369,7 +369,7 @@ def _compared(
         suspect,
         pattern,
         ~found.keep,
-        hidden_word=view.t("bugs.hidden"),
+        hidden_word=view.t("cases.hidden"),
         words=view.words("figures.heatmap"),
         **saying.site_axes(view),
     )

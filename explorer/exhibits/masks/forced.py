@@ -107,12 +107,12 @@ def show(answer: tuple[Forced, bool] | None, view: View) -> b.Blocks:
         found.losses_before,
         found.losses_after,
         (view.t("masks.right_masks"), view.t("masks.your_masks")),
-        title=view.t("bugs.token_loss"),
+        title=view.t("cases.token_loss"),
         stream="tgt",
     )
     losses = (
         b.Sentence("forced", _said(found, same_output, view)),
-        b.Chart("masks.loss", draw, view.t("bugs.token_loss")),
+        b.Chart("masks.loss", draw, view.t("cases.token_loss")),
     )
     yield b.Columns((losses, _after(view, found)))
     yield b.Code((forced,))

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.claims import Result
+from explorer.analysis.cases import Result
 from explorer.analysis.model.cost import Cost, cost
 from explorer.analysis.model.parameters import (
     KINDS,
@@ -18,7 +18,7 @@ from explorer.analysis.model.parameters import (
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.claims.finding import finding_of, table_of, words_of
+from explorer.exhibits.cases.outcome import finding_of, table_of, words_of
 from explorer.exhibits.escape import escape
 from explorer.exhibits.model.choices import ModelChoices
 from explorer.exhibits.model.sizes import OWN, PRESETS, Sizes, parse_sizes
@@ -205,7 +205,7 @@ def _tables(view: View, found: Mapping[str, Result]) -> b.Blocks:
     """Frequently published tables, recomputed, with their errors."""
     yield toggle(view, "model.tables", view.choices(ModelChoices).recounted, "recounted")
     for claim, finding in found.items():
-        yield b.Title(view.t(f"claims.{claim}.claim"))
+        yield b.Title(view.t(f"cases.{claim}.title"))
         yield from table_of(view, finding)
         yield b.Prose(words_of(view, claim, finding))
 

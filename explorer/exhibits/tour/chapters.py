@@ -1,8 +1,8 @@
 """The chapter names and the chapter of each page; other pages need nothing else of the course."""
 
 _PAGES: dict[str, tuple[str, ...]] = {
-    "attention": ("heads", "score", "claims", "alignment", "attribution", "circuits", "atlas"),
-    "masks": ("masks", "mask_tests", "bugs", "exercises"),
+    "attention": ("heads", "score", "alignment", "attribution", "circuits", "atlas"),
+    "masks": ("masks", "mask_tests", "cases", "exercises"),
     "positions": ("positions",),
     "blocks": ("blocks", "model", "patching"),
     "writing": ("decoding", "training"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from explorer.analysis.bugs import PITFALLS
+from explorer.analysis.cases import BUGS
 from explorer.analysis.exercises.grading import by_case, grade, relation
 from explorer.analysis.exercises.tasks import KINDS, Task, read, task_of, tasks
 from explorer.exhibits.exercises.answer import flat
@@ -61,7 +61,7 @@ def test_its_words_are_there_in_both_languages(task: Task) -> None:
         assert set(words) == set(LANGUAGES)
         assert all(words.values())
     assert all(len(set(hints)) == 3 for hints in task.hints.values())
-    assert task.bug in ("", *(pitfall.id for pitfall in PITFALLS))
+    assert task.bug in ("", *(bug.id for bug in BUGS))
     assert (task.kind == "repairs") == bool(task.bug)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from certifying import BY_ID, broken, certified, found_by, planted
+from certifying import broken, certified, found_by, planted
 from torch import Tensor
 
 import models.transformer
 from explorer.__main__ import main
+from explorer.analysis.cases import BY_ID
 from explorer.analysis.mask_tests.certify import FINDINGS, examine_text
 from explorer.analysis.mask_tests.examiner import Location
 from explorer.exports.report import place_words, report_record

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from certifying import BY_ID, MASK_FAULTS, SRC, TGT, broken, certify, found_by, planted
+from certifying import MASK_FAULTS, SRC, TGT, broken, certify, found_by, planted
 from families import WRITERS
 from torch import Tensor, nn
 
 import models.transformer
-from explorer.analysis.bugs import Pitfall
+from explorer.analysis.cases import BY_ID, Case
 from explorer.exports.report import report_lines
 from models.fast import speed_up
 from models.hooks import Edits
@@ -22,15 +22,15 @@ from models.transformer import DecoderOnly, EncoderDecoder
 
 
 @pytest.mark.parametrize("family", WRITERS)
-@pytest.mark.parametrize("pitfall", MASK_FAULTS, ids=lambda pitfall: pitfall.id)
+@pytest.mark.parametrize("bug", MASK_FAULTS, ids=lambda bug: bug.id)
 def test_every_planted_mask_fault_fails(
-    pitfall: Pitfall, family: str, tiny_model: Callable[..., Any]
+    bug: Case, family: str, tiny_model: Callable[..., Any]
 ) -> None:
     model = tiny_model(family=family, n_ctx=40)
-    if pitfall.id == "inverted_padding" and family == "decoder-only":
-        assert planted(model, pitfall).passed  # it lives where padding is all that is hidden
+    if bug.id == "inverted_padding" and family == "decoder-only":
+        assert planted(model, bug).passed  # it lives where padding is all that is hidden
         return
-    certificate = planted(model, pitfall)
+    certificate = planted(model, bug)
     assert not certificate.passed
     worst = max(f.deviation for f in certificate.findings if not f.passed)
     assert worst > 1e-3  # and by far, not by rounding

@@ -9,7 +9,7 @@ from certifying import MASK_FAULTS
 from foreign import NAMES, Golden
 
 import models.transformer
-from explorer.analysis.bugs import Pitfall
+from explorer.analysis.cases import Case
 from explorer.analysis.mask_tests.quick import QuickProbe, self_check
 from explorer.library import LoadedModel, open_model
 from models.masks import causal_mask
@@ -29,9 +29,9 @@ def test_models_of_other_libraries_keep_every_promise(name: str, tmp_path: Path)
     assert found.tested >= 7
 
 
-@pytest.mark.parametrize("pitfall", MASK_FAULTS, ids=lambda pitfall: pitfall.id)
-def test_every_planted_mask_fault_is_seen(pitfall: Pitfall, translator: LoadedModel) -> None:
-    plant = pitfall.plant
+@pytest.mark.parametrize("bug", MASK_FAULTS, ids=lambda bug: bug.id)
+def test_every_planted_mask_fault_is_seen(bug: Case, translator: LoadedModel) -> None:
+    plant = bug.plant
     assert plant is not None
     assert self_check(translator, lambda rows: plant(translator.model, rows)).broken
 

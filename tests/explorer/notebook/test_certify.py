@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from certifying import BY_ID
 from plain_transformers import (
     PAD,
     CachedText,
@@ -20,6 +19,7 @@ from plain_transformers import (
 from torch import Tensor, nn
 
 import explorer as hl
+from explorer.analysis.cases import BY_ID
 from explorer.testing import assert_masks
 from explorer.text import t
 
@@ -109,7 +109,7 @@ FAULTS = {
 )
 def test_every_mask_fault_of_the_clinic_is_found(fault: str, seen: bool) -> None:
     where, promise = FAULTS[fault]
-    model = PlainTranslator(**{where: BY_ID[fault].wrong}).eval()
+    model = PlainTranslator(**{where: BY_ID[fault].variant}).eval()
     result = hl.certify(model, SRC, TGT, capture=seen)
     assert promise in names(result), result.report()
     worst = next(finding for finding in result.broken if finding.name == promise)
@@ -131,7 +131,7 @@ FILLS = ("small_fill", "added_fill", "empty_row_nan", "empty_row_uniform")
 @pytest.mark.parametrize("fault", FILLS)
 def test_a_fill_is_found_where_it_shows_and_named_where_it_does_not(fault: str) -> None:
     """In single precision, -1e4 hides as well as -inf, except for low scores and empty rows."""
-    wrong = BY_ID[fault].wrong
+    wrong = BY_ID[fault].variant
     result = hl.certify(PlainTranslator(own=wrong).eval(), SRC, TGT)
     if fault == "empty_row_nan":
         assert "padding_left" in names(result)
@@ -157,7 +157,7 @@ def test_a_fill_that_leaks_less_than_the_tolerance_is_named(fill: float, where: 
 
 def test_a_fill_that_half_precision_cannot_hold_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"raised RuntimeError: .*Half"):
-        hl.certify(PlainTranslator(own=BY_ID["half_fill"].wrong).eval(), SRC, TGT)
+        hl.certify(PlainTranslator(own=BY_ID["half_fill"].variant).eval(), SRC, TGT)
 
 
 PER_HEAD = ("padding_per_head", "row_per_head")
@@ -166,7 +166,7 @@ PER_HEAD = ("padding_per_head", "row_per_head")
 @pytest.mark.parametrize("n_heads", [3, 4])  # three rows fit three heads, without an error
 def test_padding_read_along_the_heads_is_found(n_heads: int) -> None:
     def across(scores: Tensor, keep: Tensor) -> Tensor:
-        return BY_ID["padding_per_head"].wrong(scores, keep[:, 0, 0])
+        return BY_ID["padding_per_head"].variant(scores, keep[:, 0, 0])
 
     model = PlainTranslator(across=across, n_heads=n_heads).eval()
     assert "padding_batch" in names(hl.certify(model, SRC, TGT))
@@ -174,7 +174,7 @@ def test_padding_read_along_the_heads_is_found(n_heads: int) -> None:
 
 def test_one_row_of_the_causal_mask_for_each_head_is_found() -> None:
     def own(scores: Tensor, keep: Tensor) -> Tensor:
-        return BY_ID["row_per_head"].wrong(scores, keep[0, 0])
+        return BY_ID["row_per_head"].variant(scores, keep[0, 0])
 
     assert "future_leak" in names(hl.certify(PlainTranslator(own=own, n_heads=5).eval(), SRC, TGT))
     with pytest.raises(ValueError, match="must match the size"):  # other numbers do not fit
@@ -186,7 +186,7 @@ ONES_OWN_MASK = ("pad_confused", "mask_replaced")
 
 @pytest.mark.parametrize("fault", ONES_OWN_MASK)
 def test_a_mask_made_wrongly_from_the_ids_is_found(fault: str) -> None:
-    wrong = BY_ID[fault].wrong
+    wrong = BY_ID[fault].variant
 
     class Wrong(PlainTranslator):
         def masks(self, src: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
@@ -203,7 +203,7 @@ def test_a_cache_is_tested_by_itself_where_the_module_has_one() -> None:
     right = hl.certify(CachedText().eval(), None, TGT, pad_id=None)
     assert right.passed, right.report()
     assert "cache" in {finding.name for finding in right.findings}
-    wrong = CachedText(BY_ID["is_causal_cache"].wrong).eval()
+    wrong = CachedText(BY_ID["is_causal_cache"].variant).eval()
     result = hl.certify(wrong, None, TGT, pad_id=None)
     assert names(result) == {"cache"}
     (finding,) = result.broken
@@ -262,7 +262,7 @@ def test_a_cached_step_of_a_translator_may_give_the_last_logits_alone() -> None:
 @pytest.mark.parametrize("fault", ["inverted_padding", "after_softmax", "times_zero", "first_item"])
 @pytest.mark.parametrize("where", ["across", "reading"])
 def test_faults_of_padding_in_the_encoder_and_across(fault: str, where: str) -> None:
-    model = PlainTranslator(**{where: BY_ID[fault].wrong}).eval()
+    model = PlainTranslator(**{where: BY_ID[fault].variant}).eval()
     result = hl.certify(model, SRC, TGT, capture=True)
     assert names(result) & {"padding_right", "padding_left"}, result.report()
     assert names(result) & {"pad_mass", "cross_mask", "row_sums"}, result.report()
@@ -281,7 +281,7 @@ class _Extra(PlainTranslator):
             q, k, v = (
                 part(x).unflatten(-1, (4, 4)).transpose(1, 2) for part in list(layer.qkv)[:3]
             )
-            from explorer.analysis.bugs.shapes import mask_with_an_extra_axis
+            from explorer.analysis.cases.masks import mask_with_an_extra_axis
 
             return layer.qkv[3](mask_with_an_extra_axis(q, k, v, keep[:1]))
 
@@ -334,11 +334,11 @@ def test_a_callable_without_modules_is_enough() -> None:
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_the_report_names_place_size_cause_and_the_clinics_lines(lang: str) -> None:
-    result = hl.certify(PlainTranslator(own=BY_ID["no_mask"].wrong).eval(), SRC, TGT)
+    result = hl.certify(PlainTranslator(own=BY_ID["no_mask"].variant).eval(), SRC, TGT)
     report = result.report(lang)
     assert t("certify.future_leak.broken", lang=lang) in report
-    assert t("bugs.no_mask.title", lang=lang) in report
-    assert BY_ID["no_mask"].wrong_source.splitlines()[0] in report
+    assert t("cases.no_mask.title", lang=lang) in report
+    assert "def no_mask(scores: Tensor, keep: Tensor) -> Tensor:" in report
     assert t("certify.where", lang=lang, where="logits")[:-6] in report
     assert "<pre>" in result._repr_html_()
     if lang == "en":

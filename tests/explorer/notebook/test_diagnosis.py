@@ -8,7 +8,6 @@ from typing import Any, get_args
 
 import pytest
 import torch
-from certifying import BY_ID
 from plain_transformers import (
     CachedText,
     Causal,
@@ -21,6 +20,7 @@ from plain_transformers import (
 from torch import Tensor, nn
 
 import explorer as hl
+from explorer.analysis.cases import BY_ID
 from explorer.cli import main
 from explorer.notebook.diagnosis import Cause
 from explorer.text import t
@@ -115,7 +115,7 @@ class NoMemoryMask(TorchTranslator):
 
 
 def per_head(scores: Tensor, keep: Tensor) -> Tensor:
-    return BY_ID["padding_per_head"].wrong(scores, keep[:, 0, 0])
+    return BY_ID["padding_per_head"].variant(scores, keep[:, 0, 0])
 
 
 def top_left(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -223,7 +223,7 @@ OF_MASKS: dict[tuple[str, str], tuple[Cause, ...]] = {
 
 @pytest.mark.parametrize(("where", "fault"), OF_MASKS)
 def test_the_cause_of_a_fault_in_a_mask(where, fault) -> None:
-    result = hl.certify(PlainTranslator(**{where: BY_ID[fault].wrong}).eval(), SRC, TGT)
+    result = hl.certify(PlainTranslator(**{where: BY_ID[fault].variant}).eval(), SRC, TGT)
     assert result.causes == OF_MASKS[where, fault], result.report()
 
 
@@ -302,9 +302,11 @@ def test_a_missing_memory_mask_and_an_error() -> None:
 
 
 def test_two_faults_have_two_causes() -> None:
-    model = PlainTranslator(own=BY_ID["diagonal_open"].wrong, across=BY_ID["no_mask"].wrong)
+    model = PlainTranslator(own=BY_ID["diagonal_open"].variant, across=BY_ID["no_mask"].variant)
     assert hl.certify(model.eval(), SRC, TGT).causes == ("diagonal_open", "pad_visible")
-    reading = PlainTranslator(reading=BY_ID["no_mask"].wrong, own=BY_ID["diagonal_closed"].wrong)
+    reading = PlainTranslator(
+        reading=BY_ID["no_mask"].variant, own=BY_ID["diagonal_closed"].variant
+    )
     assert hl.certify(reading.eval(), SRC, TGT).causes == ("pad_visible", "diagonal_closed")
 
 
@@ -312,10 +314,10 @@ def test_two_faults_have_two_causes() -> None:
 def test_the_report_says_the_cause_once_and_not_another(lang) -> None:
     report = hl.certify(Changed(normed(1)).eval(), None, TGT).report(lang)
     assert report.count(t("notebook.causes.outside_future", lang=lang)) == 1
-    assert t("bugs.no_mask.title", lang=lang) not in report
+    assert t("cases.no_mask.title", lang=lang) not in report
     report = hl.certify(Sideways(True).eval(), None, TGT).report(lang)
     assert "batch_first" in report
-    assert t("bugs.left_positions.title", lang=lang) not in report
+    assert t("cases.left_positions.title", lang=lang) not in report
 
 
 def test_a_right_model_has_no_cause_and_every_cause_has_words() -> None:

@@ -1,0 +1,242 @@
+"""Claims about attention: variance, saturation, fill values, reference code, a single head."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from explorer.analysis.cases.case import Result, Row, curve_of, judged
+from explorer.analysis.cases.fills import (
+    hidden_with_a_billion,
+    hidden_with_infinity,
+    hidden_with_ten_thousand,
+)
+from explorer.analysis.cases.fixed import causal_keep, fixed_scores, own_case, own_heads
+from explorer.analysis.cases.planting import Pattern
+from explorer.analysis.heads.reading import entropy
+from explorer.analysis.score.scaling import Scaling, scaled, softmax_gradient
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
+from models.masks import causal_mask
+
+WIDTHS = (4, 16, 64, 256, 1024)
+
+
+Draw = Callable[[tuple[int, ...], torch.Generator], Tensor]
+
+
+def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Independent standard normal entries."""
+    return torch.randn(shape, generator=generator)
+
+
+def variance(traced: Trace, draw: Draw = _normal) -> Result:
+    """Var(q . k) of entries drawn by `draw`, compared with q = k and with the user's head.
+
+    The verdict is about the drawn entries, which satisfy the claim's premises; a variance passes
+    within 10 %, five times the error of 8,000 samples. The others show what happens otherwise.
+    """
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    for width in WIDTHS:
+        q, k = draw((2, 8000, width), generator)
+        rows.append(_variances("independent", (q * k).sum(-1), width))
+    q = torch.randn(8000, 64, generator=generator)
+    same = _variances("equal_vectors", (q * q).sum(-1), 64)
+    site = traced.sites[0]
+    q, k = (torch.tensor(traced.activations[site.hook(what)])[0] for what in ("q", "k"))
+    own = _variances("own_head", q @ k.T, traced.config.d_head)
+    holds = [abs(row.values[1] - 1) < 0.1 for row in rows]
+    verdict = judged(all(holds), false=not any(holds))
+    columns = ("variance", "variance_scaled")
+    scaled_values = [row.values[1] for row in rows]
+    numbers = {
+        "lowest": min(scaled_values), "highest": max(scaled_values),
+        "same": same.values[1], "own": own.values[1],
+    }  # fmt: skip
+    curve = curve_of(rows, columns, "features", "variance")
+    return Result(
+        verdict, columns, (*rows, same, own), curve, why=(verdict, "otherwise"), numbers=numbers
+    )
+
+
+def _variances(name: str, dots: Tensor, width: int) -> Row:
+    found = float(dots.double().var())
+    return Row(name, (found, found / width), of=str(width))
+
+
+def saturation(traced: Trace, width: int = 1024) -> Result:
+    """Softmax with and without division by sqrt(d): random scores, the user's heads.
+
+    The random queries and keys have `width` features. The gradient "vanishes" if scaling makes
+    it at least twice as large.
+    """
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 400, 16, width, generator=generator)
+    dots = (q[:, :1] @ k.transpose(1, 2))[:, 0]
+    rows = [
+        _softness(name, (dots / divisor).softmax(-1).numpy())
+        for name, divisor in (("random_none", 1.0), ("random_head", math.sqrt(width)))
+    ]
+    scalings: tuple[tuple[str, Scaling], ...] = (("own_none", "none"), ("own_scaled", "head"))
+    for name, scaling in scalings:
+        heads = [
+            scaled(traced, site, head, scaling)
+            for site in traced.sites
+            for head in range(site.n_heads)
+        ]
+        seen = [head for head in heads if not math.isnan(head.top)]
+        means = [np.mean([getattr(h, what) for h in seen] or [math.nan]) for what in _SOFT]
+        rows.append(Row(name, tuple(float(mean) for mean in means)))
+    names = ("random", "random_scaled", "own", "own_scaled")
+    gradients = [row.values[2] for row in rows]
+    gone = [2 * gradients[0] < gradients[1], 2 * gradients[2] < gradients[3]]
+    verdict = judged(all(gone), false=not any(gone))
+    numbers = dict(zip(names, gradients, strict=True)) | {"d_head": traced.config.d_head}
+    why = (verdict, "gradients")
+    return Result(verdict, _SOFT, rows, bars="gradient", why=why, numbers=numbers)
+
+
+_SOFT = ("top", "entropy", "gradient")
+
+
+def _softness(name: str, pattern: Float[np.ndarray, "row key"]) -> Row:
+    values = (pattern.max(1), entropy(pattern), softmax_gradient(pattern))
+    return Row(name, tuple(float(value.mean()) for value in values))
+
+
+FILLS: dict[str, Pattern] = {
+    "ten_thousand": hidden_with_ten_thousand,
+    "billion": hidden_with_a_billion,
+    "infinity": hidden_with_infinity,
+}
+
+
+def fills(traced: Trace, ways: Mapping[str, Pattern] = FILLS) -> Result:
+    """The weight left on hidden keys: for the user's scores, very low scores, and an empty row.
+
+    Random scores are used for a model without a causal mask. A fill value is as good as infinity if
+    it leaves the same weight (only NaN is as good as NaN); "false" means not even on ordinary
+    scores.
+    """
+    own = own_case(traced)
+    ordinary, where = ("own_scores", "own") if own else ("random_scores", "random")
+    fixed = fixed_scores()
+    scores, keep = own or (fixed, causal_keep(fixed))
+    low = torch.tensor([[[[-12000.0, -12001.0, 0.0]]]])
+    last = torch.tensor([[[[True, True, False]]]])
+    nothing = torch.zeros_like(last)
+    rows, as_good = [], []
+    numbers: dict[str, float] = {}
+    for name, at, s, m in (
+        (ordinary, "ordinary", scores, keep),
+        ("low_scores", "low", low, last),
+        ("empty_row", "empty", low, nothing),
+    ):
+        left = {way: float((fill(s, m) * ~m).sum(-1).max()) for way, fill in ways.items()}
+        rows.append(Row(name, tuple(left.values())))
+        numbers |= {f"{at}_{way}": value for way, value in left.items()}
+        as_good.append(
+            all(np.isclose(v, left["infinity"], atol=1e-6, equal_nan=True) for v in left.values())
+        )
+    verdict = judged(all(as_good), false=not as_good[0])
+    unusable = all(value != 0 for value in rows[-1].values)  # NaN != 0 holds too
+    why = (verdict, where, "beyond", "rule") if unusable else (verdict, where, "beyond")
+    return Result(verdict, tuple(ways), rows, why=why, numbers=numbers)
+
+
+def one_bias(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """Attention as in reference code: every mask is filled into one bias [query, key]."""
+    bias = torch.zeros(q.shape[-2], k.shape[-2])
+    if causal:
+        if mask is not None:
+            raise RuntimeError("a mask and is_causal cannot be combined")
+        bias.masked_fill_(~causal_mask(*bias.shape), -math.inf)
+    if mask is not None and mask.dtype == torch.bool:
+        bias.masked_fill_(~mask, -math.inf)
+    elif mask is not None:
+        bias = bias + mask
+    return (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]) + bias).softmax(-1) @ v
+
+
+def _self_site(traced: Trace) -> AttentionSite:
+    """The first self-attention site of the sequence that the logits belong to."""
+    own = (site for site in traced.sites if site.kind == "self" and site.query_stream == "tgt")
+    return next(own)
+
+
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None, bool], Tensor]
+REASONS = {
+    ("mask_of_four_axes", "refused"): "four_axes",
+    ("empty_row", "nan"): "empty_row",
+    ("mask_and_causal", "refused"): "both",
+    ("mask_and_causal", "both_refuse"): "neither",
+}
+"""(case, outcome) -> the name of the explanation."""
+
+
+def reference(traced: Trace, way: Attend = one_bias) -> Result:
+    """The reference code against the operator, with every kind of mask, on the user's q, k, v."""
+    site = _self_site(traced)
+    q, k, v = own_heads(traced, site.name)
+    keep = causal_mask(q.shape[-2])
+    empty = keep.clone()
+    empty[0] = False
+    floats = torch.zeros(keep.shape).masked_fill(~keep, -math.inf)
+    cases = {
+        "no_mask": (None, False),
+        "causal": (None, True),
+        "float_mask": (floats, False),
+        "bool_mask": (keep, False),
+        "mask_of_four_axes": (keep[None, None], False),
+        "empty_row": (empty, False),
+        "mask_and_causal": (keep, True),
+    }
+    rows, why, same = [], [], []
+    for name, (mask, causal) in cases.items():
+        difference, outcome = _apart(way, q, k, v, mask, causal)
+        rows.append(Row(name, (difference,)))
+        same.append(outcome == "both_refuse" or difference < 1e-4)
+        if (name, outcome) in REASONS:
+            why.append(REASONS[name, outcome])
+    verdict = judged(all(same), false=not any(same))
+    numbers = {"same": sum(same), "count": len(same)}
+    return Result(verdict, ("difference",), rows, why=(verdict, *why), numbers=numbers)
+
+
+Outcome = Literal["numbers", "nan", "refused", "operator_refuses", "both_refuse"]
+"""The outcome of two implementations for one input; "nan" and "refused" concern `way` only."""
+
+
+def _apart(
+    way: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[float, Outcome]:
+    """The largest difference from the operator, NaN unless both return numbers; and the outcome.
+
+    The operator's accepted inputs depend on the torch version: from 2.14 on it rejects a mask
+    together with is_causal.
+    """
+    operator = nn.functional.scaled_dot_product_attention
+    expected = _tried(lambda: operator(q, k, v, attn_mask=mask, is_causal=causal))
+    found = _tried(lambda: way(q, k, v, mask, causal))
+    if found is None:
+        return math.nan, "both_refuse" if expected is None else "refused"
+    if expected is None:
+        return math.nan, "operator_refuses"
+    difference = float((found - expected).abs().max())
+    is_nan = math.isnan(difference) and not expected.isnan().any()
+    return difference, "nan" if is_nan else "numbers"
+
+
+def _tried(run: Callable[[], Tensor]) -> Tensor | None:
+    """The result; None if the input is rejected."""
+    try:
+        return run()
+    except (RuntimeError, ValueError):
+        return None

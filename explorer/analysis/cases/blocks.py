@@ -1,0 +1,251 @@
+"""Claims about norms, activations and depth: placement, batch statistics, GELU, gradients."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from explorer.analysis.cases.case import Curves, Result, Row, judged
+from explorer.analysis.cases.training import SEEDS, SYMBOLS, fresh_block
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.passes import Steps
+from explorer.runs.rerun import rows_of
+from explorer.runs.run import run
+from explorer.runs.trace import Trace
+from explorer.seeding import seeded
+from models.blocks import Block
+from models.config import NormPlacement
+from models.feedforward import ACTIVATIONS
+from models.norms import LayerNorm
+
+PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
+
+
+def original(published: Callable[[Block], nn.Module] | None = None) -> Result:
+    """Each placement compared with torch's TransformerEncoderLayer of 2017, with the same weights.
+
+    `published(block)` returns the 2017 layer with the block's weights; None: torch's.
+    """
+    rows = []
+    with seeded(0), torch.inference_mode():
+        x = torch.randn(2, 7, 32)
+        for placement in PLACEMENTS:
+            block = fresh_block(placement, 32)
+            theirs = (published or _as_torch)(block)
+            rows.append(Row(placement, (float((block(x) - theirs(x)).abs().max()),)))
+    numbers = {row.name: row.values[0] for row in rows}
+    same = {name: value < 1e-4 for name, value in numbers.items()}
+    verdict = judged(same["sublayer"], false=same["post"] and not same["sublayer"])
+    columns = ("difference",)
+    return Result(verdict, columns, rows, bars=columns[0], why=(verdict,), numbers=numbers)
+
+
+def _as_torch(block: Block) -> nn.TransformerEncoderLayer:
+    """torch's layer (norm_first=False, as published) with the weights of ours."""
+    attn, net = block.attn, block.ffn
+    assert attn.w_q.bias is not None
+    layer = nn.TransformerEncoderLayer(
+        attn.w_q.in_features, attn.n_heads, net.w_up.out_features, 0.0, batch_first=True
+    )
+    ours = {
+        "self_attn.in_proj_weight": torch.cat([w.weight for w in (attn.w_q, attn.w_k, attn.w_v)]),
+        "self_attn.in_proj_bias": torch.cat([w.bias for w in (attn.w_q, attn.w_k, attn.w_v)]),
+    }
+    pairs = {
+        "self_attn.out_proj": attn.w_o,
+        "linear1": net.w_up,
+        "linear2": net.w_down,
+        "norm1": block.attn_norm,
+        "norm2": block.ffn_norm,
+    }
+    for name, module in pairs.items():
+        ours |= {f"{name}.{key}": value for key, value in module.state_dict().items()}
+    layer.load_state_dict(ours)
+    return layer
+
+
+def batch_norm(
+    loaded: LoadedModel, traced: Trace, norm: Callable[[int], nn.Module] = nn.BatchNorm1d
+) -> Result:
+    """Normalize the input of the model's first attention block with `norm` and with LayerNorm.
+
+    All changes are of the output for the user's sentence, as a root mean square relative to the
+    output's. The other sentences in the batch are random tokens of the model's vocabulary. "True":
+    other sentences or their padding change it by more than a tenth, and a single token is rejected
+    or changed, in both training and eval mode; "false": none of these. Raises InputProblem for a
+    sentence of one token, which has no statistics of its own.
+    """
+    sentences, padding = _stream_of_a_batch(loaded, traced)
+    if len(sentences[0]) == 1:
+        raise InputProblem("one_token")
+    with torch.inference_mode():
+        measured = [
+            _under_strain(make(sentences[0].shape[1]), sentences, padding)
+            for make in (norm, LayerNorm)
+        ]
+    rows = tuple(Row(name, tuple(values)) for name, *values in zip(STRAINS, *measured, strict=True))
+    beside, padded, modes, single, single_in_use = measured[0]
+    unstable = max(beside, padded) > 0.1
+    refused = not single < 1e-3, not single_in_use < 1e-3  # also True for NaN
+    verdict = judged(unstable and all(refused), false=not unstable and not any(refused))
+    numbers = {
+        "beside": beside, "padded": padded, "modes": modes, "layer": max(measured[1][:3]),
+    }  # fmt: skip
+    columns = ("batch_norm", "layer_norm")
+    return Result(verdict, columns, rows, why=(verdict,), numbers=numbers)
+
+
+STRAINS = (
+    "another_sentence", "padding_counted", "training_and_use", "one_token", "one_token_in_use",
+)  # fmt: skip
+
+
+def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor], Tensor]:
+    """(the vectors [pos, d_model] of eight sentences, the user's first; the padding's vectors)."""
+    site = traced.sites[0]
+    rows = rows_of(traced).select([0] * 8)
+    own = rows.src if site.query_stream == "src" else rows.tgt
+    assert own is not None
+    generator = torch.Generator().manual_seed(0)
+    reads = site.query_stream
+    tokens = torch.randint(loaded.config.n_tokens(reads), own.shape, generator=generator)
+    lengths = torch.randint(1, own.shape[1] + 1, (8, 1), generator=generator)
+    valid = torch.arange(own.shape[1]) < lengths
+    pad = loaded.marks.of(reads).pad
+    kept = valid.reshape(*valid.shape, *[1] * (own.dim() - 2))  # patches have pixels
+    tokens = torch.where(kept, tokens, 0 if pad is None else pad)
+    tokens[0], valid[0] = own[0], True
+    if reads == "src":
+        rows = replace(rows, src=tokens, src_valid=valid)
+    else:
+        rows = replace(rows, tgt=tokens, tgt_valid=valid)
+    hook = site.block_hook("resid_pre")
+    stream = run(loaded.model, rows, {hook})[hook]
+    return [each[real] for each, real in zip(stream, valid, strict=True)], stream[~valid]
+
+
+def _under_strain(norm: nn.Module, sentences: list[Tensor], padding: Tensor) -> tuple[float, ...]:
+    """The changes listed in STRAINS; NaN if the norm rejects the input."""
+    own, n = sentences[0], len(sentences[0])
+    norm.train()
+    alone = norm(own)
+    beside = norm(torch.cat(sentences))[:n]
+    padded = norm(torch.cat([*sentences, padding]))[:n]
+    for step in range(200):  # running statistics decay to a tenth in 22 updates
+        norm(torch.cat([sentences[step % len(sentences)], sentences[(step + 3) % len(sentences)]]))
+    single = _try(lambda: _moved(norm(own[:1]), alone[:1]))
+    norm.eval()
+    in_use = norm(own)
+    single_in_use = _try(lambda: _moved(norm(own[:1]), in_use[:1]))
+    return (
+        _moved(beside, alone), _moved(padded, beside), _moved(in_use, beside),
+        single, single_in_use,
+    )  # fmt: skip
+
+
+def _try(measure: Callable[[], float]) -> float:
+    try:
+        return measure()
+    except ValueError:  # BatchNorm rejects a single row, which has no variance
+        return math.nan
+
+
+def _moved(now: Tensor, before: Tensor) -> float:
+    return float((now - before).pow(2).mean().sqrt() / before.pow(2).mean().sqrt())
+
+
+def gelu_tanh(approximate: Callable[[Tensor], Tensor] = ACTIVATIONS["gelu_tanh"]) -> Result:
+    """The largest difference between the exact GELU and an approximation, also in float16 steps.
+
+    "True": less than a thousandth everywhere on -6 to 6; "false": not even for |x| up to 1.
+    """
+    x = torch.linspace(-6, 6, 4801, dtype=torch.float64)
+    exact = ACTIVATIONS["gelu"](x)
+    apart = (exact - approximate(x)).abs()
+    steps = apart.numpy() / np.abs(np.spacing(exact.numpy().astype(np.float16)).astype(float))
+    largest = float(apart.max())
+    below, above = (side & (apart == apart[side].max()) for side in (x < 0, x >= 0))
+    numbers = {
+        "largest": largest,
+        "at": float(x[apart.argmax()].abs()),
+        "steps_below": float(steps[below.numpy()].max()),
+        "steps_above": float(steps[above.numpy()].max()),
+        "most_steps": float(steps.max()),
+        "most_at": float(x[int(steps.argmax())]),
+    }
+    rows = (
+        Row("largest_difference", (largest,)),
+        Row("at_x", (numbers["at"],)),
+        Row("float16_below", (numbers["steps_below"],)),
+        Row("float16_above", (numbers["steps_above"],)),
+        Row("float16_most", (numbers["most_steps"],)),
+        Row("float16_most_at", (numbers["most_at"],)),
+        Row("gelu_minimum", (float(exact.min()),)),
+        Row("gelu_minimum_at", (float(x[exact.argmin()]),)),
+    )
+    inner = float(apart[x.abs() <= 1].max())
+    verdict = judged(largest < 1e-3, false=inner >= 1e-3)
+    curve = Curves(x.numpy()[::40], apart.numpy()[None, ::40], ("difference",), "x", "difference")
+    return Result(verdict, ("value",), rows, curve, why=(verdict,), numbers=numbers)
+
+
+WIDTH, LENGTH = 32, 8
+Start = Callable[[NormPlacement, int, int], tuple[float, float, float]]
+EXPLODED = 100.0
+"""A gradient above this has exploded; in the first of 24 pre-norm layers it is about 1."""
+
+
+def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, float, float]:
+    """(rms of the stream after the last block, gradient norms of the first and last block), for a
+    stack with its initial weights."""
+    with torch.inference_mode(False), torch.enable_grad():
+        with seeded(seed):
+            blocks = nn.Sequential(*(fresh_block(placement, WIDTH) for _ in range(depth)))
+            out = nn.Linear(WIDTH, SYMBOLS)
+            x, y = torch.randn(4, LENGTH, WIDTH), torch.randint(SYMBOLS, (4 * LENGTH,))
+        stream = blocks(x)
+        normed = stream if placement == "post" else LayerNorm(WIDTH)(stream)
+        loss = nn.functional.cross_entropy(out(normed).flatten(0, 1), y)
+        torch.autograd.backward([loss])
+        first, last = (_gradient(blocks[index]) for index in (0, depth - 1))
+    return float(stream.detach().pow(2).mean().sqrt()), first, last
+
+
+def deep_pre(start: Start = at_start) -> Steps[Result]:
+    """Fresh stacks of 24 and 192 layers: the size of the stream, the gradients at both ends.
+
+    A stack has exploded if a gradient is infinite, NaN or above EXPLODED. "True": 192 pre-norm
+    layers explode with every seed; "false": with none.
+    """
+    rows, exploded = [], {}
+    cases: tuple[tuple[NormPlacement, int], ...] = (("pre", 24), ("pre", 192), ("sublayer", 192))
+    for turn, (placement, depth) in enumerate(cases):
+        tries = []
+        for at, seed in enumerate(SEEDS):
+            tries.append(start(placement, depth, seed))
+            yield len(SEEDS) * turn + at + 1, len(SEEDS) * len(cases)
+        stream, first, last = np.mean(tries, axis=0)
+        largest = [max(each[1:]) for each in tries]
+        exploded[placement, depth] = sum(not gradient < EXPLODED for gradient in largest)
+        rows.append(Row(f"deep_{placement}", (stream, first, last, max(largest)), of=str(depth)))
+    n_exploded = exploded["pre", 192]
+    verdict = judged(n_exploded == len(SEEDS), false=not n_exploded)
+    short, long, branch = (row.values for row in rows)
+    numbers = {
+        "stream_24": short[0], "stream_192": long[0], "gradient_192": long[3],
+        "exploded": n_exploded, "branch": branch[3],
+    }  # fmt: skip
+    other = "branch" if exploded["sublayer", 192] == len(SEEDS) else "branch_too"
+    columns = ("stream_size", "first_gradient", "last_gradient", "largest_gradient")
+    why = (verdict, "stream", other)
+    return Result(verdict, columns, rows, bars="largest_gradient", why=why, numbers=numbers)
+
+
+def _gradient(block: nn.Module) -> float:
+    squares = [p.grad.pow(2).sum() for p in block.parameters() if isinstance(p.grad, Tensor)]
+    return float(torch.stack(squares).sum().sqrt())

@@ -1,0 +1,285 @@
+"""Claims that compare designs: small models trained identically, each with several seeds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.cases.case import Result, Row, judged
+from explorer.analysis.cases.training import (
+    PRE,
+    SEEDS,
+    SYMBOLS,
+    Learn,
+    Seeds,
+    SymbolTask,
+    TaskTraining,
+    above,
+    both_neighbours,
+    curves_of,
+    larger_neighbour,
+    mean_and_range,
+    next_symbol,
+    of_seeds,
+    same,
+    several,
+    shuffled,
+    symbol_config,
+    times_here,
+    train,
+    two_back,
+)
+from explorer.analysis.model.parameters import numbers_of, on_paper
+from explorer.runs.passes import Steps
+from models.config import ModelConfig
+from models.transformer import build_model
+
+CLOSE = 0.05
+"""Losses (nats) and shares that differ by less than this count as equal."""
+SIZED = ("parameters", "loss_after", "range")
+LEARNT = ("loss_mean", "loss_range", "right", "right_range")
+
+
+def swiglu_equal(learn: Learn = train) -> Steps[Result]:
+    """GELU of width 96 against SwiGLU of width 64: 2 x 96 = 3 x 64, without biases; three seeds.
+
+    "Beats" is a smaller loss with every seed than with any seed of the other.
+    """
+    configs = {
+        "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
+        "swiglu_net": symbol_config(ffn="swiglu", d_ff=64, bias=False),
+    }
+    rows, (gelu, swiglu), numbers = yield from _losses_left(configs, learn)
+    verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
+    why = (verdict, "losses")
+    return Result(verdict, SIZED, rows, bars="loss_after", why=why, numbers=numbers)
+
+
+def rms_quality(learn: Learn = train) -> Steps[Result]:
+    """The same pre-norm model with either norm in its blocks, three seeds.
+
+    "Hardly" is a difference of at most CLOSE between any seed of one and any of the other; "false"
+    is a larger difference between the means, with every seed of one beyond every seed of the other.
+    Otherwise the variation among seeds is too large to decide.
+    """
+    configs = {
+        "layernorm_net": symbol_config(**PRE),
+        "rmsnorm_net": symbol_config(norm="rmsnorm", **PRE),
+    }
+    rows, (layer, rms), numbers = yield from _losses_left(configs, learn)
+    means_apart = abs(float(np.mean(layer)) - float(np.mean(rms)))
+    disjoint = max(layer) < min(rms) or max(rms) < min(layer)
+    farthest = max(max(layer) - min(rms), max(rms) - min(layer))
+    verdict = judged(farthest <= CLOSE, false=disjoint and means_apart > CLOSE)
+    numbers |= {"apart": means_apart, "spread": max(np.ptp(layer), np.ptp(rms))}
+    why = (verdict, "losses")
+    return Result(verdict, SIZED, rows, bars="loss_after", why=why, numbers=numbers)
+
+
+def _losses_left(
+    configs: Mapping[str, ModelConfig], learn: Learn
+) -> Steps[tuple[Sequence[Row], list[np.ndarray], dict[str, float]]]:
+    """(a row of SIZED for each config; the final loss per seed; the numbers for the text)."""
+    arms = {
+        name: TaskTraining(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()
+    }
+    rows: list[Row] = []
+    numbers: dict[str, float] = {}
+    results = yield from several(arms, learn)
+    for name, seeds in results.items():
+        mean, spread = mean_and_range(seeds.left)
+        size = numbers_of(on_paper(partial(build_model, configs[name])))
+        rows.append(Row(name, (size, mean, spread)))
+        numbers |= {name: mean, f"{name}_range": spread}
+    return rows, [seeds.left for seeds in results.values()], numbers
+
+
+def tying_quality(learn: Learn = train) -> Steps[Result]:
+    """One matrix for embedding and output, or two: on a task whose answer is the symbol itself, and
+    on one whose answer is another symbol.
+
+    Tying costs something if the mean loss over the whole training is larger by more than CLOSE; if
+    not with every seed, the verdict is "depends".
+    """
+    results = yield from several(
+        {
+            f"{name}_{kind}": TaskTraining(symbol_config(tie_embeddings=tie, **PRE), task, 60, 5e-3)
+            for name, task in (("same", same), ("other", next_symbol))
+            for kind, tie in (("tied", True), ("untied", False))
+        },
+        learn,
+    )
+    costs = [_loses(results, f"{name}_tied", f"{name}_untied") for name in ("same", "other")]
+    verdict = judged(all(each is False for each in costs), false=all(costs))
+    numbers, first = _means(results), {name: each.losses[:, 0] for name, each in results.items()}
+    for name in ("same", "other"):
+        numbers[f"{name}_right"] = float(results[f"{name}_tied"].right.mean())
+        numbers[f"{name}_tied_first"] = float(first[f"{name}_tied"].mean())
+    copies = max(first["same_tied"]) < min(*first["same_untied"], *first["other_tied"])
+    why = (of_seeds(verdict, costs), "losses", *(["start"] if copies else []))
+    return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=numbers)
+
+
+def no_positions(learn: Learn = train) -> Steps[Result]:
+    """Sinusoidal positions or none: on a task that depends on order, and on one that does not.
+
+    "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; if not
+    with every seed, the verdict is "depends".
+    """
+    results = yield from _placed({"order": two_back, "count": times_here}, "none", learn)
+    slower = [_loses(results, f"{name}_none", f"{name}_sinusoidal") for name in ("order", "count")]
+    verdict = judged(all(slower), false=all(each is False for each in slower))
+    numbers, why = _means(results), (of_seeds(verdict, slower), "losses")
+    return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=numbers)
+
+
+def learned_positions(learn: Learn = train) -> Steps[Result]:
+    """Learned against sinusoidal positions: a task of distances, and one of absolute positions.
+
+    "More" is a mean accuracy that is higher by more than CLOSE; if not with every seed, the verdict
+    is "depends".
+    """
+    results = yield from _placed({"distance": two_back, "place": shuffled}, "learned", learn)
+    better = [
+        above(results[f"{name}_learned"].right, results[f"{name}_sinusoidal"].right, CLOSE)
+        for name in ("distance", "place")
+    ]
+    verdict = judged(all(better), false=all(each is False for each in better))
+    rights = {name: float(seeds.right.mean()) for name, seeds in results.items()}
+    why = (of_seeds(verdict, better), "shares")
+    return Result(verdict, LEARNT, _rows(results), curves_of(results), why=why, numbers=rights)
+
+
+def _placed(tasks: Mapping[str, SymbolTask], other: str, learn: Learn) -> Steps[dict[str, Seeds]]:
+    """The results of sinusoidal and other positions on each task, at "<task>_<kind>"."""
+    arms = {
+        f"{name}_{kind}": TaskTraining(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
+        for name, task in tasks.items()
+        for kind in ("sinusoidal", other)
+    }
+    return (yield from several(arms, learn))
+
+
+def _loses(results: Mapping[str, Seeds], one: str, other: str) -> bool | None:
+    """Whether `one` has the larger mean loss, by more than CLOSE; None if seeds overlap."""
+    return above(results[one].mean, results[other].mean, CLOSE)
+
+
+def _rows(results: Mapping[str, Seeds]) -> list[Row]:
+    """A row of LEARNT for each training run."""
+    return [
+        Row(name, (*mean_and_range(seeds.mean), *mean_and_range(seeds.right)))
+        for name, seeds in results.items()
+    ]
+
+
+def _means(results: Mapping[str, Seeds]) -> dict[str, float]:
+    """The mean loss over all steps and seeds, for the text."""
+    return {name: float(seeds.mean.mean()) for name, seeds in results.items()}
+
+
+HEADS = (1, 4)
+
+
+def one_head(learn: Learn = train) -> Steps[Result]:
+    """One head against four of the same total width, on one task for each and three seeds.
+
+    "Far better" is a mean accuracy higher by more than 0.1, with every seed of four heads above
+    every seed of one head. If the mean is not higher by that much, it is not far better. Otherwise
+    the seeds overlap, and the verdict is "depends".
+    """
+    tasks = {"larger": larger_neighbour, "both": both_neighbours}
+    sized = partial(symbol_config, vocab_size=SYMBOLS**2, **PRE)
+    arms = {
+        f"{name}_{n_heads}": TaskTraining(sized(n_heads=n_heads), task, 250, 5e-3)
+        for name, task in tasks.items()
+        for n_heads in HEADS
+    }
+    results = yield from several(arms, learn)
+    rights = {name: seeds.right for name, seeds in results.items()}
+    rows = [
+        Row(f"{name}_neighbour", mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))
+        for name in tasks
+        for n_heads in HEADS
+    ]
+    better = [above(rights[f"{name}_4"], rights[f"{name}_1"], 0.1) for name in tasks]
+    verdict = judged(all(better), false=all(each is False for each in better))
+    numbers = {name: float(right.mean()) for name, right in rights.items()}
+    why = (of_seeds(verdict, better), "shares")
+    return Result(verdict, ("right", "range"), rows, bars="right", why=why, numbers=numbers)
+
+
+RATES = {"low": 3e-3, "high": 2e-2}
+
+
+def norm_stabilises(learn: Learn = train) -> Steps[Result]:
+    """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
+
+    A placement stabilizes training if it learns, with every seed, at a rate at which the model
+    without norms learns with none, and at every rate at which that model learns. "True" requires
+    this of both placements; "false" requires that neither learns with more seeds than the model
+    without norms at any rate.
+    """
+    designs = {
+        "pre": (symbol_config(n_layers=4, **PRE), True),
+        "post": (symbol_config(n_layers=4), True),
+        "bare": (symbol_config(n_layers=4, norm_placement="pre"), False),
+    }
+    arms = {
+        f"{design}_{rate}": TaskTraining(config, same, 60, RATES[rate], normed=normed)
+        for design, (config, normed) in designs.items()
+        for rate in RATES
+    }
+    results = yield from several(arms, learn)
+    rows = [
+        Row(name, (*mean_and_range(seeds.left), seeds.losses.max(), seeds.learned))
+        for name, seeds in results.items()
+    ]
+    helps, gains = [], []
+    for design in ("pre", "post"):
+        pairs = [(results[f"{design}_{r}"].learned, results[f"bare_{r}"].learned) for r in RATES]
+        clear = any(normed == len(SEEDS) and not bare for normed, bare in pairs)
+        helps.append(clear and all(normed >= bare for normed, bare in pairs))
+        gains += [normed > bare for normed, bare in pairs]
+    verdict = judged(all(helps), false=not any(gains))
+    columns = ("loss_after", "range", "loss_highest", "seeds_learned")
+    depends = "depends_pre" if helps[0] else "depends_post" if helps[1] else "seeds"
+    why = (depends if verdict == "depends" else verdict, "losses")
+    numbers = {row.name: row.values[0] for row in rows}
+    return Result(verdict, columns, rows, curves_of(results, True), why=why, numbers=numbers)
+
+
+DEPTH, WARM = 8, 50
+
+
+def warmup(learn: Learn = train) -> Steps[Result]:
+    """Deep post-norm at a large rate, with warm-up, and at a small rate; deep pre-norm; three
+    seeds.
+
+    The task is only to repeat each symbol. "True" requires, with every seed, that post-norm fails
+    without warm-up at both the large and the small rate and learns with it, and that pre-norm
+    learns without. "False": post-norm always learns without warm-up, or pre-norm never does.
+    """
+    post = TaskTraining(symbol_config(n_layers=DEPTH), same, steps=80, rate=5e-3)
+    arms = {
+        "post_plain": post,
+        "post_warmed": replace(post, warm=WARM),
+        "post_small": replace(post, rate=5e-4),
+        "pre_plain": replace(post, config=symbol_config(n_layers=DEPTH, **PRE)),
+    }
+    results = yield from several(arms, learn)
+    learned = {name: seeds.learned for name, seeds in results.items()}
+    rows = [
+        Row(name, (seeds.losses[:, 0].mean(), *mean_and_range(seeds.left), seeds.learned))
+        for name, seeds in results.items()
+    ]
+    needed = not learned["post_plain"] and not learned["post_small"]
+    verdict = judged(
+        needed and learned["post_warmed"] == learned["pre_plain"] == len(SEEDS),
+        false=learned["post_plain"] == len(SEEDS) or not learned["pre_plain"],
+    )
+    columns = ("loss_before", "loss_after", "range", "seeds_learned")
+    numbers = {row.name: row.values[1] for row in rows}
+    numbers |= {f"{name}_seeds": n_seeds for name, n_seeds in learned.items()}
+    return Result(verdict, columns, rows, curves_of(results), why=(verdict,), numbers=numbers)

@@ -1,0 +1,268 @@
+"""Claims about time and memory, measured live on this machine."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
+from explorer.analysis.cases.case import Result, Row, curve_of, judged, part_of
+from explorer.analysis.cases.training import symbol_config
+from explorer.analysis.model.cost import Passes, best_time, measure_passes
+from explorer.analysis.model.parameters import numbers_of, on_paper
+from explorer.library import LoadedModel
+from explorer.runs.passes import Exclusive, Steps
+from explorer.runs.trace import Trace
+from models.attention import Attention, attend
+from models.norms import LayerNorm, RMSNorm
+
+MEBI = 1024 * 1024
+LENGTHS = (32, 128, 512, 1024)
+N_TOKENS, TRIES = 64, 3
+TIMED = 5
+PEAK_LENGTHS = (256, 512, 1024)
+_PROFILING = Exclusive()
+
+
+Way = Callable[[], object]
+Seconds = Callable[[Way], float]
+
+
+def interleaved(ways: Mapping[str, Way], seconds: Seconds) -> Steps[dict[str, np.ndarray]]:
+    """The milliseconds of each implementation in TIMED tries, [try].
+
+    Every try runs each of them in turn, so that a slow phase of the machine affects all equally.
+    """
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(TIMED):
+        for name, way in ways.items():
+            times[name].append(1000 * seconds(way))
+        yield turn + 1, TIMED
+    return {name: np.array(each) for name, each in times.items()}
+
+
+def rms_speed(seconds: Seconds = best_time) -> Steps[Result]:
+    """Both norms, written out and as torch's own functions, on 4 x 256 tokens of width 1024.
+
+    "True": in both pairs LayerNorm takes 1.05 to 1.25 times as long, and longer in every try;
+    "false": in no try of either pair.
+    """
+    x, weight, bias = torch.randn(4, 256, 1024), torch.ones(1024), torch.zeros(1024)
+    layer, rms = LayerNorm(1024), RMSNorm(1024)
+    ways: dict[str, Way] = {
+        "layer_norm_written": lambda: layer_norm_forward(x, weight, bias, 1e-5),
+        "layer_norm_fused": lambda: layer(x),
+        "rms_norm_written": lambda: rms(x),
+        "rms_norm_torch": lambda: nn.functional.rms_norm(x, (1024,), weight, 1e-6),
+    }
+    with torch.inference_mode():
+        times = yield from interleaved(ways, seconds)
+    ratios = {
+        "written": times["layer_norm_written"] / times["rms_norm_written"],
+        "torch": times["layer_norm_fused"] / times["rms_norm_torch"],
+    }
+    as_said = [each.min() > 1 and 1.05 <= np.median(each) <= 1.25 for each in ratios.values()]
+    verdict = judged(all(as_said), false=max(each.max() for each in ratios.values()) <= 1)
+    medians = {name: float(np.median(each)) for name, each in times.items()}
+    rows = tuple(
+        Row(name, (medians[name], float(np.ptp(each)), medians[name] / min(medians.values())))
+        for name, each in times.items()
+    )
+    numbers: dict[str, float] = {}
+    for name, each in ratios.items():
+        numbers |= {name: float(np.median(each)), f"{name}_low": each.min()}
+        numbers[f"{name}_high"] = each.max()
+    columns = ("milliseconds", "timed_range", "times_quickest")
+    why = (verdict, "ratios")
+    return Result(verdict, columns, rows, bars="milliseconds", why=why, numbers=numbers)
+
+
+def fused_speed(seconds: Seconds = best_time) -> Steps[Result]:
+    """Attention written out, torch's operator, and the operator on three axes instead of four.
+
+    "Faster" means by more than 5 % in every try. "True" requires it of both calls at 512 and 1,024
+    tokens, and a larger gain at 1,024 than at 32; "false": of neither call at either length.
+    """
+    rows, faster, gains = [], [], {}
+    numbers: dict[str, float] = {}
+    with torch.inference_mode():
+        for step, length in enumerate(LENGTHS):
+            q, k, v = torch.randn(3, 1, 4, length, 64)
+            ways = {name: partial(way, q, k, v) for name, way in KERNELS.items()}
+            times = yield from part_of(interleaved(ways, seconds), step, len(LENGTHS))
+            gains = {name: times["by_hand"] / times[name] for name in ("four_axes", "three_axes")}
+            if length >= 512:
+                faster += [each.min() > 1.05 for each in gains.values()]
+            numbers |= {f"{name}_{length}": float(np.median(x)) for name, x in gains.items()}
+            values = [float(np.median(each)) for each in times.values()]
+            for each in gains.values():
+                values += [float(np.median(each)), float(np.ptp(each))]
+            rows.append(Row("tokens", tuple(values), of=str(length)))
+    grows = all(numbers[f"{name}_1024"] > numbers[f"{name}_32"] for name in gains)
+    verdict = judged(all(faster) and grows, false=not any(faster))
+    apart = gains["four_axes"].min() > gains["three_axes"].max()  # at the largest length
+    curve = curve_of(
+        [Row(row.name, row.values[:3], of=row.of) for row in rows],
+        tuple(KERNELS), "tokens_axis", "milliseconds", log_y=True,
+    )  # fmt: skip
+    columns = (*KERNELS, "gain_four", "gain_four_range", "gain_three", "gain_three_range")
+    why = (verdict, "ratios", "axes") if apart else (verdict, "ratios")
+    return Result(verdict, columns, rows, curve, why=why, numbers=numbers)
+
+
+def free_heads(
+    loaded: LoadedModel, traced: Trace, of_heads: Callable[[int], tuple[int, int]] | None = None
+) -> Result:
+    """Width 512 and 512 tokens with 1 to 8 heads: parameters, and bytes of the patterns.
+
+    `of_heads(n_heads)` returns both; None: for the library's attention. "True": neither grows;
+    "false": the parameters do.
+    """
+    rows = []
+    for n_heads in (1, 2, 4, 8):
+        parameters, n_bytes = (of_heads or _of_heads)(n_heads)
+        rows.append(Row("heads", (parameters, n_bytes / MEBI), str(n_heads)))
+    site = traced.sites[-1]
+    own = numbers_of(loaded.model.get_submodule(site.name))
+    rows.append(Row("own_site", (own, traced.pattern(site.name).nbytes / MEBI)))
+    (less, small), (more, large) = rows[0].values, rows[3].values
+    verdict = judged(less == more and large < 1.1 * small, false=more > less)
+    numbers = {
+        "parameters_1": less, "parameters_8": more, "memory_1": small, "memory_8": large,
+        "own": rows[-1].values[1],
+    }  # fmt: skip
+    why = (verdict, "own")
+    columns = ("parameters", "mebibytes")
+    return Result(verdict, columns, rows, bars="mebibytes", why=why, numbers=numbers)
+
+
+def _of_heads(n_heads: int) -> tuple[int, int]:
+    """(parameters of attention of width 512, bytes of its pattern over 512 tokens)."""
+    x = torch.randn(1, n_heads, 512, 512 // n_heads)
+    _, pattern = attend(x, x, x)
+    module = on_paper(partial(Attention, symbol_config(d_model=512, n_heads=n_heads)))
+    return numbers_of(module), pattern.numel() * pattern.element_size()
+
+
+def parallel(
+    loaded: LoadedModel, traced: Trace, measure: Callable[..., Steps[Passes]] = measure_passes
+) -> Steps[Result]:
+    """The user's model over 64 tokens: at once, one by one, and one by one with the cache.
+
+    Steps and tokens are counted as the model reads them; times are from three tries. "True"
+    requires the same logits from all of them, from one step and from n.
+    """
+    n_tokens = min(N_TOKENS, traced.config.n_ctx)
+    tries = []
+    for turn in range(TRIES):
+        steps = measure(loaded, traced, n_tokens)
+        tries.append((yield from part_of(steps, turn, TRIES)))
+    rows = []
+    for passes in zip(*(each.passes for each in tries), strict=True):
+        times = [1000 * each.seconds for each in passes]
+        first = passes[0]
+        values = first.steps, first.tokens, float(np.median(times)), float(np.ptp(times))
+        rows.append(Row(first.name, values))
+    once, *one_by_one = rows
+    same = max(each.difference for each in tries) < 1e-3
+    fits = [row.values[0] == n_tokens and once.values[0] == 1 for row in one_by_one]
+    verdict = judged(all(fits) and same, false=not any(fits))
+    slow, quick = one_by_one
+    numbers = {
+        "n": n_tokens, "once": once.values[0], "slow_steps": slow.values[0],
+        "quick_steps": quick.values[0], "read": once.values[1], "slow_read": slow.values[1],
+        "quick_read": quick.values[1], "slow": slow.values[2] / once.values[2],
+        "quick": quick.values[2] / once.values[2],
+        "difference": max(each.difference for each in tries),
+    }  # fmt: skip
+    columns = ("steps", "tokens_read", "milliseconds", "milliseconds_range")
+    return Result(verdict, columns, rows, bars="milliseconds", why=(verdict,), numbers=numbers)
+
+
+KERNELS: dict[str, Callable[[Tensor, Tensor, Tensor], object]] = {
+    "by_hand": attend,
+    "four_axes": nn.functional.scaled_dot_product_attention,
+    "three_axes": lambda q, k, v: nn.functional.scaled_dot_product_attention(q[0], k[0], v[0]),
+}
+
+
+def quadratic(
+    kernels: Mapping[str, Callable[[Tensor, Tensor, Tensor], object]] = KERNELS,
+) -> Result:
+    """Peak memory of attention with 4 heads of 32 features, written out and by torch's operator.
+
+    It grows quadratically if four times the length takes more than eight times the memory.
+    """
+    rows = []
+    with torch.inference_mode():
+        for length in PEAK_LENGTHS:
+            q, k, v = torch.randn(3, 1, 4, length, 32)
+            sizes = [peak_bytes(partial(way, q, k, v)) / MEBI for way in kernels.values()]
+            rows.append(Row("tokens", tuple(sizes), of=str(length)))
+    times = [large / small for small, large in zip(rows[0].values, rows[-1].values, strict=True)]
+    squared = [each > 8 for each in times]
+    verdict = judged(all(squared), false=not any(squared))
+    rows.append(Row("four_times_as_long", tuple(times)))
+    columns = tuple(kernels)
+    curve = curve_of(rows[:-1], columns, "tokens_axis", "peak", log_y=True)
+    numbers = dict(zip(columns, times, strict=True))
+    return Result(verdict, columns, rows, curve, why=(verdict,), numbers=numbers)
+
+
+def peak_bytes(function: Callable[[], object]) -> int:
+    """The peak memory that torch allocated on the CPU during a call, kernel buffers included.
+
+    torch has one profiler per process, so concurrent calls wait for each other.
+    """
+    with (
+        _PROFILING.held(),
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled,
+    ):
+        function()
+    assert profiled.profiler is not None
+    events = [e for e in profiled.profiler.kineto_results.events() if e.name() == "[memory]"]
+    sizes = [event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())]
+    return max(itertools.accumulate(sizes), default=0)
+
+
+TOKENS = (1, 32, 512)
+
+
+def _apart(three: list[nn.Linear], x: Tensor) -> list[Tensor]:
+    return [each(x) for each in three]
+
+
+def _fused(one: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
+    return one(x).chunk(3, dim=-1)
+
+
+def fused_qkv(seconds: Seconds = best_time) -> Steps[Result]:
+    """Three projections of width 512 against one of 1536, for 1, 32 and 512 tokens.
+
+    "Faster" means by more than 5 % in every try.
+    """
+    rows, faster = [], []
+    numbers: dict[str, float] = {}
+    three = [nn.Linear(512, 512) for _ in range(3)]
+    one = nn.Linear(512, 3 * 512)
+    with torch.inference_mode():
+        for step, n_tokens in enumerate(TOKENS):
+            x = torch.randn(1, n_tokens, 512)
+            ways: dict[str, Way] = {
+                "three": partial(_apart, three, x),
+                "one": partial(_fused, one, x),
+            }
+            times = yield from part_of(interleaved(ways, seconds), step, len(TOKENS))
+            ratios = times["three"] / times["one"]
+            medians = (float(np.median(each)) for each in (*times.values(), ratios))
+            rows.append(Row("tokens", (*medians, float(np.ptp(ratios))), of=str(n_tokens)))
+            numbers[f"ratio_{n_tokens}"] = float(np.median(ratios))
+            faster.append(ratios.min() > 1.05)
+    verdict = judged(all(faster), false=not any(faster))
+    columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")
+    why = (verdict, "ratios")
+    return Result(verdict, columns, rows, bars="ratio", why=why, numbers=numbers)

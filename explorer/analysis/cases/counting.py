@@ -1,0 +1,215 @@
+"""Claims about sizes: counted from the real modules, without allocating weights."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import nn
+
+from explorer.analysis.cases.case import Result, Row, judged
+from explorer.analysis.cases.training import symbol_config
+from explorer.analysis.model.parameters import llama, numbers_of, on_paper
+from explorer.library import LoadedModel
+from explorer.runs.passes import Steps
+from models.attention import Attention
+from models.blocks import Block, DecoderBlock
+from models.config import ModelConfig
+from models.feedforward import FeedForward, FeedForwardKind
+from models.hooks import Record, StackSite, name_hook_points, visiting
+from models.transformer import build_model
+
+COLUMNS = ("counted", "said")
+
+LONE = StackSite("", "encoder", "src", n_layers=1)
+"""A stack of one block, not part of a model: it names the block's hook points."""
+
+
+Count = Callable[[nn.Module], int]
+
+
+def _finding(
+    rows: list[Row],
+    bars: str = "",
+    more: tuple[str, ...] = (),
+    numbers: Mapping[str, float] | None = None,
+) -> Result:
+    """True if every counted number equals the claimed one; false if none does.
+
+    `more` are explanations for any verdict.
+    """
+    same = [row.values[0] == row.values[1] for row in rows]
+    verdict = judged(all(same), false=not any(same))
+    counts = {"same": sum(same), "count": len(same), **(numbers or {})}
+    return Result(verdict, COLUMNS, rows, bars=bars, why=(verdict, *more), numbers=counts)
+
+
+def mha_count(loaded: LoadedModel, count: Count = numbers_of) -> Result:
+    """Attention of width 64 with 1 to 16 heads, biases, shared keys; and the user's model."""
+    sized = partial(symbol_config, d_model=64, bias=False)
+    rows = []
+    for n_heads in (1, 4, 16):
+        module = on_paper(partial(Attention, sized(n_heads=n_heads)))
+        rows.append(Row("heads", (count(module), 4 * 64**2), of=str(n_heads)))
+    biased = on_paper(partial(Attention, sized(bias=True)))
+    rows.append(Row("with_biases", (count(biased), 4 * 64**2 + 4 * 64)))
+    shared = count(on_paper(partial(Attention, sized(n_heads=16, n_kv_heads=4))))
+    rows.append(Row("shared_keys", (shared, 4 * 64**2)))
+    config = loaded.config
+    own = count(loaded.model.get_submodule(loaded.sites[0].name))
+    said = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
+    rows.append(Row("own_attention", (own, said)))
+    more = ["own_fits" if own == said else "own_differs"]
+    if shared < 4 * 64**2:
+        more.insert(0, "shared")
+    numbers = {
+        "shared": shared, "full": 4 * 64**2, "own": own, "own_said": said,
+        "n_heads": config.n_heads, "n_kv_heads": config.kv_heads,
+    }  # fmt: skip
+    return _finding(rows, bars="counted", more=tuple(more), numbers=numbers)
+
+
+def ffn_table(count: Count = numbers_of) -> Result:
+    """Feed-forward networks of width 4096, counted without biases, and one with them."""
+    cases: tuple[tuple[str, FeedForwardKind, int, bool, int], ...] = (
+        ("relu_11008", "relu", 11_008, False, 90_177_536),
+        ("swiglu_11008", "swiglu", 11_008, False, 135_266_304),
+        ("relu_16384", "relu", 16_384, False, 134_217_728),
+        ("relu_biases", "relu", 11_008, True, 90_177_536 + 15_104),
+    )
+    rows = [
+        Row(name, (count(on_paper(partial(FeedForward, 4096, d_ff, kind, bias=bias))), said))
+        for name, kind, d_ff, bias, said in cases
+    ]
+    numbers = {row.name: row.values[0] for row in rows}
+    return _finding(rows, bars="counted", more=("fair",), numbers=numbers)
+
+
+PUBLISHED = 6_738_415_616
+"""The published number of parameters of Llama 7B."""
+
+
+def _llama(tied: bool) -> int:
+    """The number of parameters of Llama 7B, with a tied or untied unembedding."""
+    return numbers_of(on_paper(lambda: build_model(llama(tied=tied))))
+
+
+def tying(loaded: LoadedModel, count: Callable[[bool], int] = _llama) -> Steps[Result]:
+    """Llama 7B with and without a tied unembedding, and the user's model likewise.
+
+    `count(tied)` returns the parameters of either. Even if they differ by the claimed number, the
+    claim also requires that the published model is the tied one.
+    """
+    untied = count(False)
+    yield 1, 2
+    tied = count(True)
+    saved = 131_072_000
+    rows = [
+        Row("llama_saved", (untied - tied, saved)),
+        Row("llama_untied", (untied, PUBLISHED)),
+        Row("llama_tied", (tied, PUBLISHED)),
+    ]
+    numbers = {"saved": untied - tied, "percent": 100 * (untied - tied) / untied, "untied": untied}
+    config = loaded.config
+    if config.lm_head:
+        both = [
+            numbers_of(on_paper(partial(build_model, replace(config, tie_embeddings=tie))))
+            for tie in (False, True)
+        ]
+        # Untied, a translator has three tables: the encoder's, the decoder's and the output's. An
+        # encoder with a vocabulary of its own has its table in any case.
+        tables = 2 if config.reads_source and not config.src_vocab_size else 1
+        said = tables * config.vocab_size * config.d_model
+        rows.append(Row("own_saved", (both[0] - both[1], said)))
+        numbers |= {
+            "own_saved": both[0] - both[1], "own_untied": both[0],
+            "own_percent": 100 * (both[0] - both[1]) / both[0],
+        }  # fmt: skip
+    yield 2, 2
+    verdict = judged(tied == PUBLISHED, false=untied - tied != saved)
+    own = ("own_tied" if config.tie_embeddings else "own_untied",) if config.lm_head else ()
+    return Result(verdict, COLUMNS, rows, bars="counted", why=(verdict, *own), numbers=numbers)
+
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def shape_flow(run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = None) -> Result:
+    """The shapes in one block 4096/32/11008 for 32 sentences of 2048 tokens, as computed."""
+    config = ModelConfig(
+        vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
+        norm_placement="pre", final_norm=True, ffn="swiglu", bias=False, positions="none",
+    )  # fmt: skip
+    shapes = (run or block_shapes)(config, (32, 2048, 4096))
+    half = 2  # bytes per bfloat16
+    scores = _size(shapes[LONE.block_hook(0, "scores", "attn")])
+    gate = _size(shapes[LONE.block_hook(0, "gate", "ffn")])
+    rows = [
+        Row("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 128)),
+        Row("score_numbers", (scores, 32 * 32 * 2048**2)),
+        Row("score_gb", (round(scores * half / 1e9, 1), 8.6)),
+        Row("gate_gb", (round(gate * half / 1e9, 2), 1.44)),
+        Row("out_width", (shapes[LONE.block_hook(0, "resid_post")][-1], 4096)),
+    ]
+    return _finding(rows)
+
+
+def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> Shapes:
+    """The shape of every tensor at an encoder block's hook points, for an input of this shape."""
+    block = on_paper(lambda: Block(config).eval())
+    name_hook_points(nn.ModuleDict({"blocks": nn.ModuleList([block])}))
+    record = Record(lambda name: True)
+    with torch.device("meta"), torch.inference_mode(), visiting(record):
+        _ = block(torch.zeros(shape))
+    return {name: tuple(tensor.shape) for name, tensor in record.activations.items()}
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return torch.Size(shape).numel()
+
+
+def layer_shapes(
+    count: Count = numbers_of, run: Callable[[ModelConfig, tuple[int, ...]], Shapes] = block_shapes
+) -> Result:
+    """Encoder and decoder layers of 768/12/3072: their parameters and output shapes."""
+    config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
+    layers = ((Block, "encoder_layer", 7_087_872), (DecoderBlock, "decoder_layer", 9_451_776))
+    rows = [
+        Row(name, (count(on_paper(partial(block, config))), said)) for block, name, said in layers
+    ]
+    shapes = run(config, (2, 10, 768))
+    rows.append(Row("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 64)))
+    rows.append(Row("out_numbers", (_size(shapes[LONE.block_hook(0, "resid_post")]), 2 * 10 * 768)))
+    return _finding(rows)
+
+
+def totals(count: Count = numbers_of) -> Result:
+    """Three complete designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
+    block = ModelConfig(
+        vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
+        norm_placement="pre", final_norm=True, ffn="swiglu", bias=False,
+    )  # fmt: skip
+    rows = [
+        Row("six_layers", (two_vocabularies(6, 100, 200, False, count), 44_394_696)),
+        Row("three_layers", (two_vocabularies(3, 1000, 2000, True, count), 24_633_296)),
+        Row("llama_block", (count(on_paper(partial(Block, block))), 202_383_360)),
+    ]
+    return _finding(rows, bars="counted", more=("premises",))
+
+
+def two_vocabularies(
+    n_layers: int, n_source: int, n_target: int, final_norm: bool, count: Count
+) -> int:
+    """Parameters of a 512/8/2048 translator with one vocabulary per side and an output bias."""
+    config = ModelConfig(
+        vocab_size=n_target,
+        src_vocab_size=n_source,
+        d_model=512,
+        n_layers=n_layers,
+        n_heads=8,
+        d_ff=2048,
+        final_norm=final_norm,
+        tie_embeddings=False,
+        unembed_bias=True,
+    )
+    return count(on_paper(partial(build_model, config)))

@@ -1,0 +1,144 @@
+"""Fill values of a mask: -1e4, -1e9, -inf, the lowest value of the dtype; and fully masked rows."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.cases.case import Case, Measured
+from explorer.analysis.cases.fixed import (
+    causal_keep,
+    fixed_scores,
+    fixed_table,
+    hidden_mass,
+    own_case,
+)
+from explorer.analysis.cases.masks import pattern_case
+from explorer.analysis.cases.planting import Pattern
+from explorer.numerics import stored
+from explorer.runs.trace import Trace
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+FILLS = (-1e4, -1e9, -math.inf)
+
+
+def hidden_with_ten_thousand(scores: Tensor, keep: Tensor) -> Tensor:
+    """-1e4 is an ordinary score: an actual score may be lower."""
+    return scores.masked_fill(~keep, -1e4).softmax(-1)
+
+
+def ten_thousand_added(scores: Tensor, keep: Tensor) -> Tensor:
+    """-1e4 added to every hidden key; in a fully masked row, softmax cancels it."""
+    return (scores + (~keep).to(scores.dtype) * -1e4).softmax(-1)
+
+
+def hidden_with_a_billion(scores: Tensor, keep: Tensor) -> Tensor:
+    """-1e9: a fully masked row has equal scores, hence equal weights."""
+    return scores.masked_fill(~keep, -1e9).softmax(-1)
+
+
+def hidden_with_infinity(scores: Tensor, keep: Tensor) -> Tensor:
+    """-inf: a fully masked row is 0 / 0."""
+    return scores.masked_fill(~keep, float("-inf")).softmax(-1)
+
+
+def a_billion_in_half_precision(scores: Tensor, keep: Tensor) -> Tensor:
+    """The lowest float16 is -65504, so -1e9 cannot be used as a fill value."""
+    return scores.half().masked_fill(~keep, -1e9).softmax(-1)
+
+
+def lowest_of_the_type(scores: Tensor, keep: Tensor) -> Tensor:
+    """The lowest value of the dtype, whichever it is."""
+    half = scores.half()
+    return half.masked_fill(~keep, torch.finfo(half.dtype).min).softmax(-1)
+
+
+def fill_table() -> np.ndarray:
+    """[fill, dtype]: -1e4, -1e9, -inf and the lowest value, in float32, bfloat16, float16.
+
+    NaN if `masked_fill` rejects the value.
+    """
+    rows = [[stored(fill, dtype) for dtype in DTYPES] for fill in FILLS]
+    lowest = [stored(torch.finfo(dtype).min, dtype) for dtype in DTYPES]
+    return np.array([*rows, lowest])
+
+
+def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
+    """How many of 4 rows contain a NaN after each attention layer, if row 0 is fully masked."""
+    return int(_through_layers(layers, pattern_of)[0].isnan().any(-1).sum())
+
+
+def _through_layers(layers: int, pattern_of: Pattern) -> tuple[Tensor, Tensor]:
+    """x [pos, d] after layers x + pattern v, and the weight matrix that all of them share."""
+    x, w = fixed_table(4, 6), fixed_table(6, 6, seed=1) / 3
+    w.requires_grad_()
+    keep = torch.ones(4, 4, dtype=torch.bool)
+    keep[0] = False
+    for _ in range(layers):
+        values = x @ w
+        x = x + pattern_of(values @ x.T / math.sqrt(6), keep) @ values
+    return x, w
+
+
+def _nan_gradients(pattern_of: Pattern) -> float:
+    """The share of NaN in the gradient of w, for a loss that excludes the fully masked row."""
+    x, w = _through_layers(1, pattern_of)
+    (grad,) = torch.autograd.grad(x[1:].square().sum(), [w])
+    return float(grad.isnan().double().mean())
+
+
+def _small_fill(way: Pattern, traced: Trace | None = None) -> Measured:
+    """Scores below the fill value, where the hidden key wins; and the user's lowest score."""
+    scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
+    keep = torch.tensor([True, True, False])[None, None, None]
+    pattern = way(scores, keep)
+    numbers = {"hidden_mass": hidden_mass(pattern, keep)}
+    own = own_case(traced)
+    if own is not None:  # for comparison with the fill value
+        numbers["lowest_score"] = float(own[0].min())
+    return Measured(numbers, pattern[0])
+
+
+def _added_fill(way: Pattern, traced: Trace | None = None) -> Measured:
+    """A fully masked row: adding the same number to all scores changes nothing."""
+    scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
+    pattern = way(scores, torch.zeros(1, 1, 1, 3, dtype=torch.bool))
+    return Measured({"hidden_mass": pattern.sum()}, pattern[0])
+
+
+def _empty_row(way: Pattern, traced: Trace | None = None) -> Measured:
+    """A fully masked row of a pattern, and after it of whole layers."""
+    pattern = way(fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool())
+    numbers: dict[Any, float | Tensor] = {
+        "empty_row_weight": pattern[0, 0, 0, 0],
+        ("nan_rows", "1"): nan_rows(1, way),
+        ("nan_rows", "2"): nan_rows(2, way),
+        "nan_gradients": _nan_gradients(way),
+    }
+    return Measured(numbers, pattern[0])
+
+
+def _half(way: Pattern, traced: Trace | None = None) -> Measured:
+    """The stored value of some fills per dtype; the dtype's lowest value can always be stored."""
+    table, scores = fill_table(), fixed_scores()
+    keep = causal_keep(scores)
+    if way is lowest_of_the_type:
+        table = np.broadcast_to(table[-1], table.shape)
+    try:
+        mass = hidden_mass(way(scores, keep), keep)
+    except RuntimeError:  # the dtype cannot hold the fill value
+        mass = math.nan
+    names = ("float32", "bfloat16", "float16")
+    numbers = {("stored_fill", name): table[1, at] for at, name in enumerate(names)}
+    return Measured(numbers | {"hidden_mass": mass}, torch.tensor(table[:3]))
+
+
+FILL_BUGS = (
+    pattern_case("small_fill", "fills", hidden_with_ten_thousand, _small_fill),
+    pattern_case("added_fill", "fills", ten_thousand_added, _added_fill),
+    Case("half_fill", "fills", _half, a_billion_in_half_precision, lowest_of_the_type),
+    pattern_case("empty_row_nan", "fills", hidden_with_infinity, _empty_row),
+    pattern_case("empty_row_uniform", "fills", hidden_with_a_billion, _empty_row),
+)

@@ -1,0 +1,278 @@
+"""Masks inverted, applied in the wrong place or encoded wrongly, or of the wrong shape.
+
+Functions of scores and `keep`, both [batch, head, query, key], return the pattern. Broadcasting and
+indexing accept nearly all wrong shapes.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explorer.analysis.cases.case import Case, Measured
+from explorer.analysis.cases.fixed import (
+    causal_keep,
+    fixed_scores,
+    hidden_mass,
+    own_case,
+    own_heads,
+    own_site,
+    padded_keep,
+    row_sum_error,
+)
+from explorer.analysis.cases.planting import (
+    Pattern,
+    Where,
+    decoder_self,
+    everywhere,
+    padding_only,
+    plant_pattern,
+)
+from explorer.analysis.mask_tests.probe import Subject
+from explorer.numerics import masked_softmax
+from explorer.runs.trace import Trace
+from models.hooks import Edits
+from models.masks import causal_mask
+from models.rows import Rows
+
+Measure = Callable[[Any, Trace | None], Measured]
+
+
+def causal_turned_round(scores: Tensor, keep: Tensor) -> Tensor:
+    """An additive mask (0 = visible, -inf = hidden) read as if 0 meant hidden."""
+    additive = torch.zeros_like(scores).masked_fill(~keep, float("-inf"))
+    return scores.masked_fill(additive == 0, -1e9).softmax(-1)
+
+
+def padding_turned_round(scores: Tensor, keep: Tensor) -> Tensor:
+    """A mask that is True at padding, passed to code that hides keys where the mask is 0."""
+    is_pad = ~keep
+    return scores.masked_fill(is_pad == 0, -1e9).softmax(-1)
+
+
+def mask_after_softmax(scores: Tensor, keep: Tensor) -> Tensor:
+    """Softmax over all keys, then the hidden weights are set to 0."""
+    return scores.softmax(-1) * keep
+
+
+def multiplied_by_zero(scores: Tensor, keep: Tensor) -> Tensor:
+    """Hidden scores become 0, which is an ordinary score: e to the 0 is 1."""
+    return (scores * keep).softmax(-1)
+
+
+def zeros_and_ones_added(scores: Tensor, keep: Tensor) -> Tensor:
+    """A keep-mask of 0.0 and 1.0 used as an additive mask."""
+    return (scores + keep.to(scores.dtype)).softmax(-1)
+
+
+def diagonal_open_too_far(scores: Tensor, keep: Tensor) -> Tensor:
+    """triu(diagonal=2) hides from the second future token on: the next one is visible."""
+    n_query, n_key = scores.shape[-2:]
+    hidden = torch.ones(n_query, n_key).triu(diagonal=n_key - n_query + 2).bool()
+    return masked_softmax(scores, ~hidden & keep.any(-2, keepdim=True))
+
+
+def diagonal_closed(scores: Tensor, keep: Tensor) -> Tensor:
+    """triu(diagonal=0) hides the token itself: the first row is fully masked."""
+    n_query, n_key = scores.shape[-2:]
+    hidden = torch.ones(n_query, n_key).triu(diagonal=n_key - n_query).bool()
+    return masked_softmax(scores, keep & ~hidden)
+
+
+def no_mask(scores: Tensor, keep: Tensor) -> Tensor:
+    """No mask at inference: `decoder(y, memory)` without its masks."""
+    return scores.softmax(-1)
+
+
+def of_patterns(
+    where: Where = decoder_self,
+    fixed: Callable[[Tensor], Tensor] = causal_keep,
+    first_row: bool = False,
+) -> Measure:
+    """The pattern at the first `where` site, or on fixed scores with the mask that `fixed` makes.
+
+    `first_row`: also the weight of the first row on itself, to which it could only attend in
+    training.
+    """
+
+    def measure(way: Pattern, traced: Trace | None = None) -> Measured:
+        """The pattern of one case, and the weight on hidden keys."""
+        own = own_case(traced, where)
+        scores = fixed_scores()
+        scores, keep = own or (scores, fixed(scores))
+        pattern = way(scores, keep)
+        numbers: dict[Any, float | Tensor] = {
+            "hidden_mass": hidden_mass(pattern, keep),
+            "row_sum_error": row_sum_error(pattern, keep),
+            "largest_change": pattern,
+        }
+        if first_row:
+            numbers["first_row_self"] = pattern[0, 0, 0, 0]
+        return Measured(numbers, pattern[0], own is not None, own_site(traced, where))
+
+    return measure
+
+
+IN_ALL = of_patterns()
+
+
+def pattern_case(
+    id: str,
+    group: str,
+    wrong: Pattern,
+    measure: Measure = IN_ALL,
+    where: Where = everywhere,
+    **more: Any,
+) -> Case:
+    """A bug between scores and pattern, where `masked_softmax` is correct, injected at `where`."""
+    plant = plant_pattern(wrong, where)
+    return Case(id, group, measure, wrong, masked_softmax, plant, **more)
+
+
+CAUSAL: dict[str, Any] = {"where": decoder_self, "needs": "causal"}
+MASKS = (
+    pattern_case("inverted_causal", "masks", causal_turned_round, **CAUSAL),
+    pattern_case(
+        "inverted_padding", "masks", padding_turned_round, of_patterns(padding_only, padded_keep),
+        padding_only, needs="both_ways",
+    ),
+    pattern_case("after_softmax", "masks", mask_after_softmax),
+    pattern_case("times_zero", "masks", multiplied_by_zero),
+    pattern_case("added_ones", "masks", zeros_and_ones_added),
+    pattern_case("diagonal_open", "masks", diagonal_open_too_far, **CAUSAL),
+    pattern_case("diagonal_closed", "masks", diagonal_closed, **CAUSAL),
+    pattern_case("no_mask", "masks", no_mask, of_patterns(first_row=True), **CAUSAL),
+)  # fmt: skip
+
+
+def mask_with_an_extra_axis(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
+    """`keep` is already [1, 1, query, key], and is unsqueezed once more."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~keep.unsqueeze(1), -1e9)  # [1, batch, head, query, key]
+    z = scores.softmax(-1) @ v
+    batch, _, n_query, _ = q.shape
+    return z.transpose(1, 2).reshape(batch, n_query, -1)  # swaps batch and head, and fits
+
+
+def mask_with_its_axes(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
+    """The same lines with `keep` unchanged, and an assertion on the shape."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    scores = scores.masked_fill(~keep, -1e9)  # [batch, head, query, key]
+    assert scores.ndim == 4, f"scores became {tuple(scores.shape)}"
+    z = scores.softmax(-1) @ v
+    batch, _, n_query, _ = q.shape
+    return z.transpose(1, 2).reshape(batch, n_query, -1)
+
+
+def first_item_only(scores: Tensor, keep: Tensor) -> Tensor:
+    """A mask made for a batch of one, assigned by index: its batch index is always 0."""
+    scores = scores.clone()
+    scores[torch.where(~keep[:1])] = -1e9
+    return scores.softmax(-1)
+
+
+def first_head_only(scores: Tensor, keep: Tensor) -> Tensor:
+    """A mask [batch, 1, query, key], assigned by index: its head index is always 0."""
+    scores = scores.clone()
+    scores[torch.where(~keep[:, :1])] = -1e9
+    return scores.softmax(-1)
+
+
+def padding_read_per_head(scores: Tensor, valid: Tensor) -> Tensor:
+    """valid [batch, key] becomes [batch, 1, key], so its batch axis broadcasts over the heads."""
+    return scores.masked_fill(~valid.unsqueeze(1), -1e9).softmax(-1)
+
+
+def padding_read_per_item(scores: Tensor, valid: Tensor) -> Tensor:
+    """valid [batch, key] becomes [batch, 1, 1, key]: one set of keys per sentence."""
+    return scores.masked_fill(~valid[:, None, None, :], -1e9).softmax(-1)
+
+
+def one_row_per_head(scores: Tensor, keep: Tensor) -> Tensor:
+    """keep [query, key] becomes [query, 1, key], so its queries broadcast over the heads."""
+    return scores.masked_fill(~keep.unsqueeze(1), -1e9).softmax(-1)
+
+
+def every_row_for_every_head(scores: Tensor, keep: Tensor) -> Tensor:
+    """keep [query, key] becomes [1, 1, query, key]."""
+    return scores.masked_fill(~keep[None, None], -1e9).softmax(-1)
+
+
+def _reach(attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:
+    """Bool [query, token]: whether changing that token changes the output of the query."""
+    plain = attend(q, k, v, keep)[0]
+    columns = []
+    for token in range(k.shape[2]):
+        changed = [tensor.clone() for tensor in (q, k, v)]
+        for tensor in changed:
+            tensor[:, :, token] += 1.0
+        columns.append((attend(*changed, keep)[0] - plain).abs().amax(-1) > 1e-5)
+    return torch.stack(columns, dim=-1)
+
+
+def _extra_axis(way: Callable[..., Tensor], traced: Trace | None = None) -> Measured:
+    """Which tokens affect the output of which query, in the user's decoder or a fixed case."""
+    q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))  # [batch, head, pos, d_head]
+    site = own_site(traced)
+    if traced is not None and site:
+        q, k, v = own_heads(traced, site)
+    keep = causal_mask(q.shape[2])[None, None]
+    reach = _reach(way, q, k, v, keep)
+    numbers = {"largest_change": way(q, k, v, keep), "future_cells": reach.triu(1).sum()}
+    return Measured(numbers, reach, bool(site), site)
+
+
+def _plant_extra_axis(model: Subject, rows: Rows) -> Edits:
+    """Swap heads and positions, as the mask with the extra axis does."""
+
+    def mixed(z: Tensor) -> Tensor:
+        batch, n_heads, n_query, d_head = z.shape
+        merged = z[None].transpose(1, 2).reshape(batch, n_query, n_heads, d_head)
+        return merged.transpose(1, 2)
+
+    return Edits({s.hook("z"): mixed for s in model.attention_sites() if decoder_self(s)})
+
+
+def _two_items(way: Pattern, traced: Trace | None = None) -> Measured:
+    """The user's sentence twice in a batch: alone, it would be item 0, and correct."""
+    own = own_case(traced)
+    scores = fixed_scores()
+    scores, keep = own or (scores, causal_keep(scores))
+    scores, keep = scores[:1].repeat(2, 1, 1, 1), keep[:1].repeat(2, 1, 1, 1)
+    pattern = way(scores, keep)
+    masses = {("mass_item", str(n + 1)): hidden_mass(pattern[n], keep[n]) for n in (0, 1)}
+    return Measured(masses, pattern[1], own is not None, own_site(traced))
+
+
+def _per_head(way: Pattern, traced: Trace | None = None) -> Measured:
+    """Three sentences and three heads: the second sentence ends in two PADs."""
+    valid = torch.ones(3, 5, dtype=torch.bool)
+    valid[1, 3:] = False
+    pattern = way(fixed_scores(3, 3), valid)
+    hidden = (pattern * ~valid[:, None, None, :])[1].sum((1, 2))
+    masses = {("pad_mass_head", str(head + 1)): hidden[head] for head in range(3)}
+    return Measured(masses, pattern[1])
+
+
+def _row_per_head(way: Pattern, traced: Trace | None = None) -> Measured:
+    """Four heads and four tokens."""
+    keep = causal_mask(4)
+    pattern = way(fixed_scores(1, 4, 4, 4), keep)
+    seen = (pattern[0] > 0).any(1).sum(-1)
+    numbers: dict[Any, float | Tensor] = {"hidden_mass": hidden_mass(pattern, keep)}
+    numbers |= {("open_keys", str(head + 1)): seen[head] for head in range(4)}
+    return Measured(numbers, pattern[0])
+
+
+SHAPES = (
+    Case(
+        "extra_axis", "shapes", _extra_axis, mask_with_an_extra_axis, mask_with_its_axes,
+        _plant_extra_axis, needs="causal",
+    ),
+    pattern_case("first_item", "shapes", first_item_only, _two_items, batched=True),
+    pattern_case("first_head", "shapes", first_head_only),
+    Case("padding_per_head", "shapes", _per_head, padding_read_per_head, padding_read_per_item),
+    Case("row_per_head", "shapes", _row_per_head, one_row_per_head, every_row_for_every_head),
+)  # fmt: skip

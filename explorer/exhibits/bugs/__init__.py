@@ -1,1 +1,0 @@
-"""Exhibits of the Pitfalls page: wrong code next to the right one, and its effect."""

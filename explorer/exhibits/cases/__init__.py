@@ -1,0 +1,1 @@
+"""Exhibits of bugs and claims: what runs, next to what, and what comes out."""

@@ -1,0 +1,78 @@
+"""The open case: a common bug and its symptom, or a claim and the user's guess."""
+
+import inspect
+import tomllib
+from collections.abc import Callable
+from functools import cache
+
+from explorer.analysis.cases import BUGS, BY_ID, CLAIMS, GROUPS, Case
+from explorer.exhibits import Exhibit, View, block as b
+from explorer.exhibits.cases.choices import GUESSES, CasesChoices
+from explorer.exhibits.picking import pick_group, pick_one
+from models.training.home import asset
+
+
+@cache
+def formulas() -> dict[str, list[str]]:
+    """The LaTeX that each claim is about, or that the wrong and the right lines of a bug compute,
+    from `assets/cases/formulas.toml`."""
+    with asset("cases", "formulas.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def opened(view: View) -> Case:
+    """The open case of the open part."""
+    own = view.choices(CasesChoices)
+    if view.one_of("part", tuple(GROUPS)) == "claims":
+        return BY_ID.get(own.claim, CLAIMS[0])
+    return BY_ID.get(own.case, BUGS[0])
+
+
+def _open(id: str) -> b.Change:
+    claims = BY_ID[id].part == "claims"
+    return b.choose(claim=id, guess="") if claims else b.choose(case=id)
+
+
+def show(answer: None, view: View) -> b.Blocks:
+    """The choice of a case, what it is about, its formula, and its code."""
+    case = opened(view)
+    claims = case.part == "claims"
+    groups: dict[str, list[str]] = {name: [] for name in GROUPS[case.part]}
+    for each in CLAIMS if claims else BUGS:
+        groups[each.group].append(each.id)
+    yield pick_group(view, "cases.group", groups, case.group, _open)
+    titles = {each: view.t(f"cases.{each}.title") for each in groups[case.group]}
+    more = b.More(said=titles.__getitem__, change=_open, menu=claims, quiet=True)
+    key = "cases.claim" if claims else "cases.case"
+    yield pick_one(view, key, tuple(titles), case.id, label="cases.case", **more)
+    title = b.Title(titles[case.id], large=True)
+    if claims:
+        guessed = view.choices(CasesChoices).guess or None
+        guess = pick_one(view, "cases.guess", GUESSES, guessed, said="cases.verdicts.")
+        waiting = () if guess.now else (b.Note(view.t("cases.waiting")),)
+        yield b.Hero((title, guess, *waiting))
+        ids = [each.id for each in CLAIMS]
+        following = ids[(ids.index(case.id) + 1) % len(ids)]
+        yield b.Button("cases.next", view.t("cases.next"), _open(following), "arrow_forward")
+        yield b.Formula(formulas()[case.id], view.t("cases.formula"))
+        yield b.Code((case.measure, *_filled_in(case.measure)))
+        return
+    yield b.Hero((title, b.Sentence("cases", view.t(f"cases.{case.id}.symptom"))))
+    lines = zip(("wrong", "right"), formulas()[case.id], strict=True)
+    named = [rf"\text{{{name}}}:\quad {line}" for name, line in lines]
+    yield b.Formula(named, view.t(f"cases.formulas.{case.group}"))
+    yield b.Code((case.measure, case.variant, case.plain))
+
+
+def _filled_in(test: Callable[..., object]) -> list[object]:
+    """The default arguments of an experiment that tests may replace: how a small model is trained,
+    how time is measured, what entries are sampled from."""
+    defaults = [parameter.default for parameter in inspect.signature(test).parameters.values()]
+    return [
+        each
+        for each in defaults
+        if inspect.isfunction(each) and each.__module__.startswith(("explorer.", "models."))
+    ]
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,65 @@
+"""Choices on the page of bugs and claims."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from explorer.exhibits import PageChoices
+from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked
+
+GUESSES: tuple[str, ...] = ("true", "false", "depends")
+"""The user's guesses about a claim, and the verdicts of an experiment."""
+OUTCOMES = {"1": True, "0": False, "-": None}
+"""Letters in links: whether the first guess was right; "-" for no guess yet."""
+
+
+def of_part(part: str) -> Callable[[str], str]:
+    """Read the id of a case in this part of the page."""
+
+    def read(text: str) -> str:
+        from explorer.analysis.cases import BY_ID  # imported here to keep other pages fast
+
+        if text not in BY_ID or BY_ID[text].part != part:
+            raise RefusedError(text)
+        return text
+
+    return read
+
+
+def read_guessed(text: str) -> tuple[bool | None, ...]:
+    """Read one letter per claim, in the order of `CLAIMS`; missing letters at the end mean no
+    guess."""
+    from explorer.analysis.cases import CLAIMS
+
+    if len(text) > len(CLAIMS) or not set(text) <= OUTCOMES.keys():
+        raise RefusedError(text)
+    return tuple(OUTCOMES[letter] for letter in text.rstrip("-"))
+
+
+def write_guessed(guessed: tuple[bool | None, ...]) -> str:
+    """The inverse of `read_guessed`."""
+    return "".join("-" if each is None else str(int(each)) for each in guessed)
+
+
+@dataclass(frozen=True)
+class CasesChoices(PageChoices):
+    """`case` is the id of a bug, `claim` that of a claim ("" is the first), `guess` the guess.
+
+    `guessed` is whether the first guess for each of `CLAIMS` was right, None if there was none.
+    `turn` counts how often an experiment was run again.
+    """
+
+    parts: ClassVar[dict[str, tuple[str, ...]]] = {
+        "bugs": ("cases.case", "cases.outcome", "cases.planted"),
+        "claims": ("cases.case", "cases.outcome"),
+    }
+    case: str = choice("", of_part("bugs"))
+    claim: str = choice("", of_part("claims"))
+    turn: int = unlinked(0)
+    guess: str = choice("", one_of(GUESSES))
+    guessed: tuple[bool | None, ...] = choice((), read_guessed, write_guessed)
+
+    def after(self, at: int, right: bool) -> tuple[bool | None, ...]:
+        """`guessed` updated for claim `at`; only the first guess counts."""
+        known = self.guessed + (None,) * (at + 1 - len(self.guessed))
+        return known if known[at] is not None else (*known[:at], right, *known[at + 1 :])

@@ -1,0 +1,258 @@
+"""What a case gives: pictures and numbers; the verdict on a claim, the lines of a bug."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.cases import BY_ID, CLAIMS, Case, Result, Row
+from explorer.analysis.cases.case import MatrixPair, source_of
+from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.engine.cache import Run, open_model, trace
+from explorer.engine.caching import cached
+from explorer.exhibits import Exhibit, View, Wait, block as b, saying
+from explorer.exhibits.cases.case import opened
+from explorer.exhibits.cases.choices import CasesChoices
+from explorer.figures.bugs import suspect
+from explorer.figures.curves import lines
+from explorer.figures.measured import measured
+from explorer.figures.paired import paired
+from explorer.figures.positions.encoding import table as position_table
+from explorer.numbers import digits, tabled
+from explorer.runs.passes import Steps
+
+
+@cached
+def finding_of(run: Run, case: str, turn: int = 0) -> Steps[Result]:
+    """The result of a case on one run; another `turn` runs it again. Raises InputProblem."""
+    return (yield from BY_ID[case].steps(open_model(run.model), trace(run)))
+
+
+def _run_of(view: View) -> Run:
+    """The run without edits, so that a bug is its only mistake; for a claim, without padding."""
+    plain = opened(view).part == "claims"
+    return view.run.plain if plain else replace(view.run, edits=())
+
+
+def compute(measured_on: Run, opened_case: str, guess: str, turn: int) -> Steps[Result | None]:
+    """The result for the model as trained; None before the guess on a claim. Raises
+    InputProblem."""
+    if BY_ID[opened_case].part == "claims" and not guess:
+        return None
+    return (yield from finding_of.steps(measured_on, opened_case, turn))
+
+
+def show(result: Result | None, view: View) -> b.Blocks:
+    """The verdict, the pictures, and the numbers that it follows from."""
+    case = opened(view)
+    if result is None:
+        titles = [view.t(f"cases.{claim.id}.title") for claim in CLAIMS]
+        yield b.Numbers(lambda: {view.t("cases.case"): titles})
+        return
+    claims = case.part == "claims"
+    head = _verdict(view, case, result) if claims else [_measured_on(view, result)]
+    pictures = (_drawn if claims else _compared)(view, result)
+    yield b.Hero((*head, *pictures, *table_of(view, result)))
+    if claims:
+        again = b.choose(turn=view.choices(CasesChoices).turn + 1)
+        yield b.Button("cases.again", view.t("cases.again"), again)
+    else:
+        yield from _code_of(view, case, result)
+    yield b.Numbers(lambda: _numbers(view, result))
+
+
+def _verdict(view: View, case: Case, result: Result) -> b.Blocks:
+    own = view.choices(CasesChoices)
+    at = [claim.id for claim in CLAIMS].index(case.id)
+    guessed = own.after(at, own.guess == result.verdict)
+    if guessed != own.guessed:
+        yield b.Remember(b.choose(guessed=guessed))
+    verdict, guess = (view.t(f"cases.verdicts.{each}") for each in (result.verdict, own.guess))
+    if own.guess == result.verdict:
+        words = ":material/check_circle: " + view.t("cases.guessed_right", verdict=verdict)
+    else:
+        words = ":material/cancel: " + view.t("cases.guessed_wrong", guess=guess, verdict=verdict)
+    yield b.Sentence("cases", words)
+    yield b.Prose(words_of(view, case.id, result))
+    outcomes = [each for each in guessed if each is not None]
+    score = view.t("cases.score", right=sum(outcomes), count=len(outcomes))
+    where = view.t("cases.own" if case.own else "cases.experiment")
+    yield b.Note(saying.in_a_row((where, score)))
+
+
+def words_of(view: View, case: str, result: Result) -> str:
+    """The reason for the verdict on a claim, with the numbers of this experiment."""
+    numbers = {name: tabled(value) for name, value in result.numbers.items()}
+    return saying.in_a_row(view.t(f"cases.{case}.{why}", **numbers) for why in result.why)
+
+
+def _measured_on(view: View, result: Result) -> b.Note:
+    way = result.ways[1]
+    own = "cases.own_fresh" if way.fresh else "cases.own"
+    return b.Note(view.t(own if way.own else "cases.fixed"))
+
+
+def table_of(view: View, result: Result) -> Iterator[b.Table | b.Note]:
+    """All numbers of a case."""
+    head = [view.t("cases.row"), *(view.t(f"cases.columns.{name}") for name in result.columns)]
+    number = tabled if result.verdict else as_text
+    yield b.Table(head, [[_label(view, row), *map(number, row.values)] for row in result.rows])
+    values = [value for row in result.rows for value in row.values]
+    if result.verdict and any(map(math.isnan, values)):
+        yield b.Note(view.t("cases.dash"))
+
+
+def as_text(value: float) -> str:
+    """A number of any size, or NaN, as text."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) < 1e-6:  # rounding
+        return "0"
+    if float(value).is_integer() and 0 < value < 1e6:  # a count
+        return f"{value:,.0f}"
+    return digits(value)
+
+
+def _label(view: View, row: Row) -> str:
+    """The name of a row's measurement."""
+    return view.t(f"cases.rows.{row.name}", of=row.of)
+
+
+def _drawn(view: View, result: Result) -> Iterator[b.Chart]:
+    """The curve of an experiment, or one of its columns as bars; none for plain numbers."""
+    labels = [_label(view, row) for row in result.rows]
+    if (curve := result.curve) is not None:
+        rows = dict(zip((row.name for row in result.rows), labels, strict=True))
+        draw: Callable[..., b.Figure] = partial(
+            lines,
+            curve.x,
+            curve.ys,
+            [rows.get(name) or view.t(f"cases.columns.{name}") for name in curve.names],
+            **view.axes(f"cases.columns.{curve.x_name}", f"cases.columns.{curve.y_name}"),
+            log_y=curve.log_y,
+        )
+    elif result.bars:
+        at = result.columns.index(result.bars)
+        values = np.array([row.values[at] for row in result.rows], float)
+        draw = partial(measured, labels, values, title=view.t(f"cases.columns.{result.bars}"))
+    else:
+        return
+    yield b.Chart("cases.picture", draw, view.t("cases.measured"))
+
+
+def _compared(view: View, result: Result) -> b.Blocks:
+    """Wrong and right side by side as matrices; a single row as pairs of bars."""
+    pair = result.pair
+    if pair is None:
+        wrong, right = np.array([row.values for row in result.rows]).T
+        yield from _bars(view, [_label(view, row) for row in result.rows], wrong, right)
+    elif pair.hidden is None and pair.right.dtype != np.bool_ and len(pair.right) == 1:
+        yield from _bars(view, result.ways[1].labels, pair.wrong[0], pair.right[0])
+    else:
+        axes = _axes(view, result, pair)
+        yield b.Columns([_matrix(view, name, pair, axes) for name in ("wrong", "right")])
+
+
+def _bars(
+    view: View, labels: Sequence[str], wrong: np.ndarray, right: np.ndarray
+) -> Iterator[b.Chart]:
+    numbers = np.concatenate([wrong, right])
+    if len(labels) == 0 or not (np.abs(numbers) < 1e5).all():
+        return  # limits of a type, or NaN: shown in the table only
+    names = (view.t("cases.columns.wrong_lines"), view.t("cases.columns.right_lines"))
+    draw = partial(paired, labels, wrong, right, names, title=view.t("cases.value"))
+    yield b.Chart("cases.bars", draw, view.t("cases.alt"))
+
+
+def _axes(view: View, result: Result, pair: MatrixPair) -> dict[str, Any]:
+    """The axis labels: the sentence's tokens if the picture has any, else numbers."""
+    (n_row, n_column), way = pair.right.shape, result.ways[1]
+    if way.site:
+        traced = trace(_run_of(view))
+        return {
+            "query_tokens": traced.query_tokens(way.site)[-n_row:],
+            "key_tokens": traced.key_tokens(way.site),
+            **saying.site_titles(view, traced.site(way.site)),
+        }
+    square = n_row == len(way.labels)  # column labels also apply to rows
+    return {
+        "query_tokens": way.labels if square else [str(row + 1) for row in range(n_row)],
+        "key_tokens": way.labels or [str(column + 1) for column in range(n_column)],
+        "query_title": view.t("figures.heatmap.query"),
+        "key_title": view.t("figures.heatmap.key"),
+    }
+
+
+def _matrix(view: View, name: str, pair: MatrixPair, axes: dict[str, Any]) -> tuple[b.Block, ...]:
+    """One of the two matrices: a pattern, a mask, or a table of numbers."""
+    matrix = pair.wrong if name == "wrong" else pair.right
+    key, title = f"cases.{name}", view.t(f"cases.columns.{name}_lines")
+    if pair.head is not None:
+        title = view.t("cases.in_head", which=title, head=pair.head + 1)
+    if matrix.dtype == np.bool_ and pair.hidden is None:
+        pack = partial(
+            pack_mask_matrix,
+            matrix,
+            (~matrix).astype(np.uint8),
+            title=title,
+            rules=[view.t("cases.unseen")],
+            words=view.words("components.seen"),
+            **axes,
+        )
+        return b.Title(title), b.Canvas(key, "mask_matrix", lambda file: pack(file=file))
+    if pair.hidden is None:
+        draw = partial(position_table, matrix, words=view.words("figures.positions"))
+    else:
+        hidden, words = view.t("cases.hidden"), view.words("figures.heatmap")
+        draw = partial(suspect, matrix, pair.hidden, hidden_word=hidden, words=words, **axes)
+    return b.Title(title), b.Chart(key, draw, title)
+
+
+def _code_of(view: View, case: Case, result: Result) -> b.Blocks:
+    """The lines that run for this page, which cases raise an error, why the bug is silent, and
+    what to write instead."""
+    marks = (":red[:material/close:]", ":material/check:")
+    names = [view.t(f"cases.columns.{name}") for name in result.columns]
+    sources = [b.Verbatim(source_of(way), "python") for way in (case.variant, case.plain)]
+    titles = [b.Title(f"{mark} {name}") for mark, name in zip(marks, names, strict=True)]
+    yield b.Columns([*zip(titles, sources, strict=True)])
+    wrong, right = (way.errors for way in result.ways)
+    if wrong:
+        rows = [(of, *(_outcome(view, each[of]) for each in (wrong, right))) for of in wrong]
+        yield b.Table([view.t(f"cases.tried.{case.id}"), *names], rows, "lll")
+        loud = sum(map(bool, wrong.values()))
+        counts = {"n": len(wrong), "loud": loud, "quiet": len(wrong) - loud}
+        yield b.Prose(view.t("cases.tried_count", **counts))
+    why, instead = (view.t(f"cases.{name}") for name in ("why_silent", "instead"))
+    yield b.Columns(
+        (
+            [b.Prose(f"**{why}** {view.t(f'cases.{case.id}.silent')}")],
+            [b.Prose(f"**{instead}** {view.t(f'cases.{case.id}.right')}")],
+        )
+    )
+
+
+def _outcome(view: View, error: str) -> str:
+    return f"`{error}`" if error else view.t("cases.runs")
+
+
+def _numbers(view: View, result: Result) -> dict[str, list[object]]:
+    columns: dict[str, list[object]] = {
+        view.t("cases.row"): [_label(view, row) for row in result.rows]
+    }
+    for at, name in enumerate(result.columns):
+        columns[view.t(f"cases.columns.{name}")] = [float(row.values[at]) for row in result.rows]
+    return columns
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"measured_on": _run_of, "opened_case": lambda view: opened(view).id},
+    wait=Wait("cases.working", long=lambda view: opened(view).part == "claims"),
+)

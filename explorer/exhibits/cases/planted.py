@@ -1,0 +1,121 @@
+"""The effect of a bug on the open model: the bug injected into every affected layer."""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from explorer.analysis.cases import BY_ID
+from explorer.analysis.cases.symptom import Symptom, symptom
+from explorer.exhibits import Exhibit, View, Wait, block as b, saying
+from explorer.exhibits.cases.case import opened
+from explorer.exhibits.cases.outcome import as_text
+from explorer.figures.curves import lines
+from explorer.figures.paired import paired
+from explorer.library import LoadedModel
+from explorer.numbers import percent
+from explorer.runs.passes import Steps
+from explorer.runs.rerun import rows_of
+from explorer.runs.trace import Trace
+
+
+def compute(loaded: LoadedModel, unedited: Trace, opened_case: str) -> Steps[Symptom | None]:
+    """The output with and without the bug; None if it cannot be injected into this model.
+
+    Raises InputProblem.
+    """
+    case = BY_ID[opened_case]
+    if case.plant is None or not case.fits(loaded.model, rows_of(unedited)):
+        return None
+    return (yield from symptom(loaded, unedited, case))
+
+
+def show(found: Symptom | None, view: View) -> b.Blocks:
+    """The changed output and its loss, or why there is none."""
+    case = opened(view)
+    yield b.Title(view.t("cases.planted"))
+    if case.plant is not None:
+        yield b.Code((case.plant, symptom))
+    if found is None:
+        absent = f"cases.absent.{case.needs}"
+        yield b.Prose(view.t("cases.not_planted" if case.plant is None else absent))
+        return
+    if case.left:
+        key = "cases.read_left" if found.left else "cases.no_room"
+        yield b.Prose(view.t(key, n=found.left))
+    if not view.trace.config.lm_head:
+        yield b.Prose(_moved(view, found))
+    elif not found.changed:
+        yield b.Prose(view.t("cases.unchanged"))
+    else:
+        yield b.Columns(([*_written(view, found)], [_losses(view, found)]))
+        yield from _by_left(view, found)
+    if found.tokens:
+        yield b.Numbers(lambda: _numbers(view, found))
+
+
+def _moved(view: View, found: Symptom) -> str:
+    """The effect of the bug on the output vectors of a model without logits."""
+    if math.isnan(found.moved):
+        return view.t("cases.vectors_nan")
+    if not found.changed:
+        return view.t("cases.vectors_same")
+    return view.t("cases.vectors_moved", moved=percent(found.moved))
+
+
+def _written(view: View, found: Symptom) -> b.Blocks:
+    if view.trace.config.generates:
+        silent = np.isnan(found.logprobs_after).any()
+        key = "cases.writes_nothing" if silent else "cases.writes_end"
+        yield b.Note(view.t("cases.writes"))
+        yield b.Prose(saying.marked_words(found.words) or view.t(key))
+    before, after = as_text(found.loss_before), as_text(found.loss_after)
+    yield b.Prose(view.t("cases.loss", stream=view.stream("tgt"), before=before, after=after))
+
+
+def _names(view: View) -> tuple[str, str]:
+    return view.t("cases.healthy"), view.t("cases.ill")
+
+
+def _losses(view: View, found: Symptom) -> b.Chart:
+    title = view.t("cases.token_loss")
+    losses = -found.logprobs_before, -found.logprobs_after
+    draw = partial(
+        paired, found.tokens, *losses, _names(view), title=title, stream="tgt", height=220
+    )
+    return b.Chart("cases.loss", draw, title)
+
+
+def _by_left(view: View, found: Symptom) -> Iterator[b.Chart]:
+    """The loss by the number of PADs on the left, for bugs about left padding."""
+    losses = np.array([[each.before, each.after] for each in found.by_left])
+    if not len(losses) or not np.isfinite(losses).all():
+        return
+    draw = partial(
+        lines,
+        np.array([each.n for each in found.by_left]),
+        losses.T,
+        _names(view),
+        **view.axes("cases.pads_left", "cases.token_loss"),
+        height=240,
+        points=True,
+    )
+    yield b.Chart("cases.left", draw, view.t("cases.pads_left"))
+
+
+def _numbers(view: View, found: Symptom) -> dict[str, list[object]]:
+    healthy, ill = _names(view)
+    return {
+        view.t("components.token_strip.label"): list(found.tokens),
+        healthy: [as_text(float(each)) for each in found.logprobs_before],
+        ill: [as_text(float(each)) for each in found.logprobs_after],
+    }
+
+
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"opened_case": lambda view: opened(view).id},
+    wait=Wait("cases.planting"),
+)

@@ -1,1 +1,0 @@
-"""Exhibits of the Claims page: a guess first, then the experiment runs."""
