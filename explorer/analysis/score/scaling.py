@@ -7,7 +7,6 @@ too flat. Vaswani et al. 2017, §3.2.1.
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,9 +14,9 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.heads.reading import entropy
-from explorer.analysis.score.steps import bias_of
+from explorer.analysis.score.steps import attended, bias_of
 from explorer.runs.trace import Trace
-from models.attention import attend, capped, share_heads
+from models.attention import capped
 from models.hooks import AttentionSite
 
 Scaling = Literal["none", "head", "model"]
@@ -49,21 +48,16 @@ def divisor_of(scaling: Scaling, d_head: int, d_model: int) -> float:
 
 def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> ScaledHead:
     """One head of a Trace with its scores scaled differently. Raises KeyError, IndexError."""
-    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
-    mask = traced.mask(site.name)
-    config = traced.config
+    q, k = (torch.tensor(traced.activations[site.hook(what)]) for what in "qk")
+    config, mask, biases = traced.config, traced.mask(site.name), bias_of(traced, site)
     divisor = divisor_of(scaling, config.d_head, config.d_model)
-    found = bias_of(traced, site)
-    bias = None if found is None else torch.tensor(found)[None]
-    scaled_so = partial(attend, divisor=divisor, cap=config.score_cap)
-    _, pattern = scaled_so(q, k, v, torch.tensor(mask)[None], bias=bias)
-    weights = pattern[0, head].numpy()
+    weights = attended(traced, site, divisor=divisor)[1][0, head].numpy()
     valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
     allowed = mask[head] & valid[:, None]
     rows = weights[allowed.sum(1) > 1]
-    dots = (q @ share_heads(q, k).transpose(-2, -1))[0, head]
+    dots = q[head] @ k[head * len(k) // len(q)].T
     scores = capped(dots / divisor, config.score_cap).numpy()
-    scores = scores if found is None else scores + found[head]  # positional biases are not divided
+    scores = scores if biases is None else scores + biases[head]  # which are not divided
     return ScaledHead(
         scaling=scaling,
         divisor=divisor,

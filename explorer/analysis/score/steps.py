@@ -110,6 +110,16 @@ def attend_as(config: ModelConfig) -> Callable[..., tuple[Tensor, Tensor]]:
     return partial(attend, divisor=config.score_divisor, cap=config.score_cap)
 
 
+def attended(
+    traced: Trace, site: AttentionSite, **changed: Any
+) -> tuple[Float[Tensor, "1 head query d_value"], Float[Tensor, "1 head query key"]]:
+    """z and pattern of a site, computed again by `attend` with some arguments `changed`."""
+    named = {what: torch.tensor(traced.activations[site.hook(what)])[None] for what in "qkv"}
+    named["mask"], biases = torch.tensor(traced.mask(site.name))[None], bias_of(traced, site)
+    bias = None if biases is None else torch.tensor(biases)[None]
+    return attend_as(traced.config)(**{**named, "bias": bias, **changed})
+
+
 def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "query d_model"]:
     """The residual stream just before a site, at its queries."""
     what = "resid_mid" if site.kind == "cross" else "resid_pre"
@@ -261,6 +271,7 @@ def effect(
     missing = torch.tensor((0.0 if off else cell.weight) * cell.v)
     without = Edits({cell.site.hook("z"): partial(_without, cell=cell, missing=missing)})
     after = rerun.rerun(loaded, traced, {LOGITS}, without)[LOGITS][0, position].numpy()
+    by_weight = gradient_at(loaded, traced, cell.site.hook("pattern"), position, chosen)
     return Effect(
         position=position,
         tokens=tokens,
@@ -268,7 +279,7 @@ def effect(
         chosen=tokens.index(chosen),
         before=traced.logits[position, list(tokens)],
         after=after[list(tokens)],
-        slope=_slope(loaded, traced, cell, position, chosen),
+        slope=cell.weight * float(by_weight[cell.head, cell.query, cell.key]),
     )
 
 
@@ -279,17 +290,15 @@ def _without(z: Tensor, cell: Cell, missing: Tensor) -> Tensor:
     return changed
 
 
-def _slope(loaded: LoadedModel, traced: Trace, cell: Cell, position: int, token: int) -> float:
-    """weight x d logit / d weight, computed by adding a zero to the weight."""
+def gradient_at(loaded: LoadedModel, traced: Trace, hook: str, position: int, token: int) -> Tensor:
+    """The gradient of a logit at the tensor of a hook point, without its batch axis."""
     with torch.inference_mode(False), torch.enable_grad():
-        nudge = torch.zeros((), requires_grad=True)
-        spot = torch.zeros(1, *traced.pattern(cell.site.name).shape)
-        spot[0, cell.head, cell.query, cell.key] = cell.weight
-        nudged = Edits({cell.site.hook("pattern"): lambda pattern: pattern + nudge * spot})
+        nudge = torch.zeros(traced.activations[hook].shape, requires_grad=True)
+        nudged = Edits({hook: lambda tensor: tensor + nudge})
         with visiting(rerun.edits_of(traced).then(nudged)):
             logit = loaded.model.read(rerun.rows_of(traced))[0, position, token]
         (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
-    return float(gradient)
+    return gradient
 
 
 def lengths(vectors: Sequence[Float[np.ndarray, " d_model"]]) -> tuple[float, ...]:

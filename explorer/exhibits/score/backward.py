@@ -1,8 +1,10 @@
 """The backward pass of one head, derived by hand: from the gradient of z to those of v, q and k."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from explorer.analysis.score.steps import bias_of
+from explorer.analysis.score.steps import bias_of, gradient_at
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
 from explorer.exhibits.saying import quoted
@@ -19,10 +21,10 @@ from explorer.exhibits.score.place import goal_of, is_open, key_of
 from explorer.figures.score import matrix
 from explorer.library import LoadedModel
 from explorer.numbers import byte_size, digits, number
-from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
 from models.attention import attend, capped
-from models.hooks import AttentionSite, Edits, visiting
+from models.hooks import AttentionSite
 
 NAMES: dict[Gradient, str] = {"v": "dV", "pattern": "dA", "scores": "dS", "q": "dQ", "k": "dK"}
 MADE: dict[Gradient, str] = {
@@ -44,58 +46,64 @@ LONG = 512
 """Tokens of the longer text used for measuring memory."""
 
 
-@dataclass(frozen=True)
-class ScoreScaling:
-    """How a model scales q k^T before any positional bias: divided, and capped if it has a cap."""
+class Head(NamedTuple):
+    """One head: its scores are q k^T, divided, capped if there is a cap, plus a bias."""
 
+    q: Float[Tensor, "query d_head"]
+    k: Float[Tensor, "key d_head"]
+    v: Float[Tensor, "key d_head"]
+    mask: Bool[Tensor, "query key"]
+    bias: Float[Tensor, "query key"]
     divisor: float
     cap: float | None = None
 
-    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
-        return capped(q @ k.T / self.divisor, self.cap)
+    def scores(self) -> Float[Tensor, "query key"]:
+        """The scores before the mask."""
+        return capped(self.q @ self.k.T / self.divisor, self.cap) + self.bias
 
-    def slope(self, q: Tensor, k: Tensor) -> Tensor | float:
+    def slope(self) -> Float[Tensor, "query key"] | float:
         """d score / d (q . k): 1 / divisor, times 1 - tanh^2 under a cap."""
         if self.cap is None:
             return 1 / self.divisor
-        return (1 - (self(q, k) / self.cap) ** 2) / self.divisor
+        return (1 - ((self.scores() - self.bias) / self.cap) ** 2) / self.divisor
+
+    def pattern(self, scores: Float[Tensor, "query key"]) -> Float[Tensor, "query key"]:
+        """The softmax of the scores under the mask."""
+        lowest = torch.finfo(scores.dtype).min
+        return scores.masked_fill(~self.mask, lowest).softmax(-1).masked_fill(~self.mask, 0.0)
+
+    def tiles(self) -> "Iterator[tuple[slice, Head]]":
+        """`TILE` keys at a time, and the head with only these keys."""
+        for first in range(0, len(self.k), TILE):
+            at = slice(first, first + TILE)
+            across = {"mask": self.mask[:, at], "bias": self.bias[:, at]}
+            yield at, self._replace(k=self.k[at], v=self.v[at], **across)
 
 
 def attention_backward(
-    q: Float[Tensor, "query d_head"],
-    k: Float[Tensor, "key d_head"],
-    v: Float[Tensor, "key d_head"],
-    pattern: Float[Tensor, "query key"],
-    grad_z: Float[Tensor, "query d_head"],
-    scaling: ScoreScaling,
+    head: Head, pattern: Float[Tensor, "query key"], grad_z: Float[Tensor, "query d_head"]
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, pattern, scores, q and k, given the gradient of z = pattern v.
 
-    The pattern is the softmax of the scaled scores under a mask: at a masked cell it is 0, and so
-    is the gradient of the score.
+    The pattern is the softmax of the scores under a mask: at a masked cell it is 0, and so is the
+    gradient of the score.
     """
-    grad_v = pattern.T @ grad_z
-    grad_pattern = grad_z @ v.T
+    grad_pattern = grad_z @ head.v.T
     # Softmax backward: subtract each row's weighted mean.
     mean = (pattern * grad_pattern).sum(-1, keepdim=True)
     grad_scores = pattern * (grad_pattern - mean)
-    grad_dots = grad_scores * scaling.slope(q, k)
+    grad_dots = grad_scores * head.slope()
     return {
-        "v": grad_v,
+        "v": pattern.T @ grad_z,
         "pattern": grad_pattern,
         "scores": grad_scores,
-        "q": grad_dots @ k,
-        "k": grad_dots.T @ q,
+        "q": grad_dots @ head.k,
+        "k": grad_dots.T @ head.q,
     }
 
 
 def fused_forward(
-    q: Float[Tensor, "query d_head"],
-    k: Float[Tensor, "key d_head"],
-    v: Float[Tensor, "key d_head"],
-    mask: Bool[Tensor, "query key"],
-    bias: Float[Tensor, "query key"],
-    scaling: ScoreScaling,
+    head: Head,
 ) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
     """z and the logsumexp of every row, from `TILE` keys at a time; the full pattern never exists.
 
@@ -103,17 +111,15 @@ def fused_forward(
     larger score appears, the previous sums are rescaled (online softmax). A fully masked row gets z
     = 0 and logsumexp = 0. Dao et al. 2022 (FlashAttention), §3.1, algorithm 1.
     """
-    largest = torch.full(q.shape[:1], -math.inf, dtype=q.dtype)
-    total, z = torch.zeros_like(largest), torch.zeros(len(q), v.shape[-1], dtype=q.dtype)
-    for first in range(0, len(k), TILE):
-        tile = slice(first, first + TILE)
-        scores = scaling(q, k[tile]) + bias[:, tile]
-        scores = scores.masked_fill(~mask[:, tile], -math.inf)
+    largest = torch.full(head.q.shape[:1], -math.inf, dtype=head.q.dtype)
+    total, z = torch.zeros_like(largest), torch.zeros_like(head.q)
+    for _, tile in head.tiles():
+        scores = tile.scores().masked_fill(~tile.mask, -math.inf)
         above = torch.maximum(largest, scores.amax(-1))
         level = above.masked_fill(above == -math.inf, 0.0)  # no allowed key so far
         weights, kept = torch.exp(scores - level[:, None]), torch.exp(largest - level)
         total = total * kept + weights.sum(-1)
-        z = z * kept[:, None] + weights @ v[tile]
+        z = z * kept[:, None] + weights @ tile.v
         largest = above
     seen = total > 0
     z = z / total.masked_fill(~seen, 1.0)[:, None]
@@ -121,15 +127,10 @@ def fused_forward(
 
 
 def fused_backward(
-    q: Float[Tensor, "query d_head"],
-    k: Float[Tensor, "key d_head"],
-    v: Float[Tensor, "key d_head"],
-    mask: Bool[Tensor, "query key"],
-    bias: Float[Tensor, "query key"],
+    head: Head,
     z: Float[Tensor, "query d_head"],
     logsumexp: Float[Tensor, " query"],
     grad_z: Float[Tensor, "query d_head"],
-    scaling: ScoreScaling,
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, q and k from the outputs of `fused_forward`: z and one number per row.
 
@@ -138,16 +139,13 @@ def fused_backward(
     the scores exist for one tile only. Dao et al. 2022 (FlashAttention), appendix B.2.
     """
     mean = (z * grad_z).sum(-1, keepdim=True)
-    grad_q, grad_k, grad_v = (torch.zeros_like(each) for each in (q, k, v))
-    for first in range(0, len(k), TILE):
-        tile = slice(first, first + TILE)
-        scores = scaling(q, k[tile]) + bias[:, tile]
-        pattern = torch.exp(scores - logsumexp[:, None]).masked_fill(~mask[:, tile], 0.0)
-        grad_scores = pattern * (grad_z @ v[tile].T - mean)
-        grad_dots = grad_scores * scaling.slope(q, k[tile])
-        grad_v[tile] = pattern.T @ grad_z
-        grad_k[tile] = grad_dots.T @ q
-        grad_q += grad_dots @ k[tile]
+    grad_q, grad_k, grad_v = map(torch.zeros_like, (head.q, head.k, head.v))
+    for at, tile in head.tiles():
+        pattern = torch.exp(tile.scores() - logsumexp[:, None]).masked_fill(~tile.mask, 0.0)
+        grad_dots = pattern * (grad_z @ tile.v.T - mean) * tile.slope()
+        grad_v[at] = pattern.T @ grad_z
+        grad_k[at] = grad_dots.T @ tile.q
+        grad_q += grad_dots @ tile.k
     return {"v": grad_v, "q": grad_q, "k": grad_k}
 
 
@@ -190,75 +188,45 @@ def head_backward(
     `goal` is a position and the token whose logit is used; None: no logit. Raises
     ValueError for another model's Trace.
     """
-    q, k, v = (
-        torch.tensor(trace.activations[site.hook(what)]).double() for what in ("q", "k", "v")
-    )
+    require_same_model(loaded, trace)
+    q, k, v = (torch.tensor(trace.activations[site.hook(what)]).double() for what in "qkv")
     kv_head = head * len(k) // len(q)
-    q, k, v = q[head], k[kv_head], v[kv_head]
-    mask = torch.tensor(trace.mask(site.name)[head])
-    found = bias_of(trace, site)
-    bias = torch.zeros(mask.shape).double() if found is None else torch.tensor(found[head]).double()
-    grad_z = _upstream(loaded, trace, site, head, goal)
-    scaling = ScoreScaling(trace.config.divisor, trace.config.score_cap)
-    scores = scaling(q, k) + bias
-    lowest = torch.finfo(scores.dtype).min
-    pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
-    z = pattern @ v
-    if grad_z is None:
-        grad_z = z
-    by_hand = attention_backward(q, k, v, pattern, grad_z, scaling)
-    tiled = fused_forward(q, k, v, mask, bias, scaling)
-    again = fused_backward(q, k, v, mask, bias, *tiled, grad_z, scaling)
-    by_torch = _autograd(q, k, v, bias, mask, grad_z, scaling)
+    mask, biases = torch.tensor(trace.mask(site.name)[head]), bias_of(trace, site)
+    bias = torch.zeros(mask.shape) if biases is None else torch.tensor(biases[head])
+    scaling = trace.config.divisor, trace.config.score_cap
+    own = Head(q[head], k[kv_head], v[kv_head], mask, bias.double(), *scaling)
+    pattern = own.pattern(own.scores())
+    grad_z = pattern @ own.v
+    if goal is not None:
+        grad_z = gradient_at(loaded, trace, site.hook("z"), *goal)[head].double()
+    by_hand = attention_backward(own, pattern, grad_z)
+    again = fused_backward(own, *fused_forward(own), grad_z)
+    by_torch = _autograd(own, grad_z)
+
+    def errors(gradients: dict[Gradient, Tensor]) -> dict[Gradient, float]:
+        apart = {name: gradients[name] - by_torch[name] for name in GRADIENTS if name in gradients}
+        return {name: float(each.abs().max()) for name, each in apart.items()}
+
     return HeadBackward(
         upstream=grad_z.numpy(),
         gradients={name: by_hand[name].numpy() for name in GRADIENTS},
-        errors={name: _apart(by_hand[name], by_torch[name]) for name in GRADIENTS},
-        recomputed={name: _apart(each, by_torch[name]) for name, each in again.items()},
+        errors=errors(by_hand),
+        recomputed=errors(again),
         row_sums=float(by_hand["scores"].sum(-1).abs().max()),
         kept=memory_kept(trace, site),
     )
 
 
-def _apart(one: Tensor, other: Tensor) -> float:
-    return float((one - other).abs().max())
-
-
-def _upstream(
-    loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, goal: tuple[int, int] | None
-) -> Tensor | None:
-    """The gradient of a logit at z [query, d_head], through the whole model after this head."""
-    require_same_model(loaded, trace)
-    if goal is None:
-        return None
-    position, token = goal
-    with torch.inference_mode(False), torch.enable_grad():
-        nudge = torch.zeros(trace.activations[site.hook("z")].shape, requires_grad=True)
-        nudged = Edits({site.hook("z"): lambda z: z + nudge})
-        with visiting(edits_of(trace).then(nudged)):
-            logit = loaded.model.read(rows_of(trace))[0, position, token]
-        (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
-    return gradient[head].double()
-
-
-def _autograd(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Tensor,
-    mask: Tensor,
-    grad_z: Tensor,
-    scaling: ScoreScaling,
-) -> dict[Gradient, Tensor]:
+def _autograd(head: Head, grad_z: Tensor) -> dict[Gradient, Tensor]:
     """The five gradients of `HeadBackward`, computed by torch's autograd."""
     with torch.inference_mode(False), torch.enable_grad():
-        q, k, v = (each.clone().requires_grad_() for each in (q, k, v))
-        scores = scaling(q, k) + bias.clone()
-        lowest = torch.finfo(scores.dtype).min
-        pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
-        z = pattern @ v
-        found = torch.autograd.grad(z, [v, pattern, scores, q, k], grad_z.clone())
-    return dict(zip(GRADIENTS, found, strict=True))
+        q, k, v = (each.clone().requires_grad_() for each in head[:3])
+        head = head._replace(q=q, k=k, v=v, bias=head.bias.clone())
+        scores = head.scores()
+        pattern = head.pattern(scores)
+        inputs = [v, pattern, scores, q, k]
+        gradients = torch.autograd.grad(pattern @ v, inputs, grad_z.clone())
+    return dict(zip(GRADIENTS, gradients, strict=True))
 
 
 def memory_kept(trace: Trace, site: AttentionSite) -> tuple[SavedBytes, SavedBytes]:
@@ -271,36 +239,25 @@ def memory_kept(trace: Trace, site: AttentionSite) -> tuple[SavedBytes, SavedByt
 
 def _kept(n_heads: int, mask: Tensor, d_head: int) -> SavedBytes:
     n_query, n_key = mask.shape
+    sizes = []
     with torch.inference_mode(False), torch.enable_grad():
         q, k, v = (
             torch.zeros(1, n_heads, n, d_head, requires_grad=True) for n in (n_query, n_key, n_key)
         )
-        whole = mask[None, None].clone()
+        for run in (attend, F.scaled_dot_product_attention):
+            saved: dict[int, int] = {}
 
-        def explicit() -> Tensor:
-            return attend(q, k, v, whole)[0]
-
-        def fused() -> Tensor:
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=whole)
-
-        given = {_place(each) for each in (q, k, v)}
-        sizes = []
-        for run in (explicit, fused):
-            seen: dict[int, int] = {}
-
-            def keep(tensor: Tensor, seen: dict[int, int] = seen) -> Tensor:
-                seen[_place(tensor)] = tensor.untyped_storage().nbytes()
+            def keep(tensor: Tensor, saved: dict[int, int] = saved) -> Tensor:
+                storage = tensor.untyped_storage()
+                saved[storage.data_ptr()] = storage.nbytes()
                 return tensor
 
             with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-                out = run()
-            sizes.append(sum(size for place, size in seen.items() if place not in given))
+                out = run(q, k, v, mask[None, None].clone())
+            inputs = {each.untyped_storage().data_ptr() for each in (q, k, v)}
+            sizes.append(sum(size for place, size in saved.items() if place not in inputs))
             del out
     return SavedBytes(n_query, n_key, *sizes)
-
-
-def _place(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
 
 
 def show(found: HeadBackward, view: View) -> b.Blocks:

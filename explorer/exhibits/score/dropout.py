@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.analysis.score.steps import attend_as, bias_of
+from explorer.analysis.score.steps import attended
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.score.place import drop_of, is_open, pick_dropout
 from explorer.figures.paired import paired
@@ -39,18 +39,14 @@ def dropped(
     """
     if not 0.0 <= p < 1.0:
         raise ValueError(f"p is {p}: dropout must be at least 0 and below 1")
-    q, k = (torch.tensor(trace.activations[site.hook(what)])[None] for what in ("q", "k"))
-    mask = torch.tensor(trace.mask(site.name))[None]
-    found = bias_of(trace, site)
-    bias = None if found is None else torch.tensor(found)[None]
-    marks = torch.eye(k.shape[2]).expand(1, k.shape[1], -1, -1)
+    marks = torch.eye(len(trace.key_tokens(site.name))).expand(1, site.n_heads, -1, -1)
     with seeded(seed):
-        z, _ = attend_as(trace.config)(q, k, marks, mask, bias=bias, dropout=p)
+        z, _ = attended(trace, site, v=marks, dropout=p)
     used = z[0, head].numpy()
     return Dropped(trace.pattern(site.name)[head, query], used[query], used.sum(-1))
 
 
-def show(found: Dropped, view: View) -> b.Blocks:
+def show(row: Dropped, view: View) -> b.Blocks:
     """The share, the row, and the sums of all rows."""
     trained, site = view.loaded.config.pattern_dropout, view.site
     without = "score.dropout_none" if view.loaded.foreign else "score.dropout_zero"
@@ -59,16 +55,16 @@ def show(found: Dropped, view: View) -> b.Blocks:
     draw = partial(
         paired,
         view.trace.key_tokens(site.name),
-        found.before,
-        found.after,
+        row.before,
+        row.after,
         (view.t("score.without_dropout"), view.t("score.with_dropout")),
         title=view.t("score.weight"),
         stream=site.key_stream,
     )
     yield b.Chart("score.dropout", draw, view.t("score.asides.dropout"))
-    sums = {"row": found.after.sum(), "low": found.sums.min(), "high": found.sums.max()}
-    said = {name: fixed(float(value)) for name, value in sums.items()}
-    yield b.Sentence("aside", view.t("score.dropout_reading", **said))
+    sums = {"row": row.after.sum(), "low": row.sums.min(), "high": row.sums.max()}
+    shown = {name: fixed(float(value)) for name, value in sums.items()}
+    yield b.Sentence("aside", view.t("score.dropout_reading", **shown))
     yield b.Code((dropped,), first=True)
 
 

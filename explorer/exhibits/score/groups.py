@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from explorer.analysis.score.steps import attend_as, bias_of
+from explorer.analysis.score.steps import attended
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.picking import slider
 from explorer.exhibits.score.place import is_open
@@ -50,20 +50,15 @@ def grouped(trace: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
         raise ValueError(f"{site.n_heads} heads cannot share {n_kv_heads} kv heads evenly")
     group = site.n_heads // n_kv_heads
     n_layers = sum(each.kind == site.kind and each.stack == site.stack for each in trace.sites)
-    q, k, v = (torch.tensor(trace.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
-    mask = torch.tensor(trace.mask(site.name))[None]
-    found = bias_of(trace, site)
-    bias = None if found is None else torch.tensor(found)[None]
+    k = torch.tensor(trace.activations[site.hook("k")])
+    own = torch.tensor(trace.pattern(site.name))
     moved = tiled = None
-    if k.shape[1] > n_kv_heads:
-        shared, values = averaged(k, n_kv_heads), averaged(v, n_kv_heads)
-        own = torch.tensor(trace.pattern(site.name))
-        _, pattern = attend_as(trace.config)(q, shared, values, mask, bias=bias)
-        tile = (1, group, 1, 1)
-        repeated = shared.repeat(tile), values.repeat(tile)
-        _, wrong = attend_as(trace.config)(q, *repeated, mask, bias=bias)
-        moved = float((pattern[0] - own).abs().max())
-        tiled = float((wrong[0] - own).abs().max())
+    if len(k) > n_kv_heads:
+        shared = averaged(k[None], n_kv_heads)
+        moved, tiled = (
+            float((attended(trace, site, k=keys, v=keys)[1][0] - own).abs().max())
+            for keys in (shared, shared.repeat(1, group, 1, 1))
+        )
     return Grouped(
         n_kv_heads=n_kv_heads,
         group_of=tuple(head // group for head in range(site.n_heads)),

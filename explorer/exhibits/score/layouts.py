@@ -1,5 +1,6 @@
 """Three layouts of the same weights: a matrix per projection, one per head, or one for all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,53 +36,45 @@ def layouts(loaded: LoadedModel, trace: Trace, site: AttentionSite) -> tuple[Lay
     """
     module = module_of(loaded, site)
     x, memory = site_inputs(loaded, trace, site)
-    inputs = (x, memory, memory)
-    linears = (module.w_q, module.w_k, module.w_v)
+    inputs, linears = (x, memory, memory), (module.w_q, module.w_k, module.w_v)
+    first = 0 if site.kind == "self" else 1
     with torch.inference_mode():
         one = [linear(read) for linear, read in zip(linears, inputs, strict=True)]
-        heads = [_per_head(linear, module.d_head) for linear in linears]
+        heads = [_parts(linear, module.d_head) for linear in linears]
         small = [
             torch.cat([head(read) for head in modules], dim=-1)
             for modules, read in zip(heads, inputs, strict=True)
         ]
-        first = 0 if site.kind == "self" else 1
-        fused = _fused(linears[first:])
-        widths = [linear.out_features for linear in linears[first:]]
-        wide = [*one[:first], *fused(memory).split(widths, dim=-1)]
+        weight = torch.cat([linear.weight for linear in linears[first:]])
+        has_bias = module.w_q.bias is not None
+        bias = torch.cat([linear.bias for linear in linears[first:]]) if has_bias else None
+        fused = _linear(weight, bias)
+        wide = [*one[:first], *fused(memory).split([len(w.weight) for w in linears[first:]], -1)]
     singles = [module for modules in heads for module in modules]
-    unfused = list(linears[:first])
     return (
         Layout("one", 3, _count(linears), 0.0),
         Layout("per_head", len(singles), _count(singles), _apart(small, one)),
-        Layout("fused", 1 + first, _count([*unfused, fused]), _apart(wide, one)),
+        Layout("fused", 1 + first, _count([*linears[:first], fused]), _apart(wide, one)),
     )
 
 
-def _per_head(linear: nn.Linear, d_head: int) -> list[nn.Linear]:
-    parts = []
-    for start in range(0, linear.out_features, d_head):
-        head = nn.Linear(linear.in_features, d_head, bias=linear.bias is not None)
-        _fill(head, linear.weight[start : start + d_head], linear.bias, start)
-        parts.append(head)
-    return parts
+def _parts(linear: nn.Linear, height: int) -> list[nn.Linear]:
+    """A layer as several, each with `height` of its rows."""
+    starts = range(0, linear.out_features, height)
+    rows = [slice(start, start + height) for start in starts]
+    bias: Tensor | None = linear.bias
+    return [_linear(linear.weight[at], None if bias is None else bias[at]) for at in rows]
 
 
-def _fill(target: nn.Linear, weight: Tensor, bias: Tensor | None, start: int) -> None:
-    with torch.no_grad():
-        target.weight.copy_(weight)
-        if bias is not None:
-            target.bias.copy_(bias[start : start + len(weight)])
+def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    linear = nn.Linear(weight.shape[1], len(weight), bias=bias is not None)
+    linear.weight.copy_(weight)
+    if bias is not None:
+        linear.bias.copy_(bias)
+    return linear
 
 
-def _fused(linears: tuple[nn.Linear, ...]) -> nn.Linear:
-    weight = torch.cat([linear.weight.detach() for linear in linears])
-    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
-    fused = nn.Linear(weight.shape[1], len(weight), bias=bool(biases))
-    _fill(fused, weight, torch.cat(biases) if biases else None, 0)
-    return fused
-
-
-def _count(modules: list[nn.Linear] | tuple[nn.Linear, ...]) -> int:
+def _count(modules: Sequence[nn.Linear]) -> int:
     return sum(parameter.numel() for module in modules for parameter in module.parameters())
 
 

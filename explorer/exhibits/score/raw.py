@@ -39,9 +39,7 @@ def raw(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Ra
     projected, biases = trace.activations[site.hook("scores")][head], bias_of(trace, site)
     if biases is not None:  # positional biases come from no projection
         projected = projected - biases[head]
-    both = None
-    if site.kind == "self":
-        both = (_asymmetry(unprojected), _asymmetry(projected))
+    both = (_asymmetry(unprojected), _asymmetry(projected)) if site.kind == "self" else None
     return Raw(unprojected, projected, both)
 
 
@@ -49,18 +47,18 @@ def _asymmetry(matrix: Scores) -> float:
     return float(np.abs(matrix - matrix.T).max())
 
 
-def show(found: Raw, view: View) -> b.Blocks:
+def show(scores: Raw, view: View) -> b.Blocks:
     """Both side by side, and how symmetric they are."""
     yield b.Prose(view.t("score.raw_lead"))
-    left = place.matrix(view, found.unprojected, view.t("score.unprojected"), "score.raw.x")
-    right = place.matrix(view, found.projected, view.t("score.projected"), "score.raw.qk")
+    left = place.matrix(view, scores.unprojected, view.t("score.unprojected"), "score.raw.x")
+    right = place.matrix(view, scores.projected, view.t("score.projected"), "score.raw.qk")
     yield b.Columns((left, right))
-    if found.asymmetry is None:
+    if scores.asymmetry is None:
         yield b.Sentence("aside", view.t("score.raw_cross"))
     else:
-        without, with_both = map(fixed, found.asymmetry)
-        n = len(found.unprojected)
-        own = int((found.unprojected.argmax(1) == np.arange(n)).sum())
+        without, with_both = map(fixed, scores.asymmetry)
+        n = len(scores.unprojected)
+        own = int((scores.unprojected.argmax(1) == np.arange(n)).sum())
         values = {"raw": without, "projected": with_both, "own": own, "count": n}
         yield b.Sentence("aside", view.t("score.raw_reading", **values))
     yield b.Code((raw,), first=True)

@@ -5,6 +5,7 @@ splits into word-word, word-position, position-word and position-position terms.
 two cannot be separated. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -29,24 +30,15 @@ PARTS = ("word_word", "word_position", "position_word", "position_position", "co
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The scaled scores of a head as a sum, each part [query, key].
+    """The scaled scores of a head as a sum, each of PARTS [query, key].
 
     The first name refers to the query: `word_position` is the query's word with the key's position.
     `constant` collects every term that contains a bias. `difference` is the largest deviation of
     the sum from the model's own scores.
     """
 
-    word_word: Parts = field(repr=False)
-    word_position: Parts = field(repr=False)
-    position_word: Parts = field(repr=False)
-    position_position: Parts = field(repr=False)
-    constant: Parts = field(repr=False)
+    parts: dict[str, Parts] = field(repr=False)
     difference: float
-
-    @property
-    def parts(self) -> dict[str, Parts]:
-        """The five parts by name; they add up to the scores."""
-        return {name: getattr(self, name) for name in PARTS}
 
 
 def can_split(trace: Trace, site: AttentionSite) -> bool:
@@ -56,12 +48,8 @@ def can_split(trace: Trace, site: AttentionSite) -> bool:
     """
     config = trace.config
     plain = not config.embed_norm and not config.qk_norm and config.score_cap is None
-    return (
-        plain
-        and site.kind == "self"
-        and site.layer == 0
-        and _added(trace, site) in trace.activations
-    )
+    first = site.kind == "self" and site.layer == 0
+    return plain and first and _added(trace, site) in trace.activations
 
 
 def _added(trace: Trace, site: AttentionSite) -> str:
@@ -85,25 +73,30 @@ def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> 
     if trace.config.norm_placement == "pre":
         word, position, constant = _normed(norm_of(loaded, site), word, position)
     module = module_of(loaded, site)
-    queries: list[Tensor] = []
-    keys: list[Tensor] = []
-    for side, linear, n_heads in (
-        (queries, module.w_q, module.n_heads),
-        (keys, module.w_k, module.n_kv_heads),
-    ):
-        first = head * n_heads // module.n_heads * module.d_head
-        which = slice(first, first + module.d_head)
-        weight = linear.weight.detach().double()[which]
-        side.extend(part @ weight.T for part in (word, position, constant))
-        if linear.bias is not None:
-            side[-1] = side[-1] + linear.bias.detach().double()[which]
+    queries, keys = (
+        _projected(linear, at * module.d_head, module.d_head, (word, position, constant))
+        for linear, at in (
+            (module.w_q, head),
+            (module.w_k, head * module.n_kv_heads // site.n_heads),
+        )
+    )
     products = [
         [(q @ k.T / trace.config.divisor).numpy() for k in keys] for q in queries
     ]  # [word, position, constant] of the query by those of the key
     rest = products[2][0] + products[2][1] + products[2][2] + products[0][2] + products[1][2]
     parts = dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))
     own = trace.activations[site.hook("scores")][head]
-    return Split(**parts, difference=float(np.abs(sum(parts.values()) - own).max()))
+    return Split(parts, float(np.abs(sum(parts.values()) - own).max()))
+
+
+def _projected(
+    linear: nn.Linear, first: int, d_head: int, inputs: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """The inputs times the rows of a head; the last one also gets the bias."""
+    weight = linear.weight.detach().double()[first : first + d_head]
+    *parts, last = (part @ weight.T for part in inputs)
+    bias = 0 if linear.bias is None else linear.bias.detach().double()[first : first + d_head]
+    return *parts, last + bias
 
 
 def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -127,9 +120,9 @@ def compute(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -
     return split(loaded, trace, site, head) if can_split(trace, site) else None
 
 
-def show(found: Split | None, view: View) -> b.Blocks:
+def show(scores: Split | None, view: View) -> b.Blocks:
     """The five parts of this cell, and four of them for all cells."""
-    if found is None:
+    if scores is None:
         yield b.Hint(view.t("score.split_not"))
         first = next((site for site in view.trace.sites if can_split(view.trace, site)), None)
         if first is not None:
@@ -137,7 +130,7 @@ def show(found: Split | None, view: View) -> b.Blocks:
             yield b.Button("score.split_go", view.t("score.split_go"), there)
         return
     yield b.Prose(view.t("score.split_lead"))
-    parts, title = found.parts, view.t("score.score")
+    parts, title = scores.parts, view.t("score.score")
     query, key = view.row, place.key_of(view)
     here = np.array([part[query, key] for part in parts.values()])
     names = {name: view.t(f"score.parts.{name}") for name in parts}

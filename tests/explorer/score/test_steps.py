@@ -248,7 +248,7 @@ def test_the_parts_of_a_first_layer_score_add_up_to_it(tiny, changes) -> None:
         assert found.difference < 1e-4
         # Only the distance to other positions changes with the key's position: the word-word part
         # is the same wherever one word stands twice ("The cat ... the cat" has none; the same row).
-        assert np.abs(found.position_position).max() > 0
+        assert np.abs(found.parts["position_position"]).max() > 0
 
 
 def test_words_alone_make_equal_word_parts(translator) -> None:
@@ -258,9 +258,18 @@ def test_words_alone_make_equal_word_parts(translator) -> None:
         index for index, token in enumerate(traced.src_tokens) if traced.src_tokens.count(token) > 1
     )
     found = split.split(translator, traced, site, 0)
-    np.testing.assert_allclose(found.word_word[:, first], found.word_word[:, second], atol=1e-9)
-    np.testing.assert_allclose(found.word_position[first], found.word_position[second], atol=1e-9)
-    assert np.abs(found.position_position[:, first] - found.position_position[:, second]).max() > 0
+    np.testing.assert_allclose(
+        found.parts["word_word"][:, first], found.parts["word_word"][:, second], atol=1e-9
+    )
+    np.testing.assert_allclose(
+        found.parts["word_position"][first], found.parts["word_position"][second], atol=1e-9
+    )
+    assert (
+        np.abs(
+            found.parts["position_position"][:, first] - found.parts["position_position"][:, second]
+        ).max()
+        > 0
+    )
 
 
 def test_scores_that_are_no_sum_are_not_split(translator, tiny) -> None:
