@@ -25,12 +25,12 @@ run: .venv/runtime
 test: chromium
 	$(MAKE) --jobs=2 lint pytest
 
-# Three workers for every two cores: a browser test mostly waits. Collected once beforehand, since
+# Two workers for every core: many tests wait for a browser or a process. Collected once beforehand, since
 # each worker of a fresh clone would rewrite the assertions of all tests anew (12 s of a core);
 # what cannot be collected fails again in the run itself, which prints the reason.
 pytest: chromium
 	-$(BIN)/python -m pytest --collect-only -qq > /dev/null
-	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
+	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 2) --dist worksteal
 
 # What `pip install .` takes today, where requirements.txt does not hold it back.
 test-newest: chromium
@@ -38,7 +38,7 @@ test-newest: chromium
 	.newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 	    --upgrade --upgrade-strategy eager -e ".[dev,gguf]"
 	.newest/bin/python -m pip list --disable-pip-version-check
-	.newest/bin/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
+	.newest/bin/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 2) --dist worksteal
 
 # All that is asked of the shipped models; `make test` has the core of it (tests/designs.py).
 sweep: chromium .books/made
