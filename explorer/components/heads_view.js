@@ -124,7 +124,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     });
   }
 
-  /** Opens the page One cell. */
+  /** Opens the page Attention score. */
   view.goDown = (index, query, key) => view.send("down", [...addressOf(index), query, key]);
 
   view.open = (index) => choose({ opened: view.chosen.opened === index ? null : index });

@@ -136,7 +136,7 @@ def sent_selection(
 
 
 def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Index | None:
-    """The [layer, head, query, key] whose link to the page One cell was just clicked; else None."""
+    """The [layer, head, query, key] whose link to Attention score was just clicked; else None."""
     return index_of(sent(key, "down"), shape)
 
 

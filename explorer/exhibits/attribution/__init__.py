@@ -1,1 +1,1 @@
-"""Exhibits of the Causes page: why a head attends where it does, and what follows from it."""
+"""Exhibits of the Attribution page: why a head attends where it does, and what follows from it."""

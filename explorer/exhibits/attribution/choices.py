@@ -1,4 +1,4 @@
-"""Choices on the Causes page."""
+"""Choices on the Attribution page."""
 
 from dataclasses import dataclass
 from typing import ClassVar

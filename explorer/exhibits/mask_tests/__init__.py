@@ -1,1 +1,1 @@
-"""Exhibits of the Certificate page: behavioural tests of a model's masks."""
+"""Exhibits of the Mask tests page: behavioural tests of a model's masks."""

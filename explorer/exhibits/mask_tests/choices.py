@@ -1,4 +1,4 @@
-"""Choices on the Certificate page."""
+"""Choices on the Mask tests page."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""The link format of model sizes, for the calculator of the Machine page."""
+"""The link format of model sizes, for the calculator of the Model page."""
 
 import re
 from dataclasses import dataclass, replace

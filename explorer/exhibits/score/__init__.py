@@ -1,1 +1,1 @@
-"""Exhibits of the Cell page: one attention score step by step, and what could be different."""
+"""Exhibits of Attention score: one score step by step, and what could be different."""

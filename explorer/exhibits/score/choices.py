@@ -1,4 +1,4 @@
-"""Choices on the Cell page."""
+"""Choices on the Attention score page."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
