@@ -191,7 +191,7 @@ def test_a_page_opens_in_half_precision(open_page, add_own, page, monkeypatch):
     assert [each.value for each in at.error] == []
 
 
-# Encoders alone, with a head and without: what they are asked, every pitfall and quick claim.
+# Encoders alone, with a head and without: what they are asked, every bug and quick claim.
 
 
 TEXT = "She reads a [MASK] every morning."

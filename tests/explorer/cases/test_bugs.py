@@ -1,0 +1,415 @@
+"""Common bugs, worked by hand: masks, fill values, padding, the model itself, and around it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from faults import BY_ID, close, figure
+from torch import nn
+
+from explorer.analysis.cases import Row
+from explorer.analysis.cases.fills import fill_table
+from explorer.analysis.cases.fixed import causal_keep, fixed_scores, padded_keep
+from explorer.analysis.cases.inside import nan_rows
+from explorer.analysis.cases.loops import STEPS, losses
+from explorer.library import LoadedModel
+from explorer.numerics import masked_softmax
+from explorer.runs.trace import trace
+from models.attention import attend
+from models.masks import causal_mask
+from models.positions import sinusoidal_table
+
+# Masks that say the wrong thing.
+
+
+def test_an_inverted_causal_mask_shows_the_future_only() -> None:
+    scores = fixed_scores()
+    keep = causal_keep(scores)
+    pattern = BY_ID["inverted_causal"].variant(scores, keep)
+    n = scores.shape[-1]
+    close((pattern * ~keep).sum(-1)[..., :-1], [1.0] * (n - 1))
+    assert (pattern * keep)[..., :-1, :].max() == 0
+    close(pattern[..., -1, :], [1 / n] * n)  # the last row has no future
+    assert figure("inverted_causal", "hidden_mass") == (1.0, 0.0)
+
+
+def test_an_inverted_padding_mask_shows_the_padding_only() -> None:
+    scores = fixed_scores(n_query=6, n_key=6)
+    keep = padded_keep(scores)
+    wrong = BY_ID["inverted_padding"].variant
+    close((wrong(scores, keep) * ~keep).sum(-1), [1.0] * 6)
+    close(wrong(scores, torch.ones_like(keep)), [1 / 6] * 6)  # no padding: every word is hidden
+
+
+def test_a_mask_after_the_softmax_loses_what_was_hidden() -> None:
+    scores = torch.zeros(1, 1, 4, 4)  # 1/4 each
+    pattern = BY_ID["after_softmax"].variant(scores, causal_keep(scores))
+    close(pattern.sum(-1)[0, 0], [0.25, 0.5, 0.75, 1.0])
+    shown = figure("after_softmax", "row_sum_error")
+    assert shown.wrong > 0.5
+    assert shown.right < 1e-6
+
+
+def test_zero_is_a_score_like_any_other() -> None:
+    scores = torch.tensor([[-1.0, 2.0]])[None, None]
+    keep = torch.tensor([[True, False]])[None, None]
+    pattern = BY_ID["times_zero"].variant(scores, keep)
+    e = math.exp(-1)
+    close(pattern[0, 0, 0], [e / (e + 1), 1 / (e + 1)])  # 0.27 visible, 0.73 hidden
+
+
+def test_ones_added_are_a_factor_of_e() -> None:
+    scores = torch.zeros(1, 1, 1, 2)
+    keep = torch.tensor([True, False])[None, None, None]
+    close(BY_ID["added_ones"].variant(scores, keep)[0, 0, 0], [math.e / (math.e + 1), 0.2689])
+
+
+@pytest.mark.parametrize(("fault", "seen"), [("diagonal_open", 2), ("diagonal_closed", 0)])
+def test_a_diagonal_off_by_one(fault: str, seen: int) -> None:
+    scores = fixed_scores()
+    pattern = BY_ID[fault].variant(scores, causal_keep(scores))
+    expected = torch.tensor([min(row + seen, 5) for row in range(5)])
+    assert torch.equal((pattern > 0).sum(-1), expected.expand(2, 3, 5))
+    cached = BY_ID[fault].variant(scores[:, :, 4:], causal_keep(scores)[:, :, 4:])
+    torch.testing.assert_close(cached, pattern[:, :, 4:])  # the same fault in a cached step
+
+
+def test_without_masks_old_rows_drift_as_the_row_grows() -> None:
+    scores = fixed_scores()
+    wrong = BY_ID["no_mask"].variant
+    keep = causal_keep(scores)
+    first = [float(wrong(scores, keep)[0, 0, 0, 0])]
+    first += [float(wrong(scores[..., :n, :n], keep[..., :n, :n])[0, 0, 0, 0]) for n in (1, 2, 3)]
+    assert first[1] == 1.0
+    assert first[1] > first[2] > first[3] > first[0]
+    assert figure("no_mask", "first_row_self").right == 1.0
+    assert figure("no_mask", "first_row_self").wrong == pytest.approx(first[0])
+
+
+# Masks of the wrong shape.
+
+
+def test_an_extra_axis_mixes_heads_and_positions() -> None:
+    q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))
+    keep = causal_mask(5)[None, None]
+    wrong, right = BY_ID["extra_axis"].variant, BY_ID["extra_axis"].plain
+    bad, good = wrong(q, k, v, keep), right(q, k, v, keep)
+    assert bad.shape == good.shape == (2, 5, 16)  # no error, and the right shape
+    assert (bad - good).abs().max() > 0.5
+    torch.testing.assert_close(good, attend(q, k, v, keep)[0].transpose(1, 2).flatten(2))
+    # One head: batch and head have traded places for nothing where the batch is 1 too.
+    one = [tensor[:1, :1] for tensor in (q, k, v)]
+    torch.testing.assert_close(wrong(*one, keep), right(*one, keep))
+    with pytest.raises(AssertionError, match="scores became"):
+        right(q, k, v, keep[None])
+    changed = v.clone()
+    changed[:, :, -1] += 1  # the last token
+    rows = ((wrong(q, k, changed, keep) - bad)[0].abs().amax(-1) > 1e-6).nonzero().flatten()
+    assert len(rows) > 1
+    assert rows.tolist() != [4]
+    assert ((right(q, k, changed, keep) - good)[0].abs().amax(-1) > 1e-6).nonzero().tolist() == [
+        [4]
+    ]
+    shown = figure("extra_axis", "future_cells")
+    assert shown.wrong > 0
+    assert shown.right == 0
+
+
+@pytest.mark.parametrize("fault", ["first_item", "first_head"])
+def test_an_assignment_by_index_does_not_broadcast(fault: str) -> None:
+    scores = fixed_scores(batch=4, n_heads=6)
+    keep = causal_keep(scores)
+    mass = (BY_ID[fault].variant(scores, keep) * ~keep).sum((-2, -1))  # [batch, head], over 5 rows
+    intact = mass[0] if fault == "first_item" else mass[:, 0]
+    others = mass[1:] if fault == "first_item" else mass[:, 1:]
+    assert intact.max() == 0
+    # With equal scores a row i of 5 puts (4 - i) / 5 on the future: 2.0 over the five rows.
+    assert float(others.mean()) == pytest.approx(2.0, abs=0.2)
+    assert (BY_ID[fault].plain(scores, keep) * ~keep).max() == 0
+
+
+def test_in_a_batch_only_the_first_item_is_masked() -> None:
+    assert figure("first_item", "mass_item", "1") == (0.0, 0.0)
+    assert figure("first_item", "mass_item", "2").wrong > 0.5
+
+
+def test_padding_is_read_per_head_where_heads_and_batch_agree() -> None:
+    scores = torch.zeros(3, 3, 5, 5)
+    valid = torch.ones(3, 5, dtype=torch.bool)
+    valid[1, 3:] = False
+    wrong, right = BY_ID["padding_per_head"].variant, BY_ID["padding_per_head"].plain
+    on_pads = wrong(scores, valid)[1][..., 3:].sum((-2, -1))
+    close(on_pads, [2.0, 0.0, 2.0])  # 2 of 5 keys over 5 rows, except in the head of its number
+    close(wrong(scores, valid)[0, 1, 0], [1 / 3] * 3 + [0.0] * 2)  # hides words of sentence 1
+    assert right(scores, valid)[1][..., 3:].max() == 0
+    with pytest.raises(RuntimeError):
+        wrong(torch.zeros(3, 4, 5, 5), valid)
+    assert figure("padding_per_head", "pad_mass_head", "2").wrong == 0
+    assert figure("padding_per_head", "pad_mass_head", "1").wrong == pytest.approx(2.0, abs=0.5)
+
+
+def test_a_mask_without_head_axis_is_one_row_per_head() -> None:
+    scores, keep = torch.zeros(1, 4, 4, 4), causal_mask(4)
+    pattern = BY_ID["row_per_head"].variant(scores, keep)
+    for head in range(4):
+        close(pattern[0, head], [1 / (head + 1)] * (head + 1) + [0.0] * (3 - head))
+        assert figure("row_per_head", "open_keys", str(head + 1)).wrong == head + 1
+    right = BY_ID["row_per_head"].plain(scores, keep)
+    torch.testing.assert_close(right, masked_softmax(scores, causal_keep(scores)))
+
+
+# Fill values.
+
+
+def test_ten_thousand_is_not_infinity() -> None:
+    scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
+    keep = torch.tensor([True, True, False])[None, None, None]
+    close(BY_ID["small_fill"].variant(scores, keep)[0, 0, 0], [0.0, 0.0, 1.0])
+    for fault in ("empty_row_nan", "empty_row_uniform"):  # -inf, -1e9
+        close(BY_ID[fault].variant(scores, keep)[0, 0, 0], [0.7311, 0.2689, 0.0])
+    close(BY_ID["small_fill"].plain(scores, keep)[0, 0, 0], [0.7311, 0.2689, 0.0])
+    assert figure("small_fill", "hidden_mass") == (1.0, 0.0)
+
+
+def test_added_to_a_whole_row_it_cancels() -> None:
+    scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
+    keep = torch.zeros(1, 1, 1, 3, dtype=torch.bool)
+    close(BY_ID["added_fill"].variant(scores, keep)[0, 0, 0], [0.665, 0.090, 0.245])
+    close(BY_ID["added_fill"].plain(scores, keep)[0, 0, 0], [0.0, 0.0, 0.0])
+
+
+def test_what_each_type_stores() -> None:
+    fills = fill_table()
+    expected = [
+        [-1e4, -9984.0, -1e4],
+        [-1e9, -998244352.0, math.nan],  # float16 refuses
+        [-math.inf] * 3,
+        [torch.finfo(dtype).min for dtype in (torch.float32, torch.bfloat16, torch.float16)],
+    ]
+    np.testing.assert_array_equal(fills, expected)
+    scores, keep = fixed_scores(), causal_keep(fixed_scores())
+    with pytest.raises(RuntimeError, match="overflow"):
+        BY_ID["half_fill"].variant(scores, keep)
+    right = BY_ID["half_fill"].plain(scores, keep)
+    assert right.dtype == torch.float16
+    torch.testing.assert_close(right.float(), masked_softmax(scores, keep), atol=2e-3, rtol=0)
+    by_index = torch.zeros(2, dtype=torch.float16)
+    by_index[torch.tensor([True, False])] = -1e9
+    assert by_index[0] == -math.inf  # as the words of the card say
+
+
+def test_an_empty_row_is_nan_uniform_or_zero() -> None:
+    scores, keep = fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool()
+    assert BY_ID["empty_row_nan"].variant(scores, keep)[0, 0, 0].isnan().all()
+    close(BY_ID["empty_row_uniform"].variant(scores, keep)[0, 0, 0], [0.25] * 4)
+    close(masked_softmax(scores, keep)[0, 0, 0], [0.0] * 4)
+    fused = nn.functional.scaled_dot_product_attention(scores, scores, scores, attn_mask=keep)
+    close(fused[0, 0, 0], [0.0] * 4)  # torch's own kernel gives zeros too
+
+
+def test_one_nan_row_becomes_all_rows_a_layer_later() -> None:
+    for layers, wrong in (("1", 1), ("2", 4)):
+        assert figure("empty_row_nan", "nan_rows", layers) == (wrong, 0)
+        assert figure("empty_row_uniform", "nan_rows", layers).wrong == 0
+    # The loss leaves the empty row out, and its gradient is NaN all the same: 0 x NaN.
+    assert figure("empty_row_nan", "nan_gradients") == (1.0, 0.0)
+
+
+# Padding and the cache.
+
+
+def test_is_causal_with_one_query_sees_the_first_key_only() -> None:
+    q, k, v = (fixed_scores(2, 3, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
+    bug = BY_ID["is_causal_cache"]
+    torch.testing.assert_close(bug.variant(q, k, v), v[:, :, :1])
+    everything = nn.functional.scaled_dot_product_attention(q, k, v)
+    torch.testing.assert_close(bug.plain(q, k, v), everything)
+    whole = fixed_scores(2, 3, 5, 4, 7)
+    torch.testing.assert_close(bug.variant(whole, k, v), bug.plain(whole, k, v))
+    assert figure("is_causal_cache", "keys_seen") == (1.0, 5.0)
+    assert figure("is_causal_cache", "first_key_weight").wrong == 1.0
+
+
+def test_a_borrowed_padding_id() -> None:
+    tokens = torch.tensor([[7, 5, 9, 2, 0, 0]])
+    bug = BY_ID["pad_confused"]
+    assert bug.variant(tokens, 0, 2).tolist() == [[True, True, True, False, True, True]]
+    assert bug.plain(tokens, 0, 2).tolist() == [[True, True, True, True, False, False]]
+    assert figure("pad_confused", "pads_seen") == (2.0, 0.0)
+    assert figure("pad_confused", "ends_hidden") == (1.0, 0.0)
+
+
+def test_positions_counted_over_padding() -> None:
+    valid = torch.tensor([[False, False, True, True], [True, True, True, False]])
+    tokens = torch.zeros(2, 4, dtype=torch.long)
+    bug = BY_ID["left_positions"]
+    assert bug.variant(tokens, valid).tolist() == [[0, 1, 2, 3], [0, 1, 2, 3]]
+    assert bug.plain(tokens, valid).tolist() == [[0, 0, 0, 1], [0, 1, 2, 2]]
+    assert figure("left_positions", "first_position") == (2.0, 0.0)
+
+
+# Inside the model, and around it.
+
+
+def test_positions_by_the_batch_size() -> None:
+    bug, table = BY_ID["batch_positions"], sinusoidal_table(20, 8)
+    one = torch.zeros(1, 10, 8)
+    torch.testing.assert_close(bug.variant(one, table)[0], table[:1].expand(10, 8))
+    torch.testing.assert_close(bug.plain(one, table)[0], table[:10])
+    with pytest.raises(RuntimeError):
+        bug.variant(torch.zeros(2, 10, 8), table)
+    ten = torch.zeros(10, 10, 8)  # as many sentences as positions: right, by chance
+    torch.testing.assert_close(bug.variant(ten, table), bug.plain(ten, table))
+    assert figure("batch_positions", "different_positions").wrong == 1
+    assert figure("batch_positions", "different_positions").right == 10
+
+
+def test_rotating_by_head_leaves_no_positions() -> None:
+    bug = BY_ID["rotated_heads"]
+    x = fixed_scores(1, 6, 6, 4)
+    assert bug.variant(x).shape == x.shape
+    assert not torch.allclose(bug.variant(x), bug.plain(x))
+    torch.testing.assert_close(bug.variant(x), bug.plain(x.transpose(1, 2)).transpose(1, 2))
+    shown = figure("rotated_heads", "position_effect")
+    assert shown.wrong < 1e-5
+    assert shown.right > 1
+
+
+@pytest.mark.parametrize(
+    ("width", "factor"), [("2", 0.7071), ("8", 0.9354), ("64", 0.9922), ("512", 0.9990)]
+)
+def test_the_unbiased_variance_shrinks_the_output(width: str, factor: float) -> None:
+    shown = figure("unbiased_variance", "output_spread", width)
+    assert shown.right == pytest.approx(1.0, abs=1e-4)
+    assert shown.wrong == pytest.approx(factor, abs=1e-4)
+    assert factor == pytest.approx(math.sqrt((int(width) - 1) / int(width)), abs=1e-4)
+    x = fixed_scores(1, 1, 2, int(width))
+    torch.testing.assert_close(BY_ID["unbiased_variance"].plain(x), nn.LayerNorm(int(width))(x))
+
+
+def test_the_backward_pass_is_wrong_for_unequal_weights_only() -> None:
+    assert figure("norm_backward", "dx_error_equal").wrong < 1e-12
+    assert figure("norm_backward", "dx_error_unequal").wrong > 0.1
+    assert figure("norm_backward", "dx_error_unequal").right < 1e-12
+    x = fixed_scores(1, 1, 3, 8).double()[0, 0].requires_grad_()
+    weight = torch.linspace(-1, 2, 8, dtype=torch.float64)
+    grad_out = fixed_scores(1, 1, 3, 8, seed=5).double()[0, 0]
+    y = nn.functional.layer_norm(x, (8,), weight)
+    (true,) = torch.autograd.grad(y, x, grad_out)
+    x = x.detach()
+    torch.testing.assert_close(BY_ID["norm_backward"].plain(x, weight, grad_out), true)
+    assert (BY_ID["norm_backward"].variant(x, weight, grad_out) - true).abs().max() > 0.1
+
+
+def test_labels_through_a_view_change_the_inputs() -> None:
+    bug, row = BY_ID["label_view"], [1, 5, 6, 2, 0, 0]
+    tokens = torch.tensor([row])
+    inputs, labels = bug.plain(tokens, 0)
+    assert (inputs.tolist(), tokens.tolist()) == ([[1, 5, 6, 2, 0]], [row])
+    assert labels.tolist() == [[5, 6, 2, -100, -100]]
+    inputs, labels = bug.variant(tokens, 0)
+    assert inputs.tolist() == [[1, 5, 6, 2, -100]]
+    assert labels.tolist() == [[5, 6, 2, -100, -100]]  # what is looked at is right
+    with pytest.raises(IndexError):
+        nn.Embedding(9, 3)(inputs)
+    assert figure("label_view", "pads_found") == (0.0, 1.0)
+
+
+def test_a_second_softmax_makes_perfection_cost_as_much_as_a_guess() -> None:
+    shown = figure("double_softmax", "perfect_loss")
+    assert shown.right == 0
+    assert shown.wrong == pytest.approx(math.log(math.e + 199) - 1, abs=1e-5)
+    assert shown.wrong == pytest.approx(4.31, abs=5e-3)
+    gradient = figure("double_softmax", "first_gradient")
+    assert gradient.right == pytest.approx(1.0, abs=5e-3)
+    assert gradient.wrong == pytest.approx(0.0050, abs=5e-5)
+
+
+def test_gradients_add_up() -> None:
+    first = figure("no_zero_grad", "gradient_norm", "1").right
+    for step in range(1, 6):
+        shown = figure("no_zero_grad", "gradient_norm", str(step))
+        assert shown.right == pytest.approx(first)
+        assert shown.wrong == pytest.approx(step * first)
+
+
+def test_two_rows_are_unpacked_and_other_numbers_refused() -> None:
+    bug = BY_ID["unpacked_batch"]
+    src, tgt = bug.variant(torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    assert (src.tolist(), tgt.tolist()) == ([1, 2, 3], [4, 5, 6])
+    wrong, right = (way.errors for way in bug.compared().ways)
+    assert [of for of, error in wrong.items() if error] == ["1", "3", "4"]
+    assert wrong["2"] == ""
+    assert all("ValueError" in error for error in wrong.values() if error)
+    assert list(right) == list(wrong)
+    assert all(right.values())
+    pair = {"src": src[None], "tgt": tgt[None]}
+    assert [each.tolist() for each in bug.plain(pair)] == [[[1, 2, 3]], [[4, 5, 6]]]
+
+
+def test_the_loss_falls_all_the_same() -> None:
+    for step, low, high in (("1", 1.0, 3.0), (str(STEPS), 0.0, 0.01)):
+        shown = figure("unpacked_batch", "step_loss", step)
+        assert low < shown.wrong < high
+        assert low < shown.right < high
+    found = losses(torch.tensor([0, 1]), torch.tensor([0, 1]))
+    torch.testing.assert_close(losses(torch.tensor([[0, 1]]), torch.tensor([[0, 1]])), found)
+
+
+def test_a_list_times_three_is_one_matrix() -> None:
+    one, copied = BY_ID["one_projection"], BY_ID["copied_projections"]
+    w_q, w_k, w_v = one.variant(4)
+    assert w_q is w_k is w_v
+    w_q, w_k, _ = copied.variant(4)
+    assert w_q.weight is not w_k.weight
+    torch.testing.assert_close(w_q.weight, w_k.weight)
+    w_q, w_k, _ = one.plain(4)
+    assert not torch.allclose(w_q.weight, w_k.weight)
+    assert figure("one_projection", "parameters") == (256, 768)  # d = 16
+    assert figure("copied_projections", "parameters") == (768, 768)
+
+
+@pytest.mark.parametrize("case", ["one_projection", "copied_projections"])
+def test_equal_projections_have_symmetric_scores(case: str) -> None:
+    fresh = figure(case, "asymmetry")
+    assert fresh.wrong < 1e-5
+    assert fresh.right > 0.1
+    learned = figure(case, "asymmetry_learned")
+    assert (learned.wrong < 1e-4) == (case == "one_projection")  # copies come apart
+    loss = figure(case, "loss_learned")
+    assert loss.right < 0.1
+    assert (loss.wrong > 1) == (case == "one_projection")  # cannot tell left from right
+
+
+def test_a_constant_row_by_type() -> None:
+    """0.1 in float32: the mean is off by one rounding, 1.49e-8, over sqrt(1e-12)."""
+    shown = figure("tiny_epsilon", "constant_row", "float32")
+    assert shown.wrong == pytest.approx(0.0149, abs=1e-4)
+    assert shown.right < 1e-5
+    assert math.isnan(figure("tiny_epsilon", "constant_row", "float16").wrong)
+    assert figure("tiny_epsilon", "constant_row", "float16").right == 0
+    assert not any(BY_ID["tiny_epsilon"].compared().ways[0].errors.values())
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(BY_ID["tiny_epsilon"].plain(x), nn.LayerNorm(8)(x))
+
+
+def test_a_row_of_zeros_spreads(translator: LoadedModel) -> None:
+    x = torch.cat([torch.randn(3, 8), torch.zeros(1, 8)]).half()
+    assert nan_rows(BY_ID["tiny_epsilon"].variant, x) == 4
+    assert nan_rows(BY_ID["tiny_epsilon"].variant, x[:3]) == 0
+    assert nan_rows(BY_ID["tiny_epsilon"].plain, x) == 0
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
+    n = len(traced.tgt_tokens) + 1
+    assert Row("pad_nan_rows", (n, 0), str(n)) in BY_ID["tiny_epsilon"].compared(traced).rows
+
+
+def test_a_text_of_one_word_leaves_it_to_the_fixed_row(translator: LoadedModel) -> None:
+    """A net that knows one word only has nothing to learn, so no loss could fall."""
+    traced = trace(translator, "I love you.")
+    bare = replace(traced, tgt_tokens=traced.tgt_tokens[:1], tgt_valid=np.ones(1, dtype=np.bool_))
+    shown = BY_ID["unpacked_batch"].compared(bare)
+    assert not shown.ways[1].own
+    assert shown.rows == BY_ID["unpacked_batch"].compared().rows
+    assert BY_ID["unpacked_batch"].compared(traced).ways[1].own

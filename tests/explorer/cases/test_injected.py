@@ -1,0 +1,405 @@
+"""All common bugs: their code, what they measure on a sentence, and their effect in a model."""
+
+import ast
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from faults import BY_ID, figure
+
+from explorer.analysis.cases import BUGS, CLAIMS, Case
+from explorer.analysis.cases.case import source_of
+from explorer.analysis.cases.fixed import fixed_scores
+from explorer.analysis.cases.symptom import LEFT, padded_on_the_left, room, symptom
+from explorer.engine.jobs import walked
+from explorer.library import LoadedModel, open_model
+from explorer.numerics import masked_softmax
+from explorer.runs.inputs import limit
+from explorer.runs.rerun import rows_of, token_logprobs, written_tokens
+from explorer.runs.run import run
+from explorer.runs.trace import Trace, trace
+from explorer.text import LANGUAGES, t
+from models.attention import attend
+from models.hooks import LOGITS, NO_EDITS
+from models.positions import PositionKind
+from models.rows import Rows
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_ids_are_unique_and_the_list_is_whole() -> None:
+    assert (len(BUGS), len(CLAIMS), len(BY_ID)) == (34, 32, 66)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
+def test_wrong_and_right_differ_in_the_figures_shown(bug: Case) -> None:
+    shown = bug.compared()
+    wrong, right = shown.ways
+    assert not right.own
+    assert any(row.values[0] != row.values[1] for row in shown.rows)  # NaN differs from everything
+    assert all(math.isfinite(row.values[1]) for row in shown.rows)
+    if wrong.picture is not None and right.picture is not None:
+        assert wrong.picture.shape == right.picture.shape
+        assert right.picture.isfinite().all()
+        assert not torch.equal(wrong.picture, right.picture)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
+def test_the_code_shown_is_a_few_lines_that_run(bug: Case) -> None:
+    for source in (source_of(bug.variant), source_of(bug.plain)):
+        (function,) = ast.parse(source).body
+        assert isinstance(function, ast.FunctionDef)
+        assert ast.get_docstring(function) is None  # the page says it in the reader's language
+        assert len(source.splitlines()) <= 11
+    assert bug.variant.__doc__
+    assert bug.plain.__doc__
+    assert source_of(bug.variant) != source_of(bug.plain)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
+@pytest.mark.parametrize("kind", ["translator", "writer"])
+def test_a_demonstration_takes_the_sentence_of_the_reader(
+    bug: Case, kind: str, request: pytest.FixtureRequest
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(kind)
+    traced = trace(loaded, "The cat sat.", "猫坐", pads=2)
+    shown = bug.compared(traced)
+    assert shown.rows
+    assert all(math.isfinite(row.values[1]) for row in shown.rows)
+    way = shown.ways[1]
+    if way.own and way.picture is not None and way.picture.ndim == 3:
+        assert way.picture.shape[-1] in (len(traced.src_tokens), len(traced.tgt_tokens))
+    assert bug.compared(traced).ways[1].own == way.own  # and the Trace is as it was
+
+
+def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> None:
+    # `certify` names the line that shows a fault; an exercise injects a learner's mask as a bug is
+    # injected; the calculator shows claims about sizes.
+    importers = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("models", "explorer")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.parent != ROOT / "explorer/analysis/cases"
+        and "analysis.cases" in path.read_text(encoding="utf-8")
+    ]
+    showing = {
+        "explorer/notebook/certify.py",
+        "explorer/notebook/diagnosis.py",
+        "explorer/exhibits/cases/case.py",
+        "explorer/exhibits/cases/choices.py",
+        "explorer/exhibits/cases/outcome.py",
+        "explorer/exhibits/cases/planted.py",
+        "explorer/exhibits/model/calculator.py",
+        "explorer/analysis/exercises/planted.py",
+        "explorer/exhibits/exercises/planted.py",
+    }
+    assert set(importers) == showing
+
+
+def test_the_right_pattern_is_that_of_the_models() -> None:
+    q, k, v = (fixed_scores(2, 3, 5, 4, seed) for seed in range(3))
+    keep = torch.rand(2, 3, 5, 5) > 0.5
+    keep[0, 0, 0] = False  # a row with nothing too
+    right = attend(q, k, v, keep)[1]
+    torch.testing.assert_close(masked_softmax(q @ k.transpose(-2, -1) / 2, keep), right)
+
+
+def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
+    found = walked(symptom(translator, traced, BY_ID["inverted_causal"]))
+    assert len(found.logprobs_before) == len(found.logprobs_after) > 0
+    assert found.loss_before != found.loss_after
+    rows = rows_of(traced)
+    hook, planted = "decoder.blocks.0.attn.hook_pattern", BY_ID["inverted_causal"].plant
+    assert planted is not None
+    seen = run(translator.model, rows, {hook, LOGITS}, planted(translator.model, rows))
+    np.testing.assert_allclose(seen[hook].triu(1).sum(-1)[:, :, :-1], 1.0, atol=1e-6)
+    expected = token_logprobs(seen[LOGITS][0].numpy(), written_tokens(traced))
+    np.testing.assert_allclose(found.logprobs_after, expected, atol=1e-5)
+    # A hidden source of nothing but PADs in sight is another translation altogether.
+    padding = walked(symptom(translator, traced, BY_ID["inverted_padding"]))
+    assert padding.output_before == found.output_before
+    assert padding.output_after != padding.output_before
+
+
+def test_a_fault_of_decoding_is_measured_in_cached_steps(translator: LoadedModel) -> None:
+    """In one pass it does not exist: an equal loss there would say that it costs nothing."""
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
+    found = walked(symptom(translator, traced, BY_ID["is_causal_cache"]))
+    whole = walked(symptom(translator, traced, BY_ID["no_mask"]))
+    np.testing.assert_allclose(found.logprobs_before, whole.logprobs_before, atol=1e-5)
+    assert found.logprobs_after[0] == pytest.approx(found.logprobs_before[0], abs=1e-5)
+    assert np.abs(found.logprobs_after - found.logprobs_before)[1:].max() > 1e-3
+    assert found.moved > 1e-3
+    assert found.output_before != found.output_after
+
+
+@pytest.mark.parametrize("kind", ["translator", "writer"])
+def test_without_a_fault_the_symptom_is_the_model_itself(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(kind)
+    traced = trace(loaded, "The cat sat.", None if kind == "translator" else "")
+    alone = replace(BY_ID["first_item"], batched=False)  # a batch of one stays intact
+    found = walked(symptom(loaded, traced, alone))
+    assert not found.changed
+    np.testing.assert_allclose(found.logprobs_before, found.logprobs_after, atol=1e-5)
+    assert found.output_before == found.output_after
+    assert found.output_before
+    if kind == "translator":  # the same greedy decoding, however long each lets it run
+        assert traced.output.startswith(found.output_before[:10])
+    again = trace(loaded, "The cat sat.", None if kind == "translator" else "")
+    np.testing.assert_array_equal(again.logits, traced.logits)  # nothing stays in the model
+
+
+def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(
+    translator: LoadedModel,
+) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
+    found = walked(symptom(translator, traced, BY_ID["first_item"]))
+    assert found.changed
+    usual = walked(symptom(translator, traced, BY_ID["no_mask"]))
+    np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
+
+
+def test_a_symptom_names_its_tokens_and_words(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
+    found = walked(symptom(translator, traced, BY_ID["inverted_causal"]))
+    assert found.tokens == (*traced.tgt_str_tokens[1:], "</s>")
+    assert len(found.tokens) == len(found.logprobs_after)
+    kept = [token for token, status in found.words if status != "gone"]
+    assert "".join(kept).replace("·", "") == found.output_after.replace(" ", "")
+
+
+def test_a_picture_shows_the_head_that_differs_most() -> None:
+    shown = BY_ID["first_head"].compared()
+    picture = shown.pair
+    assert picture is not None
+    assert picture.head != 0  # the only head that is right
+    assert picture.hidden is not None
+    np.testing.assert_array_equal(picture.hidden, np.triu(np.ones((5, 5), dtype=bool), 1))
+    lost = BY_ID["empty_row_nan"].compared().pair
+    assert lost is not None
+    assert np.isnan(lost.wrong[0]).all()
+    assert BY_ID["norm_backward"].compared().pair is None
+
+
+def test_own_patterns_name_their_site(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。", pads=2)
+    for bug in BUGS:
+        way = bug.compared(traced).ways[0]
+        if way.labels:
+            assert way.picture is not None
+            n_rows = len(way.labels) if way.picture.dtype == torch.bool and bug.left else 1
+            assert way.picture.shape == (n_rows, len(way.labels))
+        if way.site:
+            assert way.picture is not None
+            mask = traced.mask(way.site)
+            assert way.picture.shape[-1] == mask.shape[-1]
+    assert BY_ID["inverted_padding"].compared(traced).ways[0].site == "encoder.blocks.0.attn"
+    assert BY_ID["inverted_padding"].compared().ways[0].site == ""
+
+
+def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐")
+    with pytest.raises(ValueError, match="label_view"):
+        walked(symptom(translator, traced, BY_ID["label_view"]))
+    with pytest.raises(ValueError, match="made by 'tiny'"):
+        walked(symptom(writer, traced, BY_ID["inverted_causal"]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        ({"family": "encoder-only", "positions": "alibi"}, {"causal", "added"}),
+        ({"family": "decoder-only", "positions": "rotary"}, {"both_ways", "added"}),
+        ({"family": "decoder-only", "positions": "learned"}, {"both_ways"}),
+        ({}, set()),
+    ],
+)
+def test_a_bug_is_injected_only_where_there_is_what_it_needs(
+    tiny: Callable[..., LoadedModel], changes: dict[str, str], lacking: set[str]
+) -> None:
+    loaded = tiny("needs", **changes)
+    traced = trace(loaded, "The cat sat.", "猫坐" if not changes else "")
+    for bug in (each for each in BUGS if each.plant is not None):
+        fits = bug.fits(loaded.model, rows_of(traced))
+        assert fits == (bug.needs not in lacking), bug.id
+
+
+def test_a_model_without_logits_is_compared_by_its_vectors(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    loaded = tiny("bare", family="encoder-only", lm_head=False)
+    traced = trace(loaded, "The cat sat.")
+    stream = loaded.model.stacks()[-1].hook("resid_final")
+    before, after = (
+        run(loaded.model, rows_of(traced), {stream}, edits)[stream].double()
+        for edits in (NO_EDITS, BY_ID["model_scale"].plant(loaded.model, rows_of(traced)))
+    )
+    found = walked(symptom(loaded, traced, BY_ID["model_scale"]))
+    assert found.moved == pytest.approx(float((after - before).norm() / before.norm()))
+    assert found.changed
+    assert not walked(symptom(loaded, traced, BY_ID["small_fill"])).changed
+
+
+Tiny = Callable[..., LoadedModel]
+
+
+def test_the_second_mask_replaces_the_first() -> None:
+    bug = BY_ID["mask_replaced"]
+    tokens = torch.tensor([[0, 0, 7, 5], [7, 5, 9, 0]])
+    wrong, right = bug.variant(tokens, 0), bug.plain(tokens, 0)
+    assert wrong.shape == right.shape == (2, 1, 4, 4)
+    assert wrong[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1] * 4]
+    assert right[0, 0].int().tolist() == [[0] * 4, [0] * 4, [0, 0, 1, 0], [0, 0, 1, 1]]
+    torch.testing.assert_close(wrong[1, 0, :3], right[1, 0, :3])  # the words of a row padded right
+    assert figure("mask_replaced", "pads_seen_left") == (8, 0)  # 4 words, 2 PADs
+    assert figure("mask_replaced", "pads_seen_right") == (0, 0)
+
+
+def test_rows_get_their_padding_on_the_left() -> None:
+    given = Rows(torch.tensor([[3, 4]]), None, torch.tensor([[5]]), torch.tensor([[True]]))
+    rows = padded_on_the_left(given, 2, 9)
+    assert (rows.tgt.tolist(), rows.valid("tgt").int().tolist()) == ([[9, 9, 3, 4]], [[0, 0, 1, 1]])
+    assert (rows.tokens("src").tolist(), rows.valid("src").int().tolist()) == (
+        [[9, 9, 5]],
+        [[0, 0, 1]],
+    )
+
+
+@pytest.mark.parametrize("kind", ["translator", "writer"])
+def test_what_is_written_for_shifted_positions_depends_on_what_they_act_on(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(kind)
+    traced = trace(loaded, "The cat sat.", "猫坐在垫子上。" if kind == "translator" else "")
+    found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
+    assert found.left == min(8, room(loaded, traced)) > 0
+    assert found.by_left[0].n == 0
+    assert found.by_left[0].after == pytest.approx(found.by_left[0].before, abs=1e-5)
+    losses = [each.before for each in found.by_left]
+    assert losses == pytest.approx([losses[0]] * len(losses), abs=1e-4)  # the library's promise
+    assert found.loss_before == pytest.approx(losses[0], abs=1e-4)
+    adds = loaded.config.positions in ("sinusoidal", "learned")
+    assert found.changed == adds
+    at = {each.n: each.after for each in found.by_left}
+    if found.left in at:
+        assert at[found.left] == pytest.approx(found.loss_after, abs=1e-5)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary", "alibi"])
+def test_pads_that_are_seen_change_every_kind_of_model(tiny: Tiny, positions: str) -> None:
+    loaded = tiny("left", family="decoder-only", positions=positions)
+    traced = trace(loaded, "The cat sat.", "")
+    found = walked(symptom(loaded, traced, BY_ID["mask_replaced"]))
+    assert found.changed
+    assert found.moved > 0.01
+    plain = walked(symptom(loaded, traced, BY_ID["left_positions"]))
+    assert plain.changed == (positions == "sinusoidal")
+
+
+def test_a_sentence_that_fills_the_model_has_no_room(tiny: Tiny) -> None:
+    loaded = tiny("full", family="decoder-only", n_ctx=12)
+    traced = trace(loaded, "The cat sat on the", "")
+    spare = room(loaded, traced)
+    found = walked(symptom(loaded, traced, BY_ID["left_positions"]))
+    assert found.left == min(spare, 8)
+    assert [each.n for each in found.by_left] == [n for n in LEFT if n <= spare] * (spare > 0)
+    assert not any(math.isnan(each.after) for each in found.by_left)
+    np.testing.assert_array_equal(found.logprobs_before.shape, found.logprobs_after.shape)
+
+
+def test_a_row_that_pads_have_made_too_long_has_no_room_left() -> None:
+    loaded = open_model("sort")
+    letters = " ".join("abcd"[at % 4] for at in range(limit(loaded) - 2))
+    traced = trace(loaded, letters, letters, pads=8)
+    assert max(len(traced.src_tokens), len(traced.tgt_tokens)) > limit(loaded)
+    assert room(loaded, traced) == 0
+    assert walked(symptom(loaded, traced, BY_ID["left_positions"])).left == 0
+
+
+(SCALE,) = (bug for bug in BUGS if bug.id == "model_scale")
+
+
+def figures(traced: Trace | None) -> dict[str, tuple[float, ...]]:
+    return {row.name: row.values for row in SCALE.compared(traced).rows}
+
+
+def test_the_scale_of_the_model_flattens_every_row() -> None:
+    shown = figures(None)
+    (spread, right_spread), (entropy, right_entropy) = shown["score_spread"], shown["entropy"]
+    assert right_spread == pytest.approx(0.99, abs=0.02)
+    assert spread == pytest.approx(right_spread / math.sqrt(8))  # 512 / 64
+    assert right_entropy == pytest.approx(2.37, abs=0.03)
+    assert entropy == pytest.approx(2.72, abs=0.01)
+    equal = shown["equal_entropy"]
+    assert entropy < equal[0] == equal[1] == pytest.approx(math.log(16))
+
+
+def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
+    """What is said of a wrong scale has to hold of heads that are sharp, too."""
+    traced = trace(translator, "I love you.", "我爱你。")
+    hooks = [site.hook("q") for site in translator.sites]
+    sharp = replace(
+        traced,
+        activations=dict(traced.activations)
+        | {hook: 30 * traced.activations[hook] for hook in hooks},
+    )
+    shown = figures(sharp)
+    assert shown["entropy"][1] < shown["entropy"][0] < 0.8 * shown["equal_entropy"][1]
+    for lang in LANGUAGES:
+        said = t("cases.model_scale.symptom", lang=lang)
+        assert "uniform" not in said
+        assert "接近均匀" not in said
+
+
+@pytest.mark.parametrize("positions", ["alibi", "t5", "sinusoidal"])
+def test_a_bias_of_the_positions_is_not_scaled(
+    tiny: Callable[..., LoadedModel], positions: PositionKind
+) -> None:
+    loaded = tiny("biased", positions=positions)
+    traced = trace(loaded, "The cat sat on the mat.", "猫坐在垫子上。")
+    site = next(site for site in loaded.sites if site.kind == "self" and site.stack == "decoder")
+    scores = torch.tensor(traced.activations[site.hook("scores")])
+    bias = torch.tensor(traced.activations.get(site.hook("bias"), 0.0))
+    assert bool(bias.any()) == (positions != "sinusoidal")
+    wrong = (scores - bias) / math.sqrt(loaded.config.n_heads) + bias
+
+    # What is drawn is the pattern of these scores.
+    shown = SCALE.compared(traced)
+    keep = torch.tensor(traced.mask(site.name))
+    pattern = wrong.masked_fill(~keep, -torch.inf).softmax(-1)
+    assert shown.ways[0].site == site.name
+    torch.testing.assert_close(shown.ways[0].picture, pattern)
+
+    # What is planted makes the same scores, in the first layer, where the inputs are the same.
+    rows = rows_of(traced)
+    assert SCALE.plant is not None
+    hook = site.hook("scores")
+    planted = run(loaded.model, rows, {hook}, SCALE.plant(loaded.model, rows))[hook][0]
+    torch.testing.assert_close(planted, wrong)
+
+
+def test_the_bias_of_an_encoder_alone_is_left_alone_too(tiny: Callable[..., LoadedModel]) -> None:
+    loaded = tiny("reader", family="encoder-only", positions="alibi")
+    traced = trace(loaded, "The cat sat on the mat.")
+    shown = SCALE.compared(traced)
+    assert shown.ways[0].own, "an encoder alone has scores to scale, too"
+    assert shown.ways[0].site == loaded.sites[0].name
+    rows = rows_of(traced)
+    assert SCALE.plant is not None
+    hooks = {loaded.sites[0].hook(name) for name in ("scores", "bias")}
+    before, after = (
+        run(loaded.model, rows, hooks, *edits) for edits in ((), (SCALE.plant(loaded.model, rows),))
+    )
+    scores, bias = (loaded.sites[0].hook(name) for name in ("scores", "bias"))
+    torch.testing.assert_close(after[bias], before[bias])
+    torch.testing.assert_close(
+        after[scores] - after[bias],
+        (before[scores] - before[bias]) / 2,  # 4 heads
+    )
