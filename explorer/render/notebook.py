@@ -100,7 +100,8 @@ def _present(address: str) -> tuple[str, str, str, dict[str, str]]:
     """The present address of an exhibit or a page; its subject, the exhibit's name or "", and the
     choices that an earlier address stands for."""
     subject, dot, one = address.partition(".")
-    present = _EARLIER.get(address) or EARLIER.get(subject, subject).partition("?")[0] + dot + one
+    page, _, choices = EARLIER.get(subject, subject).partition("?")
+    present = _EARLIER.get(address, f"{page}{dot}{one}?{choices}")
     address, _, choices = present.partition("?")
     subject, _, one = address.partition(".")
     return address, subject, one, dict(parse_qsl(choices))
