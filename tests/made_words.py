@@ -80,8 +80,9 @@ IN_FORMULAS = {
 
 
 @cache
-def _written() -> tuple[set[str], list[re.Pattern[str]]]:
-    """All strings and names that the code writes out, and the forms of its f-strings."""
+def _written() -> tuple[set[str], list[tuple[str, re.Pattern[str]]]]:
+    """All strings and names that the code writes out, and the forms of its f-strings, each with
+    its beginning: comparing that first takes a tenth of the time."""
     names, forms = set(), set()
     for node in ast.walk(ast.parse(CODE)):
         match node:
@@ -91,11 +92,16 @@ def _written() -> tuple[set[str], list[re.Pattern[str]]]:
                 names.add(name)
             case ast.JoinedStr(values=pieces):
                 texts = (each.value if isinstance(each, ast.Constant) else "\0" for each in pieces)
-                forms.add(re.escape("".join(map(str, texts))).replace("\0", "(.+)"))
+                forms.add("".join(map(str, texts)))
     names.update(case.id for case in CLAIMS)  # the names of functions
     for path in (ROOT / "explorer").rglob("*.js"):
         names.update(re.findall(r"[\w-]+", path.read_text(encoding="utf-8")))
-    return names, [re.compile(form) for form in forms if re.search(r"\\\.|[a-z]_\(", form)]
+    escaped = {form: re.escape(form).replace("\0", "(.+)") for form in forms}
+    return names, [
+        (form.partition("\0")[0], re.compile(pattern))
+        for form, pattern in escaped.items()
+        if re.search(r"\\\.|[a-z]_\(", pattern)
+    ]
 
 
 def is_used(key: str) -> bool:
@@ -110,8 +116,12 @@ def is_used(key: str) -> bool:
         return value in names or all({part, f"_{part}"} & names for part in re.split("[._]", value))
 
     last = key.rpartition(".")[2]
-    filled = (form.fullmatch(key if r"\." in form.pattern else last) for form in forms)
-    return any(all(map(written, found.groups())) for found in filled if found)
+    for begin, form in forms:
+        whole = key if r"\." in form.pattern else last
+        filled = form.fullmatch(whole) if whole.startswith(begin) else None
+        if filled and all(map(written, filled.groups())):
+            return True
+    return False
 
 
 def tried() -> set[str]:

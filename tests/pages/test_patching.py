@@ -114,13 +114,6 @@ def test_a_path_leads_from_a_head_to_another(open_page):
     at = open_page("patching", model="writer", text=FIRST, part="paths", receiver="decoder-9-9")
 
 
-def test_a_model_without_logits_says_what_it_lacks(open_page):
-    for part in ("patch", "paths"):
-        at = open_page("patching", model="headless", text=FIRST, part=part)
-        assert [each.value for each in at.info] == [t("needs.output", lang="en")]
-        assert not at.get("plotly_chart")
-
-
 def test_masked_words_are_asked_about_where_the_mask_is(open_page):
     text = "She reads a [MASK] every morning."
     at = open_page("patching", model="reader", text=text, second=text.replace("She", "He"))
