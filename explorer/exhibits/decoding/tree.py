@@ -46,13 +46,13 @@ class Node:
     """
 
     tokens: tuple[int, ...]
-    shown: str
-    text: str
-    parent: int | None
     prob: float
     logprob: float
     score: float
     fate: Fate
+    shown: str = ""
+    text: str = ""
+    parent: int | None = None
     fell_at: int | None = None
     fell_score: float | None = None
     lines: tuple[Line, ...] = ()
@@ -60,14 +60,22 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """All nodes, parents before children; `ends[line]` is the node where a strategy's answer ends.
-
-    `answers[line]` is (text, log-probability, score by the beam's length penalty).
-    """
+    """All nodes, parents before children; `ends[line]` is the node where a strategy's answer ends,
+    whose score is by the length penalty of the `beam`."""
 
     nodes: tuple[Node, ...]
     ends: dict[Line, int]
-    answers: dict[Line, tuple[str, float, float]]
+    beam: Beam
+
+    @property
+    def answers(self) -> dict[Line, tuple[str, float, float]]:
+        """(text, log-probability, score by the beam's length penalty) of each strategy."""
+        ends = {line: self.nodes[end] for line, end in self.ends.items()}
+        score = self.beam.score
+        return {
+            line: (end.text, end.logprob, score(end.logprob, len(end.tokens)))
+            for line, end in ends.items()
+        }
 
 
 def grow(
@@ -102,35 +110,22 @@ def _take(
     step: DecodeStep, parents: Sequence[Hypothesis], known: dict[tuple[int, ...], Node], beam: Beam
 ) -> None:
     """Add the results of one beam step; a parent without a surviving extension is dropped."""
-    made = [(h, "live") for h in step.live[0]]
     new = [h for h in step.ended[0] if len(h.tokens) == step.index + 1]
-    made += [(h, "finished" if h.finished else "live") for h in new]
-    survived = {h.tokens[:-1] for h, _ in made}
-    made += [(h, "fallen") for h in _fallen(step, parents, len(made), beam)]
-    for h, fate in made:
+    kept: list[tuple[Hypothesis, Fate]] = [(h, "live") for h in step.live[0]]
+    kept += [(h, "finished" if h.finished else "live") for h in new]
+    survived = {h.tokens[:-1] for h, _ in kept}
+    fallen = _fallen(step, parents, len(kept), beam)
+    for h, fate in (*kept, *((h, "fallen") for h in fallen)):
         before = known.get(h.tokens[:-1])
         gain = h.logprob - (before.logprob if before else 0.0)
-        fell = fate == "fallen"
-        known[h.tokens] = Node(
-            tokens=h.tokens,
-            shown="",
-            text="",
-            parent=None,
-            prob=min(1.0, exp(gain)),
-            logprob=h.logprob,
-            score=h.score,
-            fate=fate,  # type: ignore[arg-type]
-            fell_at=step.index if fell else None,
-            fell_score=h.score if fell else None,
-        )
-    for tokens, node in list(known.items()):
-        if len(tokens) == step.index and node.fate == "live" and tokens not in survived:
-            known[tokens] = replace(
-                node,
-                fate="fallen",
-                fell_at=step.index,
-                fell_score=_best_extension(step, parents, tokens, beam),
-            )
+        fell = {"fell_at": step.index, "fell_score": h.score} if fate == "fallen" else {}
+        known[h.tokens] = Node(h.tokens, min(1.0, exp(gain)), h.logprob, h.score, fate, **fell)
+    for row, parent in enumerate(parents):
+        node = known.get(parent.tokens)
+        if node is not None and node.fate == "live" and parent.tokens not in survived:
+            # The best extension of a hypothesis that was dropped in this step.
+            best = beam.score(parent.total + float(step.ruled[row].max()), step.index + 1)
+            known[parent.tokens] = replace(node, fate="fallen", fell_at=step.index, fell_score=best)
 
 
 def _fallen(
@@ -152,14 +147,6 @@ def _fallen(
     return fallen[:SHOWN_FALLEN]
 
 
-def _best_extension(
-    step: DecodeStep, parents: Sequence[Hypothesis], tokens: tuple[int, ...], beam: Beam
-) -> float:
-    """The score of the best extension of a hypothesis that was dropped in this step."""
-    row, parent = next((at, each) for at, each in enumerate(parents) if each.tokens == tokens)
-    return beam.score(parent.total + float(step.ruled[row].max()), step.index + 1)
-
-
 def _lay(made: Generation, known: dict[tuple[int, ...], Node], beam: Beam) -> None:
     """Add the answer of another strategy, creating the nodes that the beam did not visit."""
     total = 0.0
@@ -169,16 +156,9 @@ def _lay(made: Generation, known: dict[tuple[int, ...], Node], beam: Beam) -> No
         total += own
         ends = made.finished and step.index == len(made.tokens) - 1
         if tokens not in known:
-            known[tokens] = Node(
-                tokens=tokens,
-                shown="",
-                text="",
-                parent=None,
-                prob=step.chosen_prob,
-                logprob=total,
-                score=beam.score(total, len(tokens)),
-                fate="finished" if ends else "live",
-            )
+            fate: Fate = "finished" if ends else "live"
+            score = beam.score(total, len(tokens))
+            known[tokens] = Node(tokens, step.chosen_prob, total, score, fate)
 
 
 def _built(
@@ -202,18 +182,7 @@ def _built(
         )
         for tokens in order
     )
-    return Tree(
-        nodes=nodes,
-        ends={line: order[tokens] for line, tokens in paths.items()},
-        answers={
-            line: (
-                loaded.tokenizer.decode(tokens),
-                known[tokens].logprob,
-                beam.score(known[tokens].logprob, len(tokens)),
-            )
-            for line, tokens in paths.items()
-        },
-    )
+    return Tree(nodes, {line: order[tokens] for line, tokens in paths.items()}, beam)
 
 
 def compute(
