@@ -1,16 +1,14 @@
 """A second output with a prefix chosen by the user, compared with the first."""
 
-from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
-
-import numpy as np
 
 from explorer.components.token_strip import pack_token_strip
 from explorer.engine import cache
 from explorer.engine.jobs import StoppedError
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.decoding.choices import DecodingChoices, Strategy
+from explorer.exhibits.decoding.film import name_place, place_of
 from explorer.exhibits.decoding.one_pass import is_open
 from explorer.exhibits.decoding.strategy import beam_settings, sample_settings
 from explorer.exhibits.picking import pick_one
@@ -23,7 +21,7 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, forced_tokens, room
 from explorer.runs.passes import Steps
-from models.hooks import AttentionSite, Role
+from models.hooks import Role
 
 Pair = tuple[Generation, Generation | None]
 
@@ -112,15 +110,10 @@ def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
     pairs = enumerate(zip_longest(first.tokens, second.tokens))
     apart = next((at for at, pair in pairs if len({*pair}) > 1), len(first.tokens))
     for name, made in (("first", first), ("second", second)):
-        pack = partial(
-            pack_token_strip,
-            [step.chosen_str for step in made.steps],
-            stream="tgt",
-            title=view.t(f"branches.{name}", logprob=fixed(made.logprob)),
-            selected=apart if apart < len(made.steps) else None,
-            words=view.words("components.token_strip"),
-        )
-        yield _strip(f"branches.{name}", pack)
+        title = view.t(f"branches.{name}", logprob=fixed(made.logprob))
+        selected = apart if apart < len(made.steps) else None
+        pack = partial(_strip, view, made, title, selected)
+        yield b.Canvas(f"branches.{name}", "token_strip", pack)
     ahead = "first" if first.logprob >= second.logprob else "second"
     words = view.t(
         "branches.apart",
@@ -131,8 +124,9 @@ def _two_lines(view: View, first: Generation, second: Generation) -> b.Blocks:
     yield b.Sentence("branches", view.t("branches.same") if same else words)
 
 
-def _strip(name: str, pack: Callable[[], bytes]) -> b.Canvas:
-    return b.Canvas(name, "token_strip", lambda file: pack())
+def _strip(view: View, made: Generation, title: str, selected: int | None, file: str) -> bytes:
+    tokens, words = [step.chosen_str for step in made.steps], view.words("components.token_strip")
+    return pack_token_strip(tokens, stream="tgt", title=title, selected=selected, words=words)
 
 
 def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
@@ -142,8 +136,13 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
     shown = view.one_of("picture", DecodingChoices.pictures)
     pictures = DecodingChoices.pictures
     yield pick_one(view, "branches.picture", pictures, shown, said="branches.")
-    yield b.Note(_place(view, sites, kind))
-    patterns = [_pattern(view, made, sites) for made in both]
+    layer, head = place_of(view, len(sites), sites[0].n_heads)
+    yield b.Note(f"{view.t(f'kinds.{kind}')} · {name_place(view, layer, head)}")
+    patterns = []
+    for made in both:
+        rows = stacked(made, sites)
+        rows = rows.mean(0) if layer is None else rows[layer]
+        patterns.append(rows.mean(0) if head is None else rows[head])
     queries = [tuple(step.input_tokens[-1] for step in made.steps) for made in both]
     keys = [
         made.src_str_tokens if kind == "cross" else made.steps[-1].input_tokens for made in both
@@ -156,42 +155,17 @@ def _compare(view: View, both: tuple[Generation, Generation]) -> b.Blocks:
             one if one == other else f"{one} | {other}"
             for one, other in zip(*(row[:n_query] for row in queries), strict=True)
         ]
-        said = {
-            name: view.t(f"branches.{which}")
-            for name, which in zip(("before", "after"), names, strict=True)
-        }
+        before, after = (view.t(f"branches.{name}") for name in names)
+        words |= {"before": before, "after": after}
         cut = [each[:n_query, :n_key] for each in patterns]
-        draw = partial(difference, *cut, named, keys[1][:n_key], words=words | said, **titles)
+        draw = partial(difference, *cut, named, keys[1][:n_key], words=words, **titles)
         yield b.Chart("branches.difference", draw, view.t("branches.difference"))
         return
     columns = []
-    for at, name in enumerate(names):
-        cells = (patterns[at], None, queries[at], keys[at])
-        title = view.t(f"branches.{name}")
-        draw = partial(attention, *cells, words=words, **titles)
+    for name, *cells in zip(names, patterns, (None, None), queries, keys, strict=True):
+        title, draw = view.t(f"branches.{name}"), partial(attention, *cells, words=words, **titles)
         columns.append((b.Note(title), b.Chart(f"branches.{name}", draw, title)))
     yield b.Columns(columns)
-
-
-def _pattern(view: View, made: Generation, sites: list[AttentionSite]) -> np.ndarray:
-    """Weights [step, key] of the film's layer and head, or of their mean."""
-    rows = stacked(made, sites)
-    layer, head = view.state.layer, view.state.head
-    if layer is None:
-        return rows.mean((0, 1))
-    of_layer = rows[min(layer, len(rows) - 1)]
-    return of_layer.mean(0) if head is None or head >= len(of_layer) else of_layer[head]
-
-
-def _place(view: View, sites: list[AttentionSite], kind: Role) -> str:
-    layer, head = view.state.layer, view.state.head
-    if layer is None:
-        where = view.t("branches.everywhere")
-    elif head is None or head >= sites[0].n_heads:
-        where = view.t("onepass.mean", layer=min(layer, len(sites) - 1) + 1)
-    else:
-        where = view.t("heads.large", layer=min(layer, len(sites) - 1) + 1, head=head + 1)
-    return f"{view.t(f'kinds.{kind}')} · {where}"
 
 
 EXHIBIT = Exhibit(compute, show, open=is_open, wait=Wait("decoding.working", after="decoding.film"))

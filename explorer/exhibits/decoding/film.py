@@ -76,14 +76,26 @@ def arguments(view: View, made: Generation) -> dict[str, Any]:
     how = cast(How, strategy_name(view.choices(DecodingChoices).strategy))
     shown = film_of(made, sites, view.trace.config.fills, how, view.t)
     n_layers, n_heads = shown["own"].shape[:2]
-    layer, head = view.state.layer, view.state.head
-    scene = Scene(
-        min(view.step, len(made.steps) - 1),
-        None if layer is None else min(layer, n_layers - 1),
-        None if layer is None or head is None or head >= n_heads else head,
-    )
+    scene = Scene(min(view.step, len(made.steps) - 1), *place_of(view, n_layers, n_heads))
     words = view.words("components.film") | {"tgt": view.stream("tgt")}
     return {**shown, "scene": scene, "words": words}
+
+
+def place_of(view: View, n_layers: int, n_heads: int) -> tuple[int | None, int | None]:
+    """The film's layer and head; None for the mean over all of them."""
+    layer, head = view.state.layer, view.state.head
+    if layer is None:
+        return None, None
+    return min(layer, n_layers - 1), None if head is None or head >= n_heads else head
+
+
+def name_place(view: View, layer: int | None, head: int | None) -> str:
+    """A layer and head of the film in words."""
+    if layer is None:
+        return view.t("branches.everywhere")
+    if head is None:
+        return view.t("onepass.mean", layer=layer + 1)
+    return view.t("heads.large", layer=layer + 1, head=head + 1)
 
 
 def _code(view: View) -> tuple[object, ...]:

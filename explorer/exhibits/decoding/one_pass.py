@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.exhibits import Exhibit, View, Wait, block as b
+from explorer.exhibits.decoding.film import name_place, place_of
 from explorer.exhibits.saying import in_a_row, site_titles
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
@@ -28,7 +29,7 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.passes import Steps
 from explorer.runs.run import run
 from models.cache import KVCache
-from models.hooks import LOGITS, AttentionSite, visiting
+from models.hooks import LOGITS, visiting
 from models.masks import causal_mask
 from models.pictures.patches import as_tensor
 from models.rows import Rows
@@ -147,8 +148,9 @@ def show(found: OnePass | None, view: View) -> b.Blocks:
     if found is None:
         return
     yield b.Prose(view.t("onepass.lead"))
+    key = "onepass.reading" if found.largest_open > ROUNDING else "onepass.reading_short"
     words = view.t(
-        _key(found),
+        "onepass.reading_apart" if found.largest > ROUNDING else key,
         count=len(found.tokens),
         largest=number(found.largest),
         open=f"{found.largest_open:.2g}",
@@ -184,13 +186,6 @@ def _looks_ahead(view: View, found: OnePass) -> bool:
     return any(np.triu(found.masks[site.name], later).any() for site in sites)
 
 
-def _key(found: OnePass) -> str:
-    """The key of the verdict."""
-    if found.largest > ROUNDING:
-        return "onepass.reading_apart"
-    return "onepass.reading" if found.largest_open > ROUNDING else "onepass.reading_short"
-
-
 def _gaps(view: View, found: OnePass, *, dark: bool) -> b.Figure:
     figure = lines(
         np.arange(1, len(found.tokens) + 1),
@@ -208,45 +203,29 @@ def _gaps(view: View, found: OnePass, *, dark: bool) -> b.Figure:
 
 
 def _patterns(view: View, found: OnePass) -> b.Columns:
-    """The attention of the same site in one pass, with and without the causal mask."""
+    """The attention of the film's place in one pass, with and without the causal mask."""
     sites = view.sites_of(view.own_role)
-    layer = view.state.layer
-    site = sites[len(sites) - 1 if layer is None else min(layer, len(sites) - 1)]
-    mask, both = found.masks[site.name], (found.patterns, found.patterns_open)
-    return b.Columns(
-        [
-            _pattern(view, found, site, name, patterns[site.name], shown)
-            for name, patterns, shown in zip(("with", "without"), both, (mask, None), strict=True)
-        ]
-    )
-
-
-def _pattern(
-    view: View,
-    found: OnePass,
-    site: AttentionSite,
-    name: str,
-    pattern: np.ndarray,
-    mask: np.ndarray | None,
-) -> tuple[b.Block, ...]:
-    """One heatmap: the chosen head, or the mean of a layer."""
-    head = view.state.head if view.state.layer is not None else None
-    one = head is not None and head < len(pattern)
-    named = view.t("onepass.mean", layer=site.layer + 1)
-    if head is not None and head < site.n_heads:
-        named = view.t("heads.large", layer=site.layer + 1, head=head + 1)
-    draw = partial(
-        attention,
-        pattern[head] if one else pattern.mean(0),
-        None if mask is None else mask[0],
-        found.queries,
-        found.keys,
-        **site_titles(view, site),
-        selected=min(view.step, len(found.tokens) - 1),
-        words=view.words("figures.heatmap"),
-    )
-    title = view.t(f"onepass.{name}")
-    return b.Note(f"{title} · {named}"), b.Chart(f"onepass.{name}", draw, title)
+    layer, head = place_of(view, len(sites), sites[0].n_heads)
+    site = sites[-1 if layer is None else layer]
+    named = name_place(view, site.layer, head)
+    columns = []
+    masks = found.masks[site.name][0], None
+    kinds = zip(("with", "without"), (found.patterns, found.patterns_open), masks, strict=True)
+    for name, patterns, mask in kinds:
+        pattern = patterns[site.name]
+        draw = partial(
+            attention,
+            pattern.mean(0) if head is None else pattern[head],
+            mask,
+            found.queries,
+            found.keys,
+            **site_titles(view, site),
+            selected=min(view.step, len(found.tokens) - 1),
+            words=view.words("figures.heatmap"),
+        )
+        title = view.t(f"onepass.{name}")
+        columns.append((b.Note(f"{title} · {named}"), b.Chart(f"onepass.{name}", draw, title)))
+    return b.Columns(columns)
 
 
 def is_open(view: View) -> bool:

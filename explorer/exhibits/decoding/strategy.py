@@ -1,6 +1,7 @@
 """The controls for the decoding strategy, its settings, and the token limit."""
 
 import random
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -100,7 +101,7 @@ def beam_settings(view: View, place: str) -> tuple[b.Control, ...]:
     more["change"] = lambda name: _replaced(with_rule(beam, name))
     return (
         pick_one(view, f"{place}.rule", RULES, rule(beam), **more),
-        _setting(view, place, beam, "width", 1, 8, 1),
+        _setting(view, place, beam, "width", 1, 8),
         _setting(view, place, beam, "length_penalty", 0.0, 2.0, 0.1),
     )
 
@@ -109,34 +110,19 @@ def sample_settings(view: View, place: str) -> tuple[b.Control, ...]:
     """Controls for the cut-offs and seed of the current sampling, with a button for another
     seed."""
     sample = sample_of(view)
+    typed = b.More(typed=True, help=view.t("decoding.seed_help"), width=120)
+
+    def other_draw(state: State) -> dict[str, Any]:
+        seed = (sample.seed + random.randint(1, MOST_SEED)) % (MOST_SEED + 1)
+        return _with(state, replace(sample, seed=seed))
+
     return (
         _setting(view, place, sample, "temperature", 0.0, 3.0, 0.1),
-        _setting(view, place, sample, "top_k", 0, 100, 1),
+        _setting(view, place, sample, "top_k", 0, 100),
         _setting(view, place, sample, "top_p", 0.0, 1.0, 0.05),
-        b.Slider(
-            f"{place}.seed",
-            view.t("decoding.seed"),
-            0,
-            MOST_SEED,
-            sample.seed,
-            partial(_changed, sample, "seed"),
-            typed=True,
-            help=view.t("decoding.seed_help"),
-            width=120,
-        ),
-        b.Button(
-            f"{place}.again",
-            view.t("decoding.again"),
-            b.Change(lambda state: _with(state, _other_draw(sample))),
-            icon="casino",
-        ),
+        _setting(view, place, sample, "seed", 0, MOST_SEED, **typed),
+        b.Button(f"{place}.again", view.t("decoding.again"), b.Change(other_draw), "casino"),
     )
-
-
-def _other_draw(sample: Sample) -> Sample:
-    """The same settings with another seed."""
-    seed = (sample.seed + random.randint(1, MOST_SEED)) % (MOST_SEED + 1)
-    return Sample(**{**vars(sample), "seed": seed})
 
 
 def _setting(
@@ -144,26 +130,22 @@ def _setting(
     place: str,
     strategy: Beam | Sample,
     field: str,
-    low: float,
-    high: float,
-    step: float,
+    *limits: float,
+    width: int = 140,
+    **more: Any,
 ) -> b.Slider:
-    return b.Slider(
-        f"{place}.{field}",
-        view.t(f"decoding.{field}"),
-        low,
-        high,
-        getattr(strategy, field),
-        partial(_changed, strategy, field),
-        step=step,
-        width=140,
-    )
+    """A slider for a setting; `limits` are the lowest and highest value, and the step if not 1."""
+    key, label, now = f"{place}.{field}", view.t(f"decoding.{field}"), getattr(strategy, field)
+    low, high, *step = limits
+    change = partial(_changed, strategy, field)
+    return b.Slider(key, label, low, high, now, change, *step, width=width, **more)
 
 
 def _changed(strategy: Beam | Sample, field: str, value: float) -> b.Change:
     if isinstance(value, float):
         value = round(value, 2)  # a slider's steps of 0.1 accumulate rounding errors
-    return _replaced(type(strategy)(**{**vars(strategy), field: value}))
+    changed: Any = {field: value}
+    return _replaced(replace(strategy, **changed))
 
 
 def _replaced(strategy: Beam | Sample) -> b.Change:
