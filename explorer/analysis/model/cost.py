@@ -21,7 +21,7 @@ from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
-from models.hooks import visiting
+from models.hooks import Edits, visiting
 from models.pictures.patches import as_tensor
 from models.transformer import build_model
 
@@ -154,14 +154,14 @@ def measure_passes(
             return model.read(replace(given, tgt=new, tgt_valid=None), memory, cache)
 
         logits(row)  # warm-up: the first pass includes torch's initialisation
-        reads = [_Reads(loaded) for _ in range(3)]
-        cache = KVCache(traced.config.n_layers)
-        with visiting(reads[0]):
+        counts: list[list[int]] = [[], [], []]  # the tokens of every pass
+        cache, embed = KVCache(traced.config.n_layers), traced.stacks[-1].hook("embed")
+        with visiting(_noting(embed, counts[0])):
             once, (whole,) = finished(_timed([partial(logits, row)], clock))
-        with visiting(reads[1]):
+        with visiting(_noting(embed, counts[1])):
             ways = [partial(logits, row[:, :end]) for end in range(1, n_tokens + 1)]
             slow, serial = yield from _timed(ways, clock)
-        with visiting(reads[2]):
+        with visiting(_noting(embed, counts[2])):
             ways = [partial(logits, row[:, end : end + 1], cache) for end in range(n_tokens)]
             quick, cached = finished(_timed(ways, clock))
     apart = max(
@@ -170,8 +170,8 @@ def measure_passes(
     )
     names, times = ("training", "no_cache", "with_cache"), (once, slow, quick)
     passes = (
-        Pass(name, len(read.lengths), sum(read.lengths), seconds)
-        for name, read, seconds in zip(names, reads, times, strict=True)
+        Pass(name, len(count), sum(count), seconds)
+        for name, count, seconds in zip(names, counts, times, strict=True)
     )
     return Passes(tuple(passes), apart)
 
@@ -189,20 +189,14 @@ def _timed(
     return seconds, found
 
 
-class _Reads:
-    """A visitor that records the number of tokens of every pass in `lengths`."""
+def _noting(hook: str, lengths: list[int]) -> Edits:
+    """An edit that changes nothing: it notes the number of tokens of every pass."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        stack = next(stack for stack in loaded.model.stacks() if stack.stream == "tgt")
-        self._hook = stack.hook("embed")
-        self.lengths: list[int] = []
+    def note(embedded: Tensor) -> Tensor:
+        lengths.append(embedded.shape[1])
+        return embedded
 
-    def wants(self, name: str) -> bool:
-        return name == self._hook
-
-    def __call__(self, name: str, tensor: Tensor) -> Tensor:
-        self.lengths.append(tensor.shape[1])
-        return tensor
+    return Edits({hook: note})
 
 
 def best_time(

@@ -24,21 +24,9 @@ from models.hooks import LOGITS, Edits, StackSite, visiting
 from models.positions import POSITIONS
 from models.rows import Stream
 
-What = Literal[
-    "tokens",
-    "embedding",
-    "positions",
-    "rotation",
-    "bias",
-    "self",
-    "cross",
-    "ffn",
-    "norm",
-    "add",
-    "final_norm",
-    "memory",
-    "unembed",
-]
+Before = Literal["tokens", "embedding", "positions", "rotation", "bias"]
+Inside = Literal["self", "cross", "ffn", "norm", "add"]
+What = Literal[Before, Inside, "final_norm", "memory", "unembed"]
 Shapes = dict[str, tuple[int, ...]]
 Target = b.Change | None
 OPENS: dict[What, b.Change] = {
@@ -166,17 +154,13 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
                 parts = (*parts[:-1], Station("norm", function.shape, (), outer), added)
             return parts
 
-        attended = part(
-            "self", inside("attn"), out("attn_out"), stack.block_hook(index, "pattern", "attn")
-        )
+        attended = part("self", inside("attn"), out("attn_out"), out("pattern", "attn"))
         layer = sublayer(attended, inside("attn_norm"))
         crossing = crossings.get(inside())
         if crossing is not None:
             crossed = part("cross", crossing.name, out("cross_attn_out"), crossing.hook("pattern"))
             layer += sublayer(crossed, inside("cross_attn_norm"))
-        transformed = part(
-            "ffn", inside("ffn"), out("ffn_out"), stack.block_hook(index, "post", "ffn")
-        )
+        transformed = part("ffn", inside("ffn"), out("ffn_out"), out("post", "ffn"))
         layers.append(layer + sublayer(transformed, inside("ffn_norm")))
     after = []
     if loaded.config.final_norm:
@@ -222,10 +206,17 @@ def show(found: Anatomy, view: View) -> b.Blocks:
     """The size in words, the control for the layer drawn part by part, and the boxes."""
     yield b.SentenceLine()
     yield b.Changes("model.reset")
-    yield b.Sentence("model", _reading(view, found))
+    by_kind, total = found.parameters.by_kind, found.parameters.total
+    most = max(by_kind, key=lambda kind: by_kind[kind])
+    values = {"most": view.t(f"model.kinds.{most}"), "share": percent(by_kind[most] / total)}
+    reading = view.t("model.reading", total=f"{total:,}", tensors=len(found.shapes), **values)
+    yield b.Sentence("model", reading)
     n_layers = max(len(tower.layers) for tower in found.towers)
     if n_layers > 1:
-        yield _unfold(view, n_layers)
+        label, now = view.t("model.unfolded"), _shown_layer(view, n_layers) + 1
+        more = b.More(width=340, help=view.t("model.unfolded_help"))
+        more["change"] = lambda layer: b.choose(unfolded=layer - 1)
+        yield b.Slider("model.unfolded", label, 1, n_layers, now, **more)
     yield _canvas(view, found.towers)
     lines = (
         r"\text{attention} = 2d^2 + 2d\,n_\mathrm{kv}d_\mathrm{head}, \qquad "
@@ -235,37 +226,17 @@ def show(found: Anatomy, view: View) -> b.Blocks:
     )
     yield b.Formula(lines, view.t("model.formula"))
     yield b.Code((*_model(view), towers, count, cost, ways))
-    yield b.Numbers(lambda: _numbers(view, found.shapes))
-
-
-def _reading(view: View, found: Anatomy) -> str:
-    by_kind, total = found.parameters.by_kind, found.parameters.total
-    most = max(by_kind, key=lambda kind: by_kind[kind])
-    return view.t(
-        "model.reading",
-        total=f"{total:,}",
-        most=view.t(f"model.kinds.{most}"),
-        share=percent(by_kind[most] / total),
-        tensors=len(found.shapes),
+    yield b.Numbers(
+        lambda: {
+            view.t("model.tensor"): list(found.shapes),
+            view.t("model.shape"): [" × ".join(map(str, s)) for s in found.shapes.values()],
+        }
     )
 
 
 def _shown_layer(view: View, n_layers: int) -> int:
     """The layer drawn part by part: the chosen one, else the first."""
     return min(view.choices(ModelChoices).unfolded, n_layers - 1)
-
-
-def _unfold(view: View, n_layers: int) -> b.Slider:
-    return b.Slider(
-        "model.unfolded",
-        view.t("model.unfolded"),
-        1,
-        n_layers,
-        _shown_layer(view, n_layers) + 1,
-        lambda layer: b.choose(unfolded=layer - 1),
-        width=340,
-        help=view.t("model.unfolded_help"),
-    )
 
 
 def _canvas(view: View, found: tuple[Tower, ...]) -> b.Canvas:
@@ -364,26 +335,8 @@ def _model(view: View) -> list[object]:
     stack = model.last_stack
     block = stack.blocks[0]
     reads = [model.memory_of] if model.config.reads_source else []
-    return [
-        model.read,
-        *reads,
-        stack.run,
-        stack.embed_tokens,
-        stack.positions,
-        block,
-        block.add,
-        block.attn,
-        attend,
-        block.attn_norm,
-        block.ffn,
-    ]
-
-
-def _numbers(view: View, found: Shapes) -> dict[str, list[object]]:
-    return {
-        view.t("model.tensor"): list(found),
-        view.t("model.shape"): [" × ".join(map(str, shape)) for shape in found.values()],
-    }
+    before = model.read, *reads, stack.run, stack.embed_tokens, stack.positions
+    return [*before, block, block.add, block.attn, attend, block.attn_norm, block.ffn]
 
 
 EXHIBIT = Exhibit(compute, show)

@@ -7,14 +7,9 @@ from functools import partial
 import numpy as np
 
 from explorer.analysis.cases import Result
+from explorer.analysis.model import parameters
 from explorer.analysis.model.cost import Cost, cost
-from explorer.analysis.model.parameters import (
-    KINDS,
-    Count,
-    count_config,
-    count_layers,
-    logits_shape,
-)
+from explorer.analysis.model.parameters import KINDS, Count
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits import Exhibit, View, Wait, block as b
@@ -61,24 +56,19 @@ class ModelCost:
 @cached
 def counted(config: ModelConfig, whole: bool) -> ModelCost:
     """A model of these sizes; only its layers unless `whole`. Raises ValueError."""
-    found = count_config(config) if whole else count_layers(config)
-    shape = logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
-    costs = (cost(config, n, 4 * found.total, unembeds=whole) for n in LENGTHS)
-    return ModelCost(found, shape, tuple(costs))
+    count = parameters.count_config if whole else parameters.count_layers
+    shape = parameters.logits_shape(config, *EXAMPLE) if whole and config.lm_head else None
+    counted = count(config)
+    costs = (cost(config, n, 4 * counted.total, unembeds=whole) for n in LENGTHS)
+    return ModelCost(counted, shape, tuple(costs))
 
 
-@dataclass(frozen=True)
-class Calculated:
-    """What was counted, and the experiment of each claim of TABLES, if asked for."""
-
-    counted: ModelCost
-    tables: Mapping[str, Result]
-
-
-def compute(run: Run, config: ModelConfig, whole: bool, recounted: bool) -> Calculated:
-    """The sizes counted; the tables are recounted on request."""
+def compute(
+    run: Run, config: ModelConfig, whole: bool, recounted: bool
+) -> tuple[ModelCost, Mapping[str, Result]]:
+    """The sizes counted, and the experiment of each claim of TABLES, if asked for."""
     tables = {claim: finding_of(run, claim) for claim in TABLES} if recounted else {}
-    return Calculated(counted(config, whole), tables)
+    return counted(config, whole), tables
 
 
 def sizes_of(view: View) -> Sizes:
@@ -89,9 +79,8 @@ def sizes_of(view: View) -> Sizes:
 
 def _preset(view: View) -> str:
     """The name of these sizes; "" if they have none."""
-    chosen, own = sizes_of(view), Sizes.of(view.loaded.config)
-    named = {OWN: own, **PRESETS}
-    return next((name for name, each in named.items() if each == chosen), "")
+    chosen, named = sizes_of(view), {OWN: Sizes.of(view.loaded.config), **PRESETS}
+    return next((name for name, sizes in named.items() if sizes == chosen), "")
 
 
 def config_of(view: View) -> ModelConfig:
@@ -99,15 +88,15 @@ def config_of(view: View) -> ModelConfig:
     return view.loaded.config if _preset(view) == OWN else sizes_of(view).config()
 
 
-def show(found: Calculated, view: View) -> b.Blocks:
+def show(answer: tuple[ModelCost, Mapping[str, Result]], view: View) -> b.Blocks:
     """The sizes, the parameters by part, the cost by length, and the tables."""
-    counted = found.counted
+    counted, tables = answer
     blocks = [
         b.Prose(view.t("model.calculator_lead")),
         *_controls(view),
         b.Columns((_parts(view, counted), (*_totals(view, counted),)), (3, 2)),
         *_lengths(view, counted.costs),
-        *_tables(view, found.tables),
+        *_tables(view, tables),
     ]
     yield b.Fold(view.t("model.calculator"), blocks, inline=True)
 
@@ -138,12 +127,10 @@ def _size(view: View, chosen: Sizes, name: str) -> b.Pick:
 
 
 def _switch(view: View, chosen: Sizes, name: str) -> b.Toggle:
-    key = f"model.{name}"
-
-    def change(on: bool) -> b.Change:
-        return b.choose(sizes=chosen.with_switch(name, on).text())
-
-    return b.Toggle(key, view.t(key), getattr(chosen, name), change)
+    key, now = f"model.{name}", getattr(chosen, name)
+    return b.Toggle(
+        key, view.t(key), now, lambda on: b.choose(sizes=chosen.with_switch(name, on).text())
+    )
 
 
 def _parts(view: View, found: ModelCost) -> tuple[b.Block, ...]:
@@ -180,8 +167,11 @@ def _lengths(view: View, costs: Sequence[Cost]) -> b.Blocks:
     first = costs[0]
     crossing = round(first.length * first.linear_flops / first.attention_flops)
     here = len(view.trace.tgt_tokens)
-    share = here / (here + crossing)
-    values = {"crossing": f"{crossing:,}", "length": here, "share": percent(share)}
+    values = {
+        "crossing": f"{crossing:,}",
+        "length": here,
+        "share": percent(here / (here + crossing)),
+    }
     yield b.Sentence("lengths", view.t("model.lengths_reading", **values))
 
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -69,13 +69,10 @@ class Reach:
 
 def read_vectors(traced: Trace) -> Float[np.ndarray, "pos d_model"]:
     """The embeddings of a Trace's longer text, without padding, repeated to at least `LEAST`."""
-    texts = []
-    for stack in traced.stacks:
-        real = traced.src_valid if stack.stream == "src" else traced.tgt_valid
-        texts.append(traced.activations[stack.hook("embed")][real])
+    valid = {"src": traced.src_valid, "tgt": traced.tgt_valid}
+    texts = [traced.activations[s.hook("embed")][valid[s.stream]] for s in traced.stacks]
     longest = max(texts, key=len)
-    times = -(-LEAST // len(longest))
-    return longest if times == 1 else np.tile(longest, (times, 1))[:LEAST]
+    return np.resize(longest, (max(len(longest), LEAST), longest.shape[1]))
 
 
 def reaches(x: Float[np.ndarray, "pos d_in"]) -> tuple[Reach, ...]:
@@ -89,19 +86,14 @@ def reaches(x: Float[np.ndarray, "pos d_in"]) -> tuple[Reach, ...]:
         raise ValueError(f"{len(x)} vectors: at least 3 are needed for a factor between distances")
     given = nn.functional.layer_norm(torch.tensor(x, dtype=torch.float64), x.shape[1:])
     width = min(x.shape[1], WIDTH)
-    return tuple(
-        Reach(kind, np.stack([_norms(kind, given, width, seed) for seed in SEEDS]))
-        for kind in KINDS
-    )
 
+    def norms(kind: Kind, seed: int) -> Float[np.ndarray, " distance"]:
+        with seeded(seed):
+            last = NETS[kind](x.shape[1], width)
+            direction = torch.randn(width, dtype=given.dtype)
+        return gradient_norms(last, given, direction / direction.norm())
 
-def _norms(
-    kind: Kind, x: Float[Tensor, "pos d_in"], width: int, seed: int
-) -> Float[np.ndarray, " distance"]:
-    with seeded(seed):
-        last = NETS[kind](x.shape[1], width)
-        direction = torch.randn(width, dtype=x.dtype)
-    return gradient_norms(last, x, direction / direction.norm())
+    return tuple(Reach(kind, np.stack([norms(kind, seed) for seed in SEEDS])) for kind in KINDS)
 
 
 def gradient_norms(
@@ -115,17 +107,12 @@ def gradient_norms(
     return grad.norm(dim=-1).flip(0).numpy()
 
 
-def recurrent(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
+def recurrent(d_in: int, width: int, orthogonal: bool = False) -> Callable[[Tensor], Tensor]:
     """torch's `nn.RNN` (tanh) at initialisation, every number uniform in +-1 / sqrt(width); returns
-    the last state."""
+    the last state. An `orthogonal` W_h preserves norms: only tanh shrinks the state."""
     net = nn.RNN(d_in, width, batch_first=True).double()
-    return lambda x: net(x[None])[0][0, -1]
-
-
-def orthogonal(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
-    """The same net with an orthogonal W_h, which preserves norms: only tanh shrinks the state."""
-    net = nn.RNN(d_in, width, batch_first=True).double()
-    nn.init.orthogonal_(net.get_parameter("weight_hh_l0"))
+    if orthogonal:
+        nn.init.orthogonal_(net.get_parameter("weight_hh_l0"))
     return lambda x: net(x[None])[0][0, -1]
 
 
@@ -133,19 +120,13 @@ def attention(d_in: int, width: int) -> Callable[[Tensor], Tensor]:
     """One head without positions, its matrices initialised as by `nn.Linear`; returns the last row,
     which sees all tokens."""
     w_q, w_k, w_v = (nn.Linear(d_in, width).double() for _ in range(3))
-
-    def last(x: Tensor) -> Tensor:
-        """The last row of softmax(q k^T / sqrt(width)) v."""
-        scores = w_q(x[-1]) @ w_k(x).T / math.sqrt(width)
-        return scores.softmax(-1) @ w_v(x)
-
-    return last
+    return lambda x: (w_q(x[-1]) @ w_k(x).T / math.sqrt(width)).softmax(-1) @ w_v(x)
 
 
 NETS: dict[Kind, Callable[[int, int], Callable[[Tensor], Tensor]]] = {
     "attention": attention,
     "recurrent": recurrent,
-    "orthogonal": orthogonal,
+    "orthogonal": partial(recurrent, orthogonal=True),
 }
 
 
@@ -158,13 +139,18 @@ def show(found: tuple[Reach, ...], view: View) -> b.Blocks:
     """Path lengths, the curves, the factor per token of every network, and the conclusion; below
     them the menu of asides about the model."""
     names = [view.t(f"reach.nets.{each.kind}") for each in found]
+    medians = np.stack([np.median(each.norms, 0) for each in found])
+    factors = [
+        (name, _range(each.per_token), _range(each.far))
+        for name, each in zip(names, found, strict=True)
+    ]
     blocks = [
         b.Prose(view.t("model.ways_lead")),
         _ways(view),
         b.Title(view.t("reach.title")),
         b.Prose(_lead(view, found)),
-        b.Chart("model.reach", partial(_curves, view, found, names), view.t("reach.title")),
-        _factors(view, found, names),
+        b.Chart("model.reach", partial(_curves, view, medians, names), view.t("reach.title")),
+        b.Table(("", view.t("reach.per_token"), view.t("reach.far")), factors),
         *_conclusion(view, {each.kind: each for each in found}),
     ]
     yield b.Fold(view.t("model.ways"), blocks, inline=True)
@@ -179,7 +165,15 @@ def show(found: tuple[Reach, ...], view: View) -> b.Blocks:
     )
     yield b.Formula(formula, view.t("reach.formula"))
     yield b.Code((reaches, read_vectors))
-    yield b.Numbers(lambda: _numbers(view, found, names))
+    yield b.Numbers(
+        lambda: {
+            view.t("reach.distance"): [*range(medians.shape[1])],
+            **{
+                name: [f"{value:.3g}" for value in norms]
+                for name, norms in zip(names, medians, strict=True)
+            },
+        }
+    )
     aside = view.choices(ModelChoices).further
     yield from pick_aside(view, "model.further", "model.further", ASIDES, aside)
 
@@ -205,38 +199,20 @@ def _lead(view: View, found: tuple[Reach, ...]) -> str:
     return view.t("reach.lead", width=width, seeds=len(SEEDS), n=n_tokens) + repeated
 
 
-def _medians(found: tuple[Reach, ...]) -> Float[np.ndarray, "kind distance"]:
-    return np.stack([np.median(each.norms, 0) for each in found])
-
-
-def _curves(view: View, found: tuple[Reach, ...], names: list[str], *, dark: bool) -> b.Figure:
-    ys = _medians(found)
+def _curves(view: View, ys: np.ndarray, names: list[str], *, dark: bool) -> b.Figure:
     axes = view.axes("reach.distance", "reach.gradient")
     figure = lines(np.arange(ys.shape[1]), ys, names, **axes, log_y=True, height=300, dark=dark)
     figure["layout"]["yaxis"] |= {"exponentformat": "power", "nticks": 6}
     return figure
 
 
-def _factors(view: View, found: tuple[Reach, ...], names: list[str]) -> b.Table:
-    head = ("", view.t("reach.per_token"), view.t("reach.far"))
-    rows = [
-        (name, _range(each.per_token), _range(each.far))
-        for name, each in zip(names, found, strict=True)
-    ]
-    return b.Table(head, rows)
-
-
-def _shown(value: float) -> str:
+def _median(values: np.ndarray, of: Callable[..., Any] = np.median) -> str:
+    value = float(of(values))
     return fixed(value) if value >= 0.01 else number(value)
 
 
-def _median(values: np.ndarray) -> str:
-    return _shown(float(np.median(values)))
-
-
 def _range(values: np.ndarray) -> str:
-    low, high = _shown(float(values.min())), _shown(float(values.max()))
-    return f"**{_median(values)}** ({low} – {high})"
+    return f"**{_median(values)}** ({_median(values, np.min)} – {_median(values, np.max)})"
 
 
 def _conclusion(view: View, by_kind: dict[Kind, Reach]) -> b.Blocks:
@@ -250,18 +226,8 @@ def _conclusion(view: View, by_kind: dict[Kind, Reach]) -> b.Blocks:
     values = {"far": _median(recurrent.far), "attention": _median(attention.far)}
     distance = recurrent.norms.shape[1] - 1
     yield b.Sentence("reach", view.t(key, distance=distance, **values))
-    recurring: tuple[Kind, ...] = ("recurrent", "orthogonal")
-    factors = {name: _median(by_kind[name].per_token) for name in recurring}
+    factors = {kind: _median(by_kind[kind].per_token) for kind in KINDS if kind != "attention"}
     yield b.Prose(view.t("reach.why", **factors))
-
-
-def _numbers(view: View, found: tuple[Reach, ...], names: list[str]) -> dict[str, list[object]]:
-    columns: dict[str, list[object]] = {
-        name: [f"{value:.3g}" for value in norms]
-        for name, norms in zip(names, _medians(found), strict=True)
-    }
-    distances: list[object] = [*range(found[0].norms.shape[1])]
-    return {view.t("reach.distance"): distances, **columns}
 
 
 EXHIBIT = Exhibit(compute, show)

@@ -40,12 +40,9 @@ class Sizes:
     @classmethod
     def of(cls, config: ModelConfig) -> "Sizes":
         """The sizes of a config."""
+        sizes = config.d_model, config.n_heads, config.kv_heads, config.n_layers, config.d_ff
         return cls(
-            config.d_model,
-            config.n_heads,
-            config.kv_heads,
-            config.n_layers,
-            config.d_ff,
+            *sizes,
             config.vocab_size,
             src_vocab=config.src_vocab_size or 0,
             out_bias=config.unembed_bias,
@@ -113,34 +110,16 @@ class Sizes:
         return f"{text}-{self.src_vocab}-{int(self.out_bias)}{int(self.final_norm)}"
 
 
+LLAMA = Sizes(4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, final_norm=True)
+TWO = Sizes(512, 8, 8, 6, 2048, 200, has_encoder=True, tied=False, src_vocab=100, out_bias=True)
 PRESETS = {
     "base": Sizes(512, 8, 8, 6, 2048, 37_000, has_encoder=True),
     "layers768": Sizes(768, 12, 12, 12, 3072, 30_522),
-    "block4096": Sizes(
-        4096, 32, 32, 1, 11_008, 0, swiglu=True, bias=False, tied=False, final_norm=True
-    ),
-    "llama": Sizes(
-        4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=False, final_norm=True
-    ),
-    "llama_tied": Sizes(
-        4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=True, final_norm=True
-    ),
-    "two_6": Sizes(
-        512, 8, 8, 6, 2048, 200, has_encoder=True, tied=False, src_vocab=100, out_bias=True
-    ),
-    "two_3": Sizes(
-        512,
-        8,
-        8,
-        3,
-        2048,
-        2000,
-        has_encoder=True,
-        tied=False,
-        src_vocab=1000,
-        out_bias=True,
-        final_norm=True,
-    ),
+    "block4096": replace(LLAMA, n_layers=1, vocab_size=0, tied=False),
+    "llama": replace(LLAMA, tied=False),
+    "llama_tied": LLAMA,
+    "two_6": TWO,
+    "two_3": replace(TWO, n_layers=3, vocab_size=2000, src_vocab=1000, final_norm=True),
 }
 
 
@@ -153,25 +132,14 @@ def parse_sizes(text: str, own: ModelConfig) -> Sizes | None:
         return Sizes.of(own)
     if text in PRESETS:
         return PRESETS[text]
-    found = _TEXT.fullmatch(text)
-    if found is None:
+    match = _TEXT.fullmatch(text)
+    if match is None:
         return None
-    groups = found.groups()
-    names = ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff", "vocab_size")
-    numbers: dict[str, Any] = {name: int(of) for name, of in zip(names, groups[:6], strict=True)}
-    has_encoder, swiglu, bias, tied = (switch == "1" for switch in groups[6:10])
-    src_vocab, out_bias, final_norm = groups[10:]
-    sizes = Sizes(
-        **numbers,
-        has_encoder=has_encoder,
-        swiglu=swiglu,
-        bias=bias,
-        tied=tied,
-        src_vocab=int(src_vocab or 0),
-        out_bias=out_bias == "1",
-        final_norm=swiglu if final_norm is None else final_norm == "1",
-    )
-    if sizes.src_vocab > MOST["vocab_size"] or (sizes.src_vocab and not has_encoder):
+    *numbers, src_vocab, out_bias, final_norm = match.groups()
+    counts, switches = map(int, numbers[:6]), [switch == "1" for switch in numbers[6:]]
+    normed = switches[1] if final_norm is None else final_norm == "1"
+    sizes = Sizes(*counts, *switches, int(src_vocab or 0), out_bias == "1", normed)
+    if sizes.src_vocab > MOST["vocab_size"] or (sizes.src_vocab and not sizes.has_encoder):
         return None
     if any(getattr(sizes, name) > most for name, most in MOST.items()):
         return None

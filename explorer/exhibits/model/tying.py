@@ -87,9 +87,9 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
     last = shown(model.head)(normed)[0].numpy()
     biases = None if model.unembed.bias is None else outside(model.unembed.bias)
     products = last @ rows.T
-    made = torch.tensor(products) if biases is None else torch.tensor(products) + biases
-    reached = capped(made, loaded.config.logit_cap).numpy()
-    plain = biases is None and loaded.config.logit_cap is None
+    biased = torch.tensor(products) + (0 if biases is None else biases)
+    reached = capped(biased, config.logit_cap).numpy()
+    plain = biases is None and config.logit_cap is None
     lengths = np.linalg.norm(rows, axis=1)
     h = float(np.linalg.norm(last[at]))
     first = np.argsort(-traced.logits[at], kind="stable")[:N_WORDS]
@@ -154,8 +154,18 @@ def show(found: Tying | None, view: View) -> b.Blocks:
     yield b.Prose(view.t("tying.lead"))
     tokens = view.trace.tgt_str_tokens
     yield pick_token(view, "model.spot", "tying.spot", tokens, _spot(view), "spot")
-    yield _table(view, found)
-    yield b.Sentence("tying", _reading(view, found))
+    goes_on = [view.t("tying.then_biased")] if found.biased else []
+    cap = view.loaded.config.logit_cap
+    if cap is not None:
+        goes_on.append(view.t("tying.then_capped", cap=f"{cap:g}"))
+    names = ("word", "product" if goes_on else "logit", "h", "length", "cosine")
+    rows = [
+        (escape(e.word), fixed(e.logit), fixed(found.h), fixed(e.length), fixed(e.cosine, 3))
+        for e in found.best
+    ]
+    yield b.Table([view.t(f"tying.{name}") for name in names], rows)
+    then = view.t("tying.then", then=view.t("heads.and").join(goes_on)) if goes_on else ""
+    yield b.Sentence("tying", then + _reading(view, found))
     lines = (
         r"\ell_w = h \cdot W_U[w] = \lVert h\rVert\,\lVert W_U[w]\rVert\,\cos(h, W_U[w]), "
         r"\qquad W_U = E",
@@ -163,30 +173,16 @@ def show(found: Tying | None, view: View) -> b.Blocks:
     )
     yield b.Formula(lines, view.t("tying.formula"))
     yield b.Code((view.loaded.model.read, tying), first=True)
-    yield b.Numbers(lambda: _numbers(view, found))
-
-
-def _table(view: View, found: Tying) -> b.Table:
-    product = "product" if _goes_on(view, found) else "logit"
-    head = [view.t(f"tying.{name}") for name in ("word", product, "h", "length", "cosine")]
-    rows = [
-        (escape(e.word), fixed(e.logit), fixed(found.h), fixed(e.length), fixed(e.cosine, 3))
-        for e in found.best
-    ]
-    return b.Table(head, rows)
-
-
-def _goes_on(view: View, found: Tying) -> list[str]:
-    """The model's further steps from the product to the logit."""
-    cap = view.loaded.config.logit_cap
-    biased = [view.t("tying.then_biased")] if found.biased else []
-    return biased + ([] if cap is None else [view.t("tying.then_capped", cap=f"{cap:g}")])
+    yield b.Numbers(
+        lambda: {
+            view.t(f"tying.{name}"): [getattr(each, name) for each in found.best]
+            for name in ("word", "logit", "length", "cosine")
+        }
+    )
 
 
 def _reading(view: View, found: Tying) -> str:
-    goes_on = _goes_on(view, found)
-    words = view.t("tying.then", then=view.t("heads.and").join(goes_on)) if goes_on else ""
-    words += view.t(
+    words = view.t(
         "tying.reading",
         error=number(found.error),
         word=quoted(view, found.best[0].word),
@@ -194,25 +190,19 @@ def _reading(view: View, found: Tying) -> str:
         count=N_NEAR,
         rank=percent(found.near_rank),
     )
-    said = view.t(
+    verdict = view.t(
         "tying.tied" if found.tied else "tying.untied",
         saved=f"{found.saved:,}",
         streams=view.t("tying.streams") if view.loaded.config.reads_source else "",
         same=fixed(found.same),
         other=fixed(found.other),
     )
-    return f"{words} {said}"
+    return f"{words} {verdict}"
 
 
-def _numbers(view: View, found: Tying) -> dict[str, list[object]]:
-    return {
-        view.t(f"tying.{name}"): [getattr(each, name) for each in found.best]
-        for name in ("word", "logit", "length", "cosine")
-    }
-
-
-def _is_open(view: View) -> bool:
-    return view.choices(ModelChoices).further == "tying"
-
-
-EXHIBIT = Exhibit(compute, show, inputs={"at": _spot}, open=_is_open)
+EXHIBIT = Exhibit(
+    compute,
+    show,
+    inputs={"at": _spot},
+    open=lambda view: view.choices(ModelChoices).further == "tying",
+)
