@@ -130,15 +130,14 @@ def _setting(
     place: str,
     strategy: Beam | Sample,
     field: str,
-    *limits: float,
-    width: int = 140,
+    low: float,
+    high: float,
+    step: float = 1,
     **more: Any,
 ) -> b.Slider:
-    """A slider for a setting; `limits` are the lowest and highest value, and the step if not 1."""
     key, label, now = f"{place}.{field}", view.t(f"decoding.{field}"), getattr(strategy, field)
-    low, high, *step = limits
     change = partial(_changed, strategy, field)
-    return b.Slider(key, label, low, high, now, change, *step, width=width, **more)
+    return b.Slider(key, label, low, high, now, change, step, **{"width": 140, **more})
 
 
 def _changed(strategy: Beam | Sample, field: str, value: float) -> b.Change:

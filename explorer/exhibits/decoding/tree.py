@@ -118,7 +118,9 @@ def _take(
     for h, fate in (*kept, *((h, "fallen") for h in fallen)):
         before = known.get(h.tokens[:-1])
         gain = h.logprob - (before.logprob if before else 0.0)
-        fell = {"fell_at": step.index, "fell_score": h.score} if fate == "fallen" else {}
+        fell: dict[str, Any] = (
+            {"fell_at": step.index, "fell_score": h.score} if fate == "fallen" else {}
+        )
         known[h.tokens] = Node(h.tokens, min(1.0, exp(gain)), h.logprob, h.score, fate, **fell)
     for row, parent in enumerate(parents):
         node = known.get(parent.tokens)

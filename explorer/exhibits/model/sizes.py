@@ -136,9 +136,9 @@ def parse_sizes(text: str, own: ModelConfig) -> Sizes | None:
     if match is None:
         return None
     *numbers, src_vocab, out_bias, final_norm = match.groups()
-    counts, switches = map(int, numbers[:6]), [switch == "1" for switch in numbers[6:]]
-    normed = switches[1] if final_norm is None else final_norm == "1"
-    sizes = Sizes(*counts, *switches, int(src_vocab or 0), out_bias == "1", normed)
+    settings: list[Any] = [*map(int, numbers[:6]), *(switch == "1" for switch in numbers[6:])]
+    normed = settings[7] if final_norm is None else final_norm == "1"
+    sizes = Sizes(*settings, int(src_vocab or 0), out_bias == "1", normed)
     if sizes.src_vocab > MOST["vocab_size"] or (sizes.src_vocab and not sizes.has_encoder):
         return None
     if any(getattr(sizes, name) > most for name, most in MOST.items()):

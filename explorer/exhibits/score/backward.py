@@ -76,8 +76,8 @@ class Head(NamedTuple):
         """`TILE` keys at a time, and the head with only these keys."""
         for first in range(0, len(self.k), TILE):
             at = slice(first, first + TILE)
-            across = {"mask": self.mask[:, at], "bias": self.bias[:, at]}
-            yield at, self._replace(k=self.k[at], v=self.v[at], **across)
+            mask, bias = self.mask[:, at], self.bias[:, at]
+            yield at, self._replace(k=self.k[at], v=self.v[at], mask=mask, bias=bias)
 
 
 def attention_backward(
