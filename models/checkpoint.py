@@ -27,7 +27,7 @@ from models.transformer import Model, build_model
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
 SOURCE_TOKENIZER = "source_tokenizer.json"
 
-MOST_COMPUTED = 2**28  # bytes of the sinusoidal table, whose size no stored tensor confirms
+MOST_COMPUTED = 2**28  # bytes of a computed table, whose size no stored tensor confirms
 
 
 class CheckpointError(Refusal):
@@ -112,7 +112,8 @@ def check_sizes(config: ModelConfig, path: Path) -> None:
         with without_numbers():
             model = build_model(config)
         _compare(dict(model.named_parameters()), file, path)
-    if config.positions == "sinusoidal" and 4 * config.n_ctx * config.width > MOST_COMPUTED:
+    computed = config.position_type.acts == "adds" and not config.position_type.bounded
+    if computed and 4 * config.n_ctx * config.width > MOST_COMPUTED:
         limit = f"{MOST_COMPUTED:,}"
         raise CheckpointError("too_many_positions", file=CONFIG, n_ctx=config.n_ctx, limit=limit)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, no_type_check
 
-from models.feedforward import FEEDFORWARDS, FeedForwardKind
-from models.norms import NORMS, NormKind
+from models.feedforward import FEEDFORWARDS
+from models.norms import NORMS
 from models.pictures.patches import is_cut
-from models.positions import POSITIONS, PositionKind, Positions, Scaling
+from models.positions import POSITIONS, Positions, Scaling
 from models.refusals import Refusal
 
 Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
@@ -93,11 +93,11 @@ class ModelConfig:
     unplaced: Layers | None = None  # ids that take no position (padding inside a text, RoBERTa)
     picture: Layers | None = None  # height and width in pixels, of patches; channels, if several
     n_marks: int | None = None  # learned tokens before the patches: class token, registers
-    norm: NormKind = "layernorm"
+    norm: str = "layernorm"
     norm_placement: NormPlacement = "post"
     final_norm: bool = False
     norm_eps: float = 1e-5
-    positions: PositionKind = "sinusoidal"
+    positions: str = "sinusoidal"
     rope_base: float = 10000.0  # base of the angles, also of the sinusoidal table
     near_layers: Layers | None = None  # layers with local attention: see the next two fields
     near_rope_base: float | None = None  # their base of the angles (Gemma 3); None: `rope_base`
@@ -105,7 +105,7 @@ class ModelConfig:
     still_layers: Layers | None = None  # layers that RoPE does not rotate (SmolLM3)
     rope_scaling: Scaling | None = None  # see `positions.stretched`
     rotary_dim: int | None = None  # how many first features per head are rotated; None: all
-    ffn: FeedForwardKind = "relu"
+    ffn: str = "relu"
     n_experts: int = 1  # feed-forward networks of a block, d_ff wide each, under a router
     n_active: int = 1  # the experts of each token
     experts_sum: bool = False  # their weights sum to 1
@@ -206,8 +206,8 @@ class ModelConfig:
         return layer in (self.near_layers or ())
 
     def turns(self, layer: int) -> bool:
-        """Whether RoPE rotates the queries and keys of a layer's self-attention."""
-        return self.positions == "rotary" and layer not in (self.still_layers or ())
+        """Whether positions rotate the queries and keys of a layer's self-attention."""
+        return self.position_type.acts == "turns" and layer not in (self.still_layers or ())
 
     @property
     def kv_heads(self) -> int:

@@ -4,19 +4,16 @@ ReLU (Vaswani et al. 2017, §3.3), GELU and SiLU (Hendrycks & Gimpel 2016), GLUs
 mixtures of experts (Shazeer et al. 2017; Jiang et al. 2024).
 """
 
+from collections import ChainMap
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.hooks import HookPoint
-
-FeedForwardKind = Literal[
-    "relu", "gelu", "gelu_tanh", "gelu_quick", "silu", "swiglu", "geglu", "geglu_tanh"
-]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
@@ -28,8 +25,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 # The activation of the gate, times w_up(x).
 GATED = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
-FEEDFORWARDS = (*ACTIVATIONS, *GATED)
-assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))
+FEEDFORWARDS = ChainMap[str, Any](GATED, ACTIVATIONS)  # the activations first
 
 
 class FeedForward(nn.Module):

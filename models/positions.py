@@ -5,14 +5,14 @@ attributes (`acts`, `bounded`) describe it to other code.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 At = Int[Tensor, "batch _"]  # the position of each token
 Rotation = tuple[Tensor, Tensor]
 """Cosine and sine per position and pair, each [batch | 1, 1, pos, d_head / 2], in float64."""
@@ -165,7 +165,8 @@ class Positions(nn.Module):
     """
 
     acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]] = "nothing"
-    """How it acts: adds to the embedding, rotates queries and keys, or biases the scores."""
+    """How it acts: adds to the embedding, rotates queries and keys by angles proportional to the
+    position, or biases the scores by the offset of key and query."""
     bounded: ClassVar[bool] = False
     """Whether there are only n_ctx positions."""
     pairs: ClassVar[Literal["d_model", "d_head"] | None] = None
@@ -187,13 +188,20 @@ class Positions(nn.Module):
         those of all tokens so far, the new ones last."""
         return NOWHERE
 
-    def expected_bias(self, head: int, offset: int) -> float | None:
-        """The bias of a key `offset` places after the query, as one number.
+    # The published formula again, number by number and without the code above: the mask tests
+    # compare a run with the one that belongs to `acts`. A kind may state none.
 
-        For the mask tests, which compare `place` with it: written without `place`, from the
-        published formula. None if the kind has no such formula, or if the tests contain it.
-        """
-        return None
+    def expected_vector(self, position: int) -> Sequence[float]:
+        """The vector added at a position, [width]."""
+        raise NotImplementedError
+
+    def expected_angles(self, layer: int, n_tokens: int) -> Sequence[float]:
+        """Radians per position of each pair of features, in a sequence of `n_tokens` tokens."""
+        raise NotImplementedError
+
+    def expected_bias(self, head: int, offset: int) -> float:
+        """The bias of a key `offset` places after the query."""
+        raise NotImplementedError
 
 
 class Sinusoidal(Positions):
@@ -206,6 +214,11 @@ class Sinusoidal(Positions):
         n_positions = int(positions.max()) + 1
         table = sinusoidal_table(n_positions, self.config.width, self.config.rope_base)
         return table.to(positions.device)[positions]
+
+    def expected_vector(self, position: int) -> list[float]:
+        width, base = self.config.width, self.config.rope_base
+        angles = [position / base ** (2 * (at // 2) / width) for at in range(width)]
+        return [math.cos(x) if at % 2 else math.sin(x) for at, x in enumerate(angles)]
 
 
 class Learned(Positions):
@@ -240,6 +253,10 @@ class Learned(Positions):
             return added
         return torch.where(positions[..., None] < 0, self.unplaced, added)
 
+    def expected_vector(self, position: int) -> list[float]:
+        vector: list[float] = self.weight[position].tolist()
+        return vector
+
 
 class Rotary(Positions):
     """RoPE: self-attention rotates queries and keys by their position's angles in every layer."""
@@ -255,6 +272,20 @@ class Rotary(Positions):
         rotation = rotation_at(queries, n_turned, config.rope_base, scaling, n_tokens)
         return Placement(rotation, near=near)
 
+    def expected_angles(self, layer: int, n_tokens: int) -> list[float]:
+        base, scaling, width = self.config.rope_base, self.config.rope_scaling, self.config.n_turned
+        if self.config.looks_near(layer) and self.config.near_rope_base is not None:
+            base, scaling = self.config.near_rope_base, None
+        pairs = range(width // 2)
+        divisors = [1.0 for _ in pairs] if scaling is None else list(scaling.divisors or ())
+        if scaling is not None and scaling.n_ctx is not None and n_tokens > scaling.n_ctx:
+            divisors = list(scaling.far or ())
+            if scaling.growth is not None:
+                grown = scaling.growth * n_tokens / scaling.n_ctx - (scaling.growth - 1)
+                divisors = [grown ** (pair / max(1, len(pairs) - 1)) for pair in pairs]
+        divisors = divisors or [1.0 for _ in pairs]
+        return [base ** (-2 * pair / width) / divisors[pair] for pair in pairs]
+
 
 class ALiBi(Positions):
     """A score penalty of the head's slope (`alibi_slopes`) times the distance. Press et al. 2022.
@@ -268,6 +299,12 @@ class ALiBi(Positions):
         distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
         slopes = alibi_slopes(self.config.n_heads).to(distances.device)
         return Placement(bias=-slopes[:, None, None] * distances)
+
+    def expected_bias(self, head: int, offset: int) -> float:
+        n = self.config.n_heads
+        power = 2 ** (n.bit_length() - 1)
+        slope = -8 * (head + 1) / power if head < power else -4 * (2 * (head - power) + 1) / power
+        return -abs(offset) * 2.0**slope
 
 
 class T5Bias(Positions):
@@ -291,8 +328,19 @@ class T5Bias(Positions):
         buckets = t5_buckets(offsets, self.causal, self.n_buckets)
         return Placement(bias=self.weight[buckets].permute(0, 3, 1, 2))
 
+    def expected_bias(self, head: int, offset: int) -> float:
+        n, first, apart = self.n_buckets, 0, max(-offset, 0)
+        if not self.causal:
+            n //= 2
+            first, apart = n if offset > 0 else 0, abs(offset)
+        bucket = apart
+        if apart >= n // 2:
+            wide = math.log(apart / (n // 2)) / math.log(128 / (n // 2)) * (n - n // 2)
+            bucket = min(n // 2 + int(wide), n - 1)
+        return float(self.weight.detach()[first + bucket, head])
 
-POSITIONS: dict[PositionKind, type[Positions]] = {
+
+POSITIONS: dict[str, type[Positions]] = {
     "sinusoidal": Sinusoidal,
     "learned": Learned,
     "rotary": Rotary,
@@ -300,7 +348,6 @@ POSITIONS: dict[PositionKind, type[Positions]] = {
     "t5": T5Bias,
     "none": Positions,
 }
-assert set(POSITIONS) == set(get_args(PositionKind))
 
 
 def positions_of(

@@ -15,7 +15,7 @@ from explorer.labels import str_tokens
 from explorer.training.faults import labels_of, masks_of
 from explorer.training.learning import DivergedError, SetupTrainer
 from models.config import ModelConfig
-from models.norms import LayerNorm, RMSNorm
+from models.norms import Norm
 from models.tokenizer import Tokenizer
 from models.training.data import Batch
 from models.training.faults import masked_as
@@ -199,12 +199,7 @@ def _one_use(
         return float(delta[..., place[0]].sum())
     if isinstance(module, nn.Linear):
         return float((delta[..., place[0]] * x[..., place[1]]).sum())
-    if isinstance(module, (LayerNorm, RMSNorm)):
-        return float((delta[..., place[0]] * _normalised(module, x)[..., place[0]]).sum())
+    if isinstance(module, Norm):
+        x = module.centred(x)
+        return float((delta[..., place[0]] * (x / module.scale(x))[..., place[0]]).sum())
     return None
-
-
-def _normalised(norm: LayerNorm | RMSNorm, x: Tensor) -> Tensor:
-    if isinstance(norm, LayerNorm):
-        x = x - x.mean(-1, keepdim=True)
-    return x / (x.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt()

@@ -317,6 +317,7 @@ FASTER: dict[type[nn.Module], type[nn.Module]] = {
 }
 
 
-def is_a(module: nn.Module, kind: type[nn.Module]) -> bool:
-    """Whether a module is of this very class, or of its faster one."""
-    return type(module) in (kind, FASTER.get(kind))
+def plain_type(module: nn.Module) -> type[nn.Module]:
+    """The class of a module; of a faster one, the class that it replaces."""
+    kind = type(module)
+    return next((plain for plain, fast in FASTER.items() if fast is kind), kind)

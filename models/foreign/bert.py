@@ -114,7 +114,7 @@ def distilbert(keys: Keys) -> Plan:
         n_ctx=keys.size("max_position_embeddings", 512),
         norm_eps=1e-12,
         positions="learned",
-        ffn=keys.activation("activation", "gelu"),  # type: ignore[arg-type]
+        ffn=keys.activation("activation", "gelu"),
         **_SHARED,
         **head.settings,
     )
@@ -170,7 +170,7 @@ def _config(
         n_ctx=keys.size("max_position_embeddings") - first,
         norm_eps=keys.number("layer_norm_eps", 1e-12),
         positions="learned",
-        ffn=keys.activation("hidden_act", activation),  # type: ignore[arg-type]
+        ffn=keys.activation("hidden_act", activation),
         **_SHARED,
         **more,
         **head.settings,

@@ -35,7 +35,7 @@ def gpt2(keys: Keys) -> Plan:
         norm_placement="pre",
         final_norm=True,
         positions="learned",
-        ffn=keys.activation("activation_function", "gelu_new"),  # type: ignore[arg-type]
+        ffn=keys.activation("activation_function", "gelu_new"),
         scale_embeddings=False,
         dropout=0.0,
         **head.settings,
@@ -76,7 +76,7 @@ def gpt(keys: Keys) -> Plan:
         norm_eps=keys.number("layer_norm_epsilon", 1e-5),
         norm_placement="post",
         positions="learned",
-        ffn="gelu_tanh" if by_tanh else keys.activation("afn", "gelu"),  # type: ignore[arg-type]
+        ffn="gelu_tanh" if by_tanh else keys.activation("afn", "gelu"),
         scale_embeddings=False,
         dropout=0.0,
         **head.settings,

@@ -27,7 +27,7 @@ def neox(keys: Keys) -> Plan:
         norm_placement="pre",
         final_norm=True,
         parallel=keys.flag("use_parallel_residual", True),
-        ffn=keys.activation("hidden_act", "gelu"),  # type: ignore[arg-type]
+        ffn=keys.activation("hidden_act", "gelu"),
         scale_embeddings=False,
         dropout=0.0,
         **turn.settings(d_head),

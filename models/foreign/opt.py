@@ -27,7 +27,7 @@ def opt(keys: Keys) -> Plan:
         norm_placement="pre" if pre else "post",
         final_norm=pre,
         positions="learned",
-        ffn=keys.activation("activation_function", "relu"),  # type: ignore[arg-type]
+        ffn=keys.activation("activation_function", "relu"),
         scale_embeddings=False,
         dropout=0.0,
         **head.settings,

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 from models.config import ModelConfig
-from models.feedforward import GATED, FeedForwardKind
+from models.feedforward import GATED
 from models.foreign.folds import as_is, times
 from models.foreign.outputs import shared_output
 from models.foreign.plan import Keys, Plan, blocks, weight
 from models.positions import T5Bias
 from models.refusals import Refusal
 
-NETS: dict[str, tuple[FeedForwardKind, str]] = {
+NETS: dict[str, tuple[str, str]] = {
     "relu": ("relu", "relu"),
     "gated-gelu": ("geglu_tanh", "gelu_new"),
 }
@@ -93,7 +93,7 @@ def t5(keys: Keys, scales: bool = True, net: str = "relu") -> Plan:
     return Plan(config, tuple(rows), ignored, starts_with)
 
 
-def _net(keys: Keys, usual: str) -> FeedForwardKind:
+def _net(keys: Keys, usual: str) -> str:
     said = keys.values.get("feed_forward_proj", usual)
     if said not in NETS:
         known = ", ".join(NETS)

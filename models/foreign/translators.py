@@ -114,7 +114,7 @@ def _plan(
         final_norm=pre,
         embed_norm=embed_norm,
         positions="learned",
-        ffn=keys.activation("activation_function", activation),  # type: ignore[arg-type]
+        ffn=keys.activation("activation_function", activation),
         scale_embeddings=keys.flag("scale_embedding", scales),
         dropout=0.0,
         **shared.settings | {"lm_head": has_head, "unembed_bias": biased and has_head},

@@ -217,7 +217,7 @@ def _config(
         final_norm=True,
         norm_eps=keys.number("layer_norm_eps", eps),
         positions="learned",
-        ffn=keys.activation("hidden_act", activation),  # type: ignore[arg-type]
+        ffn=keys.activation("hidden_act", activation),
         scale_embeddings=False,
         tie_embeddings=False,
         lm_head=False,

@@ -109,6 +109,54 @@ def test_what_each_kind_does(kind):
                     assert torch.equal(placement.bias[b, :, i, j], alone[0, :, 0, 0])
 
 
+STRETCHED = tuple(1 + pair / 3 for pair in range(6))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("sinusoidal", {"d_model": 24, "rope_base": 500.0}),
+        ("sinusoidal", {"d_embed": 8, "head_net": True}),
+        ("learned", {"n_ctx": 40}),
+        *(("alibi", {"n_heads": n, "d_model": 12}) for n in (1, 4, 6, 12)),
+        ("t5", {}),
+        *(
+            ("rotary", {"d_model": 36, "rope_base": 500.0, "rope_scaling": scaling})
+            for scaling in (
+                None,
+                Scaling(divisors=STRETCHED),
+                Scaling(n_ctx=8, far=STRETCHED),
+                Scaling(divisors=STRETCHED, n_ctx=80, far=(2.0,) * 6),
+                Scaling(n_ctx=8, growth=4.0),
+                Scaling(n_ctx=80, growth=4.0),
+            )
+        ),
+        ("rotary", {"near_layers": (0,), "near_rope_base": 70.0, "d_model": 24, "rotary_dim": 4}),
+    ],
+)
+def test_each_kind_states_its_formula_a_second_time(kind, changes, causal):
+    """The two are written independently, so a typing error in one shows here."""
+    positions = made(POSITIONS[kind], causal=causal, **changes)
+    positions.initialise(1.0)
+    n = 40
+    at = torch.arange(n)[None]
+    if positions.acts == "adds":
+        stated = torch.tensor([positions.expected_vector(p) for p in range(n)])
+        torch.testing.assert_close(positions.added(at)[0], stated, atol=1e-6, rtol=0)
+    elif positions.acts == "biases":
+        offsets, heads = range(1 - n, n), range(positions.config.n_heads)
+        stated = [[positions.expected_bias(head, offset) for offset in offsets] for head in heads]
+        by_offset = torch.tensor(stated)[:, at - at.T + n - 1]
+        torch.testing.assert_close(positions.place(at, at).bias[0].float(), by_offset)
+    else:
+        placement = positions.place(at, at)
+        for layer, here in enumerate((placement.near or placement, placement)):
+            each = torch.tensor(positions.expected_angles(layer, n), dtype=torch.float64)
+            torch.testing.assert_close(here.rotation[0][0, 0], (at[0][:, None] * each).cos())
+            torch.testing.assert_close(here.rotation[1][0, 0], (at[0][:, None] * each).sin())
+
+
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("kind", [kind for kind in POSITIONS if POSITIONS[kind].acts == "biases"])
 def test_a_bias_knows_distances_only_and_a_cached_step_is_its_last_rows(kind, causal):

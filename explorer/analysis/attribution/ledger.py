@@ -21,7 +21,7 @@ from jaxtyping import Float
 from torch import nn
 
 from models.foreign.placing import outside
-from models.norms import LayerNorm
+from models.norms import Norm
 from models.positions import Rotation, rotate
 from models.rows import Stream
 
@@ -55,20 +55,19 @@ class FrozenNorm:
     """A norm of the model split into its scale for a vector and the remaining linear map."""
 
     def __init__(self, module: nn.Module) -> None:
-        self.weight = array(module.get_parameter("weight"))
-        self.centres = isinstance(module, LayerNorm)
-        bias = getattr(module, "bias", None)
-        self.bias = np.zeros_like(self.weight) if bias is None else array(bias)
-        self.eps = float(module.eps)  # type: ignore[arg-type]
+        assert isinstance(module, Norm)
+        self.weight = array(module.weight)
+        self.bias = np.zeros_like(self.weight) if module.bias is None else array(module.bias)
+        self._module = module
 
     def scale(self, x: Float[np.ndarray, "*rest d"]) -> Float[np.ndarray, "*rest 1"]:
-        """The divisor: sqrt(var(x) + eps), or sqrt(mean(x^2) + eps)."""
-        x = self.centred(x)
-        return np.sqrt(np.square(x).mean(-1, keepdims=True) + self.eps)
+        """The divisor of the centred x."""
+        with torch.inference_mode():
+            return self._module.scale(self._module.centred(torch.tensor(x))).numpy()
 
     def centred(self, x: Float[np.ndarray, "*rest d"]) -> Float[np.ndarray, "*rest d"]:
         """x minus its mean, if the norm subtracts it."""
-        return x - x.mean(-1, keepdims=True) if self.centres else x
+        return self._module.centred(torch.tensor(x)).numpy()
 
     def divided(
         self, x: Float[np.ndarray, "*rest d"], scale: Float[np.ndarray, "*at 1"]

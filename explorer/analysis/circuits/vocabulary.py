@@ -134,7 +134,7 @@ def _ov(
             out = out @ loaded.part("head").get_parameter("linear.weight").float()
         if not isinstance(norm, nn.Identity):
             out = out * norm.get_parameter("weight").float()
-            if getattr(norm, "bias", None) is not None:  # LayerNorm, which centres
+            if norm.centres:
                 out = out - out.mean(1, keepdim=True)
         return v, out @ o.float()
 

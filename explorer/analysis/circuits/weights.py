@@ -15,7 +15,6 @@ from torch import nn
 
 from explorer.library import LoadedModel
 from models.hooks import AttentionSite
-from models.norms import LayerNorm
 
 Matrix = Float[np.ndarray, "row column"]
 
@@ -54,7 +53,7 @@ class _Fold:
     def __init__(self, norm: nn.Module | None) -> None:
         weight = getattr(norm, "weight", None)
         self.weight = None if weight is None else weight.detach().double().numpy()
-        self.centred = isinstance(norm, LayerNorm)
+        self.centred = getattr(norm, "centres", False)
 
     def __call__(self, reading: Matrix) -> Matrix:
         """Fold the norm into a matrix [rows, d_model], so that it reads the stream itself."""

@@ -156,7 +156,7 @@ class Examination:
             left_out["cache"] = "uncached"
         if not config.reads_source:
             src, left_out["cross_mask"] = (), "no_cross"
-        if not has_formula(model, config):
+        if not has_formula(model):
             left_out["positions"] = "no_formula"
         self.left_out = {name: left_out[name] for name in FINDINGS if name in left_out}
         self.names = tuple(name for name in FINDINGS if name not in left_out)

@@ -16,7 +16,7 @@ from models.attention import Attention
 from models.config import ModelConfig
 from models.fast.memory import without_numbers
 from models.feedforward import FeedForward
-from models.norms import LayerNorm, RMSNorm
+from models.norms import Norm
 from models.rows import Rows
 from models.transformer import Model, build_model
 
@@ -63,7 +63,7 @@ def _kind(name: str, module: nn.Module) -> Kind | None:
             return "cross_attention" if path.endswith(".cross_attn") else "attention"
         case FeedForward():
             return "ffn"
-        case LayerNorm() | RMSNorm():
+        case Norm():
             return "norms"
         case nn.Embedding():
             return "embedding"

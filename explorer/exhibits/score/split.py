@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from explorer.analysis.score.steps import module_of, norm_of
 from explorer.exhibits import Exhibit, View, block as b
@@ -22,7 +22,7 @@ from explorer.library import LoadedModel
 from explorer.numbers import fixed, signed
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
-from models.norms import LayerNorm
+from models.norms import Norm
 
 Parts = Float[np.ndarray, "query key"]
 PARTS = ("word_word", "word_position", "position_word", "position_position", "constant")
@@ -71,7 +71,9 @@ def split(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> 
     position = position.expand(word.shape)
     constant = torch.zeros_like(word)
     if trace.config.norm_placement == "pre":
-        word, position, constant = _normed(norm_of(loaded, site), word, position)
+        norm = norm_of(loaded, site)
+        assert isinstance(norm, Norm)
+        word, position, constant = _normed(norm, word, position)
     module = module_of(loaded, site)
     queries, keys = (
         _projected(linear, at * module.d_head, module.d_head, (word, position, constant))
@@ -99,20 +101,12 @@ def _projected(
     return *parts, last + bias
 
 
-def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _normed(norm: Norm, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Word, position and bias after a norm that uses the statistics of their sum."""
-    whole = word + position
-    weight = norm.get_parameter("weight").detach().double()
-    constant = torch.zeros_like(word)
-    eps = float(getattr(norm, "eps", 0.0))
-    if isinstance(norm, LayerNorm):
-        std = torch.sqrt(whole.var(-1, keepdim=True, correction=0) + eps)
-        word = word - word.mean(-1, keepdim=True)
-        position = position - position.mean(-1, keepdim=True)
-        constant = constant + norm.bias.detach().double()
-    else:
-        std = torch.sqrt(whole.pow(2).mean(-1, keepdim=True) + eps)
-    return weight * word / std, weight * position / std, constant
+    factor = norm.weight.detach().double() / norm.scale(norm.centred(word + position))
+    zero = torch.zeros_like(word)
+    constant = zero if norm.bias is None else zero + norm.bias.detach().double()
+    return factor * norm.centred(word), factor * norm.centred(position), constant
 
 
 def compute(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int) -> Split | None:

@@ -33,7 +33,7 @@ def frozen(self: LayerNorm | RMSNorm, x: Tensor) -> Tensor:
     """The norms' forward with a scale that gradients do not see."""
     centred = x - x.mean(-1, keepdim=True) if isinstance(self, LayerNorm) else x
     scale = (centred.pow(2).mean(-1, keepdim=True) + self.eps).sqrt().detach()
-    return self.weight * centred / scale + getattr(self, "bias", 0.0)
+    return self.weight * centred / scale + (0.0 if self.bias is None else self.bias)
 
 
 def direct(made: Made, hook: str, at: tuple[int, ...]) -> dict[str, Tensor]:

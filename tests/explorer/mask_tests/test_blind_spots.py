@@ -1,37 +1,27 @@
 """Faults that no mask shows: wrong positions, patterns that did not run, longer cached steps."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from certifying import SRC, TGT, broken, certify, found_by
+from new_kinds import FAULTS, KINDS, Kerple, KerpleRestarted, registered
 from torch import Tensor
 
 import models.fast
 import models.positions
 import models.transformer
-from explorer.analysis.mask_tests.placing import TOLERANCE, angles_of, bucket, distances, sines
+from explorer.analysis.mask_tests.certify import Examination
+from explorer.analysis.mask_tests.placing import has_formula
 from explorer.analysis.mask_tests.quick import self_check
 from explorer.library import LoadedModel
-from explorer.live.weights import described
-from explorer.problems import InputProblem
 from models.attention import Attention
-from models.config import ModelConfig
 from models.fast import FastAttention
 from models.hooks import Edits
 from models.masks import causal_mask
-from models.positions import (
-    Placement,
-    Positions,
-    Scaling,
-    alibi_slopes,
-    rotate,
-    rotation_at,
-    sinusoidal_table,
-    t5_buckets,
-)
+from models.positions import alibi_slopes, rotate, sinusoidal_table, t5_buckets
 
 Tiny = Callable[..., LoadedModel]
 
@@ -157,82 +147,44 @@ def test_a_causal_mask_that_is_missing_in_steps_of_several_tokens_is_seen(
     assert found_in_both(loaded) == {"cache"}
 
 
-def test_formulas_written_twice_agree() -> None:
-    """The second writing is independent, so a typing error in it shows here."""
-    table = sinusoidal_table(40, 24, 500.0)
-    assert torch.allclose(sines(40, 24, 500.0).float(), table, atol=TOLERANCE)
-    for n_heads in (1, 4, 6, 12):
-        assert torch.equal(distances(n_heads, 2)[:, 1, 0].float(), -alibi_slopes(n_heads))
-    for causal in (False, True):
-        offsets = torch.arange(-300, 301)
-        own = torch.tensor([bucket(int(each), causal) for each in offsets])
-        assert torch.equal(own, t5_buckets(offsets, causal))
-    each = tuple(1 + pair / 3 for pair in range(6))
-    for scaling in (
-        None,
-        Scaling(divisors=each),
-        Scaling(n_ctx=8, far=each),
-        Scaling(divisors=each, n_ctx=80, far=(2.0,) * 6),
-        Scaling(n_ctx=8, growth=4.0),
-    ):
-        config = ModelConfig(
-            vocab_size=9, d_model=32, n_heads=2, positions="rotary", rope_base=500.0,
-            rope_scaling=scaling, rotary_dim=12,
-        )  # fmt: skip
-        cos, _ = rotation_at(torch.arange(50), 12, 500.0, scaling, 50)
-        own = torch.tensor(angles_of(config, 0, 50), dtype=torch.float64).cos()
-        assert torch.allclose(own, cos[0, 0])
-
-
-class Kerple(Positions):
-    """A kind that is not shipped: -r1 log(1 + r2 |i - j|). Chi et al. 2022."""
-
-    acts = "biases"
-    wrong = 0.0
-
-    def __init__(self, config: ModelConfig, causal: bool) -> None:
-        super().__init__(config, causal)
-        self.r = torch.nn.Parameter(1 + torch.rand(2, config.n_heads))
-
-    def place(self, queries: Tensor, keys: Tensor) -> Placement:
-        apart = (keys[:, None, None, :] - queries[:, None, :, None]).abs() + self.wrong
-        r1, r2 = self.r[:, :, None, None]
-        return Placement(bias=-r1 * (1 + r2 * apart).log())
-
-
-class KerpleByFormula(Kerple):
-    def expected_bias(self, head: int, offset: int) -> float:
-        r1, r2 = self.r[:, head].tolist()
-        return -r1 * math.log(1 + r2 * abs(offset))
-
-
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only", "encoder-only"])
-def test_a_new_kind_of_positions_is_judged_by_its_own_formula(
-    family: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(models.positions.POSITIONS, "kerple", KerpleByFormula)
-    loaded = tiny(family=family, positions="kerple")
-    assert found_in_both(loaded) == set()
-    monkeypatch.setattr(Kerple, "wrong", 1.0)
-    assert found_in_both(loaded) == {"positions"}
-    monkeypatch.setitem(models.positions.POSITIONS, "kerple", Kerple)
-    unnamed = tiny(family=family, positions="kerple")
-    assert found_in_both(unnamed) == set()
-    src = SRC if family == "encoder-decoder" else ()
-    certificate = certify(unnamed.model, unnamed.config, src, TGT)
-    assert certificate.left_out["positions"] == "no_formula"
+def test_a_new_kind_is_judged_by_its_own_formula(family: str, kind: str, tiny: Tiny) -> None:
+    field, registry, _ = KINDS[kind]
+    with registered(kind):
+        loaded = tiny(family=family, **{field: kind})
+        assert found_in_both(loaded) == set()
+        assert "positions" in Examination(loaded.model, loaded.config, SRC, TGT).names
+        for fault, breaks in FAULTS.get(kind, ()) if loaded.config.is_causal else ():
+            registry[kind] = fault
+            wrong = tiny(family=family, **{field: kind})
+            assert breaks <= found_in_both(wrong)
+            assert not has_formula(wrong.model)  # the formula is that of the class it overrides
+
+
+def test_a_new_kind_with_a_wrong_formula_is_seen(tiny: Tiny, monkeypatch: Any) -> None:
+    with registered("kerple", "ramp", "spiral"):
+        for kind, method in (
+            ("kerple", "expected_bias"),
+            ("ramp", "expected_vector"),
+            ("spiral", "expected_angles"),
+        ):
+            right = getattr(KINDS[kind][2], method)
+
+            def off(*given: Any, right: Any = right) -> Any:
+                return (1.01 * np.array(right(*given))).tolist()
+
+            monkeypatch.setattr(KINDS[kind][2], method, off)
+            assert found_in_both(tiny(positions=kind)) == {"positions"}
 
 
 @pytest.mark.parametrize("named", ["sinusoidal", "alibi", "t5", "none"])
-@pytest.mark.parametrize("kind", [Kerple, KerpleByFormula])
 def test_a_users_positions_are_not_judged_by_the_formula_of_another_kind(
-    kind: type[Kerple], named: str, tiny: Tiny
+    named: str, tiny: Tiny
 ) -> None:
     loaded = tiny(family="decoder-only", positions=named)
-    loaded.model.positions = kind(loaded.config, True)
+    for kind, judged in ((Kerple, True), (KerpleRestarted, False)):
+        loaded.model.positions = kind(loaded.config, True)
+        assert has_formula(loaded.model) is judged
+    loaded.model.positions = Kerple(loaded.config, True)
     assert found_in_both(loaded) == set()
-    tested = {each.name for each in certify(loaded.model, loaded.config, (), TGT).findings}
-    assert ("positions" in tested) == (kind is KerpleByFormula)
-    with pytest.raises(InputProblem, match="live_unsupported") as refused:
-        described(loaded)
-    assert refused.value.values["part"] == f"positions = {kind.__name__}"
