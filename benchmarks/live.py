@@ -22,8 +22,8 @@ from playwright.sync_api import Page
 from explorer import text
 from explorer.analysis.start.flow import flow
 from explorer.library import LoadedModel, open_model
-from explorer.live.site import MOST, MOST_NEW, write_live
-from explorer.live.weights import Precision
+from explorer.live.site import MOST_NEW, write_live
+from explorer.live.weights import MOST, Precision
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from models.pictures import patches_of, picture_of

@@ -19,7 +19,7 @@ function cellOf(config, { seen, role }, head, query, key) {
   return {
     products, dot, allowed, visible, largest, scores: rowScores, weights: row(pattern), score: rowScores[key],
     isAllowed: allowed[key] === 1, scaled: dot / divisor, cap,
-    bias: role !== "cross" && ["alibi", "t5"].includes(config.positions) ? rowScores[key] - dot / divisor : null,
+    bias: role !== "cross" && config.acts === "biases" ? rowScores[key] - dot / divisor : null,
     rowSum: visible.reduce((sum, each) => sum + Math.exp(each - largest), 0),
   };
 }

@@ -1,7 +1,7 @@
 // The forward pass of models/transformer.py. Tensors are Float32Arrays, row by row: `x` is
 // [position, d_model], weights are [out, in] under the names of the checkpoint. Sums are in float64.
 
-import { bucketOf, positionsOf, slopesOf, anglesOf, sinusoidAt } from "./positions.js";
+import { positionsOf } from "./positions.js";
 
 /** y = x W^T + b, four outputs and two rows at a time. `weight.inner` is the width of its rows. */
 export function linear(x, weight, bias) {
@@ -125,12 +125,12 @@ function attend(config, { q, k, v, n, nKeys }, open, bias) {
   return { scores, pattern, z };
 }
 
-/** Rotates pairs of features of x [n, heads, d] by each position's angles (RoPE). */
-function rotated(x, angles, d) {
+/** Rotates pairs of features of x [n, heads, d]; `rotation` is each position's row: cosines, then sines. */
+function rotated(x, rotation, d) {
   const y = x.slice();
-  const heads = x.length / (angles.length * d);
-  angles.forEach((turns, position) => turns.forEach((angle, pair) => {
-    const [cos, sin] = [Math.cos(angle), Math.sin(angle)];
+  const [heads, pairs] = [x.length / (rotation.length * d), rotation[0].length / 2];
+  rotation.forEach((row, position) => row.subarray(0, pairs).forEach((cos, pair) => {
+    const sin = row[pairs + pair];
     for (let head = 0; head < heads; head += 1) {
       const at = (position * heads + head) * d + 2 * pair;
       y[at] = x[at] * cos - x[at + 1] * sin;
@@ -157,7 +157,7 @@ export function modelOf(config, weights, blind = false) {
   const map = (x, path) => linear(x, at(`${path}.weight`), at(`${path}.bias`));
   const normed = (x, path) => (at(`${path}.weight`) ? norm(x, at(`${path}.weight`), at(`${path}.bias`), kind, eps) : x);
 
-  function attention(path, x, { memory, bias, angles, open, cache, record }) {
+  function attention(path, x, { memory, bias, rotation, open, cache, record }) {
     const n = x.length / width;
     const held = cache && (cache[path] ??= {});
     const own = (y, name) => {
@@ -165,12 +165,12 @@ export function modelOf(config, weights, blind = false) {
       return weight ? norm(y, weight, null, "rmsnorm", eps) : y;
     };
     let q = own(map(x, `${path}.w_q`), "q_norm");
-    if (angles) q = rotated(q, angles, d);
+    if (rotation) q = rotated(q, rotation, d);
     if (blind) q.fill(0);
     let [k, v] = [held?.k, held?.v];
     if (!memory || !k) {
       let fresh = own(map(memory ?? x, `${path}.w_k`), "k_norm");
-      if (angles) fresh = rotated(fresh, angles, d);
+      if (rotation) fresh = rotated(fresh, rotation, d);
       const values = map(memory ?? x, `${path}.w_v`);
       [k, v] = k ? [joined(k, fresh), joined(v, values)] : [fresh, values];
     }
@@ -183,10 +183,9 @@ export function modelOf(config, weights, blind = false) {
   }
 
   function feedForward(path, x) {
-    const { ffn, gate } = config;
     const up = map(x, `${path}.w_up`);
-    const act = ACTIVATIONS[gate ?? ffn];
-    if (!gate) return map(up.map(act), `${path}.w_down`);
+    const act = ACTIVATIONS[config.activation];
+    if (!config.gated) return map(up.map(act), `${path}.w_down`);
     return map(map(x, `${path}.w_gate`).map((value, i) => act(value) * up[i]), `${path}.w_down`);
   }
 
@@ -214,21 +213,25 @@ export function modelOf(config, weights, blind = false) {
     let x = patches ? linear(Float32Array.from(tokens.flat(), (grey) => grey / 255), table, at(`${stack.path}embed.bias`)) : new Float32Array(n * width);
     if (!patches) tokens.forEach((token, row) => { for (let i = 0; i < width; i += 1) x[row * width + i] = table[token * width + i] * config.embed_scale; });
     const embedded = x.slice();
-    const added = addedAt(stack, positions.slice(past));
+    const here = (name) => placedAt(stack, name, positions.slice(past));
+    const vectors = here("added");
+    const added = vectors && vectors.reduce((out, row, place) => { out.set(row, place * width); return out; }, new Float32Array(n * width));
     if (added) x = plus(x, added);
     x = normed(x, `${stack.path}embed_norm`);
     if (record) record[stack.role] = { embedded, added };
     if (cache) for (const [name, rows] of Object.entries({ embedded, added })) cache[name] = cache[name] ? joined(cache[name], rows) : rows;
-    const turned = config.positions === "rotary" && [false, true].map((near) => positions.slice(past).map((position) => anglesOf(config, position, near)));
+    const far = here("rotation");
+    const near = here("near_rotation") ?? far;
     const bias = biasOf(stack, positions, past);
 
     for (let layer = 0; layer < stack.layers; layer += 1) {
       const path = `${stack.path}blocks.${layer}`;
       const begun = x;
       const { open, across } = rulesOf(stack, masks, layer);
-      const angles = turned && !config.still_layers.includes(layer) ? turned[Number(config.near_layers.includes(layer))] : null;
+      const turned = config.near_layers.includes(layer) ? near : far;
+      const still = config.still_layers.includes(layer);
       x = residual(x, `${path}.attn_norm`, (h) => normed(
-        attention(`${path}.attn`, h, { bias, angles, open, cache, record }), `${path}.attn_out_norm`));
+        attention(`${path}.attn`, h, { bias: still ? null : bias, rotation: still ? null : turned, open, cache, record }), `${path}.attn_out_norm`));
       if (memory) x = residual(x, `${path}.cross_attn_norm`, (h) => attention(`${path}.cross_attn`, h, { memory, open: across, cache, record }));
       const forward = (h) => normed(feedForward(`${path}.ffn`, h), `${path}.ffn_out_norm`);
       x = config.parallel ? plus(x, forward(normed(begun, `${path}.ffn_norm`))) : residual(x, `${path}.ffn_norm`, forward);
@@ -249,7 +252,7 @@ export function modelOf(config, weights, blind = false) {
         const { q, k, v } = cache[path];
         const nKeys = k.length / (config.n_kv_heads * d);
         const cells = (name === "attn" ? open : across)(n, nKeys);
-        record[path] = { q, k, v, ...attend(config, { q, k, v, n, nKeys }, cells, name === "attn" ? bias : null), open: cells, n, nKeys };
+        record[path] = { q, k, v, ...attend(config, { q, k, v, n, nKeys }, cells, name === "attn" && !config.still_layers.includes(layer) ? bias : null), open: cells, n, nKeys };
       }
     }
     return record;
@@ -267,34 +270,26 @@ export function modelOf(config, weights, blind = false) {
     };
   }
 
-  function addedAt(stack, positions) {
-    const { positions: how } = config;
-    if (how !== "sinusoidal" && how !== "learned") return null;
-    const learned = at(`${stack.path}positions.weight`);
-    const rows = positions.map((position) => (learned
-      ? learned.subarray(position * width, (position + 1) * width) : sinusoidAt(position, width, config.rope_base)));
-    const out = new Float32Array(positions.length * width);
-    rows.forEach((row, place) => out.set(row, place * width));
-    return out;
+  /** The rows of a table of explorer/live/weights.py at these positions; null without such a table. */
+  function placedAt(stack, name, positions) {
+    const table = at(`${stack.path}positions.${name}`);
+    return table ? positions.map((position) => table.subarray(position * table.inner, (position + 1) * table.inner)) : null;
   }
 
   function biasOf(stack, positions, past) {
-    if (config.positions === "alibi") {
-      const slopes = slopesOf(config.n_heads);
-      return (head, query, key) => -slopes[head] * Math.abs(positions[key] - positions[past + query]);
-    }
-    if (config.positions !== "t5") return null;
-    const learned = at(`${stack.path}positions.weight`);
-    return (head, query, key) => learned[bucketOf(positions[key] - positions[past + query], stack.causal) * config.n_heads + head];
+    const table = at(`${stack.path}positions.bias`);
+    if (!table) return null;
+    const middle = (table.inner - 1) / 2;
+    return (head, query, key) => table[head * table.inner + middle + positions[key] - positions[past + query]];
   }
 
   /** The logits of the rows of a stack's output. */
   function logits(x) {
     let h = x;
-    if (config.head_net) h = normed(map(h, "head.linear").map(ACTIVATIONS[config.gate ?? config.ffn]), "head.norm");
+    if (config.head_net) h = normed(map(h, "head.linear").map(ACTIVATIONS[config.activation]), "head.norm");
     const y = map(h, "unembed");
     return config.logit_cap === null ? y : y.map((value) => capped(value, config.logit_cap));
   }
 
-  return { config, run, recall, logits, withZeroQueries: () => modelOf(config, weights, true), stacks: config.stacks, last: config.stacks.at(-1) };
+  return { config, run, recall, logits, placedAt, withZeroQueries: () => modelOf(config, weights, true), stacks: config.stacks, last: config.stacks.at(-1) };
 }

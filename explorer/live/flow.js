@@ -3,7 +3,7 @@
 import { decode, greedy, largest } from "./decoding.js";
 import { placesOf } from "./drawing.js";
 import { labelsOf } from "./labels.js";
-import { anglesOf, tellingPairs } from "./positions.js";
+import { tellingPairs } from "./positions.js";
 
 export const MOST = 64; // tokens of a sequence: more would be drawn too small to see
 const MOST_NEW = { next: 24 };
@@ -76,15 +76,14 @@ export function flowOf(model, tokenizer, text, { causal = true, window = null, p
   const lanes = stacks.map((stack) => {
     const tokens = sequences[stack.stream];
     const { embedded, added } = record[stack.role];
-    const { turns, waves } = wavesOf(config, added, tokens.length);
     return {
       stream: stack.stream,
       tokens: Array.isArray(tokens[0]) ? placesOf(config.picture) : labelsOf(tokenizer, tokens),
       special: tokens.map((token) => tokenizer.isSpecial(token)),
       given: stack === last ? begun.length : tokens.length,
       embedded: columns(embedded, config.d_model, Array.from({ length: Math.min(SHOWN_VALUES, config.d_model) }, (_, at) => at)),
-      turns,
-      waves,
+      turns: config.acts === "turns",
+      waves: wavesOf(model, stack, added, tokens.length),
       blocks: Array.from({ length: stack.layers }, (_, layer) => sitesOf(stack, layer).map((site) => (
         Object.assign(site, { heads: config.n_heads, seen: record[site.path] }, stack === last && rowsOf(site, steps, record[site.path], config.n_heads))))),
     };
@@ -114,16 +113,12 @@ function columns(x, width, chosen) {
 }
 
 /** What positions add in dimensions from fast to slow, or the sines of what they rotate by. */
-function wavesOf(config, added, n) {
-  const turns = config.positions === "rotary";
-  if (added) {
-    const pairs = tellingPairs(config.d_model / 2, n - 1, config.rope_base);
-    return { turns, waves: columns(added, config.d_model, pairs.map((pair) => 2 * pair)) };
-  }
-  if (!turns) return { turns, waves: null };
-  const pairs = tellingPairs(config.n_turned / 2, n - 1, config.rope_base);
-  const values = Array.from({ length: n }, (_, at) => pairs.map((pair) => Math.sin(anglesOf(config, at)[pair])));
-  return { turns, waves: { width: pairs.length, values: Float32Array.from(values.flat()) } };
+function wavesOf({ config, placedAt }, stack, added, n) {
+  const turned = placedAt(stack, "rotation", Array.from({ length: n }, (_, at) => at));
+  const count = (turned ? turned[0].length : config.d_model) / 2;
+  const pairs = tellingPairs(count, n - 1, config.rope_base);
+  if (added) return columns(added, config.d_model, pairs.map((pair) => 2 * pair));
+  return turned && { width: pairs.length, values: Float32Array.from(turned.flatMap((row) => pairs.map((pair) => row[count + pair]))) };
 }
 
 /** Each step's weights [step, head, key] when it was taken, and which keys there were, [step, key]. */

@@ -33,8 +33,8 @@ POLICY = (
 )
 """Nothing comes from elsewhere, and no inline script runs. CSP level 3."""
 MOST_EXAMPLES = 6
-MOST, MOST_NEW = 64, 24
-"""Maximum tokens of a sequence, and of a continuation; the same as in `flow.js`."""
+MOST_NEW = 24
+"""Maximum tokens of a continuation; the same as in `flow.js`."""
 TESTED = (
     *("future_leak", "future_mass", "pad_mass", "pad_content", "padding_right", "padding_left"),
     *("cross_mask", "row_sums", "open_cells", "cache", "prefix", "mixing"),
@@ -190,7 +190,7 @@ def _words(loaded: LoadedModel, precision: weights.Precision, lang: str) -> dict
 def _first(loaded: LoadedModel, sentence: str) -> bytes:
     """The picture of one sentence, shown until the weights have arrived."""
     continues = loaded.continues
-    made = generate(loaded, sentence, Greedy(), MOST_NEW if continues else MOST)
+    made = generate(loaded, sentence, Greedy(), MOST_NEW if continues else weights.MOST)
     found = flow(loaded, trace(loaded, sentence), made)
     words = text.family("components.start", lang="en")
     return pack_start(

@@ -12,19 +12,23 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from models.config import ModelConfig
-from models.fast import is_a
 from models.feedforward import GATED
-from models.positions import POSITIONS
+from models.hooks import StackSite
+from models.positions import NOWHERE, Positions
 from models.transformer import Model
 
 Precision = Literal["int8", "float32"]
 MOST_BYTES = 100_000_000
 """Maximum size of all tensors."""
+MOST = 64
+"""Maximum tokens of a text; the same as in `flow.js`."""
 PART = 7 << 17
 """Compressed bytes per script, a multiple of 7: about a megabyte of text."""
 ESCAPED = {0: 0xA1, ord("\n"): 0xA2, ord("\r"): 0xA3, ord('"'): 0xA4, ord("\\"): 0xA5}
@@ -45,7 +49,6 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
     """The config for `engine.js`. Raises InputProblem `live_unsupported` with the field's name."""
     config, model, marks = loaded.config, loaded.model, loaded.marks
     _require_supported(config, model)
-    scaling = config.rope_scaling
     return {
         "predicts": "next" if config.generates else "same" if config.fills else None,
         "picture": config.picture,
@@ -57,16 +60,13 @@ def described(loaded: LoadedModel) -> dict[str, Any]:
         "norm": config.norm,
         "norm_eps": config.norm_eps,
         "norm_placement": config.norm_placement,
-        "positions": config.positions,
+        "acts": _positions(model, model.stacks()[-1]).acts,
         "rope_base": config.rope_base,
-        "near_rope_base": config.near_rope_base,
         "near_layers": config.near_layers or (),
         "still_layers": config.still_layers or (),
         "window": config.window,
-        "n_turned": config.n_turned,
-        "divisors": None if scaling is None else scaling.divisors,
-        "ffn": config.ffn,
-        "gate": GATED.get(config.ffn),
+        "activation": GATED.get(config.ffn, config.ffn),
+        "gated": config.ffn in GATED,
         "parallel": config.parallel,
         "divisor": config.divisor,
         "score_cap": config.score_cap,
@@ -110,28 +110,69 @@ READ = {
 }
 """The fields that the engine honours. A model with any other field set is refused."""
 COMPUTED = {
-    "positions": {"sinusoidal", "learned", "rotary", "alibi", "t5", "none"},
     "norm": {"layernorm", "rmsnorm"},
-    "ffn": {"relu", "gelu", "gelu_tanh", "gelu_quick", "silu", "swiglu", "geglu", "geglu_tanh"},
+    "ffn": {"relu", "gelu", "gelu_tanh", "gelu_quick", "silu"},
 }
-"""The kinds that the engine computes. A model with any other kind is refused."""
+"""The norms and activations that the engine computes. A model with any other is refused."""
 
 
 def _require_supported(config: ModelConfig, model: Model) -> None:
-    scaling = config.rope_scaling
     lacking = {each.name for each in fields(config) if each.name not in READ}
     lacking = {name for name in lacking if getattr(config, name) != getattr(ModelConfig, name)}
     if not config.lm_head:
         raise InputProblem("live_no_output")
-    if scaling is not None and scaling.n_ctx is not None:
-        lacking.add("rope_scaling")
-    lacking |= {name for name, kinds in COMPUTED.items() if getattr(config, name) not in kinds}
-    modules = [model.get_submodule(stack.path("positions")) for stack in model.stacks()]
-    for module in modules if "positions" not in lacking else ():
-        if not is_a(module, POSITIONS[config.positions]):
-            raise InputProblem("live_unsupported", part=f"positions = {type(module).__name__}")
+    kinds = {"norm": config.norm, "ffn": GATED.get(config.ffn, config.ffn)}
+    lacking |= {name for name, kind in kinds.items() if kind not in COMPUTED[name]}
     for name in sorted(lacking):
-        raise InputProblem("live_unsupported", part=f"{name} = {getattr(config, name)}")
+        raise _unsupported(f"{name} = {getattr(config, name)}")
+    for stack in model.stacks():
+        _tables(model, stack)
+
+
+def _positions(model: Model, stack: StackSite) -> Positions:
+    module = model.get_submodule(stack.path("positions"))
+    if not isinstance(module, Positions):
+        raise _unsupported(f"positions = {type(module).__name__}")
+    return module
+
+
+def _unsupported(part: str) -> InputProblem:
+    return InputProblem("live_unsupported", part=part)
+
+
+def _tables(model: Model, stack: StackSite) -> dict[str, Tensor]:
+    """The effect of a stack's positions as tables, by path: the vectors `added` [pos, width], the
+    cosines and then the sines of the `rotation` and of the `near_rotation` [pos, 2 pair], and the
+    `bias` [head, offset], where the offset key - query is at least 1 - pos.
+
+    Raises InputProblem for positions whose effect depends on more, such as the number of tokens.
+    """
+    positions, config = _positions(model, stack), model.config
+    n = config.n_ctx if config.picture else min(config.longest or MOST, MOST)
+    tables = _acting(positions, n)
+    for name, values in tables.items():
+        if name == "bias":
+            tables[name] = torch.cat((values[:, -1], values[:, 0, 1:]), dim=-1)
+    for some in range(1, n + 1):
+        offsets = torch.arange(some)[None, :] - torch.arange(some)[:, None] + n - 1
+        for name, values in _acting(positions, some).items():
+            told = tables[name][:, offsets] if name == "bias" else tables[name][:some]
+            if not torch.allclose(values, told, atol=1e-6):
+                raise _unsupported(f"positions = {type(positions).__name__}")
+    return {stack.path("positions", name): table for name, table in tables.items()}
+
+
+def _acting(positions: Positions, n: int) -> dict[str, Tensor]:
+    """The effect of the first n positions; a bias is [head, query, key]."""
+    parameter = next(positions.parameters(), torch.empty(0))
+    at = torch.arange(n, device=parameter.device)[None]
+    with torch.inference_mode():
+        added, placement = positions.added(at), positions.place(at, at)
+    near = placement.near or NOWHERE
+    found = {"added": added, "bias": placement.bias}
+    for name, rotation in (("rotation", placement.rotation), ("near_rotation", near.rotation)):
+        found[name] = rotation and torch.cat(rotation, dim=-1)[0]
+    return {name: each[0].float().cpu() for name, each in found.items() if each is not None}
 
 
 def _around(model: Model, stream: Any) -> tuple[list[int], list[int]]:
@@ -143,22 +184,32 @@ def _around(model: Model, stream: Any) -> tuple[list[int], list[int]]:
 
 
 def tensors_of(model: Model, precision: Precision = "int8") -> Tensors:
-    """The parameters, rounded to `precision`. Raises InputProblem `live_too_large`."""
-    names: dict[int, str] = {}
+    """The parameters, rounded to `precision`, and the tables of the positions.
+
+    Raises InputProblem `live_too_large`.
+    """
+    stacks = model.stacks()
+    tables = {name: each for stack in stacks for name, each in _tables(model, stack).items()}
+    replaced = tuple(stack.path("positions", "") for stack in stacks)
+    names: dict[int | bytes, str] = {}
     tied: dict[str, str] = {}
     listed: list[tuple[str, tuple[int, ...], Precision]] = []
     parts: list[bytes] = []
     n_bytes = 0
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        if id(parameter) in names:
-            tied[name] = names[id(parameter)]
+    for name, tensor in (*model.named_parameters(remove_duplicate=False), *tables.items()):
+        is_table = name in tables
+        if name.startswith(replaced) and not is_table:
             continue
-        names[id(parameter)] = name
-        n_bytes += parameter.numel() * (4 if precision == "float32" else 1)
+        same = tensor.numpy().tobytes() if is_table else id(tensor)
+        if same in names:
+            tied[name] = names[same]
+            continue
+        names[same] = name
+        n_bytes += tensor.numel() * (4 if precision == "float32" or is_table else 1)
         if n_bytes > MOST_BYTES:
             raise InputProblem("live_too_large", limit=MOST_BYTES // 10**6)
-        values = parameter.detach().float().cpu().contiguous().numpy()
-        rounds = precision == "int8" and values.ndim == 2
+        values = tensor.detach().float().cpu().contiguous().numpy()
+        rounds = precision == "int8" and values.ndim == 2 and not is_table
         listed.append((name, values.shape, "int8" if rounds else "float32"))
         parts += [each.tobytes() for each in (rounded(values) if rounds else (values,))]
     return Tensors(tuple(listed), b"".join(parts), tied)

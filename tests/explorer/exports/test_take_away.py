@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from new_kinds import registered
 
 import explorer
 from explorer import library
@@ -29,6 +30,7 @@ from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch, parse_edits
 from explorer.runs.trace import Trace, trace
 from models.config import ModelConfig
 from models.hooks import StackSite
+from models.positions import Scaling
 from models.training.saving import save_checkpoint
 
 ENCODER, SELF, CROSS = (
@@ -172,10 +174,17 @@ def test_what_does_not_fit_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("name", "design"),
-    [("n_experts", {"n_experts": 2}), ("d_embed", {"d_embed": 8, "head_net": True})],
+    [
+        ("n_experts", {"n_experts": 2}),
+        ("d_embed", {"d_embed": 8, "head_net": True}),
+        ("norm", {"norm": "maxnorm"}),
+        ("ffn", {"ffn": "relu2"}),
+        ("positions", {"positions": "rotary", "rope_scaling": Scaling(n_ctx=8, growth=2.0)}),
+    ],
 )
 def test_a_part_that_the_browser_cannot_compute_is_named(tiny, name, design) -> None:
-    loaded = tiny("mine", family="decoder-only", **design)
+    with registered("maxnorm", "relu2"):
+        loaded = tiny("mine", family="decoder-only", **design)
     with pytest.raises(InputProblem, match="live_unsupported") as refused:
         described(loaded)
     assert refused.value.values["part"].startswith(f"{name} = ")
