@@ -15,6 +15,7 @@ from typing import get_args
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
 from explorer.analysis.attribution.ledger import Kind
+from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card import KINDS as MODEL_KINDS
 from explorer.analysis.cases import BUGS, CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.cases.case import Needs
@@ -33,9 +34,10 @@ from explorer.exhibits.circuits.choices import MADE_OF
 from explorer.exhibits.heads.choices import MEASURES
 from explorer.exhibits.model.boxes import What
 from explorer.exhibits.model.choices import ASIDES as MACHINE_ASIDES
+from explorer.exhibits.model.differences import FIELDS
 from explorer.exhibits.model.reach import KINDS as NETS
 from explorer.exhibits.model.sizes import OWN, PRESETS
-from explorer.exhibits.model.swaps import OPTIONS as SWAPS
+from explorer.exhibits.model.swaps import every_option
 from explorer.exhibits.positions.choices import PositionsChoices
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.score.choices import ASIDES, STAGES
@@ -56,6 +58,7 @@ from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
 from explorer.training.setup import ARCHITECTURE, FAULTS, OPTIONS as CHOICES, TASKS, TRAINING, Setup
 from explorer.ui.sidebar.languages import SHORT
+from models.config import CHOICES as CONFIG_CHOICES
 from models.hooks import ROLES
 from models.marks import Marks
 from models.pictures.faces import FACES
@@ -129,6 +132,7 @@ def tried() -> set[str]:
     return {bug.id for bug in BUGS if bug.compared().ways[0].errors}
 
 
+DESIGNS = {name: CONFIG_CHOICES[name] for name in ("positions", "norm", "ffn")}
 # Tables whose names are those of a registry: the words have them, and no others.
 MADE = {
     "start.masks": set(get_args(MaskName)),
@@ -170,8 +174,12 @@ MADE = {
     "model.kinds": set(PART_KINDS),
     "model.asides": set(MACHINE_ASIDES),
     "reach.nets": set(NETS),
-    "swaps.choices": {option.choice for option in SWAPS},
-    "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},
+    "swaps.choices": {option.choice for option in every_option()},
+    "swaps.options": {
+        f"{each.choice}_{each.name}"
+        for each in every_option()
+        if each.name not in CONFIG_CHOICES.get(FIELDS.get(each.choice, ""), ())
+    },
     "model.presets": {OWN, *PRESETS},
     "tour.groups": set(CHAPTERS),
     "tour.missing": set(re.findall(r'(?:Missing(?:Error)?\(|require\(.*, )"(\w+)"\)', CODE)),
@@ -193,9 +201,13 @@ MADE = {
     "training.tasks": set(TASKS),
     "training.fields": {each.name for each in fields(Setup)} - {"text", *TRAINING_NAMES},
     "training.values": {
-        str(value) for name in ARCHITECTURE + TRAINING for value in CHOICES.get(name, ())
+        str(value)
+        for name in {*ARCHITECTURE, *TRAINING} - {*DESIGNS}
+        for value in CHOICES.get(name, ())
     }
     - {*TRAINING_NAMES},
+    **{f"designs.{field}": set(kinds) for field, kinds in DESIGNS.items()},
+    "designs.norm": set(NORMS),  # with batch normalization, for comparison
     "training.pairs_left": {each.name for each in fields(PairCounts)} - {"used", "same_sides"},
     "training.measures": set(get_args(Measure)),
     **{f"training.questions.{each.id}": {"ask", "first", "second"} for each in QUESTIONS},

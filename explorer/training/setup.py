@@ -3,7 +3,7 @@
 In a link it is written as the settings that differ from the defaults, `n_heads-2~norm-rmsnorm`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal, get_args, no_type_check
@@ -42,12 +42,12 @@ LONGEST = {"sentences": 48, "own": 64}
 N_CTX = 32
 """`n_ctx` of models for the toy tasks: longer than their training sequences."""
 
-OPTIONS: Mapping[str, tuple[Any, ...]] = {
+OPTIONS: Mapping[str, Collection[Any]] = {
     "task": TASKS,
-    "norm_placement": tuple(CHOICES["norm_placement"]),
-    "norm": tuple(CHOICES["norm"]),
-    "positions": tuple(CHOICES["positions"]),
-    "ffn": tuple(CHOICES["ffn"]),
+    "norm_placement": CHOICES["norm_placement"],
+    "norm": CHOICES["norm"],
+    "positions": CHOICES["positions"],
+    "ffn": CHOICES["ffn"],
     "scores": get_args(Scores),
     "vocabularies": get_args(Vocabularies),
     "init": INITS,

@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Written in upright letters in formulas; no language translates them.
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm", "ReLU", "AER", "OV"),
-    *("QK", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
+    *("QK", "GELU", "SiLU", "SwiGLU", "GEGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
     *("logit", "IG", "BatchNorm", "Concat", "JS", "KL", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }

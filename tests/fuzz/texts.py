@@ -137,7 +137,7 @@ def setup(rng: random.Random, folder: Path) -> None:
     said = []
     for name in rng.sample([each.name for each in fields(Setup)], rng.randrange(7)):
         if name in OPTIONS:
-            usual = str(rng.choice(OPTIONS[name]))
+            usual = str(rng.choice([*OPTIONS[name]]))
         else:
             low, high = RANGES.get(name, (0, 1))
             drawn = rng.choice((low, high, rng.uniform(low, high)))

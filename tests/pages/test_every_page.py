@@ -1,24 +1,28 @@
 """Every part of every page for every kind of model, in both languages, with what explains it."""
 
+import copy
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
-from designs import VISITS
+from designs import VISITS, Visit
 from foreign import OWN
+from new_kinds import KINDS, registered
 from shown import WHOLE, everything, has_picture, unlinked, words_of
 from torch import nn
 
-from explorer import library, text
+from explorer import library
 from explorer.analysis.cases import BUGS, CLAIMS
 from explorer.pages import LESSONS, PAGES
 from explorer.text import LANGUAGES, has, t
+from explorer.training.learning import SetupTrainer
+from explorer.training.setup import Setup
+from explorer.training.tasks import corpus
 from models import config
 from models.blocks import Block
 from models.foreign.placing import DTYPE_VARIABLE
-from models.positions import POSITIONS, Placement, Positions
 from models.rows import Rows, Tokens, Valid
 from models.transformer import FAMILIES, DecoderOnly, Model, Stack
 
@@ -278,17 +282,7 @@ def test_without_an_output_layer_the_vectors_are_compared(open_page, case, lang)
     assert same == (case == "small_fill")
 
 
-# A further family and a further kind of positions, added as ARCHITECTURE.md's table says.
-
-
-class Fading(Positions):
-    """A key loses the logarithm of its distance (Chi et al. 2022, with fixed parameters)."""
-
-    acts = "biases"
-
-    def place(self, queries, keys):
-        distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
-        return Placement(bias=-distances.double().log1p().expand(-1, self.config.n_heads, -1, -1))
+# A further family and further kinds of positions, norms and networks, as ARCHITECTURE.md says.
 
 
 class Tower(Model):
@@ -311,29 +305,65 @@ class Tower(Model):
         return DecoderOnly.begin(self, given, valid)
 
 
+ADDED: dict[str, dict[str, Any]] = {
+    "tower": {"family": "tower", "positions": "kerple", "norm": "maxnorm", "ffn": "relu2"},
+    "en-zh": {"positions": "spiral", "ffn": "reglu", "apart": True},
+    "ramp": {"family": "encoder-only", "positions": "ramp", "norm": "maxnorm", "ffn": "reglu"},
+}
+PRE = {"norm_placement": "pre", "final_norm": True}
+ADDED_VISITS: list[Visit] = [
+    *((page.name, {}) for page in PAGES),
+    *(each for name in ("positions", "score", "model", "blocks") for each in VISITS[name]),
+]
+
+
 @pytest.fixture(scope="module")
 def shelf_of_added(save_small, tmp_path_factory) -> Iterator[Path]:
     shelf = tmp_path_factory.mktemp("added")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(POSITIONS, "fading", Fading)
+    with registered(*KINDS), pytest.MonkeyPatch.context() as patch:
         patch.setitem(FAMILIES, "tower", Tower)
         patch.setitem(config.CHOICES, "family", tuple(FAMILIES))
-        for lang in text.LANGUAGES:
-            patch.setitem(text.words(lang), "positions.model_fading", "Fading positions.")
-        save_small(shelf / "tower", family="tower", positions="fading")
-        save_small(shelf / "en-zh", positions="fading", apart=True)
+        for name, design in ADDED.items():
+            save_small(shelf / name, **design, **(PRE if name != "en-zh" else {}))
         yield shelf
 
 
 @pytest.mark.parametrize(
-    ("page", "model"),
+    ("page", "choices", "model"),
     [
-        pytest.param(page.name, model, marks=() if at % 4 == turn else pytest.mark.sweep)
-        for at, page in enumerate(PAGES)
-        for turn, model in enumerate(("tower", "en-zh"))
+        pytest.param(*visit, model, marks=() if at % 6 == turn else pytest.mark.sweep)
+        for at, visit in enumerate(ADDED_VISITS)
+        for turn, model in enumerate(ADDED)
     ],
 )
-def test_every_page_opens_for_what_was_added(shelf_of_added, open_page, page, model, monkeypatch):
+def test_every_page_opens_for_what_was_added(
+    shelf_of_added, open_page, page, choices, model, monkeypatch
+):
     monkeypatch.setattr(library, "CHECKPOINTS", shelf_of_added)
-    at = open_page(page, model=model, text="She reads a book every morning.")
+    sentence = f"She reads a {'<mask>' if model == 'ramp' else 'book'} every morning."
+    at = open_page(page, model=model, text=sentence, **choices)
     assert [each.value for each in at.error] == []
+
+
+def test_what_was_added_is_named(shelf_of_added, open_page, monkeypatch):
+    monkeypatch.setattr(library, "CHECKPOINTS", shelf_of_added)
+    assert "Positional encoding: Kerple" in everything(open_page("positions", model="tower"))
+    facts = everything(open_page("card", model="tower"))
+    assert all(name in facts for name in ("Kerple", "Maxnorm", "Relu2"))
+    at = open_page("training")
+    for field, kinds in (("positions", ["Kerple", "Ramp", "Spiral"]), ("norm", ["Maxnorm"])):
+        assert {*kinds} <= {*at.selectbox(key=f"training.set.{field}").options}
+
+
+@pytest.mark.parametrize("model", ADDED)
+def test_what_was_added_trains(shelf_of_added, tmp_path, model):
+    """A step of Train changes every parameter; the models of the shelf were trained and saved."""
+    kinds = {
+        name: ADDED[model][name] for name in ADDED[model].keys() & {"positions", "norm", "ffn"}
+    }
+    setup = Setup(task="copy", **kinds)
+    learner = SetupTrainer(setup, corpus(setup), tmp_path)
+    before = copy.deepcopy(learner.model.state_dict())
+    learner.take(learner.next_batch())
+    after = learner.model.state_dict()
+    assert [name for name, each in after.items() if each.equal(before[name])] == []

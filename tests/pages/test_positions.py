@@ -289,7 +289,8 @@ def test_each_part_is_drawn_for_other_kinds_of_positions(open_page, part, model)
     at = open_page("positions", part=part, lang=lang, model=model)
     assert not at.warning
     if model in ("alibi", "t5"):
-        said = t(f"positions.model_{model}", lang=lang, width=24, limit=64)
+        name = t(f"designs.positions.{model}", lang=lang)
+        said = t("positions.model_biases", lang=lang, name=name, width=24, limit=64)
         assert said in everything(at)
     if part == "sum":  # nothing is added, so there is no sum to draw
         assert [each.value for each in at.info] == [t("sums.nothing_added", lang=lang)]

@@ -4,7 +4,7 @@ All three are used without weight and bias, so that they differ only in what the
 divide by. BatchNorm is included for comparison; no model of this project uses it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -31,6 +31,11 @@ from models.rows import padded
 Norm = Literal["layernorm", "rmsnorm", "batchnorm"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
 EPS = 1e-5
+BACKWARD: dict[str, Callable[..., tuple[Tensor, ...]]] = {
+    "layernorm": layer_norm_backward,
+    "rmsnorm": rms_norm_backward,
+}
+"""The backward passes derived by hand."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +177,7 @@ def backward(
     x: Float[np.ndarray, " feature"],
     gamma: Float[np.ndarray, " feature"],
     grad_out: Float[np.ndarray, " feature"],
-    norm: Literal["layernorm", "rmsnorm"],
+    norm: str,
 ) -> Backward:
     """The gradients of norm(x) * gamma (beta 0), given the gradient of its output."""
 
@@ -188,7 +193,7 @@ def backward(
             else layer_norm_forward(leaf, weight, torch.zeros_like(weight), EPS)
         )
         (automatic,) = torch.autograd.grad(out, leaf, upstream)
-    by_hand_of = rms_norm_backward if norm == "rmsnorm" else layer_norm_backward
+    by_hand_of = BACKWARD[norm]
     by_hand, d_gamma, *d_beta = by_hand_of(wide(x), weight, EPS, upstream)
     late, *_ = by_hand_of(wide(x), torch.ones_like(weight), EPS, upstream)
     return Backward(

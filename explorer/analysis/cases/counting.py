@@ -15,7 +15,7 @@ from explorer.runs.passes import Steps
 from models.attention import Attention
 from models.blocks import Block, DecoderBlock
 from models.config import ModelConfig
-from models.feedforward import FeedForward, FeedForwardKind
+from models.feedforward import FeedForward
 from models.hooks import Record, StackSite, name_hook_points, visiting
 from models.transformer import build_model
 
@@ -71,7 +71,7 @@ def mha_count(loaded: LoadedModel, count: Count = numbers_of) -> Result:
 
 def ffn_table(count: Count = numbers_of) -> Result:
     """Feed-forward networks of width 4096, counted without biases, and one with them."""
-    cases: tuple[tuple[str, FeedForwardKind, int, bool, int], ...] = (
+    cases: tuple[tuple[str, str, int, bool, int], ...] = (
         ("relu_11008", "relu", 11_008, False, 90_177_536),
         ("swiglu_11008", "swiglu", 11_008, False, 135_266_304),
         ("relu_16384", "relu", 16_384, False, 134_217_728),

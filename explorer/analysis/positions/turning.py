@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from explorer.analysis.positions.changes import stack_module
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
-from models.positions import Rotation, frequencies, rotate, stretched
+from models.positions import Rotation, frequencies, rotate
 
 Layout = Literal["interleaved", "half"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
@@ -90,17 +91,21 @@ def bare(
 
 def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
     """Radians per position by which each pair of a head's features is rotated at a site of this
-    run: scaled as in the config, and 0 for features that are not rotated."""
+    run, 0 for features that are not rotated; those of RoPE in a model that rotates nothing."""
     config, at = loaded.config, loaded.site(site)
-    layer, src = at.layer, at.query_stream == "src"
-    n_tokens = int((traced.src_valid if src else traced.tgt_valid).sum())
-    near = config.near_rope_base if config.looks_near(layer) else None
-    base = config.rope_base if near is None else near
-    each = frequencies(config.n_turned, base)
+    each = frequencies(config.n_turned, config.rope_base)
+    stack = stack_module(loaded, at.query_stream)
+    if stack is not None and turns(loaded, site):
+        valid = traced.src_valid if at.query_stream == "src" else traced.tgt_valid
+        first, last = torch.tensor([[1]]), torch.tensor([[int(valid.sum()) - 1]])
+        placement = stack.positions.place(first, last)
+        if config.looks_near(at.layer) and placement.near is not None:
+            placement = placement.near
+        assert placement.rotation is not None
+        cos, sin = placement.rotation
+        each = torch.atan2(sin, cos)[0, 0, 0]
     angles = np.zeros(config.d_head // 2)
-    angles[: len(each)] = stretched(
-        each, config.rope_scaling if near is None else None, n_tokens
-    ).numpy()
+    angles[: len(each)] = each.numpy()
     return angles
 
 

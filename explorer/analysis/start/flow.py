@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
 from explorer.library import LoadedModel
-from explorer.runs.activations import survey
+from explorer.runs.activations import Activations, survey
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
 from explorer.runs.inputs import rows_of, str_tokens, target_row
 from explorer.runs.labelled import Labelled, labelled
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, StackSite
-from models.positions import frequencies, stretched
 from models.rows import Rows
 
 MOST_THREADS = 72
@@ -133,8 +133,8 @@ def flow(
                 )
                 for layer in range(stack.n_layers)
             ),
-            waves=_waves(loaded, activations.get(stack.hook("pos_embed")), starts[stack.stream]),
-            turns=loaded.config.positions == "rotary",
+            waves=_waves(loaded, stack, activations, starts[stack.stream]),
+            turns=loaded.config.position_type.acts == "turns",
         )
         for stack in traced.stacks
     )
@@ -211,22 +211,21 @@ def _firsts(values: np.ndarray | None, starts: Sequence[int]) -> np.ndarray | No
 
 
 def _waves(
-    loaded: LoadedModel, added: np.ndarray | None, starts: Sequence[int]
+    loaded: LoadedModel, stack: StackSite, activations: Activations, starts: Sequence[int]
 ) -> Float[np.ndarray, "thread wave"] | None:
-    """The positional vectors, in dimensions from fast to slow; for rotary positions, the sine of
-    the angle by which each pair is rotated. None if positions do neither."""
-    config = loaded.config
-    if added is not None:
-        pairs = _telling(added.shape[1] // 2, starts[-1], config.rope_base)
-        return np.asarray(added[list(starts)][:, 2 * pairs])
-    if config.positions != "rotary":
-        return None
-    angles = stretched(
-        frequencies(config.rotary_dim or config.d_head, config.rope_base), config.rope_scaling
-    )
-    pairs = _telling(len(angles), starts[-1], config.rope_base)
-    turned = torch.tensor(starts, dtype=torch.float64)[:, None] * angles[pairs]
-    return torch.sin(turned).numpy()
+    """The positional vectors, in dimensions from fast to slow; for positions that rotate, the sine
+    of the angle by which each pair is rotated. None if positions do neither."""
+    values, step = activations.get(stack.hook("pos_embed")), 2
+    if values is None:
+        n = starts[-1] + 1
+        at = torch.arange(n, device=next(loaded.model.parameters()).device)[None]
+        positions: Any = loaded.part(stack.path("positions"))
+        rotation = positions.place(at, at).rotation
+        if rotation is None:
+            return None
+        values, step = rotation[1][0, 0].cpu().numpy(), 1
+    pairs = _telling(values.shape[1] // step, starts[-1], loaded.config.rope_base)
+    return np.asarray(values[list(starts)][:, step * pairs])
 
 
 def _telling(n_pairs: int, last: int, base: float) -> np.ndarray:

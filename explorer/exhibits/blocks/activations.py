@@ -42,7 +42,7 @@ def show(answer: None, view: View) -> b.Blocks:
     what = view.one_of("picture", pictures)
     yield pick_one(view, "blocks.curves", pictures, what, "picture", "blocks.curve_")
     drawn, title = curves(X, what), view.t("blocks.curves")
-    names = [view.t(f"blocks.act_{name}") for name in drawn]
+    names = [view.t(f"designs.ffn.{name}") for name in drawn]
     y_title = view.t(f"blocks.curve_{what}")
     values = np.stack(list(drawn.values()))
     yield b.Sentence("activations", _said(view))
@@ -58,7 +58,7 @@ def show(answer: None, view: View) -> b.Blocks:
     )
     yield b.Code((curves,))
     x = np.arange(-4.0, 4.5, 0.5)
-    columns = {view.t(f"blocks.act_{name}"): y.round(4).tolist() for name, y in curves(x).items()}
+    columns = {view.t(f"designs.ffn.{name}"): y.round(4).tolist() for name, y in curves(x).items()}
     yield b.Numbers(lambda: {"x": x.tolist(), **columns})
 
 
@@ -74,7 +74,7 @@ def _said(view: View) -> str:
         silu_at=signed(float(X[silu.argmin()])),
         tanh=number(float(difference.max())),
         tanh_at=f"{abs(float(X[difference.argmax()])):.1f}",
-        own=view.t(f"blocks.ffn_{view.loaded.config.ffn}"),
+        own=view.t(f"designs.ffn.{view.loaded.config.ffn}"),
     )
 
 

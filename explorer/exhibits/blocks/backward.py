@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.blocks.norms import Backward, backward, batch_of
-from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, rms_norm_backward
+from explorer.analysis.blocks.norms import BACKWARD, Backward, backward, batch_of
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.blocks.choices import GAMMAS, BlocksChoices
 from explorer.exhibits.links import State
@@ -15,7 +14,6 @@ from explorer.figures.blocks import gradients
 from explorer.figures.paired import paired
 from explorer.library import LoadedModel
 from explorer.numbers import number, signed
-from models.norms import NORMS, NormKind
 
 UPSTREAM = np.array([0.6, -1.0, 0.3, 0.9, -0.4, 0.2])
 """The upstream gradient: arbitrary but distinct numbers."""
@@ -31,21 +29,22 @@ RMS = (
 
 def compute(
     loaded: LoadedModel, text: str, norm: str, gamma: tuple[int, ...]
-) -> tuple[np.ndarray, NormKind, Backward]:
-    """The first features of the first token, the chosen norm (else the model's), its gradient.
+) -> tuple[np.ndarray, str, Backward]:
+    """The first features of the first token, a norm and its gradient: the chosen norm, the model's,
+    or the first one with a backward pass by hand.
 
     Raises InputProblem: as `batch_of`.
     """
-    kind = next((kind for kind in NORMS if kind == norm), loaded.config.norm)
+    kind = next(each for each in (norm, loaded.config.norm, *BACKWARD) if each in BACKWARD)
     x = batch_of(loaded, [text]).x[0, 0, : len(gamma)]
     return x, kind, backward(x, np.array(gamma) / 100, UPSTREAM, kind)
 
 
-def show(answer: tuple[np.ndarray, NormKind, Backward], view: View) -> b.Blocks:
+def show(answer: tuple[np.ndarray, str, Backward], view: View) -> b.Blocks:
     """The normalized features, and three computations of the gradient."""
     x, kind, found = answer
     gamma = view.choices(BlocksChoices).gamma
-    title = view.t("blocks.backward", norm=view.t(f"blocks.{kind}"))
+    title = view.t("blocks.backward", norm=view.t(f"designs.norm.{kind}"))
     yield b.Title(title)
     yield b.Note(view.t("blocks.backward_note", count=len(GAMMAS)))
     yield b.Columns([(_slider(at, value),) for at, value in enumerate(gamma)], gap="small")
@@ -75,7 +74,7 @@ def show(answer: tuple[np.ndarray, NormKind, Backward], view: View) -> b.Blocks:
     errors = {"error": number(found.error), "wrong": number(found.wrong_error)}
     yield b.Sentence("backward", view.t(key, **errors))
     yield b.Formula((RMS if kind == "rmsnorm" else LAYER,))
-    yield b.Code((backward, rms_norm_backward if kind == "rmsnorm" else layer_norm_backward))
+    yield b.Code((backward, BACKWARD[kind]))
 
 
 def _slider(at: int, gamma: int) -> b.Slider:

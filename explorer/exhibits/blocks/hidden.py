@@ -17,7 +17,7 @@ from explorer.library import LoadedModel
 from explorer.numbers import fixed, share
 from explorer.runs.rerun import rerun
 from explorer.runs.trace import Trace
-from models.feedforward import GATED, FeedForwardKind
+from models.feedforward import GATED
 from models.hooks import StackSite
 from models.rows import Stream
 
@@ -125,7 +125,7 @@ def show(answer: tuple[StackSite, int, Hidden], view: View) -> b.Blocks:
     yield b.Numbers(lambda: _numbers(view, found, chosen, tokens))
 
 
-def _formula(kind: FeedForwardKind, biased: Container[str]) -> str:
+def _formula(kind: str, biased: Container[str]) -> str:
     """The formula of this layer's network; `biased` are its matrices with a bias."""
 
     def linear(name: str, x: str) -> str:
@@ -133,22 +133,27 @@ def _formula(kind: FeedForwardKind, biased: Container[str]) -> str:
         return rf"W_\mathrm{{{name}}}\,{x}{bias}"
 
     up = linear("up", "x")
-    activation = {
+    activation = _symbol(GATED.get(kind, kind))
+    if kind in GATED:
+        up = rf"\left({up}\right)" if "w_up" in biased else up
+        gated = rf"\left({activation}({linear('gate', 'x')}) \odot {up}\right)"
+        return rf"{_symbol(kind)}(x) = {linear('down', gated)}"
+    return rf"\mathrm{{FFN}}(x) = {linear('down', rf'{activation}({up})')}"
+
+
+def _symbol(name: str) -> str:
+    """A network or activation in a formula; of a new kind, its registered name."""
+    known = {
         "relu": r"\mathrm{ReLU}",
         "gelu": r"\mathrm{GELU}",
         "gelu_tanh": r"\mathrm{GELU}_{\tanh}",
         "gelu_quick": r"\mathrm{GELU}_{\sigma}",
         "silu": r"\mathrm{SiLU}",
-        "swiglu": r"\mathrm{SiLU}",
-        "geglu": r"\mathrm{GELU}",
-        "geglu_tanh": r"\mathrm{GELU}_{\tanh}",
-    }[kind]
-    if kind in GATED:
-        up = rf"\left({up}\right)" if "w_up" in biased else up
-        gated = rf"\left({activation}({linear('gate', 'x')}) \odot {up}\right)"
-        name = "SwiGLU" if kind == "swiglu" else "GEGLU"
-        return rf"\mathrm{{{name}}}(x) = {linear('down', gated)}"
-    return rf"\mathrm{{FFN}}(x) = {linear('down', rf'{activation}({up})')}"
+        "swiglu": r"\mathrm{SwiGLU}",
+        "geglu": r"\mathrm{GEGLU}",
+        "geglu_tanh": r"\mathrm{GEGLU}",
+    }
+    return known.get(name) or rf"\mathrm{{{name.replace('_', '')}}}"
 
 
 def _said(view: View, found: Hidden, tokens: tuple[str, ...]) -> str:

@@ -62,7 +62,7 @@ def model_line(view: View) -> b.Blocks:
     in presentation mode."""
     config = view.loaded.config
     if not view.choices(ScreenChoices).beamer:
-        norm, ffn = view.t(f"blocks.{config.norm}"), view.t(f"blocks.ffn_{config.ffn}")
+        norm, ffn = view.t(f"designs.norm.{config.norm}"), view.t(f"designs.ffn.{config.ffn}")
         place = view.t(f"figures.residual.{config.norm_placement}")
         words = {"norm": norm, "placement": place, "ffn": ffn, "eps": number(config.norm_eps)}
         yield b.Note(view.t("blocks.model", **words))
@@ -74,7 +74,7 @@ def show(found: Norms, view: View) -> b.Blocks:
     if not view.choices(ScreenChoices).beamer:
         yield b.Prose(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
     norm = next((each for each in NORMS if each == view.chosen("norm", BlocksChoices)), NORMS[0])
-    yield pick_one(view, "blocks.norm", NORMS, norm, said="blocks.")
+    yield pick_one(view, "blocks.norm", NORMS, norm, said="designs.norm.")
     yield from _statistics(view, found.batch, norm)
     yield from _who_moves(view, found)
     yield from _eps(view, found)
@@ -114,7 +114,7 @@ def _who_moves(view: View, found: Norms) -> b.Blocks:
         moved,
         tokens,
         found.shares[:, : len(tokens)],
-        [view.t(f"blocks.{name}") for name in NORMS],
+        [view.t(f"designs.norm.{name}") for name in NORMS],
         y_title=view.t("blocks.moved"),
         x_title=view.t("blocks.sentence", number=1),
         stream=reading_stream(view.loaded),

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from explorer.analysis.card import MOST_CHARS, CardWords, ModelFacts, card_words, facts
 from explorer.exhibits import Exhibit, View, block as b
 from explorer.exhibits.escape import escape
+from explorer.exhibits.positions.opening import positions_said
 from explorer.library import LoadedModel, split_step
 
 
@@ -63,13 +64,12 @@ def _design(view: View) -> Iterator[tuple[str, str]]:
     config = view.loaded.config
     limit = f"{config.n_ctx:,}"
     yield "length", view.t("card.tokens", count=limit)
-    kind = f"positions.model_{config.positions}"
-    yield "positions", view.t(kind, width=config.d_model, limit=limit)
+    yield "positions", positions_said(view)
     last = "with_last" if config.final_norm else "without_last"
     placement = view.t(f"swaps.options.placement_{config.norm_placement}")
-    norm = view.t(f"blocks.{config.norm}")
+    norm = view.t(f"designs.norm.{config.norm}")
     yield "norm", " · ".join((norm, escape(placement), view.t(f"card.{last}")))
-    ffn = view.t(f"blocks.ffn_{config.ffn}")
+    ffn = view.t(f"designs.ffn.{config.ffn}")
     many = "" if config.n_experts == 1 else f" · {view.t('card.experts', n=config.n_experts)}"
     yield "ffn", f"{ffn} · {view.t('card.wide', width=f'{config.d_ff:,}')}{many}"
     tied = "output_tied" if config.tie_embeddings else "output_own"

@@ -9,6 +9,7 @@ from explorer.library import SMALL, LoadedModel
 from explorer.numbers import fixed, number, percent, signed
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
+from models.config import CHOICES
 
 CHANGES = (
     r"\Delta = \max_{t,\,w} |\ell'_{t,w} - \ell_{t,w}|, \qquad "
@@ -20,6 +21,9 @@ NORMS = (
     r"\sigma^2 = \frac{1}{d}\sum_i (x_i - \mu)^2 \;\text{or}\; "
     r"\frac{1}{d - 1}\sum_i (x_i - \mu)^2"
 )
+
+FIELDS = {"positions": "positions", "activation": "ffn"}
+"""Choices among the registered kinds of a config's field."""
 
 
 def compute(
@@ -52,6 +56,9 @@ def show(found: tuple[Swapped, ...], view: View) -> b.Blocks:
 
 
 def _name(view: View, each: Swapped) -> str:
+    field = FIELDS.get(each.choice, "")
+    if each.option in CHOICES.get(field, ()):
+        return view.t(f"designs.{field}.{each.option}")
     return view.t(f"swaps.options.{each.choice}_{each.option}")
 
 

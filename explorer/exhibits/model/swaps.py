@@ -26,6 +26,7 @@ from explorer.seeding import seeded
 from models.attention import Attention, attend, capped, share_heads
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
+from models.fast.memory import without_numbers
 from models.feedforward import ACTIVATIONS, GATED, FeedForward
 from models.hooks import LOGITS
 from models.norms import NORMS, LayerNorm, RMSNorm
@@ -75,7 +76,7 @@ class Swapped:
 
 def options(config: ModelConfig) -> tuple[Option, ...]:
     """The options that apply to a model of this config, choice by choice."""
-    return tuple(option for option in OPTIONS if option.fits(config))
+    return tuple(option for option in every_option() if option.fits(config))
 
 
 def swapped(
@@ -193,6 +194,7 @@ class _WrittenNorm(nn.Module):
 
     def __init__(self, norm: LayerNorm, ddof: int, eps: float, outside: bool) -> None:
         super().__init__()
+        assert norm.bias is not None
         self.weight, self.bias = norm.weight, norm.bias
         self.ddof, self.eps, self.outside = ddof, eps, outside
 
@@ -289,7 +291,7 @@ class _Halves(Sinusoidal):
 def _positions(name: str) -> Option:
     def swap(model: Model) -> None:
         for stack in _stacks(model):
-            kind = _Halves if name == "halves" else POSITIONS[name]  # type: ignore[index]
+            kind = _Halves if name == "halves" else POSITIONS[name]
             stack.positions = kind(model.config, stack.causal)
 
     return Option(
@@ -305,13 +307,13 @@ def _can_have(config: ModelConfig, positions: str) -> bool:
     """Whether these widths allow such positions; another order of sines requires sines."""
     if positions == "halves":
         return config.positions == "sinusoidal"
-    if positions in ("learned", "t5"):  # trained parameters
-        return config.positions == positions
     try:
-        replace(config, positions=positions)  # type: ignore[arg-type]
+        other = replace(config, positions=positions)
     except ValueError:
         return False
-    return True
+    with without_numbers():
+        trained = next(other.position_type(other, other.is_causal).parameters(), None)
+    return trained is None or config.positions == positions
 
 
 def _without_biases(model: Model) -> None:
@@ -346,40 +348,39 @@ def _is_layernorm(config: ModelConfig) -> bool:
     return config.norm == "layernorm"
 
 
-OPTIONS: tuple[Option, ...] = (
-    Option("scale", "own", lambda model: None, lambda config: True, _divides_otherwise),
-    _divided("d_head", "head"),
-    _divided("d_model", "model"),
-    _divided("none", "none"),
-    Option("fill", "excluded", lambda model: None, lambda config: True),
-    Option("fill", "e9", _filled(-1e9)),
-    Option("fill", "e4", _filled(-1e4)),
-    Option("fill", "after", _filled(None)),
-    Option("sense", "may", lambda model: None, lambda config: True),
-    Option("sense", "blocked", _attending(_reversed)),
-    *(_placed(placement) for placement in get_args(NormPlacement)),
-    Option("final", "with", _final(True), lambda config: config.final_norm),
-    Option("final", "without", _final(False), lambda config: not config.final_norm),
-    Option("norm", "inside", lambda model: None, _is_layernorm, _is_layernorm),
-    Option("norm", "unbiased", _written(ddof=1), fits=_is_layernorm),
-    Option("norm", "outside", _written(outside=True), fits=_is_layernorm),
-    Option("norm", "both", _written(ddof=1, eps=1e-6, outside=True), fits=_is_layernorm),
-    Option("norm", "tiny", _written(eps=1e-12), fits=_is_layernorm),
-    Option("norm", "rms", _norms(_rms), fits=_is_layernorm),
-    *(_activation(name) for name in ACTIVATIONS),
-    Option("embedding", "scaled", _embedded(True), lambda config: config.scale_embeddings),
-    Option("embedding", "plain", _embedded(False), lambda config: not config.scale_embeddings),
-    *(
-        _positions(name)
-        for name in ("sinusoidal", "halves", "learned", "rotary", "alibi", "t5", "none")
-    ),
-    Option("bias", "with", lambda model: None, lambda config: True, lambda config: config.bias),
-    Option("bias", "without", _without_biases, fits=lambda config: config.bias),
-    Option("tying", "tied", lambda model: None, lambda c: True, lambda c: c.tie_embeddings),
-    Option("tying", "apart", _untied, fits=lambda config: config.tie_embeddings),
-    Option("dropout", "off", lambda model: None, lambda config: True),
-    Option("dropout", "weights", _drop_weights),
-    Option("dropout", "inner", _dropping(FeedForward)),
-    Option("dropout", "outer", _dropping(Block)),
-    Option("dropout", "embedding", _dropping(Stack)),
-)
+def every_option() -> tuple[Option, ...]:
+    """All options, choice by choice; those of positions and activations are the registered ones."""
+    return (
+        Option("scale", "own", lambda model: None, lambda config: True, _divides_otherwise),
+        _divided("d_head", "head"),
+        _divided("d_model", "model"),
+        _divided("none", "none"),
+        Option("fill", "excluded", lambda model: None, lambda config: True),
+        Option("fill", "e9", _filled(-1e9)),
+        Option("fill", "e4", _filled(-1e4)),
+        Option("fill", "after", _filled(None)),
+        Option("sense", "may", lambda model: None, lambda config: True),
+        Option("sense", "blocked", _attending(_reversed)),
+        *(_placed(placement) for placement in get_args(NormPlacement)),
+        Option("final", "with", _final(True), lambda config: config.final_norm),
+        Option("final", "without", _final(False), lambda config: not config.final_norm),
+        Option("norm", "inside", lambda model: None, _is_layernorm, _is_layernorm),
+        Option("norm", "unbiased", _written(ddof=1), fits=_is_layernorm),
+        Option("norm", "outside", _written(outside=True), fits=_is_layernorm),
+        Option("norm", "both", _written(ddof=1, eps=1e-6, outside=True), fits=_is_layernorm),
+        Option("norm", "tiny", _written(eps=1e-12), fits=_is_layernorm),
+        Option("norm", "rms", _norms(_rms), fits=_is_layernorm),
+        *(_activation(name) for name in ACTIVATIONS),
+        Option("embedding", "scaled", _embedded(True), lambda config: config.scale_embeddings),
+        Option("embedding", "plain", _embedded(False), lambda config: not config.scale_embeddings),
+        *(_positions(name) for name in (*POSITIONS, "halves")),
+        Option("bias", "with", lambda model: None, lambda config: True, lambda config: config.bias),
+        Option("bias", "without", _without_biases, fits=lambda config: config.bias),
+        Option("tying", "tied", lambda model: None, lambda c: True, lambda c: c.tie_embeddings),
+        Option("tying", "apart", _untied, fits=lambda config: config.tie_embeddings),
+        Option("dropout", "off", lambda model: None, lambda config: True),
+        Option("dropout", "weights", _drop_weights),
+        Option("dropout", "inner", _dropping(FeedForward)),
+        Option("dropout", "outer", _dropping(Block)),
+        Option("dropout", "embedding", _dropping(Stack)),
+    )

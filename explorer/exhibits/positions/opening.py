@@ -10,13 +10,19 @@ from models.rows import Stream
 def opening(view: View, sentence: bool = True) -> b.Blocks:
     """The encoding, left out in presentation mode, and the `sentence` if the picture depends on
     it."""
-    config = view.loaded.config
     if not view.choices(ScreenChoices).beamer:
-        own = {"width": config.d_model, "limit": config.n_ctx}
-        yield b.Note(view.t(f"positions.model_{config.positions}", **own))
+        yield b.Note(positions_said(view))
     if sentence:
         yield b.SentenceLine()
         yield b.Changes("positions.reset")
+
+
+def positions_said(view: View) -> str:
+    """The positional encoding of the open model in words."""
+    config = view.loaded.config
+    name = view.t(f"designs.positions.{config.positions}")
+    words = {"name": name, "width": config.d_model, "limit": f"{config.n_ctx:,}"}
+    return view.t(f"positions.model_{config.position_type.acts}", **words)
 
 
 def positions_at(view: View, stream: Stream) -> tuple[object, ...]:

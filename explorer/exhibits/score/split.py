@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from explorer.analysis.score.steps import module_of, norm_of
 from explorer.exhibits import Exhibit, View, block as b

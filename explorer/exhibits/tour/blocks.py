@@ -52,7 +52,7 @@ def divides(loaded: LoadedModel, trace: Trace) -> Posed:
     top = float(scales.max())
     options = [f"{number:,}" for number in (n, width, 1, n * width)]
     low, high = (fixed(float(end), 2) for end in (scales.min(), scales.max()))
-    words: Words = {"norm": word(f"blocks.{norm}"), "count": n, "width": f"{width:,}"}
+    words: Words = {"norm": word(f"designs.norm.{norm}"), "count": n, "width": f"{width:,}"}
     before = later(pictures.strip, "divides.strip", reading_stream(loaded), tokens)
     after = later(pictures.chart, "divides", key, by_token, *data, title=key, top=top)
     place = {"part": "norms", "norm": norm}
@@ -65,7 +65,7 @@ def tenfold(loaded: LoadedModel, trace: Trace) -> Posed:
     inputs = np.stack([x, 10 * x])
     outputs = np.stack([normalised(x[None], norm, loaded.config.norm_eps)[0] for x in inputs])
     small, large = (float(np.sqrt((output**2).mean())) for output in outputs)
-    grown, name = large / small, word(f"blocks.{norm}")
+    grown, name = large / small, word(f"designs.norm.{norm}")
     require(abs(grown - 1) < 0.02, "flat")
     names = [
         word(f"tour.{key}", norm=name) for key in ("vector", "vector_ten", "normed", "normed_ten")
@@ -89,9 +89,12 @@ def company(loaded: LoadedModel, trace: Trace) -> Posed:
     tokens, shares = answer.batch.tokens[0][:n], answer.shares[:, :n]
     *_, second, first = np.sort(shares.mean(1))
     require(first > 0.01 > second, "flat")
-    most, names = NORMS[int(shares.mean(1).argmax())], [word(f"blocks.{norm}") for norm in NORMS]
+    most, names = (
+        NORMS[int(shares.mean(1).argmax())],
+        [word(f"designs.norm.{norm}") for norm in NORMS],
+    )
     more = {"y_title": word("blocks.moved"), "x_title": SENTENCE, "stream": stream}
-    right, key, data = word(f"blocks.{most}"), "blocks.who_moves", (tokens, shares, names)
+    right, key, data = word(f"designs.norm.{most}"), "blocks.who_moves", (tokens, shares, names)
     words = {"others": len(answer.batch.x) - 1, "norm": right, "moved": share(float(first))}
     before = later(pictures.strip, "company.strip", stream, tokens)
     after = later(pictures.chart, "company", key, moved, *data, **more)

@@ -18,17 +18,6 @@ NAMES = {
     "d_model": "d_model",
     "d_ff": "d_ff",
     "dropout": "Dropout",
-    "layernorm": "LayerNorm",
-    "rmsnorm": "RMSNorm",
-    "alibi": "ALiBi",
-    "relu": "ReLU",
-    "gelu": "GELU",
-    "gelu_tanh": "GELU (tanh)",
-    "gelu_quick": "GELU (σ)",
-    "silu": "SiLU",
-    "swiglu": "SwiGLU",
-    "geglu": "GEGLU",
-    "geglu_tanh": "GEGLU (tanh)",
     "sqrt": "√d_head",
     "d_head": "d_head",
     "adamw": "AdamW",
@@ -107,7 +96,7 @@ def _menu(view: View, setup: Setup, name: str, width: int | None = None) -> b.Pi
     return b.Pick(
         f"training.set.{name}",
         label_of(view, name),
-        OPTIONS[name],
+        tuple(OPTIONS[name]),
         getattr(setup, name),
         lambda value: value_of(view, name, value),
         change=_setting(name),
@@ -120,6 +109,8 @@ def value_of(view: View, name: str, value: Any) -> str:
     """A setting's value in words."""
     if name == "task":
         return view.t(f"training.tasks.{value}")
+    if name in ("norm", "positions", "ffn"):
+        return view.t(f"designs.{name}.{value}")
     if name == "fault":
         return view.t(f"training.faults.{value or 'none'}.title")
     if isinstance(value, bool):

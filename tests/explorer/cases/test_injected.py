@@ -25,7 +25,6 @@ from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES, t
 from models.attention import attend
 from models.hooks import LOGITS, NO_EDITS
-from models.positions import PositionKind
 from models.rows import Rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -360,7 +359,7 @@ def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
 
 @pytest.mark.parametrize("positions", ["alibi", "t5", "sinusoidal"])
 def test_a_bias_of_the_positions_is_not_scaled(
-    tiny: Callable[..., LoadedModel], positions: PositionKind
+    tiny: Callable[..., LoadedModel], positions: str
 ) -> None:
     loaded = tiny("biased", positions=positions)
     traced = trace(loaded, "The cat sat on the mat.", "猫坐在垫子上。")

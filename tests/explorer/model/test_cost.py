@@ -23,7 +23,7 @@ from explorer.exhibits.model.reach import (
     read_vectors,
     recurrent,
 )
-from explorer.exhibits.model.swaps import OPTIONS, SAME, Swapped, options, swapped
+from explorer.exhibits.model.swaps import SAME, Swapped, every_option, options, swapped
 from explorer.exhibits.model.tying import nearest, tying
 from explorer.library import LoadedModel, open_model
 from explorer.numerics import cosines
@@ -364,7 +364,7 @@ def test_the_norms_written_by_hand(translator) -> None:
     x = torch.randn(3, 5, 24, generator=torch.Generator().manual_seed(1))
     norm = translator.model.get_submodule("encoder.blocks.0.attn_norm")
     made = {}
-    for each in OPTIONS:
+    for each in every_option():
         if each.choice == "norm":
             holder = nn.Module()
             holder.norm = norm

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from new_kinds import registered
 
 from explorer.analysis.positions.turning import (
     angles_of,
@@ -36,23 +37,26 @@ def test_the_half_split_layout_by_hand() -> None:
         rotate_as(torch.zeros(1, 1, 1, 3), torch.tensor([0]), np.ones(1), "half")
 
 
-@pytest.mark.parametrize("kv_heads", [1, 2, 4])
-def test_pairs_add_up_to_the_model_s_own_score(kv_heads: int, tiny: Tiny) -> None:
-    loaded = tiny("writer", family="decoder-only", positions="rotary", n_kv_heads=kv_heads)
-    traced = trace(loaded, "The cat sat on the mat")
-    site = traced.sites[1].name
-    scores = traced.activations[f"{site}.hook_scores"]
-    for head, query, key in ((0, 4, 1), (3, 2, 2), (1, 1, 5)):
-        found = turned(loaded, traced, site, head, query, key)
-        assert found.own
-        assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
-        q, k = bare(loaded, traced, site, head, "q"), bare(loaded, traced, site, head, "k")
-        angles = angles_of(loaded, traced, site)
-        curve = score_by_offset(q[query], k[key], np.arange(-5, 6), angles, loaded.config.divisor)
-        assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
-        assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
-        lengths = np.linalg.norm(found.q, axis=1)
-        np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
+@pytest.mark.parametrize(("positions", "kv_heads"), [("rotary", 1), ("rotary", 2), ("spiral", 4)])
+def test_pairs_add_up_to_the_model_s_own_score(positions: str, kv_heads: int, tiny: Tiny) -> None:
+    with registered("spiral"):
+        loaded = tiny("writer", family="decoder-only", positions=positions, n_kv_heads=kv_heads)
+        traced = trace(loaded, "The cat sat on the mat")
+        site = traced.sites[1].name
+        scores = traced.activations[f"{site}.hook_scores"]
+        for head, query, key in ((0, 4, 1), (3, 2, 2), (1, 1, 5)):
+            found = turned(loaded, traced, site, head, query, key)
+            assert found.own
+            assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
+            q, k = bare(loaded, traced, site, head, "q"), bare(loaded, traced, site, head, "k")
+            angles = angles_of(loaded, traced, site)
+            curve = score_by_offset(
+                q[query], k[key], np.arange(-5, 6), angles, loaded.config.divisor
+            )
+            assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
+            assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
+            lengths = np.linalg.norm(found.q, axis=1)
+            np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
 
 
 def test_each_layer_has_its_own_angles(tiny: Tiny) -> None:
