@@ -12,20 +12,11 @@ else:
 
     from explorer.admission import Admission, capacity
     from explorer.front import Front
-    from explorer.guard import Guard, stay_inside
-    from explorer.incoming import check_messages
-    from explorer.serving import (
-        FromMemory,
-        hand_over_in_batches,
-        keep_the_page,
-        lifespan,
-        load_libraries,
-    )
+    from explorer.guard import Guard
+    from explorer.patches import patch
+    from explorer.serving import FromMemory, lifespan, load_libraries
 
-    stay_inside()
-    hand_over_in_batches()
-    keep_the_page()
-    check_messages()
+    patch()
     threading.Thread(target=load_libraries, daemon=True).start()
     app = App(
         __file__,

@@ -21,7 +21,6 @@ from explorer.exports.page import axes_of, trace_page
 from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
-from explorer.notebook.building import certify_built, is_code
 from explorer.notebook.show import attention
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
@@ -93,6 +92,9 @@ def _export_live(args: argparse.Namespace) -> int:
 
 def certify(args: argparse.Namespace) -> int:
     """Test the masks of a model, or of your own code; exit status 1 if they fail."""
+    # With all cases, which other commands do not wait for.
+    from explorer.notebook.building import is_code
+
     if is_code(args.model):
         return _certify_code(args)
     loaded = _opened(args)
@@ -117,6 +119,8 @@ def certify(args: argparse.Namespace) -> int:
 
 def _certify_code(args: argparse.Namespace) -> int:
     """Certify the result of a function in a Python file."""
+    from explorer.notebook.building import certify_built
+
     result = certify_built(args.model)
     print(
         json.dumps(result.record(), ensure_ascii=False) if args.json else result.report(args.lang)

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from streamlit import config, file_util, net_util, url_util
+from streamlit import config, file_util, url_util
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0"})
 """Hosts that Streamlit trusts on any port: pages on the user's own machine."""
@@ -39,14 +39,6 @@ OWN_PAGE = {"allowedOrigins": [], "useExternalAuthToken": False}
 """The host-config that the front end requests: no embedding page may send it commands."""
 MOST_DRAINED, PATIENCE = 256_000_000, 30.0
 """Maximum bytes and seconds for reading the body of a refused request."""
-
-
-def stay_inside() -> None:
-    """Keep Streamlit from asking a service on the internet for this machine's address.
-
-    Its welcome message does so before this module is imported; .streamlit/config.toml disables it.
-    """
-    net_util.get_external_ip = lambda: None
 
 
 def is_own(origin: str | None, host: str | None) -> bool:

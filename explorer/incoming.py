@@ -9,25 +9,13 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.state.common import WidgetMetadata, unpack_widget_state_value
-from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import DeletedFile
 
 MOST_BYTES = 1_000_000
 """Maximum size of the JSON that a view sends; .streamlit/config.toml limits whole messages."""
 JSON = ("json_value", "json_trigger_value")
-
-
-def check_messages() -> None:
-    """Let sessions take in only values that fit their widgets."""
-    usual = SessionState.set_widgets_from_proto
-
-    def take_in(self: SessionState, sent: WidgetStates) -> None:
-        known = self._new_widget_state.widget_metadata
-        usual(self, WidgetStates(widgets=fitting(sent.widgets, known)))
-
-    SessionState.set_widgets_from_proto = take_in  # type: ignore[method-assign, assignment]
 
 
 def fitting(

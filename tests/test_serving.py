@@ -22,7 +22,7 @@ from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from explorer import serving
+from explorer import patches, serving
 
 ROOT = Path(__file__).parents[1]
 SCRIPT = next((Path(file_util.get_static_dir()) / "static" / "js").glob("index.*.js"))
@@ -56,8 +56,8 @@ def test_a_connection_sends_without_delay(monkeypatch):
     usual: Callable[..., None] = lambda self, transport: made.append(transport)  # noqa: E731
     monkeypatch.setattr(AutoHTTPProtocol, "connection_made", usual)
     watched: list[object] = []
-    monkeypatch.setattr(serving, "watch", lambda protocol, loop: watched.append(protocol))
-    serving.send_at_once()
+    monkeypatch.setattr(patches, "watch", lambda protocol, loop: watched.append(protocol))
+    patches.send_at_once()
     with socket.socket() as connection:
 
         class Transport:
@@ -78,7 +78,7 @@ def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once():
         usual = loop.call_soon_threadsafe
         loop.call_soon_threadsafe = lambda *a: (woken.append(a), usual(*a))[1]  # type: ignore[method-assign, assignment]
         loop.set_exception_handler(lambda _, context: told.append(context["exception"].args[0]))
-        batches, over = serving.Batches(loop), asyncio.Event()
+        batches, over = patches.Batches(loop), asyncio.Event()
 
         def send(first: int) -> None:
             for number in range(first, first + 50):
@@ -109,7 +109,7 @@ def test_a_late_request_of_a_part_stays_on_the_open_page(parts, monkeypatch):
     usual = lambda self, data: ran_on.append(data.page_script_hash)  # noqa: E731
     monkeypatch.setattr(ScriptRunner, "_run_script", usual)
     monkeypatch.setattr(ScriptRequests, "_request_rerun_locked", None)  # as it was, afterwards
-    serving.keep_the_page()
+    patches.keep_the_page()
     pages = SimpleNamespace(current_page_script_hash="open")
     runner = cast(ScriptRunner, SimpleNamespace(_pages_manager=pages))
     ScriptRunner._run_script(runner, RerunData(page_script_hash="left", fragment_id_queue=parts))
@@ -120,7 +120,7 @@ def test_a_late_request_of_a_part_stays_on_the_open_page(parts, monkeypatch):
 def test_a_part_does_not_take_back_a_page_that_waits(is_part_first, monkeypatch):
     monkeypatch.setattr(ScriptRunner, "_run_script", None)
     monkeypatch.setattr(ScriptRequests, "_request_rerun_locked", FOLD)
-    serving.keep_the_page()
+    patches.keep_the_page()
     page = RerunData(query_string="head=3", page_script_hash="next", page_name="next")
     part = RerunData(query_string="", page_script_hash="left", fragment_id="the part's id")
     requests = ScriptRequests()

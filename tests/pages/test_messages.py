@@ -8,7 +8,8 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
 from streamlit.runtime.state.session_state import SessionState
 from streamlit.testing.v1 import AppTest
 
-from explorer.incoming import MOST_BYTES, check_messages
+from explorer.incoming import MOST_BYTES
+from explorer.patches import check_messages
 
 WRONG: tuple[Any, ...] = (
     *(None, True, -1, 2**70, 0.5, "", "x" * 500, "\x00", [], [[]], [-1, -1, -1, -1], [1e300] * 4),

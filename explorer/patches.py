@@ -1,0 +1,193 @@
+"""All changes to Streamlit and uvicorn, each with its reason and, if it is for speed, its gain."""
+
+import asyncio
+import signal
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from streamlit import net_util
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from streamlit.runtime import Runtime
+from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.caching.ttl_cache import TTLCache
+from streamlit.runtime.scriptrunner import RerunData
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequests, ScriptRequestType
+from streamlit.runtime.session_manager import SessionInfo
+from streamlit.runtime.state.session_state import SessionState
+from uvicorn import Server
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from explorer.admission import watch
+from explorer.incoming import fitting
+
+EVERY = 1.0
+"""Seconds between two checks for expired sessions."""
+
+
+def patch() -> None:
+    """Change Streamlit before the app starts; the server changes uvicorn when it does."""
+    stay_inside()
+    hand_over_in_batches()
+    keep_the_page()
+    check_messages()
+
+
+def stay_inside() -> None:
+    """Keep Streamlit from asking a service on the internet for this machine's address.
+
+    Its welcome message does so before this module is imported; .streamlit/config.toml disables it.
+    """
+    net_util.get_external_ip = lambda: None
+
+
+def check_messages() -> None:
+    """Let sessions take in only values that fit their widgets."""
+    usual = SessionState.set_widgets_from_proto
+
+    def take_in(self: SessionState, sent: WidgetStates) -> None:
+        known = self._new_widget_state.widget_metadata
+        usual(self, WidgetStates(widgets=fitting(sent.widgets, known)))
+
+    SessionState.set_widgets_from_proto = take_in  # type: ignore[method-assign, assignment]
+
+
+def send_at_once() -> None:
+    """Let every connection send without delay, and limit all of them.
+
+    TCP otherwise holds a small message back until the other end has acknowledged the previous one,
+    up to 40 ms later (Nagle's algorithm, RFC 896; delayed acknowledgements, RFC 1122).
+    asyncio disables that if a listening socket names TCP as its protocol; Streamlit's does
+    not. So each small file took 44 ms, and messages of the websocket, which begins as such a
+    connection, were delayed too.
+    """
+    connected = AutoHTTPProtocol.connection_made
+
+    def connection_made(self: Any, transport: asyncio.BaseTransport) -> None:
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected(self, transport)
+        watch(self, self.loop)
+
+    AutoHTTPProtocol.connection_made = connection_made  # type: ignore[method-assign]
+
+
+class Batches:
+    """Callbacks of one session's threads for the event loop, delivered in batches, in order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_due = False
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call it on the event loop, from any thread. No effect once the loop is closed."""
+        self._waiting.append(callback)
+        if not self._is_due:
+            self._is_due = True
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        self._is_due = False  # first, so that later callbacks trigger another wake-up
+        while self._waiting:
+            callback = self._waiting.popleft()
+            self._loop.call_soon(callback)  # logs its exceptions
+
+
+def hand_over_in_batches() -> None:
+    """Wake the event loop once for all messages that a script has sent since it last ran.
+
+    Streamlit wakes it twice for each of a page's some 150 messages. A wake-up is a write to a
+    socket, and the script and the loop wait for the interpreter in turn.
+    """
+
+    def call_soon(self: AppSession, callback: Callable[[], None]) -> None:
+        batches: Batches | None = self.__dict__.get("headlight")
+        if batches is None:
+            batches = self.__dict__.setdefault("headlight", Batches(self._event_loop))
+        batches.call_soon(callback)
+
+    def enqueued(self: Runtime) -> None:
+        shared = self._get_async_objs()
+        if asyncio._get_running_loop() is shared.eventloop:
+            shared.need_send_data.set()
+        else:
+            shared.eventloop.call_soon_threadsafe(shared.need_send_data.set)
+
+    AppSession._call_soon_on_event_loop = call_soon  # type: ignore[method-assign]
+    Runtime._enqueued_some_message = enqueued  # type: ignore[method-assign]
+
+
+def keep_the_page() -> None:
+    """Rerun a part of a page on the page that is open by then, or that was requested before.
+
+    A request names the page that the browser shows. While that is still busy, the server may have
+    gone on to the next page; Streamlit would then return to the earlier one, run nothing of it but
+    that part, and leave the page empty. If the next page is still waiting to be run, Streamlit
+    would merge both requests into a run of the earlier one: the user's click or Back is lost.
+    """
+    usual, fold = ScriptRunner._run_script, ScriptRequests._request_rerun_locked
+
+    def run_script(self: ScriptRunner, rerun_data: RerunData) -> None:
+        if rerun_data.fragment_id_queue:
+            now = self._pages_manager.current_page_script_hash
+            rerun_data = replace(rerun_data, page_script_hash=now)
+        usual(self, rerun_data)
+
+    def request(self: ScriptRequests, new_data: RerunData) -> bool:
+        waiting = self._rerun_data
+        is_part = new_data.fragment_id or new_data.fragment_id_queue
+        if is_part and self._state == ScriptRequestType.RERUN:
+            new_data = replace(
+                new_data,
+                page_script_hash=waiting.page_script_hash,
+                page_name=waiting.page_name,
+                query_string=waiting.query_string,
+            )
+        return fold(self, new_data)
+
+    ScriptRunner._run_script = run_script  # type: ignore[method-assign]
+    ScriptRequests._request_rerun_locked = request  # type: ignore[method-assign]
+
+
+async def let_go() -> None:
+    """End each session `disconnectedSessionTTL` after its user left, until cancelled.
+
+    Streamlit drops such a session only when another user leaves, and does not shut it down. Its
+    three descriptors and its last Trace then wait for a garbage collection. A reference to the
+    session is held here until its script has ended: only then does it close them.
+    """
+    while not Runtime.exists():
+        await asyncio.sleep(EVERY)
+    manager = Runtime.instance()._session_mgr
+    left = getattr(getattr(manager, "_session_storage", None), "_cache", None)
+    if not isinstance(left, TTLCache):
+        return
+    ending: set[AppSession] = set()
+
+    def end(session_id: str, info: SessionInfo) -> None:
+        if not manager.is_active_session(session_id):  # otherwise the user is back
+            ending.add(info.session)
+            info.session.shutdown()
+
+    left._on_remove = end
+    while True:
+        await asyncio.sleep(EVERY)
+        left.expire()
+        ending -= {session for session in ending if session._scriptrunner is None}
+
+
+def end_without_signal() -> None:
+    """Let uvicorn forget the signal that ended it.
+
+    It would raise the signal again after it has shut down: Ctrl-C would then end `streamlit run`
+    with "Aborted!" and status 1, and SIGTERM before Python has cleaned up.
+    """
+    server = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    if isinstance(server, Server):
+        server._captured_signals.clear()
