@@ -68,6 +68,10 @@ class Why:
         """The part of the score that the terms do not explain."""
         return self.score - float(self.matrix.sum()) - (self.bias or 0.0) - (self.cap or 0.0)
 
+    def of(self, side: Side) -> tuple[Ledger, Float[np.ndarray, " writer"]]:
+        """The ledger of one side, and the contribution of each of its components."""
+        return (self.queries, self.by_query) if side == "query" else (self.keys, self.by_key)
+
     def without(self, side: Side) -> Float[np.ndarray, " writer"]:
         """q . k / divisor without each component on one side, every norm's scale recomputed."""
         if side == "query":
@@ -77,8 +81,7 @@ class Why:
     def left_out(self, side: Side) -> Float[np.ndarray, " writer"]:
         """The error of freezing: how much further q . k / divisor falls without a component than
         its piece predicts, if the norms recompute their scale. Negative if it falls less."""
-        pieces = self.by_query if side == "query" else self.by_key
-        return float(self.matrix.sum()) - self.without(side) - pieces
+        return float(self.matrix.sum()) - self.without(side) - self.of(side)[1]
 
 
 def _compared(
@@ -90,7 +93,7 @@ def _compared(
 
 def why(
     loaded: LoadedModel,
-    traced: Trace,
+    trace: Trace,
     site: AttentionSite,
     head: int,
     query: int,
@@ -102,19 +105,19 @@ def why(
 
     Raises IndexError for a head, query or key out of range, ValueError for another model's Trace.
     """
-    require_same_model(loaded, traced)
-    scores = traced.activations[site.hook("scores")]
+    require_same_model(loaded, trace)
+    scores = trace.activations[site.hook("scores")]
     keys_asked = [key] if against is None else [key, against]
     indices = (head, query, *keys_asked)
     sizes = (*scores.shape, scores.shape[-1])
     for name, index, size in zip(("head", "query", "key", "key"), indices, sizes, strict=False):
         if not 0 <= index < size:
             raise IndexError(f"{name} {index}: there are {size}")
-    queries = yield from projected(loaded, traced, site, head, "query", [query], detail)
-    keys = yield from projected(loaded, traced, site, head, "key", keys_asked, detail)
+    queries = yield from projected(loaded, trace, site, head, "query", [query], detail)
+    keys = yield from projected(loaded, trace, site, head, "key", keys_asked, detail)
     divisor, cap = loaded.config.divisor, loaded.config.score_cap
     matrix = queries.pieces[:, 0] @ _compared(keys.pieces).T / divisor
-    biases = traced.activations.get(site.hook("bias"))
+    biases = trace.activations.get(site.hook("bias"))
 
     def at_keys(values: np.ndarray) -> float:
         """The value at the key; with two keys, the first minus the second."""
@@ -133,7 +136,7 @@ def why(
         queries=queries,
         keys=keys,
         divisor=divisor,
-        allowed=bool(traced.mask(site.name)[head, query, key]),
+        allowed=bool(trace.mask(site.name)[head, query, key]),
         against=against,
     )
 
@@ -230,7 +233,7 @@ def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: i
     `hook_k`. Raises IndexError for a component out of range.
     """
     site, head, query, key = found.site, found.head, found.query, found.key
-    ledger = found.queries if side == "query" else found.keys
+    ledger = found.of(side)[0]
     piece, lone = ledger.pieces[writer, 0], ledger.without[writer, 0]
     scores = traced.activations[site.hook("scores")][head, query].astype(np.float64)
     biases = traced.activations.get(site.hook("bias"))

@@ -57,9 +57,23 @@ class Writes:
         return self.ledger.writers
 
     @property
+    def compares(self) -> bool:
+        """Whether there are two words."""
+        return self.word != self.other
+
+    def between(self, two: tuple[float, float]) -> float:
+        """The value of the word; if two are compared, minus the value of the other."""
+        return two[0] - two[1] * self.compares
+
+    @property
     def differences(self) -> Float[np.ndarray, " writer"]:
         """The contribution of each component to the first word's logit minus the other's."""
         return self.shares - self.other_shares
+
+    @property
+    def terms(self) -> Float[np.ndarray, " writer"]:
+        """The contribution of each component to the logit, or to the difference of two."""
+        return self.differences if self.compares else self.shares
 
     @property
     def rests(self) -> tuple[float, float]:
@@ -91,7 +105,7 @@ def runner_up(traced: Trace, position: int, word: int) -> int:
 
 def writes(
     loaded: LoadedModel,
-    traced: Trace,
+    trace: Trace,
     position: int,
     word: int,
     other: int,
@@ -101,11 +115,11 @@ def writes(
 
     Raises IndexError for ids outside the vocabulary, ValueError for another model's Trace.
     """
-    require_same_model(loaded, traced)
+    require_same_model(loaded, trace)
     words = [word, other]
     if not all(0 <= token < loaded.config.vocab_size for token in words):
         raise IndexError(f"the vocabulary has {loaded.config.vocab_size} tokens: {words}")
-    ledger = yield from output(loaded, traced, [position], detail)
+    ledger = yield from output(loaded, trace, [position], detail)
     unembed = loaded.model.unembed
     rows = array(unembed.weight[words]).T  # [d_model, word]
     shares = ledger.pieces[:, 0] @ rows
@@ -114,7 +128,7 @@ def writes(
         constants = array(unembed.bias[words])
         shares[0] += constants
         lost[0] += constants[0] - constants[1]
-    logits = traced.logits[position].astype(np.float64)
+    logits = trace.logits[position].astype(np.float64)
     sums, cap = shares.sum(0), loaded.config.logit_cap
     caps = np.zeros(2) if cap is None else cap * np.tanh(sums / cap) - sums
     return Writes(

@@ -1,9 +1,11 @@
 """Choices on the Attribution page."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
+from explorer.analysis.attribution.writers import Side
 from explorer.exhibits import PageChoices, View
+from explorer.exhibits.attribution.place import telling
 from explorer.exhibits.choices import as_digit, choice, one_of, switch, unlinked, whole
 
 
@@ -22,7 +24,7 @@ class AttributionChoices(PageChoices):
     }
     pictures: ClassVar[tuple[str, ...]] = ("sublayers", "singles", "chance", "ranked", "distance")
     beside_key: int | None = choice(None, whole(0, 999), of_site=True)
-    side: str = choice("query", one_of(("query", "key")))
+    side: Side = choice("query", one_of(get_args(Side)))
     taken: int | None = choice(None, whole(0, 9999), of_site=True)
     word: int | None = choice(None, whole(0, 9_999_999))
     rival: int | None = choice(None, whole(0, 9_999_999))
@@ -33,8 +35,4 @@ class AttributionChoices(PageChoices):
     @staticmethod
     def opens(view: View) -> View:
         """Another head and query, if the user has chosen none."""
-        from explorer.exhibits.attribution.place import (
-            telling,
-        )  # imported here to keep startup fast
-
         return telling(view)

@@ -1,22 +1,22 @@
 """One head, key by key: the contribution of each key, as vocabulary words and as logits."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
+from explorer.analysis.attribution import writes as logits
 from explorer.analysis.attribution.writes import Pushes, Writes, pushes, without_head
-from explorer.engine import cache
-from explorer.engine.cache import Run
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.attribution.place import pick_row, site_name
-from explorer.exhibits.attribution.words import position_of, token_name, words_of
-from explorer.exhibits.attribution.writes import LOGIT, writes
+from explorer.exhibits.attribution.place import pick_row
+from explorer.exhibits.attribution.words import position_of, token_name
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.picking import pick_place
 from explorer.exhibits.saying import quoted, quoted_at
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
 from explorer.runs.passes import Steps
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
 
 KEYS = 8
 """Most keys in the table."""
@@ -37,24 +37,17 @@ class HeadOutput:
 
 
 def compute(
-    run: Run,
-    position: int,
-    words: tuple[int, int],
-    compared: bool,
-    site: str,
-    head: int,
-    query: int,
+    loaded: LoadedModel, trace: Trace, writes: Writes, site: AttentionSite, head: int, query: int
 ) -> Steps[HeadOutput]:
-    """Raises as `writes`."""
-    loaded, traced, place = cache.open_model(run.model), cache.trace(run), (head, query)
-    whole = yield from writes.steps(run, position, words, "sublayers")
-    pushed = yield from pushes(loaded, traced, loaded.site(site), *place)
+    """The head's part of the logits that `writes` decomposes."""
+    pushed = yield from pushes(loaded, trace, site, head, query)
     split, after = None, None
     if pushed.direct:
-        split = yield from writes.steps(run, position, words, (site, head))
-    if compared:
-        after = without_head(loaded, traced, whole, loaded.site(site), *place)
-    return HeadOutput(whole, pushed, split, after, query)
+        words = writes.position, writes.word, writes.other
+        split = yield from logits.writes(loaded, trace, *words, (site.name, head))
+    if writes.compares:
+        after = without_head(loaded, trace, writes, site, head, query)
+    return HeadOutput(writes, pushed, split, after, query)
 
 
 def query_of(view: View) -> int:
@@ -62,88 +55,64 @@ def query_of(view: View) -> int:
     return position_of(view)[0] if view.site.query_stream == "tgt" else view.row
 
 
-def show(one: HeadOutput, view: View) -> b.Blocks:
+def show(one: HeadOutput | None, view: View) -> b.Blocks:
     """The keys with the highest weights, and the experiment without the head."""
+    if one is None:
+        return
     yield b.Title(view.t("attribution.head_title"), large=True)
     row = () if view.site.query_stream == "tgt" else (pick_row(view),)
     yield b.Row((*pick_place(view, "attribution"), *row))
-    shares = None if one.split is None else _of_keys(one.split)
-    yield from _table(view, one.whole, words_of(view)[1], one.found, shares, one.query)
+    query = quoted_at(view, view.trace.query_tokens(view.site.name), one.query)
+    lead = "attribution.head_lead" if one.found.direct else "attribution.head_lead_indirect"
+    yield b.Prose(view.t(lead, query=query))
+    yield b.Pane((_table(view, one),), key="attribution-keys")
     if one.after is not None:
-        tokens = view.trace.query_tokens(view.site.name)
-        words = view.t(
-            "attribution.head_without",
-            query=quoted_at(view, tokens, one.query),
-            before=fixed(one.whole.logits[0] - one.whole.logits[1], 3),
-            after=fixed(one.after, 3),
-        )
-        yield b.Prose(words)
+        before = fixed(one.whole.between(one.whole.logits), 3)
+        after = fixed(one.after, 3)
+        yield b.Prose(view.t("attribution.head_without", query=query, before=before, after=after))
     yield b.Code((pushes,))
 
 
-def _of_keys(split: Writes) -> dict[int, tuple[float, float]]:
-    """The contribution of each key to the word's logit and to the logit difference."""
-    return {
-        writer.key: (float(share), float(difference))
-        for writer, share, difference in zip(
-            split.writers, split.shares, split.differences, strict=True
-        )
-        if writer.key is not None
-    }
-
-
-def _table(
-    view: View,
-    whole: Writes,
-    rival: int | None,
-    found: Pushes,
-    shares: dict[int, tuple[float, float]] | None,
-    query: int,
-) -> b.Blocks:
+def _table(view: View, one: HeadOutput) -> b.Table:
     """The whole head, then its keys with the highest weights."""
-    site = view.site.name
-    query_token = quoted_at(view, view.trace.query_tokens(site), query)
-    lead = "attribution.head_lead" if found.direct else "attribution.head_lead_indirect"
-    yield b.Prose(view.t(lead, query=query_token))
-    tokens = view.trace.key_tokens(site)
-    keys = [at for at in range(len(found.keys)) if found.weights[at] >= LEAST][:KEYS]
-    words = [token_name(view.loaded, token) for token in (whole.word, whole.other)]
-    head = [view.t("attribution.key"), view.t("attribution.weight_of")]
-    if shares is not None:
-        head.append(view.t("attribution.to_word", word=quoted(view, words[0])))
-        if rival is not None:
-            head.append(view.t("attribution.minus_word", word=quoted(view, words[1])))
-    n_numbers = len(head) - 1
+    found, whole, split = one.found, one.whole, one.split
+    tokens = view.trace.key_tokens(view.site.name)
+    head, parts = [view.t("attribution.key"), view.t("attribution.weight_of")], np.zeros((0, 0))
+    of_key: dict[int, int] = {}
+    if split is not None:
+        titles = {"to_word": (whole.word, split.shares)}
+        if whole.compares:
+            titles["minus_word"] = whole.other, split.differences
+        for name, (of_word, _) in titles.items():
+            word = quoted(view, token_name(view.loaded, of_word))
+            head.append(view.t(f"attribution.{name}", word=word))
+        parts = np.array([values for _, values in titles.values()])
+        of_key = {w.key: at for at, w in enumerate(split.writers) if w.key is not None}
+    align = "l" + "r" * (len(head) - 1) + "ll"
     head += [view.t("attribution.pushed"), view.t("attribution.held_down")]
 
-    def numbers(of: Iterable[tuple[float, float]]) -> list[str]:
-        sums = np.array(list(of)).sum(0)
-        return [signed(float(total), 3) for total in sums[: n_numbers - 1]]
+    def numbers(keys: list[int]) -> list[str]:
+        sums = parts[:, [of_key[key] for key in keys if key in of_key]].sum(1)
+        return [signed(float(total), 3) for total in sums]
 
-    rows: list[tuple[str, ...]] = []
     bold = f"**{view.t('attribution.whole_head')}**"
-    sums = numbers(shares.values()) if shares is not None else []
-    rows.append((bold, "", *sums, *_words(view, found, 0)))
-    for at in keys:
-        own = numbers([shares[found.keys[at]]]) if shares is not None else []
-        token = quoted_at(view, tokens, found.keys[at])
-        weight = percent(float(found.weights[at]))
-        rows.append((token, weight, *own, *_words(view, found, at + 1)))
-    table = b.Table(head, rows, "l" + "r" * n_numbers + "ll")
-    yield b.Pane((table,), key="attribution-keys")
+    rows = [(bold, "", *numbers([*of_key]), *_words(view, found, 0))]
+    for at in [at for at in range(len(found.keys)) if found.weights[at] >= LEAST][:KEYS]:
+        token, weight = quoted_at(view, tokens, found.keys[at]), float(found.weights[at])
+        words = _words(view, found, at + 1)
+        rows.append((token, percent(weight), *numbers([found.keys[at]]), *words))
+    return b.Table(head, rows, align)
 
 
 def _words(view: View, found: Pushes, row: int) -> tuple[str, str]:
     """The words that one row promotes and suppresses, as Markdown."""
     sides = []
     for tokens, values in ((found.pushed, found.up), (found.held, found.down)):
-        said = zip(tokens[row].tolist(), values[row].tolist(), strict=True)
-        sides.append(
-            " ".join(
-                f"{quoted(view, token_name(view.loaded, token))}\u00a0{signed(value)}"
-                for token, value in said
-            ).replace("|", "\\|")
-        )
+        words = [
+            f"{quoted(view, token_name(view.loaded, token))}\u00a0{signed(value)}"
+            for token, value in zip(tokens[row].tolist(), values[row].tolist(), strict=True)
+        ]
+        sides.append(" ".join(words).replace("|", "\\|"))
     return sides[0], sides[1]
 
 
@@ -151,6 +120,6 @@ EXHIBIT = Exhibit(
     compute,
     show,
     OUTPUT,
-    inputs=LOGIT | {"site": site_name, "query": query_of},
-    wait=Wait("attribution.working"),
+    inputs={"query": query_of},
+    wait=Wait("attribution.working", after="attribution.writes"),
 )

@@ -56,11 +56,6 @@ def _later(view: View) -> tuple[AttentionSite, int]:
     return sites[at], head
 
 
-def site_name(view: View) -> str:
-    """The name of the open site."""
-    return view.site.name
-
-
 def detail_of(view: View) -> Detail:
     """Whole sublayers, or single heads."""
     return "heads" if view.one_of("picture", DETAILS) == "singles" else "sublayers"

@@ -1,33 +1,22 @@
 """The experiment: remove a writer where the word is predicted."""
 
-from explorer.analysis.attribution.writers import Detail
-from explorer.analysis.attribution.writes import Silenced, silence
-from explorer.engine import cache
-from explorer.engine.cache import Run
-from explorer.engine.caching import cached
+from explorer.analysis.attribution.writes import Silenced, Writes, silence
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.place import writer_name
-from explorer.exhibits.attribution.writes import LOGIT, to_remove, writes
+from explorer.exhibits.attribution.writes import to_remove
 from explorer.exhibits.needs import OUTPUT
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, signed
-from explorer.runs.passes import Steps
+from explorer.runs.trace import Trace
 
 
-@cached
-def silenced(
-    run: Run,
-    position: int,
-    words: tuple[int, int],
-    detail: Detail,
-    compared: bool,
-    taken: int | None,
-) -> Steps[Silenced | None]:
-    """Ablate a writer; None without a second word. Raises as `writes`."""
-    if not compared:
+def compute(
+    loaded: LoadedModel, trace: Trace, writes: Writes, taken: int | None
+) -> Silenced | None:
+    """Ablate a writer; None without a second word."""
+    if not writes.compares:
         return None
-    whole = yield from writes.steps(run, position, words, detail)
-    writer = to_remove(whole, words[1], taken)[1]
-    return silence(cache.open_model(run.model), cache.trace(run), whole, writer)
+    return silence(loaded, trace, writes, to_remove(writes, taken)[1])
 
 
 def show(out: Silenced | None, view: View) -> b.Blocks:
@@ -47,4 +36,6 @@ def show(out: Silenced | None, view: View) -> b.Blocks:
     yield b.Sentence("silenced", words)
 
 
-EXHIBIT = Exhibit(silenced, show, OUTPUT, inputs=LOGIT, wait=Wait("attribution.working"))
+EXHIBIT = Exhibit(
+    compute, show, OUTPUT, wait=Wait("attribution.working", after="attribution.writes")
+)

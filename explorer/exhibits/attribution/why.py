@@ -2,17 +2,12 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import cast
 
 import numpy as np
 
-from explorer.analysis.attribution import why as reasons
 from explorer.analysis.attribution.ledger import Components, largest
-from explorer.analysis.attribution.why import Why, projected, remove
-from explorer.analysis.attribution.writers import Detail, Side, read_by, writers_at
-from explorer.engine import cache
-from explorer.engine.cache import Run
-from explorer.engine.caching import cached
+from explorer.analysis.attribution.why import Why, projected, remove, why
+from explorer.analysis.attribution.writers import Side, read_by, writers_at
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import (
@@ -23,7 +18,6 @@ from explorer.exhibits.attribution.place import (
     opening,
     pick_detail,
     pick_row,
-    site_name,
     whether_it_adds_up,
     writer_name,
 )
@@ -31,29 +25,12 @@ from explorer.exhibits.picking import pick_place, pick_token
 from explorer.exhibits.saying import quoted_at
 from explorer.figures.attribution import products
 from explorer.numbers import fixed, percent, signed
-from explorer.runs.passes import Steps
 
 MOST = 16
 """Most writers on one side of the matrix; the smallest ones share one more row."""
 NONE = -1
 """List entry for no comparison."""
 SIDES: tuple[Side, ...] = ("query", "key")
-
-
-@cached
-def why(
-    run: Run,
-    site: str,
-    head: int,
-    row: int,
-    at_key: int,
-    against: int | None,
-    detail: Detail,
-) -> Steps[Why]:
-    """The score of a cell as a sum. Raises InputProblem; IndexError if out of range."""
-    loaded, traced = cache.open_model(run.model), cache.trace(run)
-    place = loaded.site(site), head, row, at_key
-    return (yield from reasons.why(loaded, traced, *place, against, detail))
 
 
 def key_of(view: View) -> int:
@@ -66,10 +43,8 @@ def key_of(view: View) -> int:
 
 def against_of(view: View) -> int | None:
     """The key to compare with; None for no comparison."""
-    asked, n_keys = (
-        view.choices(AttributionChoices).beside_key,
-        len(view.trace.key_tokens(view.site.name)),
-    )
+    asked = view.choices(AttributionChoices).beside_key
+    n_keys = len(view.trace.key_tokens(view.site.name))
     return asked if asked is not None and asked < n_keys and asked != key_of(view) else None
 
 
@@ -82,10 +57,8 @@ def show(found: Why, view: View) -> b.Blocks:
     )
     picks = (*pick_place(view, "attribution"), pick_row(view), key, _pick_other(view, keys_row))
     yield b.Row((*picks, pick_detail(view)))
-    queries, keys = (
-        largest(ledger.writers, sums, MOST)
-        for ledger, sums in ((found.queries, found.by_query), (found.keys, found.by_key))
-    )
+    queries = largest(found.queries.writers, found.by_query, MOST)
+    keys = largest(found.keys.writers, found.by_key, MOST)
     reading = b.Sentence("why", _reading(view, found, queries, keys))
     note = b.Note(view.t("attribution.products_note"))
     yield b.Hero((reading, _drawn(view, found, queries, keys), note))
@@ -93,7 +66,7 @@ def show(found: Why, view: View) -> b.Blocks:
     yield b.Title(view.t("attribution.check"), large=True)
     yield _pick_writer(view, found)
     yield b.Formula(_formula(view, found), view.t("attribution.formula"))
-    yield b.Code((reasons.why, projected, read_by, writers_at, remove))
+    yield b.Code((why, projected, read_by, writers_at, remove))
     yield b.Numbers(lambda: _numbers(view, found))
 
 
@@ -117,19 +90,17 @@ def _pick_other(view: View, tokens: tuple[str, ...]) -> b.Pick:
     )
 
 
-def to_remove(found: Why, side: str, taken: int | None) -> tuple[list[int], int]:
+def to_remove(found: Why, side: Side, taken: int | None) -> tuple[list[int], int]:
     """The writers on one side, the largest first, and the chosen one, by default the first."""
-    sums = found.by_query if side == "query" else found.by_key
-    order: list[int] = np.argsort(-np.abs(sums), kind="stable").tolist()
+    order: list[int] = np.argsort(-np.abs(found.of(side)[1]), kind="stable").tolist()
     return order, taken if taken is not None and taken < len(order) else order[0]
 
 
 def _pick_writer(view: View, found: Why) -> b.Row:
     """The controls for the writer to remove, of the query or the key."""
-    side = view.choices(AttributionChoices).side
-    of_query = found.queries, found.by_query
-    ledger, sums = of_query if side == "query" else (found.keys, found.by_key)
-    order, writer = to_remove(found, side, view.choices(AttributionChoices).taken)
+    chosen = view.choices(AttributionChoices)
+    ledger, sums = found.of(chosen.side)
+    order, writer = to_remove(found, chosen.side, chosen.taken)
 
     def label(at: int) -> str:
         return f"{writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
@@ -138,7 +109,7 @@ def _pick_writer(view: View, found: Why) -> b.Row:
         "attribution.side",
         view.t("attribution.take_from"),
         SIDES,
-        side,
+        chosen.side,
         lambda name: view.t(f"attribution.{name}"),
         change=lambda name: b.choose(side=name, taken=None),
     )
@@ -154,15 +125,15 @@ def _drawn(
 ) -> b.Chart:
     """The matrix with its two rankings."""
     terms = _terms(view, found)
-    extra = [name for name, _ in terms]
+    extra, outside = [name for name, _ in terms], [value for _, value in terms]
     matrix = np.array([[_product(found, query, key) for key in keys] for query in queries])
     bars, marks = [], []
-    for side, groups in (("query", queries), ("key", keys)):
-        by = found.by_query if side == "query" else found.by_key
-        free = by + found.left_out(cast(Side, side))
-        bars.append(np.array([*(group.of(by) for group in groups), *(v for _, v in terms)]))
+    for side, groups in zip(SIDES, (queries, keys), strict=True):
+        by = found.of(side)[1]
+        free = by + found.left_out(side)
+        bars.append(np.array([*(group.of(by) for group in groups), *outside]))
         alone = [float(free[g.members[0]]) if g.writer else np.nan for g in groups]
-        marks.append(np.array([*alone, *(np.nan for _ in terms)]))
+        marks.append(np.array([*alone, *[np.nan] * len(terms)]))
     draw = partial(
         products,
         matrix,
@@ -247,22 +218,26 @@ def _formula(view: View, found: Why) -> tuple[str, ...]:
 
 def _numbers(view: View, found: Why) -> dict[str, list[object]]:
     """Both full rankings, by writer."""
-    columns: dict[str, list[object]] = {"": [], view.t("attribution.side"): []}
-    pieces, free = view.t("attribution.piece"), view.t("attribution.left_out")
-    columns |= {pieces: [], free: []}
-    for side, ledger, sums in (
-        ("query", found.queries, found.by_query),
-        ("key", found.keys, found.by_key),
-    ):
-        left = found.left_out(cast(Side, side))
-        for at, writer in enumerate(ledger.writers):
-            columns[""].append(writer_name(view, writer))
-            columns[view.t("attribution.side")].append(view.t(f"attribution.{side}"))
-            columns[pieces].append(round(float(sums[at]), 5))
-            columns[free].append(round(float(left[at]), 5))
-    return columns
+    rows = [
+        (writer_name(view, writer), view.t(f"attribution.{side}"), round(piece, 5), round(left, 5))
+        for side in SIDES
+        for ledger, sums in (found.of(side),)
+        for writer, piece, left in zip(
+            ledger.writers, sums.tolist(), found.left_out(side).tolist(), strict=True
+        )
+    ]
+    titles = ["", *(view.t(f"attribution.{name}") for name in ("side", "piece", "left_out"))]
+    return dict(zip(titles, map(list, zip(*rows, strict=True)), strict=True))
 
 
-CELL = {"site": site_name, "at_key": key_of, "against": against_of, "detail": detail_of}
-"""The inputs of `why`."""
-EXHIBIT = Exhibit(why, show, inputs=CELL, wait=Wait("attribution.working", blocks=opening))
+EXHIBIT = Exhibit(
+    why,
+    show,
+    inputs={
+        "query": lambda view: view.row,
+        "key": key_of,
+        "against": against_of,
+        "detail": detail_of,
+    },
+    wait=Wait("attribution.working", blocks=opening),
+)

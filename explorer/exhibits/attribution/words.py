@@ -48,25 +48,17 @@ def token_name(loaded: LoadedModel, token: int) -> str:
     return loaded.str_tokens([token])[0]
 
 
-def words_of(view: View) -> tuple[int, int | None]:
-    """The word, and the one to compare with (None: no comparison)."""
-    made, size = view.choices(AttributionChoices), view.loaded.config.vocab_size
-    position = position_of(view)[0]
-    word = made.word
+def words_of(view: View) -> tuple[int, int]:
+    """The word, and the one to compare with (the same: no comparison)."""
+    chosen, size = view.choices(AttributionChoices), view.loaded.config.vocab_size
+    position, word, rival = position_of(view)[0], chosen.word, chosen.rival
     if word is None or word >= size:
         word = next_word(view.trace, position)
-    if made.alone:
-        return word, None
-    rival = made.rival
+    if chosen.alone:
+        return word, word
     if rival is None or rival == word or rival >= size:
         rival = runner_up(view.trace, position, word)
-    return word, int(rival)
-
-
-def two_words(view: View) -> tuple[int, int]:
-    """The ids of both words; twice the same one without comparison."""
-    word, rival = words_of(view)
-    return word, word if rival is None else rival
+    return word, rival
 
 
 def pick_words(view: View) -> tuple[b.Pick, b.Pick]:
@@ -76,11 +68,11 @@ def pick_words(view: View) -> tuple[b.Pick, b.Pick]:
     logits = trace.logits[position]
     chances = softmax(logits)
     best = np.argsort(-logits, kind="stable")[:N_OFFERED].tolist()
-    second = runner_up(trace, position, word) if rival is None else rival
+    second = runner_up(trace, position, word) if rival == word else rival
     others = [token for token in (*best, second) if token != word]
     return (
         _pick(view, "word", word, [*best, written, word], chances),
-        _pick(view, "rival", NONE if rival is None else rival, [NONE, *others], chances),
+        _pick(view, "rival", NONE if rival == word else rival, [NONE, *others], chances),
     )
 
 
@@ -118,17 +110,8 @@ def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndar
 
     key = f"attribution.{field}"
     shown = next(label for label, token in labels.items() if token == now)
-    return b.Pick(
-        key,
-        view.t(key),
-        list(labels),
-        shown,
-        str,
-        change=change,
-        menu=True,
-        open=True,
-        width=220,
-    )
+    more = b.More(change=change, menu=True, open=True, width=220)
+    return b.Pick(key, view.t(key), list(labels), shown, str, **more)
 
 
 def token_of(loaded: LoadedModel, word: str) -> int | list[str]:

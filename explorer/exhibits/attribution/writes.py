@@ -5,13 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from explorer.analysis.attribution import writes as written
 from explorer.analysis.attribution.ledger import largest
-from explorer.analysis.attribution.writers import Detail, output, writers_at
-from explorer.analysis.attribution.writes import Writes, silence
-from explorer.engine import cache
-from explorer.engine.cache import Run
-from explorer.engine.caching import cached
+from explorer.analysis.attribution.writers import output, writers_at
+from explorer.analysis.attribution.writes import Writes, silence, writes
 from explorer.exhibits import Exhibit, View, Wait, block as b
 from explorer.exhibits.attribution.choices import AttributionChoices
 from explorer.exhibits.attribution.place import (
@@ -29,133 +25,105 @@ from explorer.exhibits.attribution.words import (
     pick_words,
     position_of,
     token_name,
-    two_words,
     words_of,
 )
 from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.saying import quoted, quoted_at
 from explorer.figures.attribution import ranking
 from explorer.numbers import compact, percent, signed
-from explorer.runs.passes import Steps
 
 MOST = 18
 """Most bars in the ranking; the smallest terms share the last one."""
 
 
-@cached
-def writes(run: Run, position: int, words: tuple[int, int], detail: Detail) -> Steps[Writes]:
-    """The logits of two words as sums. Raises InputProblem; IndexError if out of range."""
-    loaded, traced = cache.open_model(run.model), cache.trace(run)
-    return (yield from written.writes(loaded, traced, position, *words, detail))
-
-
 def show(found: Writes, view: View) -> b.Blocks:
     """The terms of the logit, or of the difference, and the choice of one to remove."""
     yield from opening(view)
-    rival = words_of(view)[1]
     yield b.Row((pick_position(view), *pick_words(view), pick_detail(view)))
     yield from notes(view)
-    values = values_of(found, rival)
-    reading = b.Sentence("writes", _reading(view, found, values, rival))
-    yield b.Hero((reading, _drawn(view, found, values, rival)))
+    yield b.Hero((b.Sentence("writes", _reading(view, found)), _drawn(view, found)))
     config = view.loaded.config
     noted = {"logit_cap": config.logit_cap is not None, "gate": config.head_net}
     for name, here in {**noted, "precision": in_half_precision(view)}.items():
         if here:
             yield b.Note(view.t(f"attribution.note_{name}"))
-    if rival is None:
-        yield b.Note(view.t("attribution.check_two"))
-    else:
+    if found.compares:
         yield b.Title(view.t("attribution.check"), large=True)
         yield _pick_writer(view, found)
+    else:
+        yield b.Note(view.t("attribution.check_two"))
     yield b.Formula.of(
         view.t("attribution.writes_formula"),
         r"\ell_w = \sum_a x_a \cdot U_w + b_w, \qquad "
         r"\ell_w - \ell_v = \ln \frac{p_w}{p_v}",
         r"x_{h} = \sum_j a_{ij}\, v_j W_O^{h}",
     )
-    yield b.Code((written.writes, output, writers_at, *([] if rival is None else [silence])))
+    yield b.Code((writes, output, writers_at, *([silence] if found.compares else [])))
     yield b.Numbers(lambda: _numbers(view, found))
 
 
-def values_of(found: Writes, rival: int | None) -> np.ndarray:
-    """The terms: of the word's logit, or of its difference from the rival's."""
-    return found.shares if rival is None else found.differences
-
-
-def to_remove(found: Writes, rival: int | None, taken: int | None) -> tuple[list[int], int]:
+def to_remove(found: Writes, taken: int | None) -> tuple[list[int], int]:
     """The writers but the biases, the largest first, and the chosen one, by default the first."""
-    ranked = np.argsort(-np.abs(values_of(found, rival)), kind="stable").tolist()
+    ranked = np.argsort(-np.abs(found.terms), kind="stable").tolist()
     order: list[int] = [at for at in ranked if found.writers[at].kind != "bias"]
     return order, taken if taken is not None and taken in order else order[0]
 
 
 def _pick_writer(view: View, found: Writes) -> b.Pick:
-    rival = words_of(view)[1]
-    values = values_of(found, rival)
-    order, writer = to_remove(found, rival, view.choices(AttributionChoices).taken)
+    order, writer = to_remove(found, view.choices(AttributionChoices).taken)
 
     def label(at: int) -> str:
-        return f"{writer_name(view, found.writers[at])} ({signed(float(values[at]))})"
+        return f"{writer_name(view, found.writers[at])} ({signed(float(found.terms[at]))})"
 
     title = view.t("attribution.take")
     return b.Pick("attribution.taken", title, order, writer, label, "taken", menu=True, width=260)
 
 
-def _drawn(view: View, found: Writes, values: np.ndarray, rival: int | None) -> b.Chart:
+def _drawn(view: View, found: Writes) -> b.Chart:
     """The terms of the logit, or of the difference, as a ranking."""
-    groups = largest(found.writers, values, MOST)
-    extra = [(view.t("attribution.rest"), _between(found.rests, rival))]
-    if view.loaded.config.logit_cap is not None:
-        extra.insert(0, (view.t("attribution.cap"), _between(found.caps, rival)))
-    free = np.array(
-        [found.lost[g.members[0]] if g.writer and rival is not None else np.nan for g in groups]
-        + [np.nan] * len(extra)
-    )
-    loaded = view.loaded
+    groups, loaded = largest(found.writers, found.terms, MOST), view.loaded
+    extra = [(view.t("attribution.rest"), found.between(found.rests))]
+    if loaded.config.logit_cap is not None:
+        extra.insert(0, (view.t("attribution.cap"), found.between(found.caps)))
+    alone = [found.lost[group.members[0]] if group.writer else np.nan for group in groups]
     title = view.t(
-        "attribution.logit_of" if rival is None else "attribution.logit_between",
+        "attribution.logit_between" if found.compares else "attribution.logit_of",
         word=token_name(loaded, found.word),
         other=token_name(loaded, found.other),
     )
     draw = partial(
         ranking,
         [*group_names(view, groups), *(name for name, _ in extra)],
-        np.array([*(group.of(values) for group in groups), *(value for _, value in extra)]),
-        free=free if rival is not None else None,
+        np.array([*(group.of(found.terms) for group in groups), *(value for _, value in extra)]),
+        free=np.array([*alone, *[np.nan] * len(extra)]) if found.compares else None,
         title=title,
         words=view.words("figures.attribution"),
     )
     return b.Chart("attribution.shares", draw, title)
 
 
-def _between(two: tuple[float, float], rival: int | None) -> float:
-    """The first number, or its difference from the second."""
-    return two[0] if rival is None else two[0] - two[1]
-
-
-def _reading(view: View, found: Writes, values: np.ndarray, rival: int | None) -> str:
-    trace, loaded = view.trace, view.loaded
+def _reading(view: View, found: Writes) -> str:
+    trace, loaded, values = view.trace, view.loaded, found.terms
+    total = found.between(found.logits)
     most, least = int(values.argmax()), int(values.argmin())
     words = {
         "before": quoted_at(view, trace.tgt_str_tokens, found.position),
         "word": quoted(view, token_name(loaded, found.word)),
         "chance": percent(found.probabilities[0]),
-        "total": signed(_between(found.logits, rival)),
+        "total": signed(total),
         "most": writer_name(view, found.writers[most]),
         "up": signed(float(values[most])),
         "least": writer_name(view, found.writers[least]),
         "down": signed(float(values[least])),
-        "sum": whether_it_adds_up(view, _between(found.rests, rival), values),
+        "sum": whether_it_adds_up(view, found.between(found.rests), values),
     }
-    if rival is None:
+    if not found.compares:
         return view.t("attribution.read_logit", **words)
-    difference = found.logits[0] - found.logits[1]
     return view.t(
-        "attribution.read_more" if difference >= 0 else "attribution.read_less",
+        "attribution.read_more" if total >= 0 else "attribution.read_less",
         other=quoted(view, token_name(loaded, found.other)),
         other_chance=percent(found.probabilities[1]),
-        times=_times(math.exp(min(abs(difference), 300))),
+        times=_times(math.exp(min(abs(total), 300))),
         **words,
     )
 
@@ -175,13 +143,15 @@ def _numbers(view: View, found: Writes) -> dict[str, list[object]]:
     }
 
 
-LOGIT = {
-    "position": lambda view: position_of(view)[0],
-    "words": two_words,
-    "detail": detail_of,
-    "compared": lambda view: words_of(view)[1] is not None,
-}
-"""The inputs of `writes`, and whether two words are compared."""
 EXHIBIT = Exhibit(
-    writes, show, OUTPUT, inputs=LOGIT, wait=Wait("attribution.working", blocks=opening)
+    writes,
+    show,
+    OUTPUT,
+    inputs={
+        "position": lambda view: position_of(view)[0],
+        "word": lambda view: words_of(view)[0],
+        "other": lambda view: words_of(view)[1],
+        "detail": detail_of,
+    },
+    wait=Wait("attribution.working", blocks=opening),
 )
