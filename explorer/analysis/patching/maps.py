@@ -10,6 +10,7 @@ each of which every activation comes from a random wrong place. If the place mad
 true map would be one more such draw, and would hold the best cell in 1 of DRAWS + 1 cases.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -22,6 +23,7 @@ from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patches import Patch, activations, gaps
 from explorer.library import LoadedModel
 from explorer.numerics import beats
+from explorer.once import once
 from explorer.runs.passes import Steps
 from models.hooks import ROLES, AttentionSite, StackSite
 from models.rows import Stream
@@ -61,32 +63,27 @@ class Map:
     parts: tuple[MapPart, ...]
     together: float
 
+    @once
+    def cells(self) -> dict[Cell, float]:
+        """The share recovered by every patch, in reading order; NaN if a cell has none."""
+        return {
+            (part.name, row, column): float(value)
+            for part in self.parts
+            for (row, column), value in np.ndenumerate(part.effects)
+        }
+
+    @once
+    def patched(self) -> dict[Cell, float]:
+        """The share recovered by every patch that there is."""
+        return {cell: share for cell, share in self.cells.items() if not math.isnan(share)}
+
     def best(self) -> Cell:
         """The cell that recovers most; of equal ones the last row, then the first column, so that
         a stream is picked nearest to the answer."""
-        cells = [
-            (float(value), row, -column, part.name)
-            for part in self.parts
-            for (row, column), value in np.ndenumerate(np.round(part.effects, 6))
-            if not np.isnan(value)
-        ]
-        if not cells:
-            return self.parts[0].name, 0, 0
-        _, row, column, name = max(cells, key=lambda cell: cell[:3])
-        return name, row, -column
-
-    def has(self, cell: Cell | None) -> bool:
-        """Whether the cell belongs to this map."""
-        if cell is None:
-            return False
-        shapes = {part.name: part.effects.shape for part in self.parts}
-        rows, columns = shapes.get(cell[0], (0, 0))
-        return 0 <= cell[1] < rows and 0 <= cell[2] < columns
-
-    def effect(self, cell: Cell) -> float:
-        """The share recovered by this patch. Raises KeyError for an unknown part."""
-        by_name = {part.name: part.effects for part in self.parts}
-        return float(by_name[cell[0]][cell[1], cell[2]])
+        nearest = {
+            cell: (round(share, 6), cell[1], -cell[2]) for cell, share in self.patched.items()
+        }
+        return max(nearest, key=nearest.__getitem__, default=(self.parts[0].name, 0, 0))
 
     @property
     def misplaced(self) -> Float[np.ndarray, "draw cell"]:
@@ -140,7 +137,7 @@ def patches_of(
     cells = _places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what)
     seen = activations(loaded, pair, {hook for hook, *_ in cells.values()})
     known: dict[object, Patch] = {}
-    return [_values(loaded, pair, cells, seen, what, seed, known) for seed in seeds]
+    return [_values(pair, cells, seen, what, seed, known) for seed in seeds]
 
 
 Target = tuple[str, Stream, int | None, int | None]
@@ -169,7 +166,6 @@ def _heads(loaded: LoadedModel, pair: Pair, what: What) -> dict[Cell, Target]:
 
 
 def _values(
-    loaded: LoadedModel,
     pair: Pair,
     cells: dict[Cell, Target],
     seen: dict[str, Tensor],
@@ -241,15 +237,26 @@ def patch_map(loaded: LoadedModel, pair: Pair, what: What) -> Steps[Map]:
     rows = [everything, *([patch] for patch in once)]
     together, *shares = pair.recovered((yield from gaps(loaded, pair, rows))).tolist()
     share = dict(zip(once, shares, strict=True))
-    parts = []
-    for name, shape in _shapes(loaded, pair, what).items():
-        values = np.full((len(seeds), *shape), np.nan)
-        for draw, patches in enumerate(asked):
-            for (part, row, column), patch in patches.items():
-                if part == name:
-                    values[draw, row, column] = share[patch]
-        parts.append(MapPart(name, values[0], values[1:]))
-    return Map(what, tuple(parts), together if everything else float("nan"))
+    parts = parts_of(loaded, pair, what, asked, share)
+    return Map(what, parts, together if everything else float("nan"))
+
+
+def parts_of(
+    loaded: LoadedModel,
+    pair: Pair,
+    what: What,
+    drawn: Sequence[dict[Cell, Patch]],
+    share: dict[Patch, float],
+) -> tuple[MapPart, ...]:
+    """The rectangles of a map; the first of `drawn` are its patches, the others misplaced ones."""
+    values = {
+        name: np.full((len(drawn), *shape), np.nan)
+        for name, shape in _shapes(loaded, pair, what).items()
+    }
+    for draw, patches in enumerate(drawn):
+        for (name, row, column), patch in patches.items():
+            values[name][draw, row, column] = share[patch]
+    return tuple(MapPart(name, effects[0], effects[1:]) for name, effects in values.items())
 
 
 def _shapes(loaded: LoadedModel, pair: Pair, what: What) -> dict[str, tuple[int, int]]:

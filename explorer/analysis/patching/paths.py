@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.patching.maps import DRAWS, Cell, Map, MapPart, patches_of
+from explorer.analysis.patching.maps import DRAWS, Cell, Map, parts_of, patches_of
 from explorer.analysis.patching.pair import Pair, edits_on
 from explorer.analysis.patching.patched import PatchedRun, patched_run
-from explorer.analysis.patching.patches import Patch, batch_size, gaps, patching
+from explorer.analysis.patching.patches import Patch, activations, batch_size, gaps, patching
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
 from explorer.runs.run import run
-from models.hooks import ROLES, AttentionSite, Edits, Record, visiting
+from models.hooks import AttentionSite, Edits, Record, visiting
 
 Into = Literal["q", "k", "v"]
 INTO: tuple[Into, ...] = get_args(Into)
@@ -39,6 +38,7 @@ class Paths:
     query, key or value as it was in the first run.
     """
 
+    pair: Pair
     receiver: Cell
     into: Into
     heads: Map
@@ -91,18 +91,9 @@ def path_map(loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into) -> Ste
     rows = [[patch] for patch in (*arrived, whole)]
     *shares, words, everything = pair.recovered((yield from gaps(loaded, pair, rows))).tolist()
     share = dict(zip(sent, shares, strict=True))
-    layers = {role: [s for s in loaded.sites if s.role == role] for role in ROLES}
-    values: dict[str, np.ndarray] = {
-        role: np.full((1 + DRAWS, len(sites), sites[0].n_heads), np.nan)
-        for role, sites in layers.items()
-        if sites
-    }
-    for draw, patches in enumerate(drawn):
-        for (role, layer, head), patch in patches.items():
-            values[role][draw, layer, head] = share[patch]
-    together = float("nan")  # all senders at once are not asked for
-    parts = tuple(MapPart(role, effects[0], effects[1:]) for role, effects in values.items())
-    return Paths(receiver, into, Map("z", parts, together), words, everything)
+    # All senders at once are not asked for.
+    heads = Map("z", parts_of(loaded, pair, "z", drawn, share), float("nan"))
+    return Paths(pair, receiver, into, heads, words, everything)
 
 
 def run_path(
@@ -118,9 +109,9 @@ def run_path(
 def _words(loaded: LoadedModel, pair: Pair) -> list[Patch]:
     """Patches that replace the embeddings of the second text by those of the first."""
     hooks = {stack.stream: stack.hook("embed") for stack in loaded.model.stacks()}
-    seen = run(loaded.model, pair.rows[0], set(hooks.values()), edits_on(loaded, pair.edits))
+    seen = activations(loaded, pair, hooks.values())
     return [
-        Patch(hook, ([b for _, b in places],), seen[hook][0, [a for a, _ in places]])
+        Patch(hook, ([b for _, b in places],), seen[hook][[a for a, _ in places]])
         for stream, hook in hooks.items()
         for places in (pair.places[stream],)
     ]

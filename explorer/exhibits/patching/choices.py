@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
-from explorer.analysis.patching.paths import INTO
+from explorer.analysis.patching.paths import INTO, Into
 from explorer.exhibits import PageChoices
 from explorer.exhibits.choices import RefusedError, choice, one_of, unlinked, whole
 
@@ -79,4 +79,4 @@ class PatchingChoices(PageChoices):
     asked: int | None = choice(None, whole(0, 1023))
     receiver: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
     sender: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
-    into_head: str = choice("v", one_of(INTO))
+    into_head: Into = choice("v", one_of(INTO))

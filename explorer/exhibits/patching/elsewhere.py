@@ -1,6 +1,5 @@
 """The control of the open patch: at other positions, or a head one position at a time."""
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,10 +8,8 @@ import numpy as np
 from explorer.analysis.patching.maps import BY_PLACE, Cell, What
 from explorer.analysis.patching.patched import by_position, misplaced
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.patching.map import map_of
+from explorer.exhibits.patching.map import Mapped, cell_in
 from explorer.exhibits.patching.names import column_labels, said, stream_of
-from explorer.exhibits.patching.patched import PATCH
-from explorer.exhibits.patching.second import Asked, two
 from explorer.figures.effect_map import EffectBlock, effect_map
 from explorer.library import LoadedModel
 from explorer.runs.passes import Steps
@@ -31,17 +28,17 @@ class Elsewhere:
     shares: np.ndarray
 
 
-def compute(
-    loaded: LoadedModel, asked: Asked, what: What, cell: Cell | None
-) -> Steps[Elsewhere | None]:
+def compute(loaded: LoadedModel, map: Mapped | None, cell: Cell | None) -> Steps[Elsewhere | None]:
     """None without a patch."""
-    both = two(asked).differ
-    if both is None or cell is None or math.isnan(map_of(asked, what).effect(cell)):
+    if map is None or map.found is None:
+        return None
+    shown, both, what = cell_in(map.found, cell), map.both, map.what
+    if shown not in map.found.patched:
         return None
     placed = what in BY_PLACE
     measured = misplaced if placed else by_position
-    places, shares = yield from measured(loaded, both, what, cell)
-    stream = stream_of(cell[0]) if placed else _stream(loaded, what, cell)
+    places, shares = yield from measured(loaded, both, what, shown)
+    stream = stream_of(shown[0]) if placed else _stream(loaded, what, shown)
     return Elsewhere(column_labels(both, stream), stream, placed, places, shares)
 
 
@@ -65,4 +62,4 @@ def show(moved: Elsewhere | None, view: View) -> b.Blocks:
     yield b.Chart("patching.strip", draw, view.t(f"{key}_alt"))
 
 
-EXHIBIT = Exhibit(compute, show, inputs=PATCH, wait=Wait("patching.working", after="patching.map"))
+EXHIBIT = Exhibit(compute, show, wait=Wait("patching.working", after="patching.map"))

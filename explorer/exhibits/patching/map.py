@@ -20,8 +20,9 @@ from explorer.exhibits.patching.names import (
     said,
     stream_of,
 )
-from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
+from explorer.exhibits.patching.second import EXHIBIT as SECOND, Two, what_of
 from explorer.exhibits.saying import in_a_row, quoted_at
+from explorer.library import LoadedModel
 from explorer.numbers import fixed, percent, signed
 from explorer.runs.passes import Steps
 
@@ -34,11 +35,9 @@ LITTLE = 0.1
 
 
 @cached
-def map_of(asked: Asked, what: maps.What) -> Steps[maps.Map]:
+def map_of(both: Pair, what: maps.What) -> Steps[maps.Map]:
     """Every single patch of one kind of activation between two runs that differ."""
-    both = two(asked).pair
-    assert both is not None
-    return (yield from maps.patch_map(cache.open_model(asked.run.model), both, what))
+    return (yield from maps.patch_map(cache.open_model(both.model), both, what))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,25 +49,25 @@ class Mapped:
     found: maps.Map | None
 
 
-def compute(asked: Asked, what: maps.What, is_wanted: bool) -> Steps[Mapped | None]:
+def compute(loaded: LoadedModel, second: Two, what: str, is_wanted: bool) -> Steps[Mapped | None]:
     """None if there is nothing to recover."""
-    both = two(asked).differ
+    both = second.differ
     if both is None:
         return None
-    return Mapped(both, what, (yield from map_of.steps(asked, what)) if is_wanted else None)
+    kind = what_of(loaded, both, what)
+    return Mapped(both, kind, (yield from map_of.steps(both, kind)) if is_wanted else None)
 
 
-def is_wanted(view: View, what: maps.What) -> bool:
+def is_wanted(view: View, chosen: str) -> bool:
     """Whether to compute a map: it is cached, quick, or requested."""
-    asked = asked_of(view)
-    both = two(asked).differ
+    both = SECOND.answer(view).differ
     if both is None:
         return False
-    key = asked, what
+    key = both, what_of(view.loaded, both, chosen)
     if not view.asks or map_of.is_kept(*key) or view.choices(PatchingChoices).wanted == key:
         return True
     n_tokens = sum(len(second) for _, second in both.str_tokens.values())
-    n_runs = maps.n_patches(view.loaded, both, what)[1]
+    n_runs = maps.n_patches(view.loaded, *key)[1]
     return n_runs * n_tokens * view.loaded.n_parameters <= AT_ONCE
 
 
@@ -76,7 +75,7 @@ def request(view: View, answer: Mapped) -> b.Blocks:
     """Asks whether to compute a slow map."""
     count, n_runs = maps.n_patches(view.loaded, answer.both, answer.what)
     yield b.Prose(view.t("patching.ask", count=count, controls=f"{n_runs - count:,}"))
-    run = b.choose(wanted=(asked_of(view), answer.what))
+    run = b.choose(wanted=(answer.both, answer.what))
     yield b.Button("patching.run", view.t("patching.run"), run)
 
 
@@ -88,7 +87,14 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
         yield from request(view, answer)
         return
     both, mapped = answer.both, answer.found
-    chart = map_chart(view, both, mapped, cell_in(mapped, view), "patching.map", "cell")
+    chart = map_chart(
+        view,
+        both,
+        mapped,
+        cell_in(mapped, view.choices(PatchingChoices).cell),
+        "patching.map",
+        "cell",
+    )
     yield b.Hero((b.Sentence("patching", _reading(view, both, mapped)), chart))
     yield chance(view, mapped)
     yield b.Formula.of(
@@ -100,16 +106,9 @@ def show(answer: Mapped | None, view: View) -> b.Blocks:
     yield b.Numbers(lambda: _numbers(view, both, mapped))
 
 
-def cell_in(mapped: maps.Map, view: View) -> maps.Cell:
+def cell_in(mapped: maps.Map, chosen: maps.Cell | None) -> maps.Cell:
     """The open cell of a map: the chosen one, if the map has it."""
-    cell = view.choices(PatchingChoices).cell
-    return cell if cell is not None and mapped.has(cell) else telling(mapped)
-
-
-def cell_of(view: View) -> maps.Cell | None:
-    """The open cell; None without a map."""
-    answer = EXHIBIT.answer(view)
-    return None if answer is None or answer.found is None else cell_in(answer.found, view)
+    return chosen if chosen in mapped.cells else telling(mapped)
 
 
 def telling(mapped: maps.Map) -> maps.Cell:
@@ -118,21 +117,13 @@ def telling(mapped: maps.Map) -> maps.Cell:
     last vector)."""
     if mapped.what != "resid":
         return mapped.best()
-    known = [
-        (round(float(value), 1), row, float(value), column, part.name)
-        for part in mapped.parts
-        for (row, column), value in np.ndenumerate(part.effects)
-        if not math.isnan(value) and row > 0 and not _last(part, row)
-    ]
-    if not known:
-        return mapped.best()
-    _, row, _, column, name = max(known)
-    return name, row, column
-
-
-def _last(part: maps.MapPart, row: int) -> bool:
-    """Whether a row of the stream is the vector from which the answer is read."""
-    return part.name == "tgt" and row + 1 == len(part.effects)
+    last = len(mapped.parts[-1].effects) - 1  # the answer is read from this row of "tgt"
+    near = {
+        cell: (round(share, 1), cell[1], share, cell[2], cell[0])
+        for cell, share in mapped.patched.items()
+        if cell[1] > 0 and cell[:2] != ("tgt", last)
+    }
+    return max(near, key=near.__getitem__) if near else mapped.best()
 
 
 def _reading(view: View, both: Pair, mapped: maps.Map) -> str:
@@ -140,14 +131,13 @@ def _reading(view: View, both: Pair, mapped: maps.Map) -> str:
     if mapped.what == "resid":
         return in_a_row([*_carried(view, both, mapped), _arrived(view, both, mapped)])
     cell = mapped.best()
-    effect = mapped.effect(cell)
-    values = np.concatenate([part.effects.ravel() for part in mapped.parts])
+    effect = mapped.cells[cell]
     words = view.t(
         "patching.read_best" if effect >= LITTLE else "patching.read_little",
         place=cell_words(view, both, mapped.what, cell),
         effect=said(effect),
-        some=int((values >= LITTLE).sum()),
-        count=int((~np.isnan(values)).sum()),
+        some=sum(share >= LITTLE for share in mapped.patched.values()),
+        count=len(mapped.patched),
         limit=said(LITTLE),
         together=said(mapped.together),
     )
@@ -196,23 +186,16 @@ def _gathered(
     view: View, both: Pair, mapped: maps.Map, embedding: float, word: str
 ) -> tuple[str, ...]:
     """The best vector of all words and layers, if no embedding carries half of the answer."""
+    predicts = mapped.parts[-1].name, both.question.places[1]
     cells = [
-        (float(value), part.name, row, column)
-        for part in mapped.parts
-        for (row, column), value in np.ndenumerate(part.effects)
-        if not math.isnan(value) and not _predicts(both, mapped, part, column)
+        (share, cell) for cell, share in mapped.patched.items() if (cell[0], cell[2]) != predicts
     ]
-    effect, *cell = max(cells, default=(embedding, mapped.parts[0].name, 0, 0))
+    effect, cell = max(cells, default=(embedding, (mapped.parts[0].name, 0, 0)))
     if effect < HALF:
-        place = cell_words(view, both, mapped.what, tuple(cell))
+        place = cell_words(view, both, mapped.what, cell)
         return (view.t("patching.read_spread", effect=said(effect), place=place),)
     lead = view.t("patching.read_embeddings", effect=said(embedding), word=word)
-    return (lead, *_with_chance(view, both, mapped, tuple(cell), "patching.read_gathered"))
-
-
-def _predicts(both: Pair, mapped: maps.Map, part: maps.MapPart, column: int) -> bool:
-    """Whether a vector is at the position where the answer is predicted."""
-    return part is mapped.parts[-1] and column == both.question.places[1]
+    return (lead, *_with_chance(view, both, mapped, cell, "patching.read_gathered"))
 
 
 def _with_chance(
@@ -220,7 +203,7 @@ def _with_chance(
 ) -> tuple[str, ...]:
     """What a cell recovers, and that it is above chance; or that it may be chance."""
     name, row, column = cell
-    effect = mapped.effect(cell)
+    effect = mapped.cells[cell]
     values = {
         "word": _word(view, both, name, column),
         "stream": part_name(view, name),
@@ -262,18 +245,14 @@ def chance(view: View, mapped: maps.Map) -> b.Note:
 
 
 def _numbers(view: View, both: Pair, mapped: maps.Map) -> dict[str, list[object]]:
-    cells = [
-        ((part.name, row, column), float(value))
-        for part in mapped.parts
-        for (row, column), value in np.ndenumerate(part.effects)
-        if not math.isnan(value)
-    ]
-    first, second = both.gaps
+    (first, second), shares = both.gaps, mapped.patched.values()
     return {
-        view.t("patching.patch"): [cell_words(view, both, mapped.what, cell) for cell, _ in cells],
-        view.t("patching.recovered"): [fixed(value, 3) for _, value in cells],
+        view.t("patching.patch"): [
+            cell_words(view, both, mapped.what, cell) for cell in mapped.patched
+        ],
+        view.t("patching.recovered"): [fixed(share, 3) for share in shares],
         view.t("patching.difference"): [
-            signed(second + value * (first - second), 3) for _, value in cells
+            signed(second + share * (first - second), 3) for share in shares
         ],
     }
 
@@ -282,9 +261,7 @@ EXHIBIT = Exhibit(
     compute,
     show,
     inputs={
-        "asked": asked_of,
-        "what": what_of,
-        "is_wanted": lambda view: is_wanted(view, what_of(view)),
+        "is_wanted": lambda view: is_wanted(view, view.choices(PatchingChoices).what),
     },
     wait=Wait("patching.working", after="patching.second"),
 )

@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import numpy as np
-
 from explorer.analysis.patching.maps import BY_HEAD, Cell, Map, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun
@@ -110,11 +108,6 @@ def map_chart(view: View, both: Pair, mapped: Map, shown: Cell, name: str, field
     def look(cell: Cell) -> b.Change:
         return b.Change(lambda state: {field: cell})
 
-    cells = [
-        (part.name, row, column)
-        for part in mapped.parts
-        for row, column in np.ndindex(part.effects.shape)
-    ]
     draw = partial(
         effect_map,
         _blocks(view, both, mapped),
@@ -123,4 +116,4 @@ def map_chart(view: View, both: Pair, mapped: Map, shown: Cell, name: str, field
         rows_title=view.t("patching.rows" if mapped.what == "resid" else "place.layer"),
         words=view.words("figures.effect_map"),
     )
-    return b.Chart(name, draw, view.t("patching.map"), clicks=[*map(look, cells)])
+    return b.Chart(name, draw, view.t("patching.map"), clicks=[*map(look, mapped.cells)])

@@ -1,20 +1,15 @@
 """The run under the open patch."""
 
-import math
 from dataclasses import dataclass
 
 from explorer.analysis.patching.maps import Cell, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun, patched_run, run_cell, written
 from explorer.exhibits import Exhibit, View, Wait, block as b
-from explorer.exhibits.patching.map import cell_of, map_of
+from explorer.exhibits.patching.map import Mapped, cell_in
 from explorer.exhibits.patching.names import cell_words, run_tables, said, third_words
-from explorer.exhibits.patching.second import Asked, asked_of, two, what_of
 from explorer.exhibits.saying import in_a_row
 from explorer.library import LoadedModel
-
-PATCH = {"asked": asked_of, "what": what_of, "cell": cell_of}
-"""The inputs of exhibits of one patch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,14 +22,13 @@ class Patched:
     found: PatchedRun | None
 
 
-def compute(loaded: LoadedModel, asked: Asked, what: What, cell: Cell | None) -> Patched | None:
+def compute(loaded: LoadedModel, map: Mapped | None, cell: Cell | None) -> Patched | None:
     """None without a map."""
-    both = two(asked).differ
-    if both is None or cell is None:
+    if map is None or map.found is None:
         return None
-    if math.isnan(map_of(asked, what).effect(cell)):
-        return Patched(both, what, cell, None)
-    return Patched(both, what, cell, run_cell(loaded, both, what, cell))
+    shown, both, what = cell_in(map.found, cell), map.both, map.what
+    is_cell = shown in map.found.patched
+    return Patched(both, what, shown, run_cell(loaded, both, what, shown) if is_cell else None)
 
 
 def show(patched: Patched | None, view: View) -> b.Blocks:
@@ -53,4 +47,4 @@ def show(patched: Patched | None, view: View) -> b.Blocks:
     yield b.Code((patched_run, written))
 
 
-EXHIBIT = Exhibit(compute, show, inputs=PATCH, wait=Wait(after="patching.map"))
+EXHIBIT = Exhibit(compute, show, wait=Wait(after="patching.map"))

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.analysis.patching import exchange, pair
+from explorer.analysis.patching import exchange
 from explorer.analysis.patching.maps import What, by_head, by_place
-from explorer.analysis.patching.pair import Pair, Places
+from explorer.analysis.patching.pair import Pair, Places, pair
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
@@ -18,22 +18,12 @@ from explorer.exhibits.needs import OUTPUT
 from explorer.exhibits.patching.choices import PatchingChoices, format_places, parse_places
 from explorer.exhibits.picking import pick_one
 from explorer.exhibits.saying import message, quoted, quoted_at, reading_notes
+from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.problems import InputProblem
 from explorer.runs.passes import Steps
+from explorer.runs.trace import Trace
 from explorer.text import exchanges
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Two runs and the position whose answer is compared; `second` is "" for the suggested
-    sentence, `backwards`: the first run is patched."""
-
-    run: Run
-    second: str
-    place: int | None = None
-    by_hand: Places | None = None
-    backwards: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +41,6 @@ class Two:
         return None if self.pair is None or self.pair.alike else self.pair
 
 
-def asked_of(view: View) -> Asked:
-    """The chosen comparison."""
-    chosen = view.choices(PatchingChoices)
-    backwards = chosen.into == "first"
-    return Asked(view.run, chosen.second, chosen.asked, chosen.align, backwards)
-
-
 @cached
 def offered(run: Run) -> Steps[str | None]:
     """A run's sentence with one word replaced, such that the answer changes. Raises
@@ -66,38 +49,45 @@ def offered(run: Run) -> Steps[str | None]:
     return (yield from exchange.offered(loaded, traced, exchanges(), run.target))
 
 
-@cached
-def two(asked: Asked) -> Steps[Two]:
+def compute(
+    run: Run,
+    loaded: LoadedModel,
+    trace: Trace,
+    second: str,
+    asked: int | None,
+    align: Places | None,
+    into: str,
+) -> Steps[Two]:
     """The two runs side by side. Raises InputProblem if no sentence can be suggested."""
-    run = asked.run
-    second = asked.second or (yield from offered.steps(run))
+    second = second or (yield from offered.steps(run)) or ""
     if not second:
         return Two("")
-    loaded, traced = cache.open_model(run.model), cache.trace(run)
-    question: dict[str, Any] = {"place": asked.place, "by_hand": asked.by_hand}
     try:
-        both = pair.pair(loaded, traced, second, target=run.target, **question)
+        both = pair(loaded, trace, second, target=run.target, place=asked, by_hand=align)
     except InputProblem as problem:
         return Two(second, problem=problem)
-    return Two(second, both.swapped() if asked.backwards else both)
+    return Two(second, both.swapped() if into == "first" else both)
 
 
 def show(compared: Two, view: View) -> b.Blocks:
     """Both sentences with their answers, and the controls that choose them."""
     yield b.Changes("patching.reset")
-    both, second = compared.pair, compared.second
+    both, second, chosen = compared.pair, compared.second, view.choices(PatchingChoices)
     if both is None:
         yield b.Row(_sentence(view, second))
         yield from _lacking(view, compared)
         return
     is_single = view.one_of("part", tuple(PatchingChoices.parts)) == "patch"
-    into = pick_one(view, "patching.into", ("second", "first"), _into(view))
-    what = (_pick_what(view, both),) if is_single else ()
+    into = pick_one(view, "patching.into", ("second", "first"), chosen.into)
+    now = what_of(view.loaded, both, chosen.what)
+    more = b.More(said="patching.whats.", menu=True, width=260, help=view.t("patching.what_help"))
+    whats = _whats(view.loaded, both)
+    what = (pick_one(view, "patching.what", whats, now, **more),) if is_single else ()
     yield b.Row((*_sentence(view, second), _pick_question(view, both), into, *what))
     unknown = view.loaded.tokenizer.of("src").unknown(second)
     if notes := reading_notes(view, second, unknown):
         yield b.Note(notes)
-    if is_single and what_of(view) != _chosen_what(view) == "pattern":
+    if is_single and now != chosen.what == "pattern":
         yield b.Note(view.t("patching.no_pattern"))
     yield b.Hero((b.Pane((b.Prose(_both_said(view, both, second)),), key="patching-two"),))
     yield from _alignment(view, both)
@@ -179,25 +169,13 @@ def _token(view: View, place: int, token: int) -> str:
     return view.loaded.str_tokens((view.trace.tgt_tokens[place], token))[-1]
 
 
-def what_of(view: View) -> What:
+def what_of(loaded: LoadedModel, both: Pair, chosen: str) -> What:
     """The kind of activation that is patched: the chosen one, if these two runs have it."""
-    both = two(asked_of(view)).pair
-    offers = () if both is None else _whats(view, both)
-    return next((what for what in offers if what == _chosen_what(view)), "resid")
+    return next((what for what in _whats(loaded, both) if what == chosen), "resid")
 
 
-def _chosen_what(view: View) -> str:
-    return view.choices(PatchingChoices).what
-
-
-def _whats(view: View, both: Pair) -> tuple[What, ...]:
-    return *by_place(view.trace.stacks), *by_head(both)
-
-
-def _pick_what(view: View, both: Pair) -> b.Pick:
-    more = b.More(menu=True, width=260, help=view.t("patching.what_help"))
-    whats, now = _whats(view, both), what_of(view)
-    return pick_one(view, "patching.what", whats, now, said="patching.whats.", **more)
+def _whats(loaded: LoadedModel, both: Pair) -> tuple[What, ...]:
+    return *by_place(loaded.model.stacks()), *by_head(both)
 
 
 def _alignment(view: View, both: Pair) -> b.Blocks:
@@ -249,9 +227,8 @@ def _align_again(view: View) -> b.Button:
 
 
 EXHIBIT = Exhibit(
-    two,
+    compute,
     show,
-    inputs={"asked": asked_of},
     needs=OUTPUT,
     wait=Wait(
         "patching.looking",

@@ -211,7 +211,7 @@ def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(
 ) -> None:
     found = both(writer, "A cat ran.", "A dog ran.")
     shown = run_cell(writer, found, what, ("decoder", 1, 2))
-    whole = walked(patch_map(writer, found, what)).effect(("decoder", 1, 2))
+    whole = walked(patch_map(writer, found, what)).cells["decoder", 1, 2]
     assert shown.effect == pytest.approx(whole, abs=1e-4)
     assert shown.texts[2].endswith("…")
 
@@ -356,7 +356,7 @@ def test_a_misplaced_map_is_told_that_its_place_matters_in_five_of_a_hundred_cas
                 mapped = walked(paths.path_map(other, found, ("decoder", 1, seed % 4), "v")).heads
             else:
                 mapped = walked(patch_map(other, found, what))
-            return mapped.beats_chance(mapped.effect(mapped.best()))
+            return mapped.beats_chance(mapped.cells[mapped.best()])
 
         true += best()
         with monkeypatch.context() as patched:

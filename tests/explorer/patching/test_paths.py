@@ -62,7 +62,7 @@ def test_a_path_by_hand(tiny: Tiny) -> None:
     logits = run(deep.model, found.rows[1], {LOGITS}, Edits({value: received}))[LOGITS]
     by_hand = found.gap(logits[0, found.question.places[1]].numpy())
     shown = mapped(deep, found, ("decoder", 2, 1), "v")
-    effect = shown.heads.effect(("decoder", 0, 3))
+    effect = shown.heads.cells["decoder", 0, 3]
     assert effect == pytest.approx(found.recovered(np.array([by_hand]))[0], abs=1e-5)
     assert abs(effect) > 1e-4
     alone = run_path(deep, found, ("decoder", 2, 1), "v", ("decoder", 0, 3))
