@@ -105,8 +105,10 @@ def fresh_model(config: ModelConfig, init: Init, seed: int, storage: Storage = "
             if module.bias is not None and (width := bias_std(init, module.in_features)):
                 limit = width * math.sqrt(3)
                 nn.init.uniform_(module.bias, -limit, limit, generator=generator)
-        elif isinstance(module, nn.Embedding):
-            _draw_embedding(module.weight, init, generator)
+        elif isinstance(module, nn.Embedding) and init in ("xavier", "gpt2"):
+            _draw(module.weight, init, generator)
+        elif isinstance(module, nn.Embedding) and init in ("torch", "unit"):
+            nn.init.normal_(module.weight, generator=generator)
     for name, parameter in model.named_parameters():
         if name.endswith("positions.weight") and init in ("xavier", "gpt2"):
             _draw(parameter, init, generator)
@@ -122,13 +124,6 @@ def _draw(weight: Tensor, init: Init, generator: torch.Generator) -> None:
         nn.init.normal_(weight, std=GPT2_STD, generator=generator)
     else:
         nn.init.xavier_uniform_(weight, generator=generator)
-
-
-def _draw_embedding(weight: Tensor, init: Init, generator: torch.Generator) -> None:
-    if init in ("xavier", "gpt2"):
-        _draw(weight, init, generator)
-    elif init in ("torch", "unit"):
-        nn.init.normal_(weight, generator=generator)
 
 
 def draw_projections(model: Model, init: Init, storage: Storage, seed: int) -> None:
@@ -155,10 +150,7 @@ def draw_projections(model: Model, init: Init, storage: Storage, seed: int) -> N
 
 
 def fresh_scores(
-    trace: Trace,
-    site: AttentionSite,
-    init: Init,
-    seeds: Sequence[int] = SEEDS,
+    trace: Trace, site: AttentionSite, init: Init, seeds: Sequence[int] = SEEDS
 ) -> Steps[tuple[Fresh, ...]]:
     """One site of fresh models that read a Trace's rows, for every layout of the weights.
 
@@ -177,15 +169,9 @@ def fresh_scores(
     return tuple(_together(trace.config, init, *each) for each in runs.items())
 
 
-@dataclass(frozen=True, eq=False)
-class _Draw:
-    """One fresh model: allowed scores, their theoretical variances, and rows of weights."""
-
-    weight: float
-    scores: np.ndarray
-    variances: np.ndarray
-    rows: np.ndarray
-    n_allowed: np.ndarray
+_Draw = tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""One fresh model: the mean square of W_Q, the allowed scores, their theoretical variances, rows of
+weights, and the number of allowed keys of each of these rows."""
 
 
 def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: Storage) -> _Draw:
@@ -211,28 +197,28 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
         + bias_std(init, config.d_model) ** 2 * config.bias
         for x_or_memory, rows in zip((x, memory), stored_rows(config, storage), strict=True)
     ]
-    return _Draw(
-        weight=float(module.w_q.weight.double().pow(2).mean()),
-        scores=(kept[site.hook("scores")] - kept.get(site.hook("bias"), 0.0))[allowed],
-        variances=np.broadcast_to(share * np.outer(*variances), allowed.shape)[allowed],
-        rows=kept[site.hook("pattern")][allowed.sum(-1) > 1],
-        n_allowed=allowed.sum(-1)[allowed.sum(-1) > 1],
+    n_allowed = allowed.sum(-1)
+    return (
+        float(module.w_q.weight.double().pow(2).mean()),
+        (kept[site.hook("scores")] - kept.get(site.hook("bias"), 0.0))[allowed],
+        np.broadcast_to(share * np.outer(*variances), allowed.shape)[allowed],
+        kept[site.hook("pattern")][n_allowed > 1],
+        n_allowed[n_allowed > 1],
     )
 
 
 def _together(config: ModelConfig, init: Init, storage: Storage, runs: Sequence[_Draw]) -> Fresh:
-    scores = np.concatenate([run.scores for run in runs])
-    rows = np.concatenate([run.rows for run in runs])
-    n_allowed = np.concatenate([run.n_allowed for run in runs])
+    weights, *arrays = zip(*runs, strict=True)
+    scores, variances, rows, n_allowed = map(np.concatenate, arrays)
     height, _ = stored_rows(config, storage)
     return Fresh(
         storage=storage,
         shape=(height, config.d_model),
         weight_formula=weight_std(init, config.d_model, height),
-        weight_std=math.sqrt(np.mean([run.weight for run in runs])),
+        weight_std=math.sqrt(np.mean(weights)),
         scores=scores,
         spread=math.sqrt(np.mean(scores.astype(np.float64) ** 2)),
-        theory=math.sqrt(np.concatenate([run.variances for run in runs]).mean()),
+        theory=math.sqrt(variances.mean()),
         entropy=mean_of(entropy(rows)),
         most=mean_of(np.log2(n_allowed)),
         top=mean_of(rows.max(1, initial=0.0)),

@@ -95,12 +95,14 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Steps[CacheComparis
             n_bytes.append(held_bytes(cache))
             gaps.append(float((cached - uncached).abs().max()))
             yield run * len(made.tokens) + len(gaps), runs * len(made.tokens)
-    own, cross = cache.self_attn, [layer for layer in cache.cross_attn if layer.length]
+    cross = [layer for layer in cache.cross_attn if layer.length]
+    keys, values = _lengths(cache.self_attn)
+    cross_keys, cross_values = _lengths(cross) if cross else (None, None)
     return CacheComparison(
-        keys=_lengths([layer.columns[0] for layer in own]),
-        values=_lengths([layer.columns[1] for layer in own]),
-        cross_keys=_lengths([layer.columns[0] for layer in cross]) if cross else None,
-        cross_values=_lengths([layer.columns[1] for layer in cross]) if cross else None,
+        keys=keys,
+        values=values,
+        cross_keys=cross_keys,
+        cross_values=cross_values,
         n_bytes=tuple(n_bytes),
         gaps=np.array(gaps),
         seconds=seconds,
@@ -108,9 +110,10 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Steps[CacheComparis
     )
 
 
-def _lengths(tensors: Sequence[Tensor]) -> np.ndarray:
-    """The Euclidean norm of each vector: [layer, kv_head, pos]."""
-    return outside(torch.stack([vectors[0].norm(dim=-1) for vectors in tensors])).numpy()
+def _lengths(layers: Sequence[LayerCache]) -> np.ndarray:
+    """The Euclidean norms of keys and values: [2, layer, kv_head, pos]."""
+    both = [[vectors[0].norm(dim=-1) for vectors in layer.columns] for layer in layers]
+    return np.stack([outside(torch.stack(norms)).numpy() for norms in zip(*both, strict=True)])
 
 
 def held_bytes(cache: KVCache) -> int:

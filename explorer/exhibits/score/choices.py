@@ -15,7 +15,7 @@ GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 """In the order in which the backward pass computes them."""
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""
-ASIDES: tuple[str, ...] = (
+Aside = Literal[
     "scaling",
     "initial",
     "split",
@@ -26,7 +26,8 @@ ASIDES: tuple[str, ...] = (
     "dropout",
     "engines",
     "backward",
-)
+]
+ASIDES: tuple[str, ...] = get_args(Aside)
 """The asides that can be shown in addition to the steps; "" is none."""
 
 

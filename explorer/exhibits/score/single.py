@@ -1,6 +1,7 @@
 """A single head of any width: W_Q, W_K, W_V from d_in to d_out, and W_O from d_out back to d_in."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -34,19 +35,10 @@ class SingleHead(nn.Module):
     another one is given, and W_O reads d_out, not d_in.
     """
 
-    def __init__(
-        self,
-        d_in: int,
-        d_out: int,
-        bias: bool = True,
-        divisor: float | None = None,
-        cap: float | None = None,
-    ) -> None:
+    def __init__(self, d_in: int, d_out: int, bias: bool = True, **scaling: float | None) -> None:
         super().__init__()
-        self.scaled_so = partial(attend, divisor=divisor, cap=cap)
-        self.w_q = nn.Linear(d_in, d_out, bias=bias)
-        self.w_k = nn.Linear(d_in, d_out, bias=bias)
-        self.w_v = nn.Linear(d_in, d_out, bias=bias)
+        self.scaling = scaling  # as for `attend`
+        self.w_q, self.w_k, self.w_v = (nn.Linear(d_in, d_out, bias=bias) for _ in range(3))
         self.w_o = nn.Linear(d_out, d_in, bias=False)
 
     def forward(
@@ -57,8 +49,8 @@ class SingleHead(nn.Module):
     ) -> dict[str, Tensor]:
         """Every intermediate tensor, by name; `memory` is `x` in self-attention."""
         q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
-        found = self.scaled_so(q[None, None], k[None, None], v[None, None], mask)
-        z, pattern = (each[0, 0] for each in found)
+        heads = (each[None, None] for each in (q, k, v))
+        z, pattern = (each[0, 0] for each in attend(*heads, mask, **self.scaling))
         return {"q": q, "k": k, "v": v, "pattern": pattern, "z": z, "out": self.w_o(z)}
 
 
@@ -117,8 +109,8 @@ def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_
         q, k, v = (found[name][None, None] for name in ("q", "k", "v"))
         root, cap = math.sqrt(x.shape[-1]), trace.config.score_cap
         wide = attend(q, k, v, mask, divisor=root, cap=cap)[1][0, 0]
-    pattern = found["pattern"].numpy()
-    choice = mask.sum(-1).numpy() > 1
+    pattern, n_allowed = found["pattern"].numpy(), mask.sum(-1).numpy()
+    choice = n_allowed > 1
     roots = trace.config.score_divisor is None
     return Single(
         d_in=x.shape[-1],
@@ -129,20 +121,19 @@ def single(loaded: LoadedModel, trace: Trace, site: AttentionSite, head: int, d_
         apart=float(np.abs(pattern - trace.pattern(site.name)[head]).max()),
         entropy=mean_of(entropy(pattern[choice])) if roots else math.nan,
         entropy_wide=mean_of(entropy(wide.numpy()[choice])) if roots else math.nan,
-        most=mean_of(np.log2(mask.sum(-1).numpy()[choice])),
-        lacks=_lacks(trace, site),
+        most=mean_of(np.log2(n_allowed[choice])),
+        lacks=tuple(_lacks(trace, site)),
         refused=_refused(found["z"], x.shape[-1]),
     )
 
 
-def _lacks(trace: Trace, site: AttentionSite) -> tuple[Beyond, ...]:
+def _lacks(trace: Trace, site: AttentionSite) -> Iterator[Beyond]:
     config = trace.config
     turned = config.position_type.acts == "turns" and site.kind == "self"
-    does: dict[Beyond, bool] = {
-        "positions": turned or bias_of(trace, site) is not None,
-        "normed": config.qk_norm,
-    }
-    return tuple(name for name, done in does.items() if done)
+    if turned or bias_of(trace, site) is not None:
+        yield "positions"
+    if config.qk_norm:
+        yield "normed"
 
 
 def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) -> SingleHead:
@@ -150,8 +141,8 @@ def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) ->
     module = module_of(loaded, site)
     has_bias = module.w_q.bias is not None
     d_model = module.w_q.in_features
-    divisor, cap = loaded.config.score_divisor, loaded.config.score_cap
-    alone = SingleHead(d_model, d_out, has_bias, divisor, cap).eval().requires_grad_(False)
+    scaling = {"divisor": loaded.config.score_divisor, "cap": loaded.config.score_cap}
+    alone = SingleHead(d_model, d_out, has_bias, **scaling).eval().requires_grad_(False)
     kv_head = head * module.n_kv_heads // module.n_heads
     for name, first in (("w_q", head), ("w_k", kv_head), ("w_v", kv_head)):
         source, target = getattr(module, name), getattr(alone, name)
@@ -184,18 +175,14 @@ def show(found: Single, view: View) -> b.Blocks:
     yield b.Prose(view.t("score.single_lead", d_in=view.loaded.config.d_model))
     offered = widths(view.loaded, view.site)
     if len(offered) > 1:
-        low, high, now = offered[0], offered[-1], found.d_out
-
-        def change(width: int) -> b.Change:
-            return b.choose(d_out=width)
-
-        yield b.Slider("score.d_out", "d_out", low, high, now, change, stops=offered, width=420)
+        limits, more = (offered[0], offered[-1], found.d_out), b.More(stops=offered, width=420)
+        more["change"] = lambda width: b.choose(d_out=width)
+        yield b.Slider("score.d_out", "d_out", *limits, **more)
     yield _shapes(view, found)
+    this = view.t("score.single_this", d_out=found.d_out), found.tensors["pattern"]
     own = view.trace.pattern(view.site.name)[view.head]
-    titles = {"d_out": found.d_out, "head": view.head + 1}
-    sides = {"single_this": found.tensors["pattern"], "single_own": own}
-    named = [(view.t(f"score.{name}", **titles), each) for name, each in sides.items()]
-    yield patterns(view, "single_weights", named)
+    sides = this, (view.t("score.single_own", head=view.head + 1), own)
+    yield patterns(view, "single_weights", sides)
     yield b.Sentence("aside", _reading(view, found))
     if found.refused:
         yield b.Prose(view.t("score.single_refused", d_in=found.d_in, d_out=found.d_out))
@@ -235,16 +222,13 @@ def _shapes(view: View, found: Single) -> b.Table:
                 f"**{name}**",
                 made,
                 " × ".join(map(str, found.tensors[tensor].shape)),
-                f"{_norm(found.tensors[tensor][at])} · {key if name in 'MKV' else query}",
+                f"{fixed(float(np.linalg.norm(found.tensors[tensor][at])))} · "
+                f"{key if name in 'MKV' else query}",
             ]
             for name, tensor, made, at in rows
         ],
         "llrr",
     )
-
-
-def _norm(row: np.ndarray) -> str:
-    return fixed(float(np.linalg.norm(row)))
 
 
 def _reading(view: View, found: Single) -> str:
